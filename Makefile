@@ -14,7 +14,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: adopted help venv lock newest build demo test check nightly mutants matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration judges nodeadm molecule soak lab-up lab-down bench docs clean
+.PHONY: adopted help venv lock newest build demo test check nightly mutants matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-host integration judges nodeadm molecule soak lab-up lab-down bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,7 +69,7 @@ unit-2.16: venv ## Run the unit tests on ansible-core 2.16, the oldest that is p
 unit-2.18: venv ## Run the playbooks' tests that lean on ansible-core on 2.18, too
 	$(RUN) python tests/tools/unit_matrix.py core-2-18-playbooks
 
-unit-node: venv ## Run the node side's unit tests on Python 3.6, 3.8 and 3.13, as far as they are at hand
+unit-host: venv ## Run the node side's unit tests on Python 3.6, 3.8 and 3.13, as far as they are at hand
 	$(RUN) python tests/tools/unit_matrix.py node-3-6 node-3-8 node-3-13
 
 integration: venv ## Run the tests on the lab's real engines (root on Debian 12; more kinds of host with Go)

@@ -19,7 +19,7 @@ from types import ModuleType
 
 from ansible.utils.collection_loader import AnsibleCollectionConfig
 
-OURS = tuple(__name__.rpartition(".")[0] + room for room in (".action.", ".plugin_utils._planner", ".module_utils._node"))
+OURS = tuple(__name__.rpartition(".")[0] + room for room in (".action.", ".plugin_utils._planner", ".module_utils._host"))
 
 
 class Finder:

@@ -14,13 +14,18 @@ import yaml
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import module_loader
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, online, outside
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import objects
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.sentences import last_line
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    messages,
+    online,
+    outside,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text.sentences import get_last_line
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import objects
 
-SPEC = arguments.spec("awx")
+SPEC = arguments.derive_argument_spec("awx")
 # Option of this module -> option of all modules of awx.awx.
 ACCESS = {
     "host": "controller_host",
@@ -41,32 +46,32 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
-        items = objects.of(wanted(args))
+        args = arguments.read_task_options(self, SPEC)
+        items = objects.build_awx_objects(read_awx_options(args))
         if args["file"]:
-            return self._written(items, objects.as_variables(wanted(args)), args["file"])
+            return self._write_objects(items, objects.build_aap_variables(read_awx_options(args)), args["file"])
         require_collection(args["collection"])
         access = {parameter: args[option] for option, parameter in ACCESS.items() if args[option] is not None}
         made: dict[str, bool] = {}  # a name, for example of the project and its image -> whether any object of that name was changed
         shown = []
         for item in items:
-            changed = self._made(item, args["collection"], access, made, task_vars or {})
+            changed = self._make_objects(item, args["collection"], access, made, task_vars or {})
             made[item.name] = changed or made.get(item.name, False)
             shown.append({"kind": item.kind, "name": item.name, "changed": changed})
         return {"changed": any(made.values()), "objects": shown}
 
-    def _written(self, items: tuple[objects.Item, ...], variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    def _write_objects(self, items: tuple[objects.Item, ...], variables: Mapping[str, Any], name: str) -> dict[str, Any]:
         path = Path(name).expanduser().absolute()
         if not path.parent.is_dir():
             raise PlanError(messages.NO_DIRECTORY.fill(setting="gpufleet_awx_file"), where=name)
         text = HEAD + yaml.safe_dump(variables, sort_keys=False, width=140, allow_unicode=True)
-        changed = not holds(path, text)
+        changed = not has_awx_text(path, text)
         if changed and not self._task.check_mode:
-            outside.write(path.parent, path.name, text, "gpufleet_awx_file")
+            outside.write_outside_file(path.parent, path.name, text, "gpufleet_awx_file")
         shown = [{"kind": item.kind, "name": item.name, "changed": changed} for item in items]
         return {"changed": changed, "objects": shown, "file": str(path)}
 
-    def _made(
+    def _make_objects(
         self, item: objects.Item, collection: str, access: Mapping[str, Any], made: Mapping[str, bool], task_vars: dict[str, Any]
     ) -> bool:
         """Make or update an object; return whether it was changed.
@@ -77,25 +82,25 @@ class ActionModule(ActionBase):
         if self._task.check_mode and any(made[name] for name in item.needs):
             return True
         given = {**item.options, **access}
-        with online.interrupted(online.CALL, "AWX's API"):
+        with online.interrupt_after(online.CALL, "AWX's API"):
             result = self._execute_module(module_name=f"{collection}.{item.kind}", module_args=given, task_vars=task_vars)
         if result.get("failed"):
             done = [name for name, changed in made.items() if changed]
             so_far = f"{', '.join(done)} {'was' if len(done) == 1 else 'were'} made or updated before" if done else "nothing was changed"
-            why = last_line(str(result.get("msg") or "")) or "it gave no reason"
+            why = get_last_line(str(result.get("msg") or "")) or "it gave no reason"
             row, kind = messages.AWX_NOT_MADE, item.kind.replace("_", " ")
             raise PlanError(row.fill(kind=kind, name=item.name, cause=why, so_far=so_far))
         return bool(result.get("changed"))
 
 
-def holds(path: Path, text: str) -> bool:
+def has_awx_text(path: Path, text: str) -> bool:
     try:
         return path.read_bytes() == text.encode()
     except OSError:
         return False
 
 
-def wanted(args: Mapping[str, Any]) -> objects.Wanted:
+def read_awx_options(args: Mapping[str, Any]) -> objects.Wanted:
     fields = {field.name for field in dc.fields(objects.Wanted)}
     given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in args.items() if key in fields}
     return objects.Wanted(**given)

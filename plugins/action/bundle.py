@@ -19,15 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base, online, outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    archives,
+    arguments,
+    base,
+    online,
+    outside,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages as controller_messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import key as keys
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import messages as bundle_messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import key as bundle_key
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import listed, manifest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import messages as bundle_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository
 
-SPEC = arguments.spec("bundle")
+SPEC = arguments.derive_argument_spec("bundle")
 SECONDS = 60  # limit for judging a signature
 BAD = ("BADSIG", "EXPSIG", "EXPKEYSIG", "REVKEYSIG", "ERRSIG")
 FAMILY = {manifest.APT: "debian", manifest.RPM: "fedora"}
@@ -35,7 +41,7 @@ UNPACK: Mapping[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz":
 
 
 @dc.dataclass(frozen=True)
-class Source:
+class RepositorySource:
     """One repository for one architecture, with the key that signed it."""
 
     format: str
@@ -43,7 +49,7 @@ class Source:
     address: str
     key: str
 
-    def fetched(self, path: str) -> bytes:
+    def fetch_file(self, path: str) -> bytes:
         """Return a file of the repository. Raise PlanError if it does not exist."""
         data = online.download(f"{self.address}/{path}")
         if data is None:
@@ -60,7 +66,7 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
+        args = arguments.read_task_options(self, SPEC)
         if not args["file"]:
             raise PlanError(bundle_messages.NO_FILE_NAMED.fill())
         path = Path(args["file"]).expanduser().absolute()
@@ -68,20 +74,20 @@ class ActionModule(ActionBase):
             setting = "gpufleet_bundle_file"
             raise PlanError(controller_messages.NO_DIRECTORY.fill(setting=setting), where=str(path))
         require_gpgv()
-        key = key_of(args)
+        key = read_armored_key(args)
         content: dict[str, bytes] = {manifest.KEY: (key.strip() + "\n").encode()}
-        made = [part(source, args["versions"], content) for source in sources(args, key)]
+        made = [read_repository_part(source, args["versions"], content) for source in list_repository_sources(args, key)]
         described = manifest.Manifest(
-            manifest.Key(repository.fingerprint(key), keys.expires(key)),
+            manifest.Key(repository.compute_key_fingerprint(key), bundle_key.get_key_expiry(key)),
             tuple(made),
-            {name: manifest.File(hashlib.sha256(data).hexdigest(), len(data)) for name, data in sorted(content.items())},
+            {name: manifest.BundleFile(hashlib.sha256(data).hexdigest(), len(data)) for name, data in sorted(content.items())},
         )
-        text = manifest.text(described)
-        manifest.parsed(text)  # the text that is written can be read
-        data = archives.packed({**content, manifest.NAME: text.encode()})
-        changed = not holds(path, data)
+        text = manifest.render_manifest(described)
+        manifest.parse_manifest(text)  # the text that is written can be read
+        data = archives.pack_archive({**content, manifest.NAME: text.encode()})
+        changed = not has_archive_bytes(path, data)
         if changed and not self._task.check_mode:
-            outside.write(path.parent, path.name, data, "gpufleet_bundle_file")
+            outside.write_outside_file(path.parent, path.name, data, "gpufleet_bundle_file")
         return {
             "changed": changed,
             "file": str(path),
@@ -92,14 +98,14 @@ class ActionModule(ActionBase):
         }
 
 
-def holds(path: Path, data: bytes) -> bool:
+def has_archive_bytes(path: Path, data: bytes) -> bool:
     try:
         return path.stat().st_size == len(data) and path.read_bytes() == data
     except OSError:
         return False
 
 
-def key_of(args: Mapping[str, Any]) -> str:
+def read_armored_key(args: Mapping[str, Any]) -> str:
     """Return the armored key.
 
     Raise PlanError if there is none, or if it does not have the expected fingerprint.
@@ -112,76 +118,76 @@ def key_of(args: Mapping[str, Any]) -> str:
         key = key or (online.download(repository.KEY_URL) or b"").decode("utf-8", "replace")
     elif not key:
         raise PlanError(bundle_messages.NO_KEY.fill(), where=args["url"])
-    repository.require_expected(repository.fingerprint(key), expected)
+    repository.require_expected(repository.compute_key_fingerprint(key), expected)
     return str(key)
 
 
-def sources(args: Mapping[str, Any], key: str) -> list[Source]:
+def list_repository_sources(args: Mapping[str, Any], key: str) -> list[RepositorySource]:
     """List each kind of repository for each architecture, in one order regardless of the order of the options."""
     wanted = [(form, machine) for form in sorted(set(args["formats"])) for machine in sorted(set(args["architectures"]))]
-    found = [Source(form, machine, address(args["url"], form, machine), key) for form, machine in wanted]
+    found = [RepositorySource(form, machine, build_repository_address(args["url"], form, machine), key) for form, machine in wanted]
     twice = {source.address for source in found}
     if len(twice) < len(found):
         raise PlanError(bundle_messages.ONE_ADDRESS.fill(), where=args["url"])
     return found
 
 
-def address(url: str, form: str, machine: str) -> str:
+def build_repository_address(url: str, form: str, machine: str) -> str:
     plain = repository.FAMILIES[FAMILY[form]].nvidia if url == repository.NVIDIA else url
     return plain.replace("$(ARCH)", repository.DEBIAN_NAMES.get(machine, machine)).replace("$basearch", machine).rstrip("/")
 
 
-def part(source: Source, versions: Sequence[str], content: dict[str, bytes]) -> manifest.Repository:
+def read_repository_part(source: RepositorySource, versions: Sequence[str], content: dict[str, bytes]) -> manifest.Repository:
     """Return what the archive holds of one repository. Add its files to the content."""
-    indexes, offers = (of_apt if source.format == manifest.APT else of_rpm)(source)
+    indexes, offers = (read_apt_repository if source.format == manifest.APT else read_rpm_repository)(source)
     packages = []
-    for offer in listed.chosen(offers, versions, source.address):
-        data = compared(source, offer.file, source.fetched(offer.file.path))
-        licences = offer.licences or archives.licences_of_deb(offer.name, data)
+    for offer in listed.choose_listed_packages(offers, versions, source.address):
+        data = require_signed_digest(source, offer.file, source.fetch_file(offer.file.path))
+        licences = offer.licences or archives.list_deb_licences(offer.name, data)
         packages.append(manifest.Package(offer.name, offer.version, offer.file.path, licences))
         indexes[offer.file.path] = data
     names = {package.file for package in packages}
-    shown = outside.shown(source.address)
+    shown = outside.redact_address(source.address)
     found = manifest.Repository(source.format, source.architecture, shown, tuple(sorted(set(indexes) - names)), tuple(packages))
     content.update({f"{found.place}/{name}": data for name, data in indexes.items()})
     return found
 
 
-def of_apt(source: Source) -> tuple[dict[str, bytes], tuple[listed.Offer, ...]]:
+def read_apt_repository(source: RepositorySource) -> tuple[dict[str, bytes], tuple[listed.ListedPackage, ...]]:
     """Return the indexes of a repository, and the packages that they offer.
 
     apt reads InRelease first, and Release with Release.gpg if there is none.
     """
     signed = online.download(f"{source.address}/InRelease")
     if signed is not None:
-        release, found = verified(source, "InRelease", signed), {"InRelease": signed}
+        release, found = verify_signed_text(source, "InRelease", signed), {"InRelease": signed}
     else:
-        release, proof = source.fetched("Release"), source.fetched("Release.gpg")
-        verified(source, "Release", release, proof)
+        release, proof = source.fetch_file("Release"), source.fetch_file("Release.gpg")
+        verify_signed_text(source, "Release", release, proof)
         found = {"Release": release, "Release.gpg": proof}
     text = None
-    for file in listed.of_release(release.decode("utf-8", "replace"), source.address):
+    for file in listed.list_release_indexes(release.decode("utf-8", "replace"), source.address):
         data = online.download(f"{source.address}/{file.path}")  # a repository need not have all that its Release lists
         if data is not None:
-            found[file.path] = compared(source, file, data)
-            text = unpacked(source, file.path, data)
+            found[file.path] = require_signed_digest(source, file, data)
+            text = unpack_index(source, file.path, data)
     if text is None:
         raise PlanError(bundle_messages.LIST_MISSING.fill(), where=source.address)
-    return found, listed.of_packages(text.decode("utf-8", "replace"), source.address)
+    return found, listed.list_deb_packages(text.decode("utf-8", "replace"), source.address)
 
 
-def of_rpm(source: Source) -> tuple[dict[str, bytes], tuple[listed.Offer, ...]]:
-    top, proof = source.fetched("repodata/repomd.xml"), source.fetched("repodata/repomd.xml.asc")
-    verified(source, "repodata/repomd.xml", top, proof)
+def read_rpm_repository(source: RepositorySource) -> tuple[dict[str, bytes], tuple[listed.ListedPackage, ...]]:
+    top, proof = source.fetch_file("repodata/repomd.xml"), source.fetch_file("repodata/repomd.xml.asc")
+    verify_signed_text(source, "repodata/repomd.xml", top, proof)
     found = {"repodata/repomd.xml": top, "repodata/repomd.xml.asc": proof}
-    files = listed.of_repomd(top, source.address)
+    files = listed.map_repomd_files(top, source.address)
     for file in files.values():
-        found[file.path] = compared(source, file, source.fetched(file.path))
+        found[file.path] = require_signed_digest(source, file, source.fetch_file(file.path))
     primary = files["primary"].path
-    return found, listed.of_primary(unpacked(source, primary, found[primary]), source.architecture, source.address)
+    return found, listed.list_rpm_packages(unpack_index(source, primary, found[primary]), source.architecture, source.address)
 
 
-def compared(source: Source, file: listed.Listed, data: bytes) -> bytes:
+def require_signed_digest(source: RepositorySource, file: listed.ListedFile, data: bytes) -> bytes:
     """Return the bytes. Raise PlanError unless they are the ones that the signed metadata names."""
     if hashlib.new(file.algorithm, data).hexdigest() != file.digest or file.size not in (-1, len(data)):
         message = bundle_messages.OTHER_FILE.fill(algorithm=file.algorithm)
@@ -189,7 +195,7 @@ def compared(source: Source, file: listed.Listed, data: bytes) -> bytes:
     return data
 
 
-def unpacked(source: Source, name: str, data: bytes) -> bytes:
+def unpack_index(source: RepositorySource, name: str, data: bytes) -> bytes:
     unpack = UNPACK.get(Path(name).suffix)
     if unpack is None and Path(name).suffix in ("", ".xml"):
         return data
@@ -213,14 +219,14 @@ def require_gpgv() -> str:
     return str(found)
 
 
-def verified(source: Source, name: str, data: bytes, proof: bytes | None = None) -> bytes:
+def verify_signed_text(source: RepositorySource, name: str, data: bytes, proof: bytes | None = None) -> bytes:
     """Return the signed text as gpgv writes it. Raise PlanError if the signature does not count.
 
     proof: a detached signature. Without it, the signature is part of the text.
     """
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
         place = Path(folder)
-        (place / "key.gpg").write_bytes(repository.dearmored(source.key))
+        (place / "key.gpg").write_bytes(repository.decode_armored_key(source.key))
         (place / "signed").write_bytes(data if proof is None else proof)
         command = [require_gpgv(), "--homedir", folder, "--status-fd", "1", "--keyring", str(place / "key.gpg")]
         if proof is None:
@@ -231,14 +237,14 @@ def verified(source: Source, name: str, data: bytes, proof: bytes | None = None)
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=SECONDS)  # noqa: S603
         except subprocess.TimeoutExpired:
-            raise refused(source, name, f"gpgv did not end within {SECONDS} s") from None
-        why = refusal(done.stdout, repository.fingerprint(source.key))
+            raise build_refused_repository_error(source, name, f"gpgv did not end within {SECONDS} s") from None
+        why = explain_signature_refusal(done.stdout, repository.compute_key_fingerprint(source.key))
         if why:
-            raise refused(source, name, why)
+            raise build_refused_repository_error(source, name, why)
         return (place / "text").read_bytes()
 
 
-def refusal(status: str, fingerprint: str) -> str:
+def explain_signature_refusal(status: str, fingerprint: str) -> str:
     """Return why a signature does not count, by the status lines of gpgv (doc/DETAILS of GnuPG); '' if it counts."""
     said = [line.split()[1:] for line in status.splitlines() if line.startswith("[GNUPG:] ") and len(line.split()) > 1]
     words = {line[0] for line in said}
@@ -251,6 +257,6 @@ def refusal(status: str, fingerprint: str) -> str:
     return "" if good else f"it has no signature of the key {fingerprint}"
 
 
-def refused(source: Source, name: str, why: str) -> PlanError:
-    where = f"{outside.shown(source.address)}/{name}"
+def build_refused_repository_error(source: RepositorySource, name: str, why: str) -> PlanError:
+    where = f"{outside.redact_address(source.address)}/{name}"
     return PlanError(bundle_messages.SIGNATURE.fill(cause=why), where=where)

@@ -9,41 +9,46 @@ import functools
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, other_writers
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import files, resource, staleness
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, merge
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy, merge_plans
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_refresh, other_writers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import files, resource, staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
-SPEC = arguments.spec("cdi_spec")
-
-
-def questions(policy: Policy) -> list[dict[str, Any]]:
-    return [*gpus.questions(policy), *other_writers.questions(policy), *resource.questions(policy)]
+SPEC = arguments.derive_argument_spec("cdi_spec")
 
 
-def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
-    shared = files.shared_kind(policy)
+def list_cdi_spec_questions(policy: Policy) -> list[dict[str, Any]]:
+    return [*gpus.list_questions(policy), *other_writers.list_questions(policy), *resource.list_questions(policy)]
+
+
+def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
+    shared = files.has_refresh_kind(policy)
     if policy.state == "absent":
-        paths = (*resource.own_paths(policy), *resource.taken_over(policy, obs))
-        return base.Outcome(originals.taken_back(obs, paths, lambda: absent(policy, obs)), facts(resource.NOTHING_MADE))
+        paths = (*resource.own_paths(policy), *resource.list_taken_over_specs(policy, obs))
+        return base.Outcome(
+            originals.complete_resource_removal(obs, paths, lambda: plan_cdi_spec_removal(policy, obs)),
+            report_made_specs(resource.NOTHING_MADE),
+        )
     # A kind that nvidia-cdi-refresh does not write has no other owner, and its units may go on.
-    owner = cdi_refresh.cdi_owner(policy, obs, cap)[0] if shared else "collection"
-    record, driver = resource.record_of_options(owner, cap), gpus.parse(policy, obs)
-    plan, made = resource.outcome(policy, obs, record, driver, transport.probe_source("nvml"))
-    watch = resource.watched(policy, obs, record, (plan, made), transport.resident_sources()["cdi_guard"])
-    verdicts = staleness.plain(resource.verdicts(policy, obs, record, driver))
-    others = [other_writers.plan(policy, obs, record)] if shared else []
-    return base.Outcome(merge([plan, watch, *others]), {**facts(made), "freshness": verdicts})
+    owner = cdi_refresh.choose_cdi_owner(policy, obs, cap)[0] if shared else "collection"
+    record, driver = resource.record_of_options(owner, cap), gpus.parse_driver(policy, obs)
+    plan, made = resource.plan_specs_and_outcome(policy, obs, record, driver, transport.probe_source("nvml"))
+    watch = resource.plan_spec_watch(policy, obs, record, (plan, made), transport.map_resident_sources()["cdi_guard"])
+    verdicts = staleness.convert_verdicts(resource.judge_specs(policy, obs, record, driver))
+    others = [other_writers.plan_other_writers(policy, obs, record)] if shared else []
+    return base.Outcome(merge_plans([plan, watch, *others]), {**report_made_specs(made), "freshness": verdicts})
 
 
-def absent(policy: Policy, obs: Observation) -> Plan:
-    return merge([resource.plan_absent(policy, obs), *([cdi_refresh.plan_absent(policy, obs)] if files.shared_kind(policy) else [])])
+def plan_cdi_spec_removal(policy: Policy, obs: Observation) -> Plan:
+    return merge_plans(
+        [resource.plan_absent(policy, obs), *([cdi_refresh.plan_absent(policy, obs)] if files.has_refresh_kind(policy) else [])]
+    )
 
 
-def facts(made: resource.Made) -> dict[str, Any]:
+def report_made_specs(made: resource.Made) -> dict[str, Any]:
     of = made.of
     return {
         "devices": list(made.devices),
@@ -61,6 +66,6 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        cap = arguments.of_task(self, SPEC)["cdi_version"]
-        plan = functools.partial(planner, cap=cap)
-        return base.run(self, task_vars, module="cdi_spec", spec=SPEC, questions=questions, planner=plan, single=True)
+        cap = arguments.read_task_options(self, SPEC)["cdi_version"]
+        plan = functools.partial(plan_cdi_spec, cap=cap)
+        return base.run(self, task_vars, module="cdi_spec", spec=SPEC, questions=list_cdi_spec_questions, planner=plan, single=True)

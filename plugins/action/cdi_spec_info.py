@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run as validate
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import run
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal
 
-SPEC = arguments.spec("cdi_spec_info")
+SPEC = arguments.derive_argument_spec("cdi_spec_info")
 
 
 class ActionModule(ActionBase):
@@ -24,11 +24,11 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
+        args = arguments.read_task_options(self, SPEC)
 
         def planner(policy: Policy, obs: Observation) -> base.Outcome:
-            return base.Outcome(Plan(), validate.report(policy, obs, args["cdi_version"]).facts())
+            return base.Outcome(Plan(), run.report(policy, obs, args["cdi_version"]).list_facts())
 
-        wanted, way = arguments.policy(args, single=True), str(args["transport"])
-        seen, outcome = base.observe_and_plan(self, task_vars or {}, wanted, validate.questions, planner, way)
-        return {"changed": False, "advice": list(journal.advice(seen)), **outcome.facts}
+        wanted, way = arguments.build_policy(args, single=True), str(args["transport"])
+        seen, outcome = base.observe_and_plan(self, task_vars or {}, wanted, run.list_lint_questions, planner, way)
+        return {"changed": False, "advice": list(journal.advise_on_journal(seen)), **outcome.facts}

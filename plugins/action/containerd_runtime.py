@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 
-SPEC = arguments.spec("containerd_runtime")
+SPEC = arguments.derive_argument_spec("containerd_runtime")
 
 
-def planner(policy: Policy, obs: Observation) -> base.Outcome:
+def plan_containerd_runtime(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.state == "absent":
-        return base.Outcome(node.single_absent(policy, obs, "containerd"))
-    return base.Outcome(node.single_plan(policy, obs, "containerd"))
+        return base.Outcome(host.plan_engine_module_removal(policy, obs, "containerd"))
+    return base.Outcome(host.plan_engine_module(policy, obs, "containerd"))
 
 
 class ActionModule(ActionBase):
@@ -29,5 +29,7 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        asks = node.single_questions("containerd")
-        return base.run(self, task_vars, module="containerd_runtime", spec=SPEC, questions=asks, planner=planner, single=True)
+        asks = host.list_engine_module_questions("containerd")
+        return base.run(
+            self, task_vars, module="containerd_runtime", spec=SPEC, questions=asks, planner=plan_containerd_runtime, single=True
+        )

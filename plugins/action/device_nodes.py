@@ -8,24 +8,26 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import device_nodes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import device_nodes
 
-SPEC = arguments.spec("device_nodes")
-
-
-def questions(policy: Policy) -> list[dict[str, Any]]:
-    return [*gpus.questions(policy), *device_nodes.questions(policy)]
+SPEC = arguments.derive_argument_spec("device_nodes")
 
 
-def planner(policy: Policy, obs: Observation) -> base.Outcome:
+def list_device_node_module_questions(policy: Policy) -> list[dict[str, Any]]:
+    return [*gpus.list_questions(policy), *device_nodes.list_questions(policy)]
+
+
+def plan_device_node_module(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.state == "absent":
-        return base.Outcome(originals.taken_back(obs, device_nodes.PATHS, lambda: device_nodes.plan_absent(policy, obs)))
-    return base.Outcome(device_nodes.plan(policy, obs, gpus.parse(policy, obs), transport.resident_sources()["device_nodes"]))
+        return base.Outcome(originals.complete_resource_removal(obs, device_nodes.PATHS, lambda: device_nodes.plan_absent(policy, obs)))
+    return base.Outcome(
+        device_nodes.plan_device_nodes(policy, obs, gpus.parse_driver(policy, obs), transport.map_resident_sources()["device_nodes"])
+    )
 
 
 class ActionModule(ActionBase):
@@ -35,7 +37,15 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
-        wanted = arguments.policy(args, single=True, device_nodes="present")
+        args = arguments.read_task_options(self, SPEC)
+        wanted = arguments.build_policy(args, single=True, device_nodes="present")
         way = str(args["transport"])
-        return base.converge(self, task_vars or {}, wanted, questions, planner, reason="gpufleet.nvidia.device_nodes", way=way)
+        return base.converge_host(
+            self,
+            task_vars or {},
+            wanted,
+            list_device_node_module_questions,
+            plan_device_node_module,
+            reason="gpufleet.nvidia.device_nodes",
+            way=way,
+        )

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, draining
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, draining, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
 
-SPEC = arguments.spec("drain")
+SPEC = arguments.derive_argument_spec("drain")
 SETTLES = 300  # seconds within which a node reports itself again after its engine or its agent was restarted
 
 
@@ -29,49 +28,49 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         drain.check_commands(self._task.args.get("commands"))  # before the argument spec makes a list of a string
-        args = arguments.of_task(self, SPEC)
-        drain.check(args)
+        args = arguments.read_task_options(self, SPEC)
+        drain.check_drain_settings(args)
         variables = task_vars or {}
         result = variables.get(args["results"]) or {}
-        state, work = args["state"], drain.Work.of(result)
-        changes = drain.driver_changes(args["driver_changes"], tasks_of(variables))
-        decision = drain.decide(args["policy"], work, driver_changes=changes, unknown=args["unknown"])
+        state, work = args["state"], drain.Work.read_work(result)
+        changes = drain.is_driver_changed(args["driver_changes"], get_rollout_task_files(variables))
+        decision = drain.decide_drain(args["policy"], work, driver_changes=changes, unknown=args["unknown"])
         earlier = variables.get(args["drained"]) or {}
         took = earlier.get("by") or () if state in ("in_service", "kept") and earlier.get("outcome") in ("drained", "pending") else ()
-        by = drain.orchestrators([*args["by"], *took], work, args["commands"])
+        by = drain.list_orchestrators([*args["by"], *took], work, args["commands"])
         if "auto" in args["by"] and args["policy"] != "never" and "work" not in result:
             raise PlanError(messages.LOOK_MISSING.fill(variable=args["results"]))
         needed = decision.drain and state in ("drained", "checked")
         if needed and not by:
-            return self._without(args, decision)
+            return self._skip_drain(args, decision)
         if state == "checked" and args["policy"] == "never":
-            return shaped("not_needed", decision.why, {}, 0)
-        about = base.reference(self, variables)
-        args = {**args, "reason": about.before(args["reason"]) if args["reason"] else ""}
-        every = draining.of(self, variables, args, work, about.before(decision.why), by)
-        standings, silent = draining.standings(every, args, needed or earlier.get("outcome") in ("drained", "pending"))
+            return shape_drain_result("not_needed", decision.why, {}, 0)
+        about = base.read_run_reference(self, variables)
+        args = {**args, "reason": about.put_before(args["reason"]) if args["reason"] else ""}
+        every = draining.choose_orchestrators(self, variables, args, work, about.put_before(decision.why), by)
+        standings, silent = draining.ask_for_standings(every, args, needed or earlier.get("outcome") in ("drained", "pending"))
         if state == "drained":  # not in the check of a whole fleet: kured locks one host at a time, and cordons it at once
             standings, unread = draining.locks(every, standings)
             silent += unread
         run = Run(args, decision, {who: every[who] for who in standings}, bool(self._task.check_mode), standings, tuple(silent))
         try:
-            return {"drained": run.drain, "in_service": run.give_back, "kept": run.keep, "checked": run.checked}[state]()
+            return {"drained": run.drain, "in_service": run.give_back, "kept": run.keep, "checked": run.check_host}[state]()
         except draining.Refused as error:
             raise PlanError(messages.NODE_HELD.fill(reason=str(error))) from None
 
-    def _without(self, args: Mapping[str, Any], decision: drain.DrainDecision) -> dict[str, Any]:
+    def _skip_drain(self, args: Mapping[str, Any], decision: drain.DrainDecision) -> dict[str, Any]:
         """Return the result for a host that no orchestrator can drain.
 
         Raise PlanError if the drain was asked for by name. Otherwise the change goes on as without
         a rollout.
         """
-        why = drain.no_orchestrator(decision)
+        why = drain.describe_no_orchestrator(decision)
         if args["policy"] == "always":
             raise PlanError(messages.NOBODY_DRAINS.fill(reason=why))
-        return shaped("not_needed", why, {}, 0)
+        return shape_drain_result("not_needed", why, {}, 0)
 
 
-def tasks_of(variables: Mapping[str, Any]) -> Mapping[str, Any]:
+def get_rollout_task_files(variables: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the files of tasks of the rollout that runs this task; {} outside of a rollout."""
     settings = (variables.get(registered.ROLLOUT_SETTINGS) or {}).get("settings") or {}
     return settings.get("tasks") or {}
@@ -88,16 +87,16 @@ class Run:
     standings: Mapping[str, drain.Standing]
     silent: tuple[str, ...]
 
-    def checked(self) -> dict[str, Any]:
+    def check_host(self) -> dict[str, Any]:
         """Judge whether the rollout can have the host.
 
         A host that others work on, or that they keep out of service, is left out, regardless of
         what its own change needs.
         """
-        obstacle = drain.obstacle(self.standings)
+        obstacle = drain.explain_drain_obstacle(self.standings)
         if obstacle:
             return self._end("left_out", obstacle, failed=True)
-        for who in self._in_service() if self.decision.drain else ():
+        for who in self._bring_in_service() if self.decision.drain else ():
             self.every[who].take_out(try_only=True)
         return self._end("ready" if self.decision.drain else "not_needed", self.decision.why)
 
@@ -107,31 +106,31 @@ class Run:
         A drain that an earlier run of this rollout has left is taken up, even if the host does not
         need a drain any more.
         """
-        already = drain.held(self.standings)
-        obstacle = drain.obstacle(self.standings)
+        already = drain.list_held_standings(self.standings)
+        obstacle = drain.explain_drain_obstacle(self.standings)
         if obstacle and (self.args["policy"] != "never" or already):
             return self._end("left_out", obstacle, failed=True)
         if not self.decision.drain and not already:
             return self._end("not_needed", self.decision.why)
-        taken = self._in_service() if self.decision.drain else ()
+        taken = self._bring_in_service() if self.decision.drain else ()
         began = time.monotonic()
         try:
             for who in taken:
                 self.every[who].take_out(try_only=self.check)
             waiting = {} if self.check else self._wait([*taken, *already], began + self.args["timeout"])
         except (PlanError, draining.Refused) as error:
-            return self._refused(str(error), taken)
+            return self._refuse_drain(str(error), taken)
         seconds = round(time.monotonic() - began)
         if not waiting:
             why = self.decision.why if self.decision.drain else "an earlier run of this rollout has drained it"
             return self._end("drained", why, changed=bool(taken), seconds=seconds)
         keep = self.args["on_timeout"] == "keep"
         # A host that an earlier run holds stays held: its change may have failed.
-        stays = () if keep else self._given_back(taken)
-        text = drain.timed_out(waiting, self.args["timeout"], keep, already, stays)
+        stays = () if keep else self._give_back(taken)
+        text = drain.describe_drain_timeout(waiting, self.args["timeout"], keep, already, stays)
         return self._end("pending" if keep else "left_out", text, failed=True, changed=keep and bool(taken), seconds=seconds)
 
-    def _in_service(self) -> tuple[str, ...]:
+    def _bring_in_service(self) -> tuple[str, ...]:
         return tuple(who for who, s in self.standings.items() if s.state == "in_service")
 
     def _wait(self, whom: Iterable[str], end: float) -> dict[str, str]:
@@ -141,24 +140,26 @@ class Run:
         """
         asked = {who: self.every[who] for who in whom}
         while True:
-            waiting = {who: text for who, one in asked.items() if (text := still(one, max(1, round(end - time.monotonic()))))}
+            waiting = {
+                who: text for who, one in asked.items() if (text := describe_remaining_work(one, max(1, round(end - time.monotonic()))))
+            }
             if not waiting or time.monotonic() >= end:
                 return waiting
             # The pause between two questions; the last question is at `end`. scontrol and the user's command report
             # a state only when asked. Watching pods would serve only one of the three orchestrators.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
 
-    def _refused(self, text: str, taken: tuple[str, ...]) -> dict[str, Any]:
+    def _refuse_drain(self, text: str, taken: tuple[str, ...]) -> dict[str, Any]:
         """Leave the node as it was found after a refused drain."""
-        more = () if self.check else self._given_back(taken)
+        more = () if self.check else self._give_back(taken)
         return self._end("left_out", ". ".join([f"not drained: {text}", *more]), failed=True)
 
-    def _given_back(self, whom: tuple[str, ...]) -> tuple[str, ...]:
+    def _give_back(self, whom: tuple[str, ...]) -> tuple[str, ...]:
         """Give back what this task took. Return a sentence for each orchestrator that could not."""
         failed = []
         for who in reversed(whom):
             try:
-                standing = self.every[who].standing()
+                standing = self.every[who].get_standing()
                 if standing.state == "held":
                     self.every[who].give_back()
                 elif standing.state != "in_service":
@@ -174,7 +175,7 @@ class Run:
         while not self.check and any(s.state == "broken" for s in standings.values()) and time.monotonic() < end:
             # As above: a node reports itself again some time after its agent was restarted, without an event here.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
-            standings = {who: one.standing() for who, one in self.every.items()}
+            standings = {who: one.get_standing() for who, one in self.every.items()}
         held = [who for who in mine if standings[who].state == "held"]
         broken = "; ".join(s.text for s in standings.values() if s.state == "broken")
         if broken:
@@ -191,12 +192,12 @@ class Run:
 
         A broken node may be held as well. Only the call that keeps it shows who holds it.
         """
-        why = drain.text_of(self.args["reason"], "a change of this host failed")
-        held = [who for who in drain.held(self.standings) if self._kept(who, why)]
-        held += [who for who, standing in self.standings.items() if standing.state == "broken" and self._kept(who, why, may_fail=True)]
+        why = drain.get_drain_text(self.args["reason"], "a change of this host failed")
+        held = [who for who in drain.list_held_standings(self.standings) if self._keep_held(who, why)]
+        held += [who for who, standing in self.standings.items() if standing.state == "broken" and self._keep_held(who, why, may_fail=True)]
         return self._end("kept" if held else "not_needed", why if held else "this rollout does not hold it", changed=bool(held))
 
-    def _kept(self, who: str, why: str, *, may_fail: bool = False) -> bool:
+    def _keep_held(self, who: str, why: str, *, may_fail: bool = False) -> bool:
         try:
             self.every[who].keep(why, try_only=self.check)
         except draining.Refused:
@@ -206,21 +207,23 @@ class Run:
         return True
 
     def _end(self, outcome: str, why: str, *, failed: bool = False, changed: bool = False, seconds: int = 0) -> dict[str, Any]:
-        found = shaped(outcome, "; ".join([why, *self.silent]), self.standings, seconds, changed=changed)
+        found = shape_drain_result(outcome, "; ".join([why, *self.silent]), self.standings, seconds, changed=changed)
         return {**found, "failed": True, "msg": why} if failed else found
 
 
-def still(one: draining.Orchestrator, left: int) -> str:
+def describe_remaining_work(one: draining.Orchestrator, left: int) -> str:
     """Return what a host waits for; '' if the work has ended.
 
     An orchestrator that is out of reach for a while has not reported that the work ended.
     """
     try:
-        return one.waiting(left)
+        return one.describe_waiting(left)
     except drain.OutOfReach as error:
         return str(error)
 
 
-def shaped(outcome: str, why: str, standings: Mapping[str, drain.Standing], seconds: int, *, changed: bool = False) -> dict[str, Any]:
+def shape_drain_result(
+    outcome: str, why: str, standings: Mapping[str, drain.Standing], seconds: int, *, changed: bool = False
+) -> dict[str, Any]:
     nodes = {who: dc.asdict(s) for who, s in standings.items()}
     return {"changed": changed, "outcome": outcome, "why": why, "by": list(standings), "nodes": nodes, "seconds": seconds}

@@ -13,15 +13,17 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, outside, rollout_batch, rollout_report
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages, run_messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table, rollout_batch, rollout_report
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, messages, outside, run_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import bounds, escape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, sink
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, html, kept
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import bounds, escape, outcomes, registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import document, html, kept
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
 
-SPEC = arguments.spec("fleet_report")
+SPEC = arguments.derive_argument_spec("fleet_report")
 JSON, HTML = "report.json", "report.html"
 
 
@@ -34,59 +36,62 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
-        target = sink.parsed(outside.PUBLISH, args["publish"])
+        args = arguments.read_task_options(self, SPEC)
+        target = sink.parse_sink(outside.PUBLISH, args["publish"])
         if not args["directory"] and not target:
             return {"changed": False, "files": [], "published": False}
-        report = made(args, task_vars or {}, bool(self._task.check_mode))
+        report = build_fleet_report(args, task_vars or {}, bool(self._task.check_mode))
         if args["directory"]:
-            found = delivered(report, outside.directory(args["directory"]), target, args["files"])
-            fleet_table.show([where(found["files"], len(report["hosts"])), ""])
+            found = deliver_report(report, outside.make_writable_directory(args["directory"]), target, args["files"])
+            fleet_table.show([describe_report_place(found["files"], len(report["hosts"])), ""])
             return found
         with tempfile.TemporaryDirectory(prefix="gpufleet-") as place:  # used by this run alone, to take the report elsewhere
-            return {**delivered(report, Path(place), target, args["files"]), "files": []}
+            return {**deliver_report(report, Path(place), target, args["files"]), "files": []}
 
 
-def made(args: Mapping[str, Any], task_vars: Mapping[str, Any], check: bool) -> document.Document:
-    now = outside.now()
+def build_fleet_report(args: Mapping[str, Any], task_vars: Mapping[str, Any], check: bool) -> document.Document:
+    now = outside.format_present_time()
     if args["sources"]:
-        reports = {name: read(kept.file_of(name)) for name in args["sources"]}
-        for sentence in kept.said_of_several(reports):
-            Display().warning(escape.line(sentence))
-        return kept.merged(reports, now)
+        reports = {name: read_kept_report(kept.get_report_file(name)) for name in args["sources"]}
+        for sentence in kept.warn_of_hosts_in_several(reports):
+            Display().warning(escape.escape_line(sentence))
+        return kept.merge_reports(reports, now)
     about = document.About(args["playbook"], now, check, args["status"], args["change_ref"])
-    results, classes = of_this_run(args, task_vars)
-    return document.of({host: escape.result(result) for host, result in results.items()}, about, classes)
+    results, classes = list_run_results(args, task_vars)
+    return document.build_report({host: escape.escape_result(result) for host, result in results.items()}, about, classes)
 
 
-def of_this_run(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[outcomes.Results, Mapping[str, str]]:
+def list_run_results(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[outcomes.Results, Mapping[str, str]]:
     """Return the results that the table of the same run shows, and the class of each host of a rollout."""
     if not args["plan"]:
-        return fleet_table.gathered(task_vars, args), {}
+        return fleet_table.gather_results(task_vars, args), {}
     plan, hostvars = args["plan"], task_vars["hostvars"]
-    found = rollout_batch.reached(plan, hostvars)
-    results = {host: bounds.of_result(reported(host, plan, base.Once(hostvars[host]), found)) for host in plan["hosts"]}
+    found = rollout_batch.get_reached_progress(plan, hostvars)
+    results = {host: bounds.limit_result(report_host_result(host, plan, base.Once(hostvars[host]), found)) for host in plan["hosts"]}
     return results, {host: str(planned["class"]) for host, planned in plan["hosts"].items()}
 
 
-def reported(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:
+def report_host_result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:
     """Return a host's result with the whole journal of the look before.
 
     A change returns the name of its own journal entry. The look before it has the entries of all
     earlier transactions.
     """
-    result = rollout_report.result(host, plan, variables, found)
+    result = rollout_report.get_rollout_result(host, plan, variables, found)
     return {**result, "journal": (variables.get(registered.LOOK) or {}).get("journal") or []}
 
 
-def delivered(report: document.Document, place: Path, target: Sequence[str], more: Sequence[str]) -> dict[str, Any]:
+def deliver_report(report: document.Document, place: Path, target: Sequence[str], more: Sequence[str]) -> dict[str, Any]:
     """Write the report, then take it elsewhere.
 
     If it cannot be taken elsewhere, the result of the run stays as it is, and a warning tells the
     reason.
     """
     data = json.dumps(report, indent=1, ensure_ascii=False, default=str) + "\n"
-    files = [outside.write(place, JSON, data), outside.write(place, HTML, html.render_page(read_template(), report))]
+    files = [
+        outside.write_outside_file(place, JSON, data),
+        outside.write_outside_file(place, HTML, html.render_page(read_template(), report)),
+    ]
     found = {"changed": False, "files": [str(file) for file in files], "published": False}
     if not target:
         return found
@@ -100,15 +105,15 @@ def read_template() -> str:
     return Path(html.__file__).with_name(html.TEMPLATE).read_text(encoding="utf-8")
 
 
-def where(files: Sequence[str], hosts: int) -> str:
+def describe_report_place(files: Sequence[str], hosts: int) -> str:
     (page,) = (name for name in files if name.endswith(HTML))
-    return f"The report of {outcomes.plural(hosts)} is {Path(page).absolute()}"
+    return f"The report of {outcomes.format_host_count(hosts)} is {Path(page).absolute()}"
 
 
 LARGEST = 256 << 20  # bytes; the report of ten thousand hosts has a tenth
 
 
-def text(path: Path) -> str:
+def read_report_text(path: Path) -> str:
     """Read a report. Raise ValueError for a file that is larger than any report."""
     with path.open("rb") as opened:
         data = opened.read(LARGEST + 1)
@@ -117,9 +122,9 @@ def text(path: Path) -> str:
     return data.decode("utf-8")
 
 
-def read(name: str) -> Any:
+def read_kept_report(name: str) -> Any:
     try:
-        return kept.require(json_bounds.loads(text(Path(name).expanduser()), LARGEST), name)
+        return kept.require_report(json_bounds.load_bounded_json(read_report_text(Path(name).expanduser()), LARGEST), name)
     except OSError as error:
         message = messages.REPORT_UNREADABLE.fill(cause=error.strerror or "", step=kept.STEP)
         raise PlanError(message, where=name) from None

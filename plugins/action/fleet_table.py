@@ -15,36 +15,37 @@ from ansible import constants, context
 from ansible.plugins.action import ActionBase
 from ansible.utils.color import stringc
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, unread
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, messages, unread
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import bounds, escape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
-    bounds,
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
     columns,
-    escape,
     fleet_hosts,
     next_command,
-    outcomes,
     proof,
     registered,
     specs,
     transactions,
 )
 
-SPEC = arguments.spec("fleet_table")
+SPEC = arguments.derive_argument_spec("fleet_table")
 COLUMN = "Name a value by words with dots, as decision.injection, or correct the expression (jmespath.org)"
 MACHINES = ("json", "jsonl", "null")  # stdout callbacks whose output a program parses
 # Measured when the action is loaded, which is before Ansible forks: its workers have no terminal.
 TERMINAL = int(Display().columns) if os.isatty(1) else fleet_hosts.WIDTH
-Lines = Callable[[outcomes.Results, fleet_hosts.View], list[str]]
+Lines = Callable[[outcomes.Results, fleet_hosts.FleetView], list[str]]
 Totals = Callable[[outcomes.Results, bool], dict[str, Any]]
 VIEWS: Mapping[str, tuple[Lines, Totals]] = {
-    "hosts": (fleet_hosts.lines, outcomes.totals),
-    "proof": (proof.lines, proof.totals),
-    "journal": (transactions.lines, transactions.totals),
-    "cdi": (specs.lines, specs.totals),
-    "reached": (lambda _results, _view: [], lambda results, _check: {**outcomes.reached(results), **outcomes.refused(results)}),
+    "hosts": (fleet_hosts.list_fleet_lines, outcomes.count_outcomes),
+    "proof": (proof.list_proof_lines, proof.count_proofs),
+    "journal": (transactions.list_journal_lines, transactions.count_transactions),
+    "cdi": (specs.list_refresh_lines, specs.count_refreshed_specs),
+    "reached": (
+        lambda _results, _view: [],
+        lambda results, _check: {**outcomes.count_reached_hosts(results), **outcomes.count_refused_hosts(results)},
+    ),
 }
 
 
@@ -56,13 +57,13 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
+        args = arguments.read_task_options(self, SPEC)
         check = bool(self._task.check_mode)
-        results = gathered(task_vars or {}, args)
+        results = gather_results(task_vars or {}, args)
         laid_out, count = VIEWS[args["view"]]
-        lines, counts = laid_out(results, view(args, check)), count(results, check)
-        lost = waves.amount("gpufleet_max_lost", args["max_lost"]).of(len(results), up=True)
-        problem = outcomes.problem(counts, args["fail_on_drift"], lost)
+        lines, counts = laid_out(results, choose_fleet_view(args, check)), count(results, check)
+        lost = waves.parse_amount("gpufleet_max_lost", args["max_lost"]).compute_number(len(results), up=True)
+        problem = outcomes.explain_failed_run(counts, args["fail_on_drift"], lost)
         lines += write_end(problem, find_following(args["playbook"], counts, check) if lines else "")
         show(["", *lines, ""] if lines else [])
         failures = outcomes.list_failures(results, check, args["fail_on_drift"]) if problem else {}
@@ -91,18 +92,18 @@ def read_invocation() -> next_command.Invocation:
     return next_command.Invocation(inventory, extra, str(given.get("subset") or ""))
 
 
-def gathered(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.Results:
+def gather_results(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.Results:
     """Return each host's result, with what else failed in the same run."""
     hosts = [str(h) for h in task_vars.get("ansible_play_hosts_all") or ()]
     known = {host: task_vars["hostvars"][host] for host in hosts}
     found = {host: known[host].get(args["results"]) for host in hosts}
     if hosts and not any(found.values()):
-        registered.require_known(args["results"], sorted({str(name) for v in known.values() for name in v}))
-    results = {host: outcomes.merged(dict(found[host] or {}), others(known[host], args["also"])) for host in hosts}
-    return {host: bounds.of_result(result) for host, result in unread.failed(results, task_vars["hostvars"]).items()}
+        registered.require_known_variable(args["results"], sorted({str(name) for v in known.values() for name in v}))
+    results = {host: outcomes.merge_failures(dict(found[host] or {}), list_step_results(known[host], args["also"])) for host in hosts}
+    return {host: bounds.limit_result(result) for host, result in unread.fail_unread_hosts(results, task_vars["hostvars"]).items()}
 
 
-def others(variables: Mapping[str, Any], names: list[str]) -> dict[bool, list[outcomes.Result]]:
+def list_step_results(variables: Mapping[str, Any], names: list[str]) -> dict[bool, list[outcomes.Result]]:
     """Return the results of other steps, by whether they are looks: True -> looks, False -> other steps.
 
     A look counts only if nothing came after it.
@@ -113,15 +114,15 @@ def others(variables: Mapping[str, Any], names: list[str]) -> dict[bool, list[ou
     return found
 
 
-def view(args: Mapping[str, Any], check: bool) -> fleet_hosts.View:
+def choose_fleet_view(args: Mapping[str, Any], check: bool) -> fleet_hosts.FleetView:
     wanted = tuple(columns.Column(c["title"], c["path"]) for c in args["columns"])
-    own = fleet_hosts.View(args["width"] or terminal(), args["details"], check)
-    return columns.applied(own, wanted, searcher(wanted))
+    own = fleet_hosts.FleetView(args["width"] or get_terminal_width(), args["details"], check)
+    return columns.apply_columns(own, wanted, get_column_searcher(wanted))
 
 
-def searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile | None:
+def get_column_searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile | None:
     """Return JMESPath's compiler; None if all columns are plain names with dots, or if jmespath is not installed."""
-    if all(columns.plain(c.path) for c in wanted):
+    if all(columns.is_plain_path(c.path) for c in wanted):
         return None
     try:
         library = importlib.import_module("jmespath")
@@ -149,7 +150,7 @@ def searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile | None:
     return compiled
 
 
-def terminal() -> int:
+def get_terminal_width() -> int:
     """Return $COLUMNS, otherwise the terminal's width, otherwise a width that fits most logs."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns) > 0:
@@ -162,8 +163,8 @@ def show(lines: Sequence[str]) -> None:
 
     A line may contain a host's own words, which results of other collections' tasks do not escape.
     """
-    if lines and for_people():
-        Display().display("\n".join(paint(escape.line(bounds.shortened(line, bounds.TEXT))) for line in lines))
+    if lines and are_people_shown():
+        Display().display("\n".join(paint(escape.escape_line(bounds.shorten_text(line, bounds.TEXT))) for line in lines))
 
 
 # A word of the column CHANGED between two columns, or a count of the first line.
@@ -185,7 +186,7 @@ def paint(line: str) -> str:
     return WORDS.sub(painted, line)
 
 
-def for_people() -> bool:
+def are_people_shown() -> bool:
     """Tell whether lines for people are printed.
 
     With a callback that writes JSON, stdout belongs to the callback alone. The result contains the

@@ -8,11 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, catalogues, registry
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import choose, facts, look
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    catalogues,
+    registry,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import choose, facts, look
 
-SPEC = arguments.spec("image_select")
+SPEC = arguments.derive_argument_spec("image_select")
 OF_TREE = "A directory tree has no driver and no GPU; give facts instead"
 
 
@@ -24,15 +29,15 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
+        args = arguments.read_task_options(self, SPEC)
         access = registry.Access(args["registry_auth_file"], tuple(args["registry_plain_http"])) if args["registry"] else None
-        images = catalogues.images(args["catalogue"], access)  # before the host is looked at
-        host, trouble, bare = self._host(args, task_vars or {})
+        images = catalogues.read_catalogue_images(args["catalogue"], access)  # before the host is looked at
+        host, trouble, bare = self._read_host(args, task_vars or {})
         found = {
             "changed": False,
             "without_gpu": bare,
-            "facts": facts.given(host),
-            **choose.result(images, host, args["gpus"], catalogues.targets()),
+            "facts": facts.give_host_facts(host),
+            **choose.report_choices(images, host, args["gpus"], catalogues.read_archspec_targets()),
         }
         if not found["problem"]:
             return found
@@ -40,16 +45,18 @@ class ActionModule(ActionBase):
         failed = {"failed": True, "msg": problem} if args["nothing_fits"] == "fail" else {}
         return {**found, "problem": problem, **failed}
 
-    def _host(self, args: dict[str, Any], task_vars: dict[str, Any]) -> tuple[facts.Host, str, bool]:
+    def _read_host(self, args: dict[str, Any], task_vars: dict[str, Any]) -> tuple[facts.ImageHost, str, bool]:
         """Return the host, why no image can run on its GPUs, and whether it is certain that it has none."""
         if args["facts"] is not None:
-            return facts.parsed(args["facts"], catalogues.targets()), "", False
-        policy = arguments.policy(args)
+            return facts.parse_host_facts(args["facts"], catalogues.read_archspec_targets()), "", False
+        policy = arguments.build_policy(args)
         if policy.root != "/":  # nothing runs there
-            return facts.Host(), OF_TREE, False
+            return facts.ImageHost(), OF_TREE, False
 
-        def read(obs: Observation) -> tuple[facts.Host, str, bool]:
-            return (*look.seen(policy, obs, catalogues.targets()), look.has_no_gpu(policy, obs))
+        def read(obs: Observation) -> tuple[facts.ImageHost, str, bool]:
+            return (*look.read_image_host(policy, obs, catalogues.read_archspec_targets()), look.has_no_gpu(policy, obs))
 
-        found: tuple[facts.Host, str, bool] = base.learn(self, task_vars, policy, look.questions(policy), read, str(args["transport"]))
+        found: tuple[facts.ImageHost, str, bool] = base.learn(
+            self, task_vars, policy, look.list_image_questions(policy), read, str(args["transport"])
+        )
         return found

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
 
-SPEC = arguments.spec("keep_failure")
+SPEC = arguments.derive_argument_spec("keep_failure")
 FAILED = "ansible_failed_result"
 
 
@@ -28,7 +28,7 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
+        args = arguments.read_task_options(self, SPEC)
         variables = task_vars or {}
         failed = read_mapping(variables, FAILED)
         message = str(failed.get("msg") or args["otherwise"])

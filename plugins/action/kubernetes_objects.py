@@ -13,12 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, clusters, fleet_table, outside
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
+from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    cluster_api,
+    clusters,
+    messages,
+    outside,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files, live, objects, order, summary
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 
 # The mode of the one file with the user's own values. They may come from a vault, and do not show it if
 # a whole file was encrypted.
@@ -29,7 +36,7 @@ NOWHERE = "Nothing was written: gpufleet_kubernetes_dir names a directory for fi
 
 
 @dc.dataclass(frozen=True)
-class Seen:
+class SeenCluster:
     """A cluster as it was rendered, with its changes.
 
     place: its directory; None if no files are written.
@@ -39,8 +46,8 @@ class Seen:
     place: Path | None
     before: Mapping[str, str]
     todo: files.Changes
-    plan: live.Plan = live.Plan()
-    api: cluster_api.Api | None = None
+    plan: live.ClusterPlan = live.ClusterPlan()
+    api: cluster_api.ClusterApi | None = None
     steps: tuple[str, ...] = ()  # the order in which hosts and cluster are changed
     stays: tuple[str, ...] = ()  # nodes that an earlier run has written, and that this one knows nothing of
     of: clusters.OneCluster | None = None  # the cluster of the API
@@ -65,24 +72,26 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, clusters.SPEC)
+        args = arguments.read_task_options(self, clusters.SPEC)
         variables = task_vars or {}
         found = Found()
-        asked, unknown = clusters.of_play(variables, args)
+        asked, unknown = clusters.find_play_clusters(variables, args)
         clusters.require_own_access(asked)
         # Everything is judged before anything is written: if one cluster refuses, the others stay as they are.
         others = ALONE if len(asked) > 1 else ""
-        seen = [self._seen(one, args, variables, others) for one in asked]
+        seen = [self._read_seen(one, args, variables, others) for one in asked]
         for one in seen:
-            judge(one, others)
+            judge_cluster_changes(one, others)
         for one in seen:
             self._carry_out(one, found)
-        lines = [line for one in seen for line in said(one, bool(self._task.check_mode))] + summary.of_no_cluster(unknown)
+        lines = [line for one in seen for line in describe_seen_cluster(one, bool(self._task.check_mode))] + summary.list_clusterless_lines(
+            unknown
+        )
         lines += [] if any(one.place or one.api for one in seen) else [NOWHERE]
         fleet_table.show(["", *lines, ""])
         return {
             "changed": bool(found.differences),
-            "clusters": [summary.plain(one.rendered) for one in seen],
+            "clusters": [summary.convert_rendered(one.rendered) for one in seen],
             "differences": results.describe_differences(found.differences),
             "diff": found.diff,
             "files": found.written,
@@ -91,43 +100,47 @@ class ActionModule(ActionBase):
             "lines": lines,
         }
 
-    def _seen(self, one: clusters.OneCluster, args: Mapping[str, Any], variables: Mapping[str, Any], others: str) -> Seen:
+    def _read_seen(self, one: clusters.OneCluster, args: Mapping[str, Any], variables: Mapping[str, Any], others: str) -> SeenCluster:
         """Render a cluster, and find what has to be done in its directory and in its API.
 
         others: what an error means for the other clusters.
         """
-        settings = clusters.settings_of(one.options, args)
+        settings = clusters.build_cluster_settings(one.options, args)
         absent = one.options["state"] == "absent"
-        judged = clusters.judged_of(one)
-        place = outside.judged(one.options["dir"], files.SETTING) / one.name if one.options["dir"] else None
-        before = read(place) if place else {}
-        in_files = files.kept(before, judged, str(place))
-        written = objects.nothing(one.name) if absent else objects.render(one.name, one.hosts, settings, in_files)
-        wanted = {} if absent else files.of(written, before if in_files.nodes else {})
+        judged = clusters.list_judged_nodes(one)
+        place = outside.require_usable_directory(one.options["dir"], files.SETTING) / one.name if one.options["dir"] else None
+        before = read_cluster_directory(place) if place else {}
+        in_files = files.read_kept_files(before, judged, str(place))
+        written = objects.render_empty_cluster(one.name) if absent else objects.render_cluster(one.name, one.hosts, settings, in_files)
+        wanted = {} if absent else files.render_cluster_files(written, before if in_files.nodes else {})
         stay = () if absent else in_files.nodes
         gone = live.TAKEN_BACK if absent else files.UNUSED
-        todo = files.changes(wanted, before, stay, str(place), exposed(place), gone) if place else files.Changes({}, ())
+        todo = (
+            files.compare_cluster_files(wanted, before, stay, str(place), list_exposed_files(place), gone)
+            if place
+            else files.Changes({}, ())
+        )
         stays = () if absent else tuple(in_files.nodes)
         if not one.options["apply"]:
-            steps = () if absent else order.ordered(one.hosts, {}, settings.fixed).steps
-            return Seen(written, place, before, todo, steps=steps, stays=stays)
-        api = clusters.api_of(self, one, variables)
+            steps = () if absent else order.order_hosts(one.hosts, {}, settings.fixed).steps
+            return SeenCluster(written, place, before, todo, steps=steps, stays=stays)
+        api = clusters.build_cluster_api(self, one, variables)
         if absent:
-            with clusters.named_in_errors(one, others):
+            with clusters.name_cluster_in_errors(one, others):
                 there = api.look(settings.place, settings.config_map)
-                back = live.absent(there, api.own_config_maps(), one.hosts, settings)
-            return Seen(written, place, before, todo, back, api, of=one)
-        found = clusters.in_api(one, api, settings, others)
+                back = live.plan_cluster_removal(there, api.own_config_maps(), one.hosts, settings)
+            return SeenCluster(written, place, before, todo, back, api, of=one)
+        found = clusters.plan_in_api(one, api, settings, others)
         stays = tuple({*stays, *found.stays})
-        return Seen(found.rendered, place, before, todo, found.plan, api, found.which.steps, stays, one)
+        return SeenCluster(found.rendered, place, before, todo, found.plan, api, found.which.steps, stays, one)
 
-    def _carry_out(self, one: Seen, found: Found) -> None:
+    def _carry_out(self, one: SeenCluster, found: Found) -> None:
         if one.api and one.of and not self._task.check_mode:
-            with clusters.named_in_errors(one.of):
+            with clusters.name_cluster_in_errors(one.of):
                 one.api.carry_out(one.plan.calls)
         for call in one.plan.calls:
             found.differences += call.differences
-            found.diff += [clusters.api_diff(*change) for change in call.changes]
+            found.diff += [clusters.build_api_diff(*change) for change in call.changes]
         found.only_rendered += one.plan.said
         if one.place:
             self._write(one.place, one.todo, one.before, found)
@@ -138,51 +151,51 @@ class ActionModule(ActionBase):
             headers = {"before_header": str(place / name), "after_header": str(place / name)}
             found.diff.append({**headers, "before": before.get(name, ""), "after": text or ""})
             if not self._task.check_mode:
-                write(place, name, text)
+                write_cluster_file(place, name, text)
         found.written += [str(place / name) for name, text in todo.texts.items() if text is not None]
 
 
-def judge(one: Seen, others: str) -> None:
+def judge_cluster_changes(one: SeenCluster, others: str) -> None:
     """Let the API of a cluster judge its changes.
 
     others: what a refusal means for the other clusters.
     """
     if one.api and one.of:
-        with clusters.named_in_errors(one.of, others):
+        with clusters.name_cluster_in_errors(one.of, others):
             one.api.judge(one.plan.calls)
 
 
-def said(one: Seen, check: bool) -> list[str]:
+def describe_seen_cluster(one: SeenCluster, check: bool) -> list[str]:
     """Describe a cluster for people: its groups, what is only rendered or stays, the order of changes, and what is changed."""
-    done = summary.drift([*(d for call in one.plan.calls for d in call.differences), *one.todo.differences], check=check)
-    stays = summary.stays(one.stays)
+    done = summary.list_drift_lines([*(d for call in one.plan.calls for d in call.differences), *one.todo.differences], check=check)
+    stays = summary.list_staying_lines(one.stays)
     by_rollout = [BY_ROLLOUT] if one.api and one.steps else []
-    return [*summary.lines(one.rendered), *(f"  {text}" for text in (*one.plan.said, *stays, *one.steps, *by_rollout)), *done]
+    return [*summary.list_cluster_lines(one.rendered), *(f"  {text}" for text in (*one.plan.said, *stays, *one.steps, *by_rollout)), *done]
 
 
 # ---------------------------------------------------------------- files
 
 
-def read(place: Path) -> dict[str, str]:
+def read_cluster_directory(place: Path) -> dict[str, str]:
     """Read the YAML files of a cluster's directory, by their names below it.
 
     Raise PlanError if one cannot be read: it never counts as missing.
     """
     try:
-        found = [path for folder in (place, *(place / name for name in files.FOLDERS)) for path in listed(folder)]
+        found = [path for folder in (place, *(place / name for name in files.FOLDERS)) for path in list_yaml_files(folder)]
         return {str(path.relative_to(place)): path.read_text(encoding="utf-8", errors="surrogateescape") for path in found}
     except OSError as error:
         message = messages.NOT_READ.fill(cause=error.strerror or "", setting=files.SETTING)
         raise PlanError(message, where=str(error.filename)) from None
 
 
-def listed(folder: Path) -> Iterator[Path]:
+def list_yaml_files(folder: Path) -> Iterator[Path]:
     """Yield the YAML files of a folder.
 
     In some releases of Python, glob() and is_file() take a directory without read permission for an
     empty one.
     """
-    outside.judged(str(folder), files.SETTING)
+    outside.require_usable_directory(str(folder), files.SETTING)
     with contextlib.suppress(FileNotFoundError):
         for path in sorted(path for path in folder.iterdir() if path.suffix == ".yaml"):
             with contextlib.suppress(FileNotFoundError):  # a link to nothing
@@ -190,7 +203,7 @@ def listed(folder: Path) -> Iterator[Path]:
                     yield path
 
 
-def exposed(place: Path) -> list[str]:
+def list_exposed_files(place: Path) -> list[str]:
     """Return the files that other users can read but should not.
 
     A copy of the files, for example by git, has the mode that the copier chose.
@@ -200,13 +213,13 @@ def exposed(place: Path) -> list[str]:
     return []
 
 
-def write(place: Path, name: str, text: str | None) -> None:
+def write_cluster_file(place: Path, name: str, text: str | None) -> None:
     path = place / name
     if text is not None:
         mode = OWNERS if name == files.VALUES else outside.MODE
-        outside.write(outside.directory(str(path.parent), files.SETTING), path.name, text, files.SETTING, mode)
+        outside.write_outside_file(outside.make_writable_directory(str(path.parent), files.SETTING), path.name, text, files.SETTING, mode)
         return
-    outside.judged(str(path.parent), files.SETTING)
+    outside.require_usable_directory(str(path.parent), files.SETTING)
     try:
         path.unlink(missing_ok=True)
         for folder in [path.parent, path.parent.parent][: len(Path(name).parts)]:

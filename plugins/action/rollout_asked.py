@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, rollout_plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, left_out, waves
+from ansible_collections.gpufleet.nvidia.plugins.action import rollout_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import left_out, waves
 
-SPEC = arguments.spec("rollout_asked")
+SPEC = arguments.derive_argument_spec("rollout_asked")
 
 
 class ActionModule(ActionBase):
@@ -24,17 +26,17 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
+        args = arguments.read_task_options(self, SPEC)
         variables = task_vars or {}
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
-        found = [host for host in hosts if asked(variables["hostvars"][host], args["results"])]
+        found = [host for host in hosts if is_host_asked(variables["hostvars"][host], args["results"])]
         return {"changed": False, "pattern": found or rollout_plan.NO_HOST}
 
 
-def asked(variables: Mapping[str, Any], results: str) -> bool:
-    look = rollout_plan.looked(variables, results)
-    if left_out.broken(look):
+def is_host_asked(variables: Mapping[str, Any], results: str) -> bool:
+    look = rollout_plan.get_host_look(variables, results)
+    if left_out.explain_broken_host(look):
         return False
-    by = [str(name) for name in waves.listed(variables.get("gpufleet_drain_by") or "auto")]
+    by = [str(name) for name in waves.parse_written_list(variables.get("gpufleet_drain_by") or "auto")]
     commands = variables.get("gpufleet_drain_commands") or {}
-    return drain.asked(str(variables.get("gpufleet_drain") or "auto"), by, drain.Work.of(look), commands)
+    return drain.is_orchestrator_asked(str(variables.get("gpufleet_drain") or "auto"), by, drain.Work.read_work(look), commands)

@@ -13,9 +13,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, outside
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import run_messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    claims,
+    outside,
+    run_messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import bounds, layout, names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     events,
     health,
@@ -27,16 +35,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     steps_of_batch,
     window,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
-    bounds,
-    fleet_hosts,
-    layout,
-    names,
-    outcomes,
-    registered,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts, registered
 
-SPEC = arguments.spec("rollout_batch")
+SPEC = arguments.derive_argument_spec("rollout_batch")
 DECLINED = "a person has ended it before this batch (gpufleet_rollout_pause); run it again to go on"
 
 
@@ -49,14 +50,18 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
-        variables, plan, wanted = task_vars or {}, args["plan"], settings.of(args["settings"])
+        args = arguments.read_task_options(self, SPEC)
+        variables, plan, wanted = task_vars or {}, args["plan"], settings.build_rollout_settings(args["settings"])
         check = bool(self._task.check_mode)
-        number = batch_of(plan, variables)
+        number = get_batch_number(plan, variables)
         writer = EventWriter(self, variables, wanted.events if not check else ())
         gate = Gate(args, plan, wanted, number, variables["hostvars"], check, writer)
-        found = before(plan, number, variables["hostvars"])
-        return end(gate, found) if args["point"] == "end" else begin(gate, found, variables.get("ansible_play_batch") or ())
+        found = get_progress_before_batch(plan, number, variables["hostvars"])
+        return (
+            end_rollout_batch(gate, found)
+            if args["point"] == "end"
+            else begin_rollout_batch(gate, found, variables.get("ansible_play_batch") or ())
+        )
 
 
 @dc.dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Gate:
 
     args: Mapping[str, Any]
     plan: Mapping[str, Any]
-    wanted: settings.Settings
+    wanted: settings.RolloutSettings
     number: int
     hostvars: Mapping[str, Any]
     check: bool
@@ -87,33 +92,37 @@ class Gate:
         It does not tell that the result of the batch before is unknown, since this batch finds that
         out.
         """
-        return reached(self.plan, self.hostvars, self.number)
+        return get_reached_progress(self.plan, self.hostvars, self.number)
 
-    def refused(self, found: progress.Progress) -> progress.Progress:
-        return progress.ended(found, self.args["refused"]) if self.args["refused"] else found
+    def refuse_batch(self, found: progress.Progress) -> progress.Progress:
+        return progress.end_progress(found, self.args["refused"]) if self.args["refused"] else found
 
 
-def begin(gate: Gate, found: progress.Progress, batch: Collection[str]) -> dict[str, Any]:
+def begin_rollout_batch(gate: Gate, found: progress.Progress, batch: Collection[str]) -> dict[str, Any]:
     """Begin a batch; with `ready`, answer whether it may begin.
 
     batch: the hosts that Ansible has in it.
     """
-    found = admitted(gate, found, batch)
+    found = admit_batch_hosts(gate, found, batch)
     if gate.args["point"] == "ready":
-        return shaped(gate.args, found, {})
+        return shape_batch_result(gate.args, found, {})
     plan, wanted, number, check = gate.plan, gate.wanted, gate.number, gate.check
-    found = found if check else before_first(found, wanted, number)
+    found = found if check else ask_gate_before_first(found, wanted, number)
     found = found if check or found.began else dc.replace(found, began=time.time())
-    fleet_table.show([*(predicted(wanted, number) if check else ()), begun(plan, number, found)])
+    fleet_table.show([*(predict_pauses(wanted, number) if check else ()), describe_begun_batch(plan, number, found)])
     found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
-    found = stopped(gate.writer, gate.earlier, found) if found.ended else gate.writer.write(found, events.BATCH, events.place(plan, number))
+    found = (
+        report_rollout_stop(gate.writer, gate.earlier, found)
+        if found.ended
+        else gate.writer.write(found, events.BATCH, events.build_batch_place(plan, number))
+    )
     soaks, clusters = wanted.soak > 0 and not check, bool(plan.get("clusters"))
     looks = {"soaks": soaks, "clusters": clusters, "looks": soaks or (clusters and not check)}
-    held = progress.held(found, gate.classes)
+    held = progress.map_held_hosts(found, gate.classes)
     files = steps_of_batch.choose_files(
         find_needs(gate, held, bool(found.ended), soaks, clusters), gate.args["settings"].get("tasks") or {}
     )
-    return {**shaped(gate.args, found, held), **looks, "files": files, **gate.writer.result}
+    return {**shape_batch_result(gate.args, found, held), **looks, "files": files, **gate.writer.result}
 
 
 def find_needs(gate: Gate, held: Collection[str], ends: bool, soaks: bool, clusters: bool) -> steps_of_batch.Needs:
@@ -124,40 +133,46 @@ def find_needs(gate: Gate, held: Collection[str], ends: bool, soaks: bool, clust
     return steps_of_batch.Needs(ends, drains, soaks, clusters, verifies, gate.check)
 
 
-def admitted(gate: Gate, found: progress.Progress, batch: Collection[str]) -> progress.Progress:
+def admit_batch_hosts(gate: Gate, found: progress.Progress, batch: Collection[str]) -> progress.Progress:
     """Decide which hosts of the batch may start, or why the rollout ends before it."""
     plan, number = gate.plan, gate.number
-    found = as_planned(found, gate.classes, batch)
-    found = as_far_as(found, gate.wanted, gate.batch["wave"])
-    found = found if gate.check else within_window(found, gate.wanted)
+    found = check_planned_batch(found, gate.classes, batch)
+    found = limit_to_wave(found, gate.wanted, gate.batch["wave"])
+    found = found if gate.check else check_window(found, gate.wanted)
     most = room.limits(plan)
-    found = room.begun(found, out_of_service(plan, number, gate.hostvars, most.groups), rest(plan, number), most)
-    found = gate.refused(found)
-    return progress.ended(found, DECLINED, paused=True) if gate.args["declined"] else found
+    found = room.begin_batch(
+        found, list_hosts_out_of_service(plan, number, gate.hostvars, most.groups), list_remaining_batches(plan, number), most
+    )
+    found = gate.refuse_batch(found)
+    return progress.end_progress(found, DECLINED, paused=True) if gate.args["declined"] else found
 
 
-def end(gate: Gate, found: progress.Progress) -> dict[str, Any]:
+def end_rollout_batch(gate: Gate, found: progress.Progress) -> dict[str, Any]:
     """End a batch: judge what became of its hosts, and whether the rollout goes on."""
     plan, check, classes = gate.plan, gate.check, gate.classes
-    held = progress.held(found, classes)
+    held = progress.map_held_hosts(found, classes)
     known = {host: base.Once(gate.hostvars[host]) for host in classes if host not in held}
-    words = {host: word(variables, check) for host, variables in known.items()}
+    words = {host: get_host_word(variables, check) for host, variables in known.items()}
     came = [host for host, said in words.items() if said in ("yes", "no")]
     looked = came if gate.wanted.soak > 0 and not check else ()
-    sick = {host: why for host in looked if (why := health.why(second_look(host, plan, known[host])))}
+    sick = {host: why for host in looked if (why := health.explain_ill_health(get_second_look(host, plan, known[host])))}
     total = sum(len(batch["hosts"]) for batch in plan["batches"])
     ended = progress.Ended(words, classes, gate.batch["wave"] == rollout.CANARY, sick)
-    found = gate.refused(progress.after(found, ended, total, gate.wanted.max_failed))
-    warnings = [] if check else noted(lambda: claims.ended([host for host in came if host not in sick]))
-    found = found if check or found.ended else asked(found, gate.wanted)
-    by_host = {host: about(host, words[host], sick.get(host, ""), plan, known[host]) for host in events.ordered(words)}
+    found = gate.refuse_batch(progress.update_progress(found, ended, total, gate.wanted.max_failed))
+    warnings = [] if check else note_host_outcomes(lambda: claims.end_claims([host for host in came if host not in sick]))
+    found = found if check or found.ended else ask_gate_check(found, gate.wanted)
+    by_host = {
+        host: describe_host_line(host, words[host], sick.get(host, ""), plan, known[host]) for host in events.sort_outcome_words(words)
+    }
     seconds = max(time.time() - found.began, 1.0) if found.began else 0.0
-    limit = gate.wanted.max_failed.of(total)
+    limit = gate.wanted.max_failed.compute_number(total)
     line = events.summarize_batch(gate.number, plan, words, found, limit=limit, seconds=seconds)
     fleet_table.show([*events.list_hosts(by_host), line])
-    found = gate.writer.write(found, events.GATE, {**events.place(plan, gate.number), **events.gate(words, found, total)})
-    found = stopped(gate.writer, gate.earlier, found)
-    return {**shaped(gate.args, found, {}), "warnings": [*warnings, *gate.writer.result.get("warnings", ())]}
+    found = gate.writer.write(
+        found, events.GATE, {**events.build_batch_place(plan, gate.number), **events.build_gate_event(words, found, total)}
+    )
+    found = report_rollout_stop(gate.writer, gate.earlier, found)
+    return {**shape_batch_result(gate.args, found, {}), "warnings": [*warnings, *gate.writer.result.get("warnings", ())]}
 
 
 class EventWriter:
@@ -165,20 +180,20 @@ class EventWriter:
 
     def __init__(self, action: ActionBase, variables: Mapping[str, Any], sink: Sequence[str]) -> None:
         self.sink = sink
-        self.reference = base.reference(action, variables).text if sink else ""
+        self.reference = base.read_run_reference(action, variables).text if sink else ""
         self.result: dict[str, Any] = {}
 
     def write(self, found: progress.Progress, event: str, values: Mapping[str, Any]) -> progress.Progress:
         if not self.sink:
             return found
-        at = outside.now()
-        why = outside.emit(self.sink, events.line(event, at, self.reference, **values))
+        at = outside.format_present_time()
+        why = outside.emit(self.sink, events.build_event_line(event, at, self.reference, **values))
         if why and not found.unheard:
             self.result = {"warnings": [run_messages.EVENTS_FAILED.fill(cause=why)]}
         return dc.replace(found, unheard=found.unheard or bool(why))
 
 
-def noted(write: Callable[[], None]) -> list[str]:
+def note_host_outcomes(write: Callable[[], None]) -> list[str]:
     """Record, for a later rollout of this controller, what became of hosts.
 
     Return warnings if that fails.
@@ -192,39 +207,41 @@ def noted(write: Callable[[], None]) -> list[str]:
     return []
 
 
-def stopped(writer: EventWriter, earlier: progress.Progress, found: progress.Progress) -> progress.Progress:
+def report_rollout_stop(writer: EventWriter, earlier: progress.Progress, found: progress.Progress) -> progress.Progress:
     """Report the stop of a rollout when it happens, and not again for every batch that does not start."""
     if earlier.ended or not found.ended:
         return found
     return writer.write(found, events.STOP, {"why": found.ended, "paused": found.paused})
 
 
-def about(host: str, said: str, sick: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+def describe_host_line(host: str, said: str, sick: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of the line about one host."""
-    result = outcomes.merged(converged(variables), {False: steps(variables)})
-    drained = done(variables, registered.DRAINED)
-    why = sick or (str(drained.get("why") or drained.get("msg") or "") if said in WAITING.values() else fleet_hosts.why(result, ""))
+    result = outcomes.merge_failures(get_converged_result(variables), {False: list_other_steps(variables)})
+    drained = get_step_result(variables, registered.DRAINED)
+    why = sick or (
+        str(drained.get("why") or drained.get("msg") or "") if said in WAITING.values() else fleet_hosts.explain_host_row(result, "")
+    )
     shown = "failed" if sick else said
-    why = bounds.shortened(why, layout.SENTENCE)
+    why = bounds.shorten_text(why, layout.SENTENCE)
     return {"class": plan["hosts"][host]["class"], "word": shown, "seconds": result.get("seconds"), "why": why}
 
 
-def second_look(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> health.Second:
+def get_second_look(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> health.Second:
     return health.Second(
         look=dict(variables.get(registered.LOOK) or {}),
         gpus=int(plan["hosts"][host]["gpus"]),
         running=tuple(plan["hosts"][host]["running"]),
-        changed=bool(done(variables, registered.CONVERGED).get("changed")),
-        before=done(variables, registered.HEALTH_BEFORE),
-        after=done(variables, registered.HEALTH),
-        command=done(variables, registered.SOAK_COMMAND),
+        changed=bool(get_step_result(variables, registered.CONVERGED).get("changed")),
+        before=get_step_result(variables, registered.HEALTH_BEFORE),
+        after=get_step_result(variables, registered.HEALTH),
+        command=get_step_result(variables, registered.SOAK_COMMAND),
     )
 
 
 WAIT = 10  # seconds between two questions of one gate
 
 
-def asked(found: progress.Progress, wanted: settings.Settings) -> progress.Progress:
+def ask_gate_check(found: progress.Progress, wanted: settings.RolloutSettings) -> progress.Progress:
     """Ask the check of the gate, again and again for a while: an alert may need some time to clear.
 
     Return the progress, ended if the check still fails.
@@ -234,36 +251,36 @@ def asked(found: progress.Progress, wanted: settings.Settings) -> progress.Progr
         if attempt:
             # The pause that the setting gate_retries promises: neither an address nor a command tells when its answer changes.
             time.sleep(WAIT)
-        why = answer(wanted.gate_check)
+        why = explain_gate_answer(wanted.gate_check)
         if not why:
             break
-    return progress.ended(found, f"gpufleet_rollout_gate_check is not well: {why}") if why else found
+    return progress.end_progress(found, f"gpufleet_rollout_gate_check is not well: {why}") if why else found
 
 
-def before_first(found: progress.Progress, wanted: settings.Settings, number: int) -> progress.Progress:
+def ask_gate_before_first(found: progress.Progress, wanted: settings.RolloutSettings, number: int) -> progress.Progress:
     """Ask the check before the first batch of a run too.
 
     The run before may have stopped because of an answer that is still the same.
     """
-    return found if number or found.ended else asked(found, wanted)
+    return found if number or found.ended else ask_gate_check(found, wanted)
 
 
-def answer(check: tuple[str, ...]) -> str:
+def explain_gate_answer(check: tuple[str, ...]) -> str:
     """Return why a check does not let the rollout go on; '' if it does.
 
     Never raise an error: it would end the playbook without its report.
     """
     if check[0].startswith(sink.SCHEMES):
-        return outside.send(check[0], None, {}, "GET")
+        return outside.send_request(check[0], None, {}, "GET")
     return outside.run(check)
 
 
-def batch_of(plan: Mapping[str, Any], variables: Mapping[str, Any]) -> int:
+def get_batch_number(plan: Mapping[str, Any], variables: Mapping[str, Any]) -> int:
     host = variables["inventory_hostname"]
     return next(n for n, batch in enumerate(plan["batches"]) if host in batch["hosts"])
 
 
-def before(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) -> progress.Progress:
+def get_progress_before_batch(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) -> progress.Progress:
     """Return how far the rollout had come when the batch began.
 
     Only the hosts of the batch before have the step of that batch. If none of them has it, the
@@ -271,33 +288,33 @@ def before(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) ->
     It is not an error, since an error for all hosts of a batch ends the playbook without its
     report, which names the lost hosts.
     """
-    begun = step_of(plan["batches"][number]["hosts"], hostvars)
+    begun = get_latest_step(plan["batches"][number]["hosts"], hostvars)
     if begun or not number:
         return begun or progress.Progress()
-    ended = step_of(plan["batches"][number - 1]["hosts"], hostvars, ("end",))
+    ended = get_latest_step(plan["batches"][number - 1]["hosts"], hostvars, ("end",))
     if ended is None:
         what = f"what became of batch {number} of the rollout is not known, so batch {number + 1} does not begin"
         why = f"{what}: none of its hosts has the result of its gate. Run the rollout again"
-        return progress.ended(reached(plan, hostvars, number), why)
+        return progress.end_progress(get_reached_progress(plan, hostvars, number), why)
     return ended
 
 
-def reached(plan: Mapping[str, Any], hostvars: Mapping[str, Any], number: int | None = None) -> progress.Progress:
+def get_reached_progress(plan: Mapping[str, Any], hostvars: Mapping[str, Any], number: int | None = None) -> progress.Progress:
     """Return the progress of the last batch that began.
 
     number: the batch at work; no later batch has begun.
     """
     batches = plan["batches"] if number is None else plan["batches"][: number + 1]
-    steps = (step_of(batch["hosts"], hostvars) for batch in reversed(batches))
+    steps = (get_latest_step(batch["hosts"], hostvars) for batch in reversed(batches))
     return next((step for step in steps if step), progress.Progress())
 
 
-def rest(plan: Mapping[str, Any], number: int) -> list[dict[str, str]]:
+def list_remaining_batches(plan: Mapping[str, Any], number: int) -> list[dict[str, str]]:
     """Return the batches that have not ended, each as host -> class."""
     return [{host: str(plan["hosts"][host]["class"]) for host in batch["hosts"]} for batch in plan["batches"][number:]]
 
 
-def out_of_service(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any], grouped: Collection[str]) -> list[str]:
+def list_hosts_out_of_service(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any], grouped: Collection[str]) -> list[str]:
     """Return the hosts of earlier batches that this rollout holds out of service: with work that did not end, failed, or lost.
 
     grouped: the hosts that a limit counts. Other hosts are not looked at.
@@ -307,11 +324,13 @@ def out_of_service(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, 
 
 
 def is_out(variables: Mapping[str, Any]) -> bool:
-    taken, back = (done(variables, name).get("outcome") for name in (registered.DRAINED, registered.UNDRAINED))
+    taken, back = (get_step_result(variables, name).get("outcome") for name in (registered.DRAINED, registered.UNDRAINED))
     return taken in ("drained", "pending") and back not in ("in_service", "not_needed")
 
 
-def step_of(hosts: Sequence[str], hostvars: Mapping[str, Any], points: Sequence[str] = ("end", "begin")) -> progress.Progress | None:
+def get_latest_step(
+    hosts: Sequence[str], hostvars: Mapping[str, Any], points: Sequence[str] = ("end", "begin")
+) -> progress.Progress | None:
     """Return the latest step of a batch; None if it has none.
 
     A host that was lost within the batch has only its beginning.
@@ -320,25 +339,25 @@ def step_of(hosts: Sequence[str], hostvars: Mapping[str, Any], points: Sequence[
     for host in hosts:
         step = hostvars[host].get(registered.ROLLOUT_STEP) or {}
         if step.get("point") == points[0]:  # usually the first host's: Ansible takes half a millisecond or more for each value of a host
-            return progress.of(step["progress"])
+            return progress.read_progress(step["progress"])
         seen.setdefault(str(step.get("point") or ""), step)
-    return next((progress.of(seen[point]["progress"]) for point in points if point in seen), None)
+    return next((progress.read_progress(seen[point]["progress"]) for point in points if point in seen), None)
 
 
-def word(variables: Mapping[str, Any], check: bool) -> str:
-    drained = done(variables, registered.DRAINED)
+def get_host_word(variables: Mapping[str, Any], check: bool) -> str:
+    drained = get_step_result(variables, registered.DRAINED)
     if drained.get("failed") and drained.get("outcome") in WAITING:
         return WAITING[drained["outcome"]]
-    said = progress.word(converged(variables), steps(variables), check)
+    said = progress.get_outcome_word(get_converged_result(variables), list_other_steps(variables), check)
     return "lost" if said == "not reached" else said  # its batch has started, so something kept its change from having a result
 
 
-def converged(variables: Mapping[str, Any]) -> dict[str, Any]:
+def get_converged_result(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of a host's change. A change that took too long counts as lost.
 
     Only the host itself knows whether such a change goes on or was rolled back.
     """
-    result, failure = done(variables, registered.CONVERGED), failed(variables)
+    result, failure = get_step_result(variables, registered.CONVERGED), get_early_failure(variables)
     return {**result, **failure} if failure.get("unreachable") else result
 
 
@@ -346,12 +365,12 @@ def converged(variables: Mapping[str, Any]) -> dict[str, Any]:
 TIME_LIMIT = "failed to execute in the expected time frame"
 
 
-def failed(variables: Mapping[str, Any]) -> dict[str, Any]:
+def get_early_failure(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the failure that ended the host's batch early; {} if there is none.
 
     A host that took longer than allowed counts as lost, since it is not known what it does.
     """
-    failure = done(variables, registered.FAILURE)
+    failure = get_step_result(variables, registered.FAILURE)
     late = failure.get("timedout") or TIME_LIMIT in str(failure.get("msg") or "")
     return {**failure, "unreachable": True} if late else failure
 
@@ -360,7 +379,7 @@ def failed(variables: Mapping[str, Any]) -> dict[str, Any]:
 WAITING = {"left_out": "left out", "pending": "pending"}
 
 
-def done(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+def get_step_result(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the result of one step; {} if the step was not taken.
 
     A skipped task registers a result as well.
@@ -369,31 +388,29 @@ def done(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {} if result.get("skipped") else result
 
 
-def steps(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
+def list_other_steps(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the results of the other steps of a host in its batch."""
-    return [*(done(variables, name) for name in (*registered.STEPS, registered.DIAGNOSIS)), failed(variables)]
+    return [*(get_step_result(variables, name) for name in (*registered.STEPS, registered.DIAGNOSIS)), get_early_failure(variables)]
 
 
-def as_planned(found: progress.Progress, planned: Collection[str], batch: Collection[str]) -> progress.Progress:
+def check_planned_batch(found: progress.Progress, planned: Collection[str], batch: Collection[str]) -> progress.Progress:
     """End the rollout if Ansible's batch has hosts that the plan does not have in it.
 
     Ansible makes the batches from a pattern. A name that has a meaning in a pattern, such as
     `&gpu1`, gives other batches than the plan's.
     """
     others = [host for host in batch if host not in planned]
-    what = (
-        f"Ansible puts {names.some(others)} into a batch in which the plan does not have it, since a name of a host is a pattern's operator"
-    )
-    return progress.ended(found, f"{what}. Name hosts by letters, digits, '.', '_' and '-'") if others else found
+    what = f"Ansible puts {names.show_some_runs(others)} into a batch in which the plan does not have it, since a name of a host is a pattern's operator"
+    return progress.end_progress(found, f"{what}. Name hosts by letters, digits, '.', '_' and '-'") if others else found
 
 
-def as_far_as(found: progress.Progress, wanted: settings.Settings, wave: Any) -> progress.Progress:
+def limit_to_wave(found: progress.Progress, wanted: settings.RolloutSettings, wave: Any) -> progress.Progress:
     if wanted.until == "end" or wave == rollout.CANARY:
         return found
-    return progress.ended(found, "its canaries are done (gpufleet_rollout_until: canaries); run it again for the waves", paused=True)
+    return progress.end_progress(found, "its canaries are done (gpufleet_rollout_until: canaries); run it again for the waves", paused=True)
 
 
-def closed(wanted: settings.Settings) -> str:
+def explain_closed_window(wanted: settings.RolloutSettings) -> str:
     """Return why the windows let no batch start now; '' if one may start."""
     at = {w.zone: datetime.datetime.now(zoneinfo.ZoneInfo(w.zone)) for w in wanted.windows}
     now = {zone: (t.weekday(), t.hour * 60 + t.minute) for zone, t in at.items()}
@@ -404,27 +421,27 @@ def closed(wanted: settings.Settings) -> str:
     return run_messages.WINDOW_CLOSED.fill(windows=named, time=opens)
 
 
-def within_window(found: progress.Progress, wanted: settings.Settings) -> progress.Progress:
-    why = closed(wanted)
-    return progress.ended(found, f"{why}; run it again within", paused=True) if why else found
+def check_window(found: progress.Progress, wanted: settings.RolloutSettings) -> progress.Progress:
+    why = explain_closed_window(wanted)
+    return progress.end_progress(found, f"{why}; run it again within", paused=True) if why else found
 
 
-def predicted(wanted: settings.Settings, number: int) -> list[str]:
+def predict_pauses(wanted: settings.RolloutSettings, number: int) -> list[str]:
     """Return the lines of check mode before its first batch: a run now would pause there.
 
     Check mode goes on.
     """
-    why = "" if number else closed(wanted)
+    why = "" if number else explain_closed_window(wanted)
     return [f"{why}. A run now would pause before its first batch"] if why else []
 
 
-def begun(plan: Mapping[str, Any], number: int, found: progress.Progress) -> str:
+def describe_begun_batch(plan: Mapping[str, Any], number: int, found: progress.Progress) -> str:
     batch = plan["batches"][number]
     wave = "canaries" if batch["wave"] == rollout.CANARY else f"wave {batch['wave']}"
     if found.ended:
         return f"the rollout {'pauses' if found.paused else 'stops'} before batch {number + 1} of {len(plan['batches'])}: {found.ended}"
-    return f"batch {number + 1} of {len(plan['batches'])}, {wave}: {names.some(batch['hosts'])}"
+    return f"batch {number + 1} of {len(plan['batches'])}, {wave}: {names.show_some_runs(batch['hosts'])}"
 
 
-def shaped(args: Mapping[str, Any], found: progress.Progress, held: Mapping[str, str]) -> dict[str, Any]:
+def shape_batch_result(args: Mapping[str, Any], found: progress.Progress, held: Mapping[str, str]) -> dict[str, Any]:
     return {"changed": False, "point": args["point"], "held": dict(held), "ended": found.ended, "progress": dc.asdict(found)}

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
 
-SPEC = arguments.spec("rollout_gate")
+SPEC = arguments.derive_argument_spec("rollout_gate")
 
 
-def unreachable(variables: Mapping[str, Any], results: str) -> bool:
+def was_host_lost(variables: Mapping[str, Any], results: str) -> bool:
     """Tell whether a step of this run lost the host.
 
     `ignore_unreachable` keeps it in the play so that the table shows it.
@@ -36,17 +36,17 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
+        args = arguments.read_task_options(self, SPEC)
         variables = task_vars or {}
         # Unreachable hosts leave ansible_play_hosts as failed ones do; counts of failures alone miss them (ansible#56265).
         every, left = (list(variables.get(name) or []) for name in ("ansible_play_hosts_all", "ansible_play_hosts"))
-        lost = sorted({*(set(every) - set(left)), *(h for h in left if unreachable(variables["hostvars"][h], args["results"]))})
+        lost = sorted({*(set(every) - set(left)), *(h for h in left if was_host_lost(variables["hostvars"][h], args["results"]))})
         results = {host: dict(variables["hostvars"][host].get(args["results"]) or {}) for host in left} if args["results"] else {}
         gate.require_policy(args["fleet_policy"], results)
-        verdict = gate.gate(len(lost), len(every), args["max_failed"])
+        verdict = gate.judge_lost_hosts(len(lost), len(every), args["max_failed"])
         answer = {"changed": False, "lost": lost, "allowed": verdict.allowed, "total": verdict.total}
         if verdict.ok:
             return {**answer, "msg": verdict.sentence}
-        row, hosts = messages.ROLLOUT_STOPS, names.some(lost)
+        row, hosts = messages.ROLLOUT_STOPS, names.show_some_runs(lost)
         error = PlanError(row.fill(sentence=verdict.sentence, hosts=hosts))
-        return {**answer, **arguments.failure(error), "failed": True, "msg": str(error)}
+        return {**answer, **arguments.build_option_failure(error), "failed": True, "msg": str(error)}

@@ -14,18 +14,16 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import (
+from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table, rollout_batch, rollout_settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
     claims,
-    fleet_table,
     outside,
-    rollout_batch,
-    rollout_settings,
     unread,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     approval,
     approved,
@@ -37,9 +35,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     rollout,
     settings,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import slices
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
 
-SPEC = arguments.spec("rollout_plan")
+SPEC = arguments.derive_argument_spec("rollout_plan")
 NO_HOST = ["all", "!all"]  # a play needs a pattern, and this one matches none without a warning
 APPLY = "gpufleet_kubernetes_apply"
 OF_HOSTS = ("gpufleet_cluster", "gpufleet_slurm_partition", APPLY)
@@ -54,32 +53,42 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
-        wanted = settings.of(args["settings"])
-        seen = fleet(task_vars or {}, wanted, args["results"], args["settings"].get("tasks") or {})
+        args = arguments.read_task_options(self, SPEC)
+        wanted = settings.build_rollout_settings(args["settings"])
+        seen = read_fleet(task_vars or {}, wanted, args["results"], args["settings"].get("tasks") or {})
         gate.require_policy(args["fleet_policy"], seen.results)
-        seen = bound(seen, args["settings"]["approved"])
-        found, unsettled = (rollout.plan(seen, wanted), []) if args["approvals"] else self._taken(seen, wanted, task_vars or {})
-        lines = rollout.lines(found, batches=not args["approvals"])
+        seen = bind_approved_plan(seen, args["settings"]["approved"])
+        found, unsettled = (
+            (rollout.plan_rollout(seen, wanted), []) if args["approvals"] else self._take_hosts(seen, wanted, task_vars or {})
+        )
+        lines = rollout.list_rollout_lines(found, batches=not args["approvals"])
         lines += rollout.may_fail(found, wanted.max_failed)
         if args["settings"]["plan_file"]:
-            write(args["settings"]["plan_file"], plan_file.document(found, seen.results))
+            write_rollout_plan(args["settings"]["plan_file"], plan_file.build_plan_document(found, seen.results))
         if args["settings"]["plan_file"] or not args["approvals"]:
             fleet_table.show(["", *lines, ""])
-        changes = approval.of(rollout.digests(found))
-        clusters = any(applied(of_host) for of_host in seen.variables.values())
+        changes = approval.build_approval_digests(rollout.digests(found))
+        clusters = any(is_cluster_applied(of_host) for of_host in seen.variables.values())
         is_bound = bool(args["settings"]["approved"]) or wanted.approved_changes is not None
-        shaped = {"changed": False, **plain(found, is_bound), "clusters": clusters, "approved_changes": changes, "lines": lines}
+        shaped = {
+            "changed": False,
+            **convert_rollout_plan(found, is_bound),
+            "clusters": clusters,
+            "approved_changes": changes,
+            "lines": lines,
+        }
         if not args["approvals"]:
-            shaped["warnings"] = [*sliced(task_vars or {}), *unsettled]
+            shaped["warnings"] = [*warn_of_sliced_rollout(task_vars or {}), *unsettled]
         if not (args["approvals"] or self._task.check_mode):
             writer = rollout_batch.EventWriter(self, task_vars or {}, wanted.events)
-            unheard = writer.write(progress.Progress(), events.START, events.start(shaped)).unheard
+            unheard = writer.write(progress.Progress(), events.START, events.build_start_event(shaped)).unheard
             said = [*shaped["warnings"], *writer.result.get("warnings", ())]
             return {**shaped, "unheard": unheard, "warnings": said}
         return {**shaped, "ansible_stats": {"data": {approval.SETTING: changes}, "per_host": False, "aggregate": False}}
 
-    def _taken(self, seen: rollout.Fleet, wanted: settings.Settings, task_vars: Mapping[str, Any]) -> tuple[rollout.Rollout, list[str]]:
+    def _take_hosts(
+        self, seen: rollout.Fleet, wanted: settings.RolloutSettings, task_vars: Mapping[str, Any]
+    ) -> tuple[rollout.Rollout, list[str]]:
         """Plan without the hosts that another rollout has, and record the changed hosts as this rollout's.
 
         Return the plan, and the sentences about proofs that are not settled.
@@ -87,10 +96,10 @@ class ActionModule(ActionBase):
         unsettled: list[str] = []
         hostvars = task_vars["hostvars"]
         require_fresh({host: hostvars[host] for host in seen.results})
-        known = {host: claims.identities(host, result, hostvars[host]) for host, result in seen.results.items()}
-        with claims.alone() as directory:
-            earlier = claims.of_others(directory)
-            others = {host: who for host, ids in known.items() if (who := earlier.holder(ids))}
+        known = {host: claims.list_host_identities(host, result, hostvars[host]) for host, result in seen.results.items()}
+        with claims.lock_claims() as directory:
+            earlier = claims.list_claims_of_others(directory)
+            others = {host: who for host, ids in known.items() if (who := earlier.find_holder(ids))}
             whole = dc.replace(
                 seen,
                 others={**seen.others, **others},
@@ -98,10 +107,10 @@ class ActionModule(ActionBase):
                 proven=frozenset(host for host, ids in known.items() if earlier.is_proven(ids)),
                 unproven=frozenset(host for host, ids in known.items() if earlier.is_unproven(ids)),
             )
-            found = rollout.plan(whole, wanted)
+            found = rollout.plan_rollout(whole, wanted)
             if not self._task.check_mode:
-                begun = outside.now()
-                about = base.reference(self, task_vars).text
+                begun = outside.format_present_time()
+                about = base.read_run_reference(self, task_vars).text
                 unsettled = claims.take(directory, known, found.order, begun, about)
         return found, unsettled
 
@@ -115,32 +124,37 @@ def require_fresh(hosts: Mapping[str, Mapping[str, Any]]) -> None:
     The gate reads the results that the batches register. An earlier play's result would pass for
     the result of a lost host.
     """
-    stale = [host for host, of_host in hosts.items() if any(rollout_batch.done(of_host, name) for name in OF_A_ROLLOUT)]
+    stale = [host for host, of_host in hosts.items() if any(rollout_batch.get_step_result(of_host, name) for name in OF_A_ROLLOUT)]
     if stale:
-        raise PlanError(messages.CHANGED_BEFORE.fill(hosts=names.some(stale)))
+        raise PlanError(messages.CHANGED_BEFORE.fill(hosts=names.show_some_runs(stale)))
 
 
-def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str, tasks: Mapping[str, Any]) -> rollout.Fleet:
+def read_fleet(task_vars: Mapping[str, Any], wanted: settings.RolloutSettings, name: str, tasks: Mapping[str, Any]) -> rollout.Fleet:
     hosts = [str(h) for h in task_vars.get("ansible_play_hosts_all") or ()]
     known = {host: task_vars["hostvars"][host] for host in hosts}
     keys = {*OF_HOSTS, *(path.split(".")[0] for path in (*wanted.hardware_class, *wanted.domain))}
     variables = {host: {key: of_host[key] for key in keys if key in of_host} for host, of_host in known.items()}
     checks = {host: dict(of_host.get(registered.DRAIN_CHECK) or {}) for host, of_host in known.items()}
     return rollout.Fleet(
-        {host: named(of_host, name, functools.partial(unread.raw, task_vars["hostvars"], host)) for host, of_host in known.items()},
+        {
+            host: get_named_look(of_host, name, functools.partial(unread.get_raw_variables, task_vars["hostvars"], host))
+            for host, of_host in known.items()
+        },
         variables,
-        drained=frozenset(host for host, check in checks.items() if check.get("outcome") == "ready" or interrupted(known[host], tasks)),
-        first=frozenset(host for host, check in checks.items() if drained_before(check)),
+        drained=frozenset(
+            host for host, check in checks.items() if check.get("outcome") == "ready" or is_interrupted_by_tasks(known[host], tasks)
+        ),
+        first=frozenset(host for host, check in checks.items() if was_drained_before(check)),
         others={host: str(check.get("why") or check.get("msg")) for host, check in checks.items() if check.get("failed")},
     )
 
 
-def applied(variables: Mapping[str, Any]) -> bool:
+def is_cluster_applied(variables: Mapping[str, Any]) -> bool:
     """Tell whether the cluster gets what follows from the change of a host."""
     return bool(boolean(variables.get(APPLY) or False, strict=False))
 
 
-def interrupted(variables: Mapping[str, Any], tasks: Mapping[str, Any]) -> bool:
+def is_interrupted_by_tasks(variables: Mapping[str, Any], tasks: Mapping[str, Any]) -> bool:
     """Tell whether a user's file of tasks takes the host out of service, for example by a reboot.
 
     That counts even if the host has no work that must be drained.
@@ -149,21 +163,21 @@ def interrupted(variables: Mapping[str, Any], tasks: Mapping[str, Any]) -> bool:
     return bool(tasks.get("change")) and (said is None or boolean(said, strict=False))
 
 
-def sliced(variables: Mapping[str, Any]) -> list[str]:
+def warn_of_sliced_rollout(variables: Mapping[str, Any]) -> list[str]:
     """Return a warning if this job of AWX looks like a slice: the limits of a rollout are those of one job."""
     if "awx_job_id" not in variables:
         return []
     numbers = {host: variables["hostvars"][host].get("remote_tower_id", "") for host in variables["groups"]["all"]}
-    found = slices.warning(variables, numbers)
+    found = slices.warn_of_slice(variables, numbers)
     return [found] if found else []
 
 
-def drained_before(check: Mapping[str, Any]) -> bool:
+def was_drained_before(check: Mapping[str, Any]) -> bool:
     """Tell whether an earlier run of this rollout has taken the host out of service, and it still is."""
     return any(node.get("state") == "held" for node in (check.get("nodes") or {}).values())
 
 
-def bound(seen: rollout.Fleet, name: str) -> rollout.Fleet:
+def bind_approved_plan(seen: rollout.Fleet, name: str) -> rollout.Fleet:
     """Bind the fleet to the approved plan of this name, if there is one.
 
     Hosts that plan something else now are left out.
@@ -172,32 +186,32 @@ def bound(seen: rollout.Fleet, name: str) -> rollout.Fleet:
         return seen
     plan = rollout_settings.read_plan(name)
     plan_file.require_inventory(plan, list(seen.results), name)
-    return dc.replace(seen, others={**plan_file.moved(plan, seen.results), **seen.others})
+    return dc.replace(seen, others={**plan_file.map_moved_hosts(plan, seen.results), **seen.others})
 
 
-def write(name: str, document: Mapping[str, Any]) -> None:
+def write_rollout_plan(name: str, document: Mapping[str, Any]) -> None:
     """Write the plan with the mode of the umask, since it names what is configured on every host."""
     path = Path(name).expanduser().absolute()
-    outside.write(path.parent, path.name, json.dumps(document, indent=1, ensure_ascii=False) + "\n", plan_file.FILE, mode=None)
+    outside.write_outside_file(path.parent, path.name, json.dumps(document, indent=1, ensure_ascii=False) + "\n", plan_file.FILE, mode=None)
 
 
-def looked(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+def get_host_look(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the look at a host, or the failure that prevented it."""
     return dict(variables.get(registered.FAILURE) or variables.get(name) or {})
 
 
-def named(variables: Mapping[str, Any], name: str, written: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+def get_named_look(variables: Mapping[str, Any], name: str, written: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     """Return the look at a host, or the failure that prevented it.
 
     If the host failed before the look, the message names the variable that cannot be read.
     """
-    found = looked(variables, name)
+    found = get_host_look(variables, name)
     before = not variables.get(name) and not found.get("unreachable")
-    said = unread.why(variables, written()) if before else ""
+    said = unread.explain_unread_variable(variables, written()) if before else ""
     return {**found, "failed": True, "msg": said} if said else found
 
 
-def plain(found: rollout.Rollout, is_bound: bool = False) -> dict[str, Any]:
+def convert_rollout_plan(found: rollout.Rollout, is_bound: bool = False) -> dict[str, Any]:
     """Return a plan as the next tasks take it.
 
     is_bound: the plan is bound to an approval. The task that changes a host compares it with the
@@ -207,7 +221,7 @@ def plain(found: rollout.Rollout, is_bound: bool = False) -> dict[str, Any]:
         "pattern": found.order or NO_HOST,
         "sizes": [len(batch.hosts) for batch in found.batches] or [1],
         "batches": [{"wave": b.wave, "hosts": list(b.hosts)} for b in found.batches],
-        "hosts": {name: {**shown(host), "approved": allowed(host, is_bound)} for name, host in found.hosts.items()},
+        "hosts": {name: {**show_rollout_host(host), "approved": get_allowed_change(host, is_bound)} for name, host in found.hosts.items()},
         "limits": {
             "allowed": dict(found.limits.allowed),
             "groups": {h: found.limits.groups[h] for h in found.order if h in found.limits.groups},
@@ -215,11 +229,11 @@ def plain(found: rollout.Rollout, is_bound: bool = False) -> dict[str, Any]:
     }
 
 
-def allowed(host: rollout.Host, is_bound: bool) -> str:
+def get_allowed_change(host: rollout.RolloutHost, is_bound: bool) -> str:
     """Return the change that the host may have; '' if nothing has to be approved."""
     return (host.change or approved.NONE) if is_bound else ""
 
 
-def shown(host: rollout.Host) -> dict[str, Any]:
+def show_rollout_host(host: rollout.RolloutHost) -> dict[str, Any]:
     values = dc.asdict(host)
     return {"class": values["hardware"], **{key: values[key] for key in ("state", "why", "domain", "change", "gpus", "running")}}

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_batch
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import run_messages
+from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table, rollout_batch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, claims, run_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import bounds, names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, health, progress, rollout, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import bounds, fleet_hosts, names, outcomes, registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts, registered
 
-SPEC = arguments.spec("rollout_report")
+SPEC = arguments.derive_argument_spec("rollout_report")
 
 
 # The parts of a look about the host itself, regardless of what becomes of it in the rollout.
@@ -31,23 +33,23 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
+        args = arguments.read_task_options(self, SPEC)
         plan = args["plan"]
         check = bool(self._task.check_mode)
         hostvars = (task_vars or {})["hostvars"]
-        found = rollout_batch.reached(plan, hostvars)
-        results = {host: bounds.of_result(result(host, plan, base.Once(hostvars[host]), found)) for host in plan["hosts"]}
-        totals = outcomes.totals(results, check)
-        wrong = problem(totals, found) or nothing_taken(totals, results, found) or args["refused"]
-        status = how(found, wrong, check)
-        lines = fleet_hosts.lines(results, fleet_hosts.View(fleet_table.terminal(), False, check))
+        found = rollout_batch.get_reached_progress(plan, hostvars)
+        results = {host: bounds.limit_result(get_rollout_result(host, plan, base.Once(hostvars[host]), found)) for host in plan["hosts"]}
+        totals = outcomes.count_outcomes(results, check)
+        wrong = explain_rollout_problem(totals, found) or explain_nothing_taken(totals, results, found) or args["refused"]
+        status = describe_rollout_end(found, wrong, check)
+        lines = fleet_hosts.list_fleet_lines(results, fleet_hosts.FleetView(fleet_table.get_terminal_width(), False, check))
         why = found.ended or (waits(found) if status == "paused" else "")
         lines += [f"the rollout is {status}: {why}"] if why else []
-        about = base.reference(self, task_vars or {})
+        about = base.read_run_reference(self, task_vars or {})
         lines += [f"change: {about.text}"] if about.text else []
         following = fleet_table.find_following("rollout", totals, check)
         fleet_table.show(["", *lines, *fleet_table.write_end(wrong, following), ""])
-        sink = settings.of(args["settings"]).events if args["settings"] and not check else ()
+        sink = settings.build_rollout_settings(args["settings"]).events if args["settings"] and not check else ()
         writer = rollout_batch.EventWriter(self, task_vars or {}, sink)
         failures = outcomes.list_failures(results, check, False) if wrong else {}
         stats = {"gpufleet_totals": totals, "gpufleet_rollout_result": status, "gpufleet_rollout_totals": totals}
@@ -65,12 +67,12 @@ class ActionModule(ActionBase):
         writer.write(heard, events.END, {"status": status, "totals": counts, "why": why or wrong})
         # Last, after everything was reported: if the disk is full, for example, this ends with a warning.
         begun = [host for host, r in results.items() if r.get("standing") not in ("pending", "left out")]
-        warnings = [] if check else rollout_batch.noted(lambda: claims.give_up(begun))
+        warnings = [] if check else rollout_batch.note_host_outcomes(lambda: claims.give_up(begun))
         shaped = {**shaped, "warnings": [*writer.result.get("warnings", ()), *warnings]}
         return {**shaped, "ansible_stats": {"data": stats, "per_host": False, "aggregate": False}}
 
 
-def how(found: progress.Progress, wrong: str, check: bool) -> str:
+def describe_rollout_end(found: progress.Progress, wrong: str, check: bool) -> str:
     """Return how the rollout ended.
 
     Hosts that wait for others are begun by a later run, as after a pause.
@@ -90,15 +92,15 @@ def waits(found: progress.Progress) -> str:
     return "; ".join([*classes, *found.full])
 
 
-def problem(totals: Mapping[str, Any], found: progress.Progress) -> str:
+def explain_rollout_problem(totals: Mapping[str, Any], found: progress.Progress) -> str:
     """Return the problem of the rollout; '' if there is none.
 
     A rollout that the gate has stopped has one, regardless of the numbers.
     """
-    return outcomes.problem(totals) or (found.ended if found.ended and not found.paused else "")
+    return outcomes.explain_failed_run(totals) or (found.ended if found.ended and not found.paused else "")
 
 
-def nothing_taken(totals: Mapping[str, Any], results: Mapping[str, outcomes.Result], found: progress.Progress) -> str:
+def explain_nothing_taken(totals: Mapping[str, Any], results: Mapping[str, outcomes.Result], found: progress.Progress) -> str:
     """Return the problem of a rollout that has taken none of its hosts; '' otherwise.
 
     In a small fleet, one host may be left out in any case.
@@ -107,12 +109,12 @@ def nothing_taken(totals: Mapping[str, Any], results: Mapping[str, outcomes.Resu
     waiting = found.paused or (found.untried and len(idle) < len(results))  # the next run goes on
     if not idle or waiting or any(totals[key] for key in ("changed", "would_change", "unchanged")):
         return ""
-    first = sorted(idle, key=names.natural)[0]
-    said = f"no host was changed, and none is as desired: {len(idle)} of {outcomes.plural(len(results))} left out"
-    return f"{said}: {names.some(idle)} ({first}: {fleet_hosts.why(results[first], '')})"
+    first = sorted(idle, key=names.build_natural_key)[0]
+    said = f"no host was changed, and none is as desired: {len(idle)} of {outcomes.format_host_count(len(results))} left out"
+    return f"{said}: {names.show_some_runs(idle)} ({first}: {fleet_hosts.explain_host_row(results[first], '')})"
 
 
-def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:
+def get_rollout_result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:
     """Return what became of one host, in the shape of a result of `node`."""
     planned = plan["hosts"][host]
     look = dict(variables.get(registered.LOOK) or {})
@@ -121,23 +123,23 @@ def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], fou
         return {**about, "standing": "left out", "msg": planned["why"]}
     if planned["state"] == rollout.DONE:
         return {**about, "advice": look.get("advice") or []}
-    drained = rollout_batch.done(variables, registered.DRAINED)
+    drained = rollout_batch.get_step_result(variables, registered.DRAINED)
     if drained.get("failed") and drained.get("outcome") in rollout_batch.WAITING:
         return {**about, "standing": rollout_batch.WAITING[drained["outcome"]], "msg": drained.get("why") or drained.get("msg")}
-    converged, steps = rollout_batch.converged(variables), rollout_batch.steps(variables)
+    converged, steps = rollout_batch.get_converged_result(variables), rollout_batch.list_other_steps(variables)
     if not converged and not any(steps):
-        if host in found.bad or started(host, variables):
+        if host in found.bad or has_started(host, variables):
             return {**about, "unreachable": True, "msg": run_messages.LOST_IN_BATCH.fill()}
-        why = progress.held(found, {host: planned["class"]}).get(host, "")
+        why = progress.map_held_hosts(found, {host: planned["class"]}).get(host, "")
         return {**about, "standing": "pending", "msg": why or run_messages.BATCH_NOT_STARTED.fill()}
     sick = found.unhealthy.get(host)
-    noted = notes(host, plan, variables)
+    noted = list_second_look_notes(host, plan, variables)
     about = {**about, "advice": noted} if noted else about
     converged = {**converged, "advice": [*(converged.get("advice") or ()), *noted]} if noted and converged else converged
-    return outcomes.merged({**about, **converged}, {False: [*steps, *([{"failed": True, "msg": sick}] if sick else [])]})
+    return outcomes.merge_failures({**about, **converged}, {False: [*steps, *([{"failed": True, "msg": sick}] if sick else [])]})
 
 
-def started(host: str, variables: Mapping[str, Any]) -> bool:
+def has_started(host: str, variables: Mapping[str, Any]) -> bool:
     """Tell whether the host's batch has begun with it, and has not ended.
 
     Then the host is lost, with all others of its batch.
@@ -146,10 +148,10 @@ def started(host: str, variables: Mapping[str, Any]) -> bool:
     return step.get("point") == "begin" and not step.get("ended") and host not in (step.get("held") or {})
 
 
-def notes(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
+def list_second_look_notes(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
     """Return what the second look found beside the reasons to fail; [] if there was no second look."""
-    second = rollout_batch.second_look(host, plan, variables)
+    second = rollout_batch.get_second_look(host, plan, variables)
     return [
-        *(health.notes(second) if second.after else ()),
-        *health.diagnosis_notes(rollout_batch.done(variables, registered.DIAGNOSIS)),
+        *(health.list_health_notes(second) if second.after else ()),
+        *health.list_diagnosis_notes(rollout_batch.get_step_result(variables, registered.DIAGNOSIS)),
     ]

@@ -18,13 +18,13 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.playbook.block import Block
 from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages as controller_messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, messages, plan_file, settings, sink, window
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 
-SPEC = arguments.spec("rollout_settings")
+SPEC = arguments.derive_argument_spec("rollout_settings")
 
 
 class ActionModule(ActionBase):
@@ -38,29 +38,29 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         # The rollout's playbook always gives this option. The playbook plan gives only the settings that it needs.
         rollout = "max_failed" in self._task.args
-        self._task.args = settings.given_of(self._task.args)
+        self._task.args = settings.list_given_options(self._task.args)
         require_switch("pause", self._task.args.get("pause", False))
-        args = arguments.of_task(self, SPEC)
-        found = settings.of(args)
+        args = arguments.read_task_options(self, SPEC)
+        found = settings.build_rollout_settings(args)
         require_zones(found.windows)
         if args["approved"]:
             read_plan(args["approved"])
         if args["plan_file"] and not Path(args["plan_file"]).expanduser().absolute().parent.is_dir():
             message = controller_messages.NO_DIRECTORY.fill(setting=plan_file.FILE)
             raise PlanError(message, where=args["plan_file"])
-        tasks = files(settings.tasks_of(args["tasks"]))
+        tasks = list_task_files(settings.parse_task_files(args["tasks"]))
         for name, path in tasks.items():
             if path:
                 require_tasks(self._loader, self._task.get_play(), path, name)
         soak = {
             "soak_command": list(found.soak_command),
-            "soak_argv": health.argv(found.soak_command),
+            "soak_argv": health.get_check_command(found.soak_command),
             "soak_limit": sink.COMMAND_SECONDS + 60,
         }
         shaped = {"changed": False, "settings": {**args, "tasks": tasks, **soak}}
-        return {**shaped, "warnings": settings.unread(self._of_run(task_vars or {})) if rollout else []}
+        return {**shaped, "warnings": settings.warn_of_unread_settings(self._read_run_settings(task_vars or {})) if rollout else []}
 
-    def _of_run(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_run_settings(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         return {
             name: self._templar.template(variables[name]) for name in (*settings.UNREAD, f"{settings.PREFIX}waves") if name in variables
         }
@@ -78,7 +78,7 @@ def require_switch(name: str, value: Any) -> None:
         raise PlanError(messages.NO_SWITCH.fill(setting=variable, value=value)) from None
 
 
-def files(tasks: Mapping[str, str]) -> dict[str, str]:
+def list_task_files(tasks: Mapping[str, str]) -> dict[str, str]:
     """Return the files of tasks by their whole names; '' for a missing one.
 
     Raise PlanError if a named file does not exist.
@@ -128,7 +128,7 @@ LARGEST = 256 << 20  # bytes; ten thousand hosts, each with other changes, take 
 def read_plan(name: str) -> Mapping[str, Any]:
     """Read an approved plan. Raise PlanError for the first thing that is wrong with it."""
     try:
-        data = json_bounds.loads(read_approval(name), LARGEST)
+        data = json_bounds.load_bounded_json(read_approval(name), LARGEST)
     except (OSError, RuntimeError) as error:  # RuntimeError: no home directory for `~`, or lists in lists without an end
         cause = (error.strerror if isinstance(error, OSError) else str(error)) or ""
         message = controller_messages.PLAN_UNREADABLE.fill(cause=cause)

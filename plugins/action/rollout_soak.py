@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action.command import ActionModule as Command
-from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
 
 
 class ActionModule(Command):

@@ -9,13 +9,13 @@ import dataclasses as dc
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, originals, owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, originals, owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import toolkit_config
 
-SPEC = arguments.spec("toolkit_config")
+SPEC = arguments.derive_argument_spec("toolkit_config")
 
 
 class ActionModule(ActionBase):
@@ -25,20 +25,24 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
+        args = arguments.read_task_options(self, SPEC)
 
         def planner(policy: Policy, obs: Observation) -> base.Outcome:
             if policy.state == "absent":
-                return base.Outcome(originals.taken_back(obs, (toolkit_config.PATH,), lambda: toolkit_config.plan_absent(policy, obs)))
-            runtimes = tuple(args["low_level_runtimes"]) or node.low_level_runtimes(policy, obs)
-            keys = toolkit_config.wanted(args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ())
+                return base.Outcome(
+                    originals.complete_resource_removal(obs, (toolkit_config.PATH,), lambda: toolkit_config.plan_absent(policy, obs))
+                )
+            runtimes = tuple(args["low_level_runtimes"]) or host.list_host_low_level_runtimes(policy, obs)
+            keys = toolkit_config.build_wanted_toolkit_keys(
+                args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ()
+            )
             plan = toolkit_config.plan_keys(obs, toolkit_config.PATH, keys)
-            return base.Outcome(dc.replace(plan, advice=toolkit_config.advice(policy, obs, (args["mode"],))))
+            return base.Outcome(dc.replace(plan, advice=toolkit_config.advise_on_toolkit_config(policy, obs, (args["mode"],))))
 
-        wanted = arguments.policy(args, single=True)
+        wanted = arguments.build_policy(args, single=True)
         way = str(args["transport"])
 
         def questions(policy: Policy) -> list[dict[str, Any]]:
-            return [*toolkit_config.questions(policy, str(args["mode"])), *node.low_level_questions(), owned_file.ORIGINALS]
+            return [*toolkit_config.list_questions(policy, str(args["mode"])), *host.list_low_level_questions(), owned_file.ORIGINALS]
 
-        return base.converge(self, task_vars or {}, wanted, questions, planner, reason="gpufleet.nvidia.toolkit_config", way=way)
+        return base.converge_host(self, task_vars or {}, wanted, questions, planner, reason="gpufleet.nvidia.toolkit_config", way=way)

@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import installation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import installation
 
-SPEC = arguments.spec("toolkit_packages")
+SPEC = arguments.derive_argument_spec("toolkit_packages")
 
 
-def planner(policy: Policy, obs: Observation) -> base.Outcome:
-    return base.Outcome(installation.plan(policy, obs))
+def plan_toolkit_packages(policy: Policy, obs: Observation) -> base.Outcome:
+    return base.Outcome(installation.plan_base_package(policy, obs))
 
 
 class ActionModule(ActionBase):
@@ -31,5 +31,11 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         return base.run(
-            self, task_vars, module="toolkit_packages", spec=SPEC, questions=installation.questions, planner=planner, single=True
+            self,
+            task_vars,
+            module="toolkit_packages",
+            spec=SPEC,
+            questions=installation.list_installation_questions,
+            planner=plan_toolkit_packages,
+            single=True,
         )

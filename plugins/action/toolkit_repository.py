@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import archives, arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository
 
-SPEC = arguments.spec("toolkit_repository")
+SPEC = arguments.derive_argument_spec("toolkit_repository")
 
 
 class ActionModule(ActionBase):
@@ -23,7 +23,7 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
+        args = arguments.read_task_options(self, SPEC)
         archive = args.pop("bundle_file") or ""
 
         def plan(policy: Policy, obs: Observation) -> base.Outcome:
@@ -32,14 +32,16 @@ class ActionModule(ActionBase):
                 note = f"No repository is added: the packages come from {archive}, and the module node brings those that are missing"
                 return base.Outcome(Plan(advice=(note,)))
             return base.Outcome(
-                repository.plan(obs, url=args["url"], key=args["key"], expected=args["key_fingerprint"], state=policy.state)
+                repository.plan_repository_files(
+                    obs, url=args["url"], key=args["key"], expected=args["key_fingerprint"], state=policy.state
+                )
             )
 
-        return base.converge(
+        return base.converge_host(
             self,
             task_vars or {},
-            arguments.policy(args, single=True),
-            lambda policy: [] if archive and policy.state == "present" else repository.questions(url=args["url"] or ""),
+            arguments.build_policy(args, single=True),
+            lambda policy: [] if archive and policy.state == "present" else repository.list_repository_questions(url=args["url"] or ""),
             plan,
             reason="gpufleet.nvidia.toolkit_repository",
             way=args["transport"],

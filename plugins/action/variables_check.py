@@ -15,26 +15,28 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base, named_playbooks, outside
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import validation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import change_ref, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import given as given_values
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, waves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import (
-    Message,
-    end_with_code,
-    join_texts,
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    archives,
+    arguments,
+    base,
+    named_playbooks,
+    outside,
+    validation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as sharing
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain, settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import change_reference, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import given as planner_given
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, end_with_code, join_texts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import variables as planner_variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import wanted
 
-SPEC = arguments.spec("variables_check")
+SPEC = arguments.derive_argument_spec("variables_check")
 COLLECTION = Path(__file__).resolve().parents[2]
 
 
-def options_of_roles() -> dict[str, dict[str, Any]]:
+def map_role_options() -> dict[str, dict[str, Any]]:
     """Return the options of all roles and entry points: name -> spec.
 
     One name means the same everywhere.
@@ -47,15 +49,17 @@ def options_of_roles() -> dict[str, dict[str, Any]]:
     return {name: {key: option[key] for key in ("type", "elements", "choices") if key in option} for name, option in options.items()}
 
 
-KNOWN = options_of_roles()
+KNOWN = map_role_options()
 # Options whose values can be judged by their spec alone. Others are not even read here: the value may be a
 # look-up that costs time. Settings of the run are judged once, below, and an empty text counts as not set there.
 JUDGED = {
-    name: spec for name, spec in KNOWN.items() if name not in names.RUN and ("choices" in spec or spec["type"] not in ("str", "path"))
+    name: spec
+    for name, spec in KNOWN.items()
+    if name not in planner_variables.RUN and ("choices" in spec or spec["type"] not in ("str", "path"))
 }
 # Settings of the run that only some playbooks read, or only at their end.
 JUDGED_RUN = {
-    "gpufleet_fleet_policy": {key: arguments.spec("rollout_gate")["fleet_policy"][key] for key in ("type", "choices")},
+    "gpufleet_fleet_policy": {key: arguments.derive_argument_spec("rollout_gate")["fleet_policy"][key] for key in ("type", "choices")},
     "gpufleet_fail_on_drift": {"type": "bool"},
 }
 
@@ -70,55 +74,61 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.of_task(self, SPEC)
+        args = arguments.read_task_options(self, SPEC)
         variables = task_vars or {}
         hostvars = variables["hostvars"]
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
         play = self._task.get_variable_manager().get_vars(play=self._task.get_play())
-        of_run = self._without_host(play)
-        found = names.problems({host: own_variables(hostvars[host]) for host in hosts}, of_run, KNOWN, args["own"])
+        of_run = self._check_without_host(play)
+        found = planner_variables.list_variable_problems(
+            {host: own_variables(hostvars[host]) for host in hosts}, of_run, KNOWN, args["own"]
+        )
         # An empty text is an unanswered question of one of AWX's surveys.
-        found += wrong_values({name: value for name, value in of_run.items() if value not in ("", None)}, JUDGED_RUN) + wrong_ticket(of_run)
-        found += unusable(of_run.get("gpufleet_report_dir")) + wrong_number("gpufleet_max_lost", of_run.get("gpufleet_max_lost"))
-        read = {host: [] if ARCHIVE in args["written"] else wrong_archive(hostvars[host]) for host in hosts}
-        found += names.group_by_message({host: [*wrong_of_host(hostvars[host]), *read[host]] for host in hosts})
-        found += names.without_at(play.get(names.RAW_PARAMETERS))
-        if tagged(variables, context.CLIARGS.get("args") or ()):
+        found += list_wrong_values(
+            {name: value for name, value in of_run.items() if value not in ("", None)}, JUDGED_RUN
+        ) + list_wrong_tickets(of_run)
+        found += list_unusable_report_places(of_run.get("gpufleet_report_dir")) + list_wrong_numbers(
+            "gpufleet_max_lost", of_run.get("gpufleet_max_lost")
+        )
+        read = {host: [] if ARCHIVE in args["written"] else list_wrong_archives(hostvars[host]) for host in hosts}
+        found += planner_variables.group_by_message({host: [*list_wrong_host_values(hostvars[host]), *read[host]] for host in hosts})
+        found += planner_variables.suggest_at_sign(play.get(planner_variables.RAW_PARAMETERS))
+        if is_run_tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(messages.TAGS.fill())
         return {"changed": False, **(report_wrong(found) if found else {})}
 
-    def _without_host(self, play: Mapping[str, Any]) -> dict[str, Any]:
+    def _check_without_host(self, play: Mapping[str, Any]) -> dict[str, Any]:
         """Return the run's variables as `hosts` and `serial` of the play get them: extra variables and the play's own, none of a host."""
         templar = self._templar.copy_with_new_env(available_variables=play)
-        return {name: templar.template(play[name]) for name in names.RUN if name in play}
+        return {name: templar.template(play[name]) for name in planner_variables.RUN if name in play}
 
 
 def report_wrong(found: Sequence[Message]) -> dict[str, Any]:
     """Return the result of a run with wrong variables: each message with its code."""
-    errors = [arguments.failure(PlanError(message))["error"] for message in found]
+    errors = [arguments.build_option_failure(PlanError(message))["error"] for message in found]
     text = join_texts(". ", [*map(end_with_code, found), "Nothing was done"])
     return {"failed": True, "msg": text, "error": errors[0], "errors": errors}
 
 
-def wrong_number(name: str, value: Any) -> list[Message]:
+def list_wrong_numbers(name: str, value: Any) -> list[Message]:
     try:
-        return [] if value in ("", None) or waves.amount(name, value) else []
+        return [] if value in ("", None) or waves.parse_amount(name, value) else []
     except PlanError as error:
         return [error.placed]
 
 
-def wrong_ticket(of_run: Mapping[str, Any]) -> list[Message]:
+def list_wrong_tickets(of_run: Mapping[str, Any]) -> list[Message]:
     try:
-        change_ref.required(of_run.get(change_ref.VARIABLE))
+        change_reference.require_ticket(of_run.get(change_reference.VARIABLE))
     except PlanError as error:
         return [error.placed]
     return []
 
 
-def unusable(directory: Any) -> list[Message]:
+def list_unusable_report_places(directory: Any) -> list[Message]:
     """Return why reports cannot be written there, before any host is looked at; [] if they can."""
     try:
-        outside.judged(str(directory or "."))
+        outside.require_usable_directory(str(directory or "."))
     except PlanError as error:
         return [error.placed]
     return []
@@ -131,7 +141,11 @@ def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
 
     Other values are not read: they may be templates that need something that does not exist yet.
     """
-    return {name: variables[name] if name in names.RUN else None for name in variables if str(name).startswith(names.PREFIX)}
+    return {
+        name: variables[name] if name in planner_variables.RUN else None
+        for name in variables
+        if str(name).startswith(planner_variables.PREFIX)
+    }
 
 
 # The options that `gpufleet.nvidia.drain` judges before it asks about a host. With a wrong one, each host
@@ -139,34 +153,34 @@ def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
 DRAIN = {name: f"gpufleet_drain_{name}" for name in ("by", "commands", "interval", "method", "timeout")} | {
     "rollout": "gpufleet_rollout_id"
 }
-DRAIN_SPEC = {name: option for name, option in arguments.spec("drain").items() if name in DRAIN}
+DRAIN_SPEC = {name: option for name, option in arguments.derive_argument_spec("drain").items() if name in DRAIN}
 
 
-VERSIONS = sorted(name for name in KNOWN if given_values.holds_versions(name))
+VERSIONS = sorted(name for name in KNOWN if planner_given.holds_versions(name))
 
 
-def wrong_of_host(variables: Mapping[str, Any]) -> list[Message]:
+def list_wrong_host_values(variables: Mapping[str, Any]) -> list[Message]:
     return [
-        *(wrong_values(variables) or wrong_drain(variables)),
-        *wrong_versions(variables),
-        *wrong_cluster(variables),
-        *wrong_sharing(variables),
+        *(list_wrong_values(variables) or list_wrong_drain_values(variables)),
+        *list_wrong_versions(variables),
+        *list_wrong_cluster_values(variables),
+        *list_wrong_sharing_values(variables),
     ]
 
 
-def wrong_cluster(variables: Mapping[str, Any]) -> list[Message]:
+def list_wrong_cluster_values(variables: Mapping[str, Any]) -> list[Message]:
     """Return what is wrong with a host's settings of its cluster and its node."""
     try:
         given = {name: variables[name] for name in settings.RULES if name in variables}
     except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
         return []
-    return settings.problems(given)
+    return settings.list_cluster_setting_problems(given)
 
 
 SHARING = {"given": "gpufleet_sharing", "root": "gpufleet_root", "driver_root": "gpufleet_cdi_driver_root"}
 
 
-def wrong_sharing(variables: Mapping[str, Any]) -> list[Message]:
+def list_wrong_sharing_values(variables: Mapping[str, Any]) -> list[Message]:
     """Return what is wrong with a host's sharing and cannot be applied to any host.
 
     Otherwise it would be found host by host, after others were changed.
@@ -177,8 +191,8 @@ def wrong_sharing(variables: Mapping[str, Any]) -> list[Message]:
         return []
     try:
         if isinstance(given["given"], Mapping):  # another type is reported by the check of types
-            given_values.require_plain(SHARING["given"], given["given"])
-            sharing.check(given["given"], str(given["root"] or "/"), str(given["driver_root"] or "/"))
+            planner_given.require_plain_option(SHARING["given"], given["given"])
+            wanted.check_sharing(given["given"], str(given["root"] or "/"), str(given["driver_root"] or "/"))
     except PlanError as error:
         return [error.placed]
     return []
@@ -187,7 +201,7 @@ def wrong_sharing(variables: Mapping[str, Any]) -> list[Message]:
 ARCHIVE = "gpufleet_bundle_file"
 
 
-def wrong_archive(variables: Mapping[str, Any]) -> list[Message]:
+def list_wrong_archives(variables: Mapping[str, Any]) -> list[Message]:
     """Return why the archive of a host's packages cannot be read.
 
     With state absent, no archive is needed.
@@ -204,7 +218,7 @@ def wrong_archive(variables: Mapping[str, Any]) -> list[Message]:
     return []
 
 
-def wrong_versions(variables: Mapping[str, Any]) -> list[Message]:
+def list_wrong_versions(variables: Mapping[str, Any]) -> list[Message]:
     """Return the versions that YAML has read as numbers: 1.30 becomes 1.3, which is another version."""
     found: list[Message] = []
     for name in VERSIONS:
@@ -212,11 +226,11 @@ def wrong_versions(variables: Mapping[str, Any]) -> list[Message]:
             value = variables.get(name)
         except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
             continue
-        found += [error.placed for error in given_values.find_versions_as_numbers(name, value)]
+        found += [error.placed for error in planner_given.find_versions_as_numbers(name, value)]
     return found
 
 
-def wrong_drain(variables: Mapping[str, Any]) -> list[Message]:
+def list_wrong_drain_values(variables: Mapping[str, Any]) -> list[Message]:
     """Return what is wrong with the settings of the drain as a whole.
 
     Each of them may be valid by its type.
@@ -231,13 +245,13 @@ def wrong_drain(variables: Mapping[str, Any]) -> list[Message]:
     try:
         drain.check_commands(given.get("commands"))
         judged = ArgumentSpecValidator(DRAIN_SPEC).validate(given)
-        drain.check(judged.validated_parameters)
+        drain.check_drain_settings(judged.validated_parameters)
     except PlanError as error:
-        return [error.placed.name_options(functools.partial(names.find_variable, "drain"))]
+        return [error.placed.name_options(functools.partial(planner_variables.find_variable, "drain"))]
     return []
 
 
-def wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGED) -> list[Message]:
+def list_wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGED) -> list[Message]:
     """Return what is wrong with values of a host or the run.
 
     The codes are those of a task's own validation.
@@ -259,10 +273,10 @@ def wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGE
     return [*wrong, *validation.find_wrong(result, judged, given)]
 
 
-def tagged(variables: Mapping[str, Any], named: Sequence[str]) -> bool:
+def is_run_tagged(variables: Mapping[str, Any], named: Sequence[str]) -> bool:
     """Tell whether a playbook of this collection, named on the command line, is run with tags.
 
     If another playbook imports it, the tags are for that playbook.
     """
     chosen = [*(variables.get("ansible_run_tags") or ()), *(variables.get("ansible_skip_tags") or ())]
-    return named_playbooks.only_own(named) and bool(set(chosen) - {"all"})
+    return named_playbooks.is_own_playbook_named(named) and bool(set(chosen) - {"all"})

@@ -91,12 +91,12 @@ attributes:
     support: full
 """
 
-    ACTIONGROUP_NODE = r"""
+    ACTIONGROUP_HOST = r"""
 options: {}
 attributes:
   action_group:
-    description: Use C(group/gpufleet.nvidia.node) in C(module_defaults) to set defaults for this module.
+    description: Use C(group/gpufleet.nvidia.host) in C(module_defaults) to set defaults for this module.
     support: full
     membership:
-      - gpufleet.nvidia.node
+      - gpufleet.nvidia.host
 """

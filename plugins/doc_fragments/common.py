@@ -111,7 +111,7 @@ options:
     description:
       - V(auto) restarts the engine once if its effective configuration changes, and waits until it serves again. Where running containers
         would not live through that, as in Docker without live-restore, the restart is left to you, and the result names them.
-      - V(never) leaves every restart to you; the result and M(gpufleet.nvidia.node_info) say that one is due.
+      - V(never) leaves every restart to you; the result and M(gpufleet.nvidia.host_info) say that one is due.
         On k0s, which restarts its containerd by itself when a drop-in changes, a change is refused.
       - V(force) restarts where V(auto) does, and where it ends containers as well.
     type: str
@@ -148,7 +148,7 @@ options:
   cdi:
     description:
       - Whether the engine's CDI switch is to be on. V(auto) switches it on where it exists, is off and is needed.
-      - V(disabled) chooses a way without CDI, see O(gpufleet.nvidia.node#module:injection).
+      - V(disabled) chooses a way without CDI, see O(gpufleet.nvidia.host#module:injection).
     type: str
     choices: [auto, enabled, disabled]
     default: auto

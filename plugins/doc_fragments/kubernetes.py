@@ -45,7 +45,7 @@ options:
     description:
       - Whether the host has to be ready for NVIDIA's DRA driver, by which pods get GPUs through claims (dynamic resource allocation of
         Kubernetes). What the driver needs of the kubelet, of the engine and of NVIDIA's driver is verified and said as advice.
-        M(gpufleet.nvidia.node_check) fails where something is missing.
+        M(gpufleet.nvidia.host_verify) fails where something is missing.
       - With V(false) the same is said on hosts where that driver has registered with the kubelet, and nothing fails.
       - Objects of Kubernetes, such as C(DeviceClass), are not made.
     type: bool

@@ -11,9 +11,9 @@ class ModuleDocFragment:
 options:
   results:
     description:
-      - Name of the variable that holds the result of M(gpufleet.nvidia.node_info), of each host that the task is about.
+      - Name of the variable that holds the result of M(gpufleet.nvidia.host_info), of each host that the task is about.
     type: str
-    default: gpufleet_node_info
+    default: gpufleet_host_info
 """
 
     SETTINGS = r"""

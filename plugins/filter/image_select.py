@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Give templates the choice of the module image_select."""
+"""Give templates the choice of the module select_image."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufleet.nvidia.plugins.action import catalogues, guard
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import choose, facts
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import catalogues, guard
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import choose, facts
 from jinja2.exceptions import UndefinedError
 
 DOCUMENTATION = r"""
@@ -70,7 +70,7 @@ _value:
 """
 
 
-def image_select(given: Any, catalogue: Any, gpus: str = "all", nothing_fits: str = "fail") -> dict[str, Any]:
+def select_image(given: Any, catalogue: Any, gpus: str = "all", nothing_fits: str = "fail") -> dict[str, Any]:
     """Return the choice to the template that asks.
 
     Neither the choice nor the message of a failure is a template: Ansible protects only results.
@@ -78,34 +78,34 @@ def image_select(given: Any, catalogue: Any, gpus: str = "all", nothing_fits: st
     if gpus not in ("all", "each") or nothing_fits not in ("fail", "report"):
         raise AnsibleFilterError("image_select: gpus is all or each, nothing_fits is fail or report")
     try:
-        found = choice(given, catalogue, gpus)
+        found = choose_image_for_template(given, catalogue, gpus)
     except UndefinedError:  # its message names the undefined variable in the filter's input
         raise
     except PlanError as error:
-        raise refused(str(error)) from None
+        raise build_filter_error(str(error)) from None
     except Exception as error:
-        raise refused(guard.unexpected(error)["msg"]) from None
+        raise build_filter_error(guard.build_unexpected_failure(error)["msg"]) from None
     if found["problem"] and nothing_fits == "fail":
-        raise refused(found["problem"])
-    return dict(escape.without_templates(found))
+        raise build_filter_error(found["problem"])
+    return dict(escape.escape_templates(found))
 
 
-def choice(given: Any, catalogue: Any, gpus: str) -> dict[str, Any]:
+def choose_image_for_template(given: Any, catalogue: Any, gpus: str) -> dict[str, Any]:
     """Return what the module of the same name returns.
 
     Raise PlanError for invalid facts or catalogues.
     """
     # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses. `str` of an undefined value names it.
     plain, named = json.loads(json.dumps([given, catalogue], default=str))
-    host = facts.parsed(plain, catalogues.targets())
-    return choose.result(catalogues.images(named), host, gpus, catalogues.targets())  # type: ignore[arg-type]
+    host = facts.parse_host_facts(plain, catalogues.read_archspec_targets())
+    return choose.report_choices(catalogues.read_catalogue_images(named), host, gpus, catalogues.read_archspec_targets())  # type: ignore[arg-type]
 
 
-def refused(message: str) -> AnsibleFilterError:
+def build_filter_error(message: str) -> AnsibleFilterError:
     """Make the failure of this filter."""
-    return AnsibleFilterError(f"image_select: {escape.without_templates(message)}")
+    return AnsibleFilterError(f"image_select: {escape.escape_templates(message)}")
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"image_select": image_select}
+        return {"image_select": select_image}

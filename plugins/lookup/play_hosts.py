@@ -38,7 +38,7 @@ EXAMPLES = r"""
   gather_facts: false
   tasks:
     - name: Look
-      gpufleet.nvidia.node_info:
+      gpufleet.nvidia.host_info:
 """
 
 RETURN = r"""
@@ -55,35 +55,39 @@ from ansible import context
 from ansible.errors import AnsibleLookupError
 from ansible.inventory.manager import InventoryManager, split_host_pattern
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.gpufleet.nvidia.plugins.action import named_playbooks
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import named_playbooks
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import variables as planner_variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import slices
 
 
 class LookupModule(LookupBase):
     def run(self, terms: Iterable[Any], variables: Mapping[str, Any] | None = None, **_options: Any) -> list[str]:
-        pattern = joined([str(part) for term in terms for part in (term if isinstance(term, list) else [term])])
-        wrong = self._wrong(pattern, variables or {})
+        pattern = join_patterns([str(part) for term in terms for part in (term if isinstance(term, list) else [term])])
+        wrong = self._list_wrong(pattern, variables or {})
         if wrong:
             raise AnsibleLookupError(f"{wrong}. Nothing was done [{wrong.code}]")
         return [pattern]
 
-    def _wrong(self, pattern: str, variables: Mapping[str, Any]) -> Message | None:
+    def _list_wrong(self, pattern: str, variables: Mapping[str, Any]) -> Message | None:
         """Return why the run cannot begin; None if it can."""
-        own = named_playbooks.only_own(context.CLIARGS.get("args") or ())
+        own = named_playbooks.is_own_playbook_named(context.CLIARGS.get("args") or ())
         if own and context.CLIARGS.get("start_at_task"):
             return messages.START_AT_TASK.fill()
-        if only_read() or slices.of_template(variables):  # --syntax-check needs no inventory, and a slice may have no host of a group
+        if is_playbook_only_read() or slices.get_sliced_template(
+            variables
+        ):  # --syntax-check needs no inventory, and a slice may have no host of a group
             return None
         groups = {str(name): [str(host) for host in hosts] for name, hosts in (variables.get("groups") or {}).items()}
-        matching = self._matching(pattern, groups)
+        matching = self._list_matching(pattern, groups)
         if not own:  # a user's playbook does other things as well, and the limit may be meant for those
-            return names.unknown_hosts(pattern, matching, groups)
-        return names.no_hosts(pattern, matching, [str(host) for host in variables.get("ansible_play_hosts_all") or ()], groups)
+            return planner_variables.describe_unknown_hosts(pattern, matching, groups)
+        return planner_variables.describe_no_hosts(
+            pattern, matching, [str(host) for host in variables.get("ansible_play_hosts_all") or ()], groups
+        )
 
-    def _matching(self, pattern: str, groups: Mapping[str, list[str]]) -> list[str]:
+    def _list_matching(self, pattern: str, groups: Mapping[str, list[str]]) -> list[str]:
         """Return the hosts that Ansible finds by a pattern in these groups, including `localhost` outside of them."""
         if pattern in groups:  # most often, and quick for ten thousand hosts
             return groups[pattern]
@@ -95,7 +99,7 @@ class LookupModule(LookupBase):
         return [str(host) for host in inventory.get_hosts(pattern=pattern)]
 
 
-def joined(patterns: list[str]) -> str:
+def join_patterns(patterns: list[str]) -> str:
     """Join patterns to one.
 
     If a pattern has a comma, Ansible splits only at commas, so items with `:` are split before.
@@ -103,6 +107,6 @@ def joined(patterns: list[str]) -> str:
     return patterns[0] if len(patterns) == 1 else ",".join(split_host_pattern(patterns))
 
 
-def only_read() -> bool:
+def is_playbook_only_read() -> bool:
     """Tell whether the playbook is only read, and not run."""
     return any(context.CLIARGS.get(option) for option in ("syntax", "listhosts", "listtasks", "listtags"))

@@ -14,7 +14,7 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Fetches the packages of the NVIDIA Container Toolkit with the repository's own signed metadata and its key, and writes them as one tar
-    archive on the controller. M(gpufleet.nvidia.node) installs from it with its option O(gpufleet.nvidia.node#module:bundle_file).
+    archive on the controller. M(gpufleet.nvidia.host) installs from it with its option O(gpufleet.nvidia.host#module:bundle_file).
   - The signature of the metadata is verified with the key, each index and each package against the digest in the metadata. Nothing is
     written where one of them does not fit.
   - The same packages make the same archive, byte for byte, whenever and wherever it is made.
@@ -77,7 +77,7 @@ options:
     type: str
     default: ""
 seealso:
-  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.host
 """
 
 EXAMPLES = r"""

@@ -33,7 +33,7 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes
-  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.attributes.actiongroup_host
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.state
@@ -107,7 +107,7 @@ notes:
     written, the GPU keeps its name until it has an instance.
 seealso:
   - module: gpufleet.nvidia.cdi_spec_info
-  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.host
 """
 
 EXAMPLES = r"""
@@ -210,7 +210,7 @@ source:
   type: str
   sample: nvml
 leftovers:
-  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.node) for the keys.
+  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.host) for the keys.
   returned: always
   type: list
   elements: dict

@@ -21,7 +21,7 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
-  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.attributes.actiongroup_host
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.cdi_roots
@@ -41,7 +41,7 @@ options:
     default: '0.6.0'
 seealso:
   - module: gpufleet.nvidia.cdi_spec
-  - module: gpufleet.nvidia.node_info
+  - module: gpufleet.nvidia.host_info
 """
 
 EXAMPLES = r"""

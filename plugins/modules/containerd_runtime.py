@@ -13,7 +13,7 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Configures one containerd instance as its options say, without the decision for the whole host that M(gpufleet.nvidia.node) makes.
+  - Configures one containerd instance as its options say, without the decision for the whole host that M(gpufleet.nvidia.host) makes.
   - Also works on a bare directory tree, with O(root) and O(engine_version); no engine is needed there.
   - containerd 1.x gets an edit in place, since a drop-in there replaces the whole CRI table. containerd 2.x gets one small drop-in.
   - Comments, order and formatting of everything else stay as they are.
@@ -21,7 +21,7 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes
-  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.attributes.actiongroup_host
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.state
@@ -45,7 +45,7 @@ options:
     elements: str
     default: []
 seealso:
-  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.host
 """
 
 EXAMPLES = r"""
@@ -113,7 +113,7 @@ differences:
       type: str
       returned: always
 leftovers:
-  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.node) for the keys.
+  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.host) for the keys.
   returned: always
   type: list
   elements: dict

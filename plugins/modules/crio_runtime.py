@@ -13,7 +13,7 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Configures one CRI-O instance as its options say, without the decision for the whole host that M(gpufleet.nvidia.node) makes.
+  - Configures one CRI-O instance as its options say, without the decision for the whole host that M(gpufleet.nvidia.host) makes.
   - Also works on a bare directory tree, with O(root) and O(engine_version); no engine is needed there.
   - CRI-O gets one drop-in, in which the handler is a complete copy of the effective default handler. CRI-O is then restarted, since a
     reload adds no handlers.
@@ -22,7 +22,7 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes
-  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.attributes.actiongroup_host
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.state
@@ -34,7 +34,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.cdi_spec_dirs
   - gpufleet.nvidia.common.adopt
 seealso:
-  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.host
 """
 
 EXAMPLES = r"""
@@ -99,7 +99,7 @@ differences:
       type: str
       returned: always
 leftovers:
-  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.node) for the keys.
+  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.host) for the keys.
   returned: always
   type: list
   elements: dict

@@ -20,7 +20,7 @@ description:
   - A node that someone else drained or cordoned, and one that does not work, is left as it is. Then the task fails with
     RV(outcome=left_out).
   - The task runs where C(delegate_to) says, normally on the controller. The host itself is not asked, its result of
-    M(gpufleet.nvidia.node_info) is read.
+    M(gpufleet.nvidia.host_info) is read.
 notes:
   - Kubernetes needs the collection C(kubernetes.core) and the Python library C(kubernetes), and Slurm the program C(scontrol), each on the
     machine where the task runs. Commands of your own need C(timeout) of the GNU coreutils there.
@@ -163,7 +163,7 @@ options:
     type: str
     default: gpufleet_drain_result
 seealso:
-  - module: gpufleet.nvidia.node_info
+  - module: gpufleet.nvidia.host_info
   - name: kubernetes.core.k8s_drain
     description: What evicts the pods.
     link: https://docs.ansible.com/ansible/latest/collections/kubernetes/core/k8s_drain_module.html
@@ -171,8 +171,8 @@ seealso:
 
 EXAMPLES = r"""
 - name: Look at the host
-  gpufleet.nvidia.node_info:
-  register: gpufleet_node_info
+  gpufleet.nvidia.host_info:
+  register: gpufleet_host_info
 
 - name: Take the host out of service where the change would end containers
   gpufleet.nvidia.drain:
@@ -183,7 +183,7 @@ EXAMPLES = r"""
   register: gpufleet_drain_result
 
 - name: Change the host
-  gpufleet.nvidia.node:
+  gpufleet.nvidia.host:
 
 - name: Put it back
   gpufleet.nvidia.drain:

@@ -28,7 +28,7 @@ options:
   results:
     description: Name of the variable that holds each host's result, as for M(gpufleet.nvidia.fleet_table).
     type: str
-    default: gpufleet_node_info
+    default: gpufleet_host_info
   also:
     description: Names of variables with other results of the same run, as for M(gpufleet.nvidia.fleet_table).
     type: list
@@ -80,8 +80,8 @@ seealso:
 
 EXAMPLES = r"""
 - name: Look
-  gpufleet.nvidia.node_info:
-  register: gpufleet_node_info
+  gpufleet.nvidia.host_info:
+  register: gpufleet_host_info
 
 - name: Write the report
   gpufleet.nvidia.fleet_report:

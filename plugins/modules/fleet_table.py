@@ -13,7 +13,7 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Prints one line for every host of the play from results that M(gpufleet.nvidia.node) or M(gpufleet.nvidia.node_info) left in a variable.
+  - Prints one line for every host of the play from results that M(gpufleet.nvidia.host) or M(gpufleet.nvidia.host_info) left in a variable.
     Host, engine and version, GPUs and driver, injection, changed, restarted, why. The totals come first, then hosts that need a person.
   - Three or more hosts with the same line share it. A column with one value on all hosts is a line below the table.
   - With O(details) the differences follow, once for each group of hosts with equal differences. Then follows what people should know or do,
@@ -39,8 +39,8 @@ options:
     default: []
   view:
     description:
-      - What is shown. V(hosts) is the table of the fleet, V(proof) what M(gpufleet.nvidia.node_check) has shown on each host,
-        V(journal) the journals as M(gpufleet.nvidia.node_info) returns them, and V(cdi) what M(gpufleet.nvidia.cdi_spec) found of the
+      - What is shown. V(hosts) is the table of the fleet, V(proof) what M(gpufleet.nvidia.host_verify) has shown on each host,
+        V(journal) the journals as M(gpufleet.nvidia.host_info) returns them, and V(cdi) what M(gpufleet.nvidia.cdi_spec) found of the
         CDI specs. V(reached) shows nothing, and counts the hosts that gave no answer, or whose plan is refused.
     type: str
     choices: [hosts, proof, journal, cdi, reached]
@@ -87,19 +87,19 @@ options:
     type: int
     default: 0
 seealso:
-  - module: gpufleet.nvidia.node
-  - module: gpufleet.nvidia.node_info
+  - module: gpufleet.nvidia.host
+  - module: gpufleet.nvidia.host_info
 """
 
 EXAMPLES = r"""
 - name: Show the fleet
   gpufleet.nvidia.fleet_table:
-    results: gpufleet_node_result
+    results: gpufleet_host_result
   run_once: true
 
 - name: Show the fleet with columns of one's own
   gpufleet.nvidia.fleet_table:
-    results: gpufleet_node_result
+    results: gpufleet_host_result
     columns:
       - title: changed
         path: table.changed

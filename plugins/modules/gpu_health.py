@@ -20,7 +20,7 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
-  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.attributes.actiongroup_host
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.root
 options:
@@ -32,7 +32,7 @@ options:
     type: bool
     default: false
 seealso:
-  - module: gpufleet.nvidia.node_info
+  - module: gpufleet.nvidia.host_info
 """
 
 EXAMPLES = r"""

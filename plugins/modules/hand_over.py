@@ -16,7 +16,7 @@ description:
   - Sets the label C(nvidia.com/gpu.deploy.container-toolkit) of a Kubernetes node, by which the GPU Operator keeps its toolkit on a node
     or away from it, and waits until the toolkit's pod has ended, or is ready.
   - It is a step of the playbook C(gpufleet.nvidia.hand_over), which drains the node before, and converges and proves its host after. The
-    host itself is not asked, its result of M(gpufleet.nvidia.node_info) is read.
+    host itself is not asked, its result of M(gpufleet.nvidia.host_info) is read.
 notes:
   - It needs the collection C(kubernetes.core) and the Python library C(kubernetes) where the task runs.
   - The account needs C(get) and C(patch) of nodes, C(list) of pods, and C(list) of C(daemonsets) in the group C(apps).
@@ -71,8 +71,8 @@ options:
     default: 5
 seealso:
   - module: gpufleet.nvidia.drain
-  - module: gpufleet.nvidia.node
-  - module: gpufleet.nvidia.node_info
+  - module: gpufleet.nvidia.host
+  - module: gpufleet.nvidia.host_info
 """
 
 EXAMPLES = r"""

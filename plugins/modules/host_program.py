@@ -12,9 +12,9 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Internal. The actions of this collection send the same programs over the connection's stdin where they can, which is faster; where they
-    cannot, or with O(gpufleet.nvidia.node#module:transport=module), they use this module. What a request holds is no part of the
+    cannot, or with O(gpufleet.nvidia.host#module:transport=module), they use this module. What a request holds is no part of the
     collection's interface and may change in every release.
-  - Use M(gpufleet.nvidia.node_info) to look at a host, M(gpufleet.nvidia.node) to change one, and M(gpufleet.nvidia.node_check) to prove
+  - Use M(gpufleet.nvidia.host_info) to look at a host, M(gpufleet.nvidia.host) to change one, and M(gpufleet.nvidia.host_verify) to prove
     one.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
@@ -59,9 +59,9 @@ options:
     type: str
     required: true
 seealso:
-  - module: gpufleet.nvidia.node_info
-  - module: gpufleet.nvidia.node
-  - module: gpufleet.nvidia.node_check
+  - module: gpufleet.nvidia.host_info
+  - module: gpufleet.nvidia.host
+  - module: gpufleet.nvidia.host_verify
 """
 
 EXAMPLES = r"""
@@ -93,12 +93,12 @@ import json
 import zlib
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import acknowledge
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import entry as container_test_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import acknowledge
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
 
-PROGRAMS = {"observe": observe, "transaction": transaction, "acknowledge": acknowledge, "container_check": container_test}
+PROGRAMS = {"observe": observe, "transaction": transaction_entry, "acknowledge": acknowledge, "container_check": container_test_entry}
 
 # In check mode: what would be done.
 SKIPPED = {

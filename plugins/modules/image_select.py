@@ -23,7 +23,7 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
-  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.attributes.actiongroup_host
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.root
 options:

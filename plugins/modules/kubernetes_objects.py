@@ -20,7 +20,7 @@ description:
   - A cluster is named by the variable C(gpufleet_cluster) of its hosts, else by the CA that its kubelets trust.
   - A node that no host of this run speaks of, or whose host gave no answer, stays as an earlier run has left it. A host that says that it
     has no GPU or no kubelet loses what was written for it.
-  - Reads results of M(gpufleet.nvidia.node_info) for all hosts of the play. Runs once, on the controller.
+  - Reads results of M(gpufleet.nvidia.host_info) for all hosts of the play. Runs once, on the controller.
 notes:
   - The variables of single hosts that are read are C(gpufleet_cluster), C(gpufleet_kubernetes_node), C(gpufleet_kubernetes_device_ids),
     C(gpufleet_kubernetes_mig_strategy), C(gpufleet_kubernetes_hook), C(gpufleet_cdi_driver_root) and C(gpufleet_cdi_dev_root).
@@ -101,13 +101,13 @@ options:
     type: bool
     default: false
 seealso:
-  - module: gpufleet.nvidia.node_info
+  - module: gpufleet.nvidia.host_info
 """
 
 EXAMPLES = r"""
 - name: Look
-  gpufleet.nvidia.node_info:
-  register: gpufleet_node_info
+  gpufleet.nvidia.host_info:
+  register: gpufleet_host_info
 
 - name: Write the objects for a repository that Argo CD or Flux reads
   gpufleet.nvidia.kubernetes_objects:

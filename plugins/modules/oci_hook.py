@@ -14,12 +14,12 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Writes the hook file that lets CRI-O or Podman run the NVIDIA hook before a container starts, or removes it.
-  - A hook and CDI together would inject GPUs twice. So M(gpufleet.nvidia.node) removes the hook if it decides for CDI.
+  - A hook and CDI together would inject GPUs twice. So M(gpufleet.nvidia.host) removes the hook if it decides for CDI.
 
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes
-  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.attributes.actiongroup_host
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.state
@@ -29,7 +29,7 @@ options:
     type: path
     default: /usr/share/containers/oci/hooks.d/oci-nvidia-hook.json
 seealso:
-  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.host
 """
 
 EXAMPLES = r"""
@@ -92,7 +92,7 @@ differences:
       type: str
       returned: always
 leftovers:
-  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.node) for the keys.
+  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.host) for the keys.
   returned: always
   type: list
   elements: dict

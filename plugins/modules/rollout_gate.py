@@ -46,12 +46,12 @@ options:
     default: per_host
   results:
     description:
-      - Name of the variable that holds each host's result of M(gpufleet.nvidia.node_info). Read with O(fleet_policy=uniform), and for
+      - Name of the variable that holds each host's result of M(gpufleet.nvidia.host_info). Read with O(fleet_policy=uniform), and for
         hosts that this step lost and C(ignore_unreachable) keeps in the play; those that later steps lost are counted in any case.
     type: str
     default: ''
 seealso:
-  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.host
 """
 
 EXAMPLES = r"""
@@ -66,7 +66,7 @@ EXAMPLES = r"""
       run_once: true
 
     - name: Converge the host
-      gpufleet.nvidia.node:
+      gpufleet.nvidia.host:
 
     - name: Stop before the next wave if too many hosts are lost
       gpufleet.nvidia.rollout_gate:

@@ -80,7 +80,7 @@ batches:
       hosts: [gpu7]
 hosts:
   description: What was planned for each host. C(approved) is what the plan of a rollout that is bound to an approval lets the host do,
-    for O(gpufleet.nvidia.node#module:approved_change).
+    for O(gpufleet.nvidia.host#module:approved_change).
   returned: success
   type: dict
   sample:

@@ -27,7 +27,7 @@ options:
     description:
       - Key paths whose values make the class of a host. Hosts of one class fail alike, so that of each class a canary goes first.
       - A key path reads what the look at the host has found (V(engine), V(injection), V(gpu.model), V(gpu.count), V(driver.branch),
-        V(driver.version), V(driver.state), V(os.id), V(os.release), and the whole result of M(gpufleet.nvidia.node_info) below V(result)),
+        V(driver.version), V(driver.state), V(os.id), V(os.release), and the whole result of M(gpufleet.nvidia.host_info) below V(result)),
         else the variables of the host. Keys have dots between them; there are no templates.
       - A list, or text with commas. Unset it is V([engine, injection, gpu.model, driver.branch, os.release]).
     type: raw

@@ -18,7 +18,7 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes
-  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.attributes.actiongroup_host
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.state
@@ -42,13 +42,13 @@ options:
     description:
       - V(strict) honours C(NVIDIA_VISIBLE_DEVICES) only for privileged containers, and C(NVIDIA_IMEX_CHANNELS) for none. V(compatible)
         honours both for all.
-      - Requests by mounts are accepted with neither. M(gpufleet.nvidia.node) accepts them where the device plugin's strategy is
+      - Requests by mounts are accepted with neither. M(gpufleet.nvidia.host) accepts them where the device plugin's strategy is
         C(volume-mounts).
     type: str
     choices: [strict, compatible]
     default: compatible
 seealso:
-  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.host
 """
 
 EXAMPLES = r"""
@@ -109,7 +109,7 @@ differences:
       type: str
       returned: always
 leftovers:
-  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.node) for the keys.
+  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.host) for the keys.
   returned: always
   type: list
   elements: dict

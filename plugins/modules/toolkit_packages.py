@@ -16,12 +16,12 @@ description:
   - Installs C(nvidia-container-toolkit-base), which has the NVIDIA runtime and C(nvidia-ctk), by the package manager of the host. The
     repository is added first if none of the host has the package.
   - Configures no engine. Use it for an image that another tool configures at its first boot, as C(nodeadm) does on EKS.
-  - M(gpufleet.nvidia.node) installs the packages that a host needs by itself, including those of legacy injection.
+  - M(gpufleet.nvidia.host) installs the packages that a host needs by itself, including those of legacy injection.
   - Nothing is installed beneath another root directory.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes
-  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.attributes.actiongroup_host
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.packages
   - gpufleet.nvidia.common.root
@@ -30,7 +30,7 @@ notes:
   - With O(state=absent) packages stay, since other programs may need them by then.
   - dnf 4, dnf5 and zypper are tested on Debian hosts that have these tools, not on Red Hat's and SUSE's systems.
 seealso:
-  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.host
   - module: gpufleet.nvidia.toolkit_repository
 """
 
@@ -91,7 +91,7 @@ differences:
       type: str
       returned: always
 leftovers:
-  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.node) for the keys.
+  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.host) for the keys.
   returned: always
   type: list
   elements: dict

@@ -19,7 +19,7 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes
-  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.attributes.actiongroup_host
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.state
@@ -45,12 +45,12 @@ options:
   bundle_file:
     description:
       - An archive on the controller, made by M(gpufleet.nvidia.bundle), that the packages come from. Then no repository is added, and
-        M(gpufleet.nvidia.node) brings the packages where some are missing. With O(state=absent) this option counts for nothing.
+        M(gpufleet.nvidia.host) brings the packages where some are missing. With O(state=absent) this option counts for nothing.
     type: path
 notes:
   - dnf 4, dnf5 and zypper are tested on Debian hosts that have these tools, not on Red Hat's and SUSE's systems.
 seealso:
-  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.host
 """
 
 EXAMPLES = r"""
@@ -121,7 +121,7 @@ differences:
       type: str
       returned: always
 leftovers:
-  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.node) for the keys.
+  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.host) for the keys.
   returned: always
   type: list
   elements: dict

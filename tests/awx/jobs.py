@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import objects
 
 from tests.awx import programs
 
@@ -66,7 +66,7 @@ class Controller:
     wanted: objects.Wanted
 
     def template(self, name: str) -> Values:
-        return next(item.options for item in objects.of(self.wanted) if item.kind == "job_template" and item.name == name)
+        return next(item.options for item in objects.build_awx_objects(self.wanted) if item.kind == "job_template" and item.name == name)
 
     def job(self, node: str, template: Values, variables: Values, inventory: str) -> Job:
         """One job: survey's defaults, then what is given at launch, then what AWX says of itself."""
@@ -88,8 +88,8 @@ class Controller:
 
     def workflow(self, fleet: Fleet, given: Values, between: Callable[[str], None] = lambda node: None) -> list[Job]:
         """All jobs up to the first that fails. given: answers to the workflow's survey; between: called with each node before it begins."""
-        (flow,) = [item.options for item in objects.of(self.wanted) if item.kind == "workflow_job_template"]
-        nodes = {node["identifier"]: node for node in objects.nodes(self.wanted)}
+        (flow,) = [item.options for item in objects.build_awx_objects(self.wanted) if item.kind == "workflow_job_template"]
+        nodes = {node["identifier"]: node for node in objects.build_workflow_nodes(self.wanted)}
         of_flow = {**answers(flow), **given}
         jobs: list[Job] = []
         artifacts: dict[str, Any] = {}

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from tests.bench import alone, counts, fleet, generation, node, planner, ratios, table, worst
+from tests.bench import alone, counts, fleet, generation, host, planner, ratios, table, worst
 from tests.bench.stage import Failed, boot
 from tests.lab import doctor
 from tests.lab.artefacts import LabError
@@ -82,7 +82,7 @@ def measure(lab: Lab, bench: Bench) -> None:
     bench.keep(ratios=worst.growth(), worst=worst.measure())
     bench.say("what a host pays")
     lab.down()
-    outages, looks, starts, sent = node.measure(lab, {"bench17": "containerd-1.7", "bench23": "containerd-2.3", "benchcrio": "crio-1.34"})
+    outages, looks, starts, sent = host.measure(lab, {"bench17": "containerd-1.7", "bench23": "containerd-2.3", "benchcrio": "crio-1.34"})
     bench.keep(outages=outages, looks=looks, starts=starts, sent=sent)
 
 

@@ -22,9 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from ansible_collections.gpufleet.nvidia.plugins.action import node as _loaded  # noqa: F401 what is known before the processes are made
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.action import host as action_node  # noqa: F401 what is known before the processes are made
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 
 from tests.bench import planner
 
@@ -42,7 +42,7 @@ def milliseconds(seen: Mapping[str, Observation], folder: Path) -> float:
 def spent(obs: Observation) -> float:
     wanted = planner.policy()
     begin = time.process_time()
-    node.questions(wanted)
+    host.list_host_questions(wanted)
     planner.plan(wanted, obs)
     return 1000 * (time.process_time() - begin)
 

@@ -55,8 +55,8 @@ class Scale:
 
 def look(stage: Stage) -> dict[str, Any]:
     """The look at a real host where everything is to be done, as Ansible registers it."""
-    run_ = stage.fleet.task("node_info", [stage.hosts[0]])
-    found = run_.of("node_info").get(stage.hosts[0]) or {}
+    run_ = stage.fleet.task("host_info", [stage.hosts[0]])
+    found = run_.of("host_info").get(stage.hosts[0]) or {}
     if run_.status or not found.get("differences"):
         raise Failed(f"{stage.hosts[0]} has nothing to do in a rollout: {run_.failed}")
     return found
@@ -104,7 +104,7 @@ class Controller:
         self.variables = VariableManager(loader=loader, inventory=self.inventory)
         for number, name in enumerate(self.names):
             self.inventory.get_host(name).set_variable("rack", f"r{number // 20}")
-            self.register([name], "gpufleet_node_info", self.look(look, number))
+            self.register([name], "gpufleet_host_info", self.look(look, number))
         self.hostvars = HostVars(self.inventory, self.variables, loader)
 
     @staticmethod
@@ -146,7 +146,7 @@ def roll(controller: Controller, settings: Mapping[str, Any], plan: Mapping[str,
             controller.register(hosts, "gpufleet_rollout_step", step)
             if point == "begin":
                 for host in hosts:
-                    controller.register([host], "gpufleet_node_result", {"changed": True, "differences": []})
+                    controller.register([host], "gpufleet_host_result", {"changed": True, "differences": []})
 
 
 def run(size: int, file: str) -> Scale:

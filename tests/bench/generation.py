@@ -12,9 +12,9 @@ from statistics import median
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import cdi_spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version
 
 from tests.bench import planner
 from tests.bench.counts import REPOSITORY
@@ -46,7 +46,7 @@ def measure(stage: Stage) -> list[Ratio]:
     """The stage has the hosts of FLEET, untouched."""
     stage.play(REPOSITORY, onlab.repository())
     stage.on_all(INSTALL)
-    seen = {name: planner.look(stage, name, cdi_spec.questions, plan) for name in GPUS}
+    seen = {name: planner.look(stage, name, cdi_spec.list_cdi_spec_questions, plan) for name in GPUS}
     ours = {name: typical(lambda obs=obs: plan(planner.policy(), obs)) for name, obs in seen.items()}  # type: ignore[misc]
     theirs, made = of_theirs(stage, "gen8")
     files = len(made["containerEdits"].get("mounts", ()))
@@ -58,7 +58,7 @@ def measure(stage: Stage) -> list[Ratio]:
 
 
 def plan(wanted: Policy, obs: Observation) -> Any:
-    return cdi_spec.planner(wanted, obs, version.UNKNOWN_CAP)
+    return cdi_spec.plan_cdi_spec(wanted, obs, version.UNKNOWN_CAP)
 
 
 def typical(act: Callable[[], Any]) -> float:

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 
 from tests.bench.stage import OURS, Failed, Stage
 
@@ -47,8 +47,8 @@ def policy() -> Policy:
 
 def plan(wanted: Policy, obs: Observation) -> Any:
     """What the action does with an observation."""
-    seen = node.see(wanted, obs)
-    return node.plan(wanted, obs, seen, transport.probe_source("nvml"))
+    seen = host.see(wanted, obs)
+    return host.plan_host(wanted, obs, seen, transport.probe_source("nvml"))
 
 
 def record(stage: Stage) -> dict[str, Observation]:
@@ -57,13 +57,13 @@ def record(stage: Stage) -> dict[str, Observation]:
 
 
 def look(stage: Stage, name: str, first: Asked | None = None, planned: Planned = plan) -> Observation:
-    seen, questions = Observation({}, {}), (first or node.questions)(policy())
+    seen, questions = Observation({}, {}), (first or host.list_host_questions)(policy())
     for _look in range(LOOKS):
         request = transport.pack({"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())})
         run = stage.fleet.task("host_program", [name], {"program": "observe", "request": request})
         if run.status:
             raise Failed(f"{name} could not be looked at: {run.failed}")
-        seen = seen.with_answers(transport.unpack(run.of("host_program")[name]["answer"]))
+        seen = seen.add_answers(transport.unpack_answer(run.of("host_program")[name]["answer"]))
         try:
             planned(policy(), seen)
         except NeedMore as need:

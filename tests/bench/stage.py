@@ -17,7 +17,7 @@ from tests.bench import spent
 from tests.bench.spent import Spent
 from tests.tools import onlab
 
-NODE, SPEC = "gpufleet.nvidia.node", "gpufleet.nvidia.cdi_spec"
+NODE, SPEC = "gpufleet.nvidia.host", "gpufleet.nvidia.cdi_spec"
 # The spec is ours in every measurement, since a spec that nvidia-cdi-refresh writes is work that nobody here would see.
 OURS = {"cdi_owner": "collection"}
 FLEET: Mapping[str, Any] = {

@@ -11,10 +11,10 @@ import platform
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_node
 
-from tests.bench import node
+from tests.bench import host
 from tests.bench.alone import PROCESSES
 from tests.bench.counts import Count
 from tests.bench.fleet import Scale
@@ -30,10 +30,10 @@ class Measured:
     counts: tuple[Count, ...] = ()
     ratios: tuple[Ratio, ...] = ()
     speeds: tuple[Speed, ...] = ()
-    outages: tuple[node.Outage, ...] = ()
-    looks: tuple[node.Look, ...] = ()
-    starts: tuple[node.Start, ...] = ()
-    sent: tuple[node.Sent, ...] = ()
+    outages: tuple[host.Outage, ...] = ()
+    looks: tuple[host.Look, ...] = ()
+    starts: tuple[host.Start, ...] = ()
+    sent: tuple[host.Sent, ...] = ()
     worst: tuple[Worst, ...] = ()
     scales: tuple[Scale, ...] = ()
     versions: Mapping[str, str] = dc.field(default_factory=dict)
@@ -41,7 +41,7 @@ class Measured:
 
 def versions(stage: Stage, seen: Mapping[str, Observation]) -> dict[str, str]:
     """Of everything that the numbers depend on."""
-    engines = {f"{i.engine} {i.version}" for obs in seen.values() for i in host.see(policy(), obs).instances}
+    engines = {f"{i.engine} {i.version}" for obs in seen.values() for i in planner_node.see(policy(), obs).instances}
     ssh = stage.fleet.shell(stage.hosts[0], "dpkg-query -f '${Version}' -W openssh-server")
     return {
         "ansible-core": metadata.version("ansible-core"),
@@ -80,7 +80,7 @@ def text(measured: Measured) -> str:
     ]))  # fmt: skip
 
 
-def spent(what: str, looks: Sequence[node.Look]) -> str:
+def spent(what: str, looks: Sequence[host.Look]) -> str:
     head = [what, "ms", "aim", "ms, compiled there"]
     return rows(head, [[look.engine, f"{look.milliseconds:.0f}", f"{look.aim:.0f}", f"{look.first:.0f}"] for look in looks])
 
@@ -143,8 +143,8 @@ How it is measured:
 - CDI spec: processor time of the planner for the whole task, against that of nvidia-ctk on the same host, less the start of the program.
   Where `nvidia-ctk` asks NVML, the planner has its answer in the observation.
 - The engine's socket: somebody on the host tries to connect every 2 ms, during a whole transaction and during a bare restart
-  with the configuration that it leaves, in turn; {node.ROUNDS} rounds, the median of the longest time without success.
-- The look: the same script {node.LOOKS} times on the host, the median of user and system time, its children's included; with the compiled
+  with the configuration that it leaves, in turn; {host.ROUNDS} rounds, the median of the longest time without success.
+- The look: the same script {host.LOOKS} times on the host, the median of user and system time, its children's included; with the compiled
   form that a host keeps once this collection has changed something there, and without.
 - The start of a change's program: the same for a transaction in check mode that has nothing to do.
 - Bytes on the wire: what goes over the connection's stdin and what comes back, without the connection's own compression.

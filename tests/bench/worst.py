@@ -16,8 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text, toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import bounds, fleet_hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts
 
 from tests.bench.ratios import Ratio
 
@@ -40,19 +41,19 @@ peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM
 print(used.ru_utime + used.ru_stime, int(peak.split()[1]) / 1024)
 """
 PLAN = """
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_limits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml, toml_limits
 text = {statement}
 parts, size, many = [], 0, 100  # as many as the change may add
 while size + len(text(len(parts))) <= 1 << 20 and many < toml_limits.MOST:
     parts.append(text(len(parts)))
     size += len(parts[-1])
     many += sum(map(parts[-1].count, "\\n,[{{\\\\"))
-doc = toml.set_value(toml.parse("".join(parts), "/x"), ("ours", "key"), 1)
-assert toml.edits(doc)
+doc = toml.set_value(toml.parse_toml("".join(parts), "/x"), ("ours", "key"), 1)
+assert toml.list_toml_edits(doc)
 """
 LOOK = """
 import json
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
 common = {{"kind": "glob", "max": 1 << 18, "keep": {{"format": "toml"}}}}
 questions = [dict(common, id="g%d" % n, pattern="{folder}/%d/*" % n) for n in range(4)]
 found = observe.run({{"schema": 1, "root": "/", "questions": questions}})["answers"]
@@ -100,8 +101,8 @@ def fleet_of(lying: int) -> list[str]:
     """Lay out 1 000 hosts, of which the first say 10 MB in one value of their row and 10 MB of advice."""
     row = {"engine": "containerd 1.7.24", "gpus": "8x NVIDIA H100", "injection": "native-cdi", "why": "CDI is on"}
     liar = {"row": {**row, "gpus": "H" * HUGE}, "advice": ["word " * 200] * (HUGE // 1000)}
-    known = {f"gpu{n}": bounds.of_result(liar if n < lying else {"row": row, "changed": True}) for n in range(1000)}
-    return fleet_hosts.lines(known, fleet_hosts.View(details=True))
+    known = {f"gpu{n}": bounds.limit_result(liar if n < lying else {"row": row, "changed": True}) for n in range(1000)}
+    return fleet_hosts.list_fleet_lines(known, fleet_hosts.FleetView(details=True))
 
 
 def _seconds(step: Callable[[], object]) -> float:
@@ -118,14 +119,14 @@ def edited_toml(count: int) -> list[dict[str, Any]]:
     text = "version = 2\n" + "".join(f'[{RUNTIMES}.h{n}]\n  runtime_type = "io.containerd.runc.v2"\n' for n in range(count))
     cri = ("plugins", "io.containerd.grpc.v1.cri", "containerd")
     wanted = [((*cri, "runtimes", "nvidia", "options", "BinaryName"), "/usr/bin/x"), ((*cri, "default_runtime_name"), "nvidia")]
-    return toml.edits(toml.remove(toml.set_values(toml.parse(text, "/x"), wanted), (*cri, "runtimes", "h7")))
+    return toml.list_toml_edits(toml.remove_toml_key(toml.set_values(toml.parse_toml(text, "/x"), wanted), (*cri, "runtimes", "h7")))
 
 
 def edited_json(count: int) -> object:
     text = json.dumps({"runtimes": {f"h{n}": {"path": "/usr/bin/runc"} for n in range(count)}}, indent=2)
     wanted = {"runtimes": {"nvidia": {"path": "/usr/bin/x"}}, "features": {"cdi": True}}
-    doc, _splices = json_text.merge(json_text.parse(text, "/x"), wanted)
-    return json_text.removed(doc, ("runtimes", "h7"))
+    doc, _splices = json_text.merge_json_keys(json_text.parse_json_text(text, "/x"), wanted)
+    return json_text.remove_member(doc, ("runtimes", "h7"))
 
 
 EDITS: dict[str, Callable[[int], object]] = {"TOML": edited_toml, "JSON": edited_json}

@@ -23,12 +23,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
-from ansible_collections.gpufleet.nvidia.plugins.action.node import planner
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as whole
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results
+from ansible_collections.gpufleet.nvidia.plugins.action.host import plan_host_module
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 
 from tests.lab import artefacts, hosts, kinds, roots
 from tests.lab.lab import Lab
@@ -237,7 +237,7 @@ class Outcome:
 
 def executor_version() -> str:
     """Return the version of the executor that is struck: a digest of its source."""
-    return hashlib.sha256(repr(transport.sources("transaction")).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr(transport.list_program_sources("transaction")).encode()).hexdigest()[:12]
 
 
 class Door:
@@ -384,10 +384,10 @@ class Victim:
         fresh = self.renewed(request)
         with self.tracing(tracer, traced):
             try:
-                answer = transport.exchange(door, "transaction", fresh, VARIABLES, "stdin")
+                answer = transport.run_host_program(door, "transaction", fresh, VARIABLES, "stdin")
             except PlanError as lost:
                 return Outcome({}, str(lost))
-        trouble = results.trouble(answer)
+        trouble = results.describe_answer_trouble(answer)
         return Outcome({"failed": True, "msg": trouble} if trouble else {})
 
     def renewed(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -439,7 +439,9 @@ class Victim:
     @staticmethod
     def converge(door: Any, policy: Policy = POLICY) -> dict[str, Any]:
         """Run the whole of the action but its options."""
-        return base.converge(door, dict(VARIABLES), policy, whole.questions, planner, reason="faults", way="stdin")
+        return base.converge_host(
+            door, dict(VARIABLES), policy, planner_node.list_host_questions, plan_host_module, reason="faults", way="stdin"
+        )
 
     def timer(self) -> None:
         """Do what the host's timer does when its time has come, since no try waits that long."""

@@ -29,8 +29,8 @@ import conftest
 
 ROOT = Path(conftest.ROOT)  # importing it makes this checkout importable as the collection that it is
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
@@ -122,8 +122,8 @@ def wrong_bases() -> list[Host]:
 
 
 def _declares_runc(text: str) -> bool:
-    plugins = toml.loads(text, "").get("plugins", {})
-    return any(toml.lookup(cri, ("containerd", "runtimes", "runc"), None) for cri in plugins.values() if isinstance(cri, dict))
+    plugins = toml.load_toml(text, "").get("plugins", {})
+    return any(toml.look_up_toml(cri, ("containerd", "runtimes", "runc"), None) for cri in plugins.values() if isinstance(cri, dict))
 
 
 # ---------------------------------------------------------------- nvidia-ctk was here

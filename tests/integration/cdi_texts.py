@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import releases
 from hypothesis import strategies as st
 
 # --- specs ----------------------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc.grpc_wire import CriError
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc.grpc_wire import CriError
 
 from tests.integration import containerd_trees as trees
 
@@ -67,7 +67,7 @@ def _serves(socket: str) -> bool:
     """
     for _question in range(MOST_QUESTIONS):
         try:
-            cri.ask(socket, "Version", [], 20)
+            cri.ask_cri(socket, "Version", [], 20)
         except CriError as exc:
             if exc.code in (cri.UNIMPLEMENTED, cri.UNAVAILABLE):  # it has no CRI, or does not even listen without a plugin
                 return False

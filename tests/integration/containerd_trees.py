@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, programs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Decision, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
 
 from tests.lab import artefacts, doctor, kinds, roots
 from tests.unit import builders
@@ -103,10 +103,10 @@ class Tree:
     def plan(self, *, default: bool = False, enable_cdi: bool = False, absent: bool = False, originals: Any = None, **options: Any) -> Plan:
         policy = Policy(config_path=str(self.config), root="/tree", engine_version=RELEASES[self.release], single=True, **options)
         obs = builders.obs(files=self.files(), originals=originals)
-        (instance,) = containerd.find(policy, obs)
+        (instance,) = containerd_detect.find_instances(policy, obs)
         if absent:
-            return containerd.plan_absent(policy, obs, instance)
-        return containerd.plan(policy, obs, instance, decision(default, enable_cdi))
+            return containerd_detect.plan_absent(policy, obs, instance)
+        return containerd_detect.plan_instance(policy, obs, instance, decision(default, enable_cdi))
 
     def apply(self, plan: Plan) -> None:
         for change in plan.changes:
@@ -258,26 +258,26 @@ class Node:
         return answer
 
     def plan(self, state: str) -> Plan:
-        rooms = (containerd, gpu_operator, programs)  # of the module of one engine (host.single_questions)
-        answer = self.see([*(q for room in rooms for q in room.questions(self.policy)), queries.originals(str(self.journal))])
+        rooms = (containerd_detect, gpu_operator, programs)  # of the module of one engine (host.single_questions)
+        answer = self.see([*(q for room in rooms for q in room.list_questions(self.policy)), queries.ask_for_originals(str(self.journal))])
         self.seen = obs = Observation(answer["host"], answer["answers"])
         for _look in range(5):  # one of them for the version, which a daemon that runs tells in the first
             try:
-                (stopped,) = containerd.find(self.policy, obs)
+                (stopped,) = containerd_detect.find_instances(self.policy, obs)
                 instance = dc.replace(stopped, refusal=Refusal())  # nothing runs here; a stopped one has a test of its own
                 if state == "absent":
-                    return containerd.plan_absent(self.policy, obs, instance)
+                    return containerd_detect.plan_absent(self.policy, obs, instance)
                 usual = instance.cdi.able and not instance.cdi.enabled
                 wanted = decision(default=self.default, enable_cdi=usual if self.enable_cdi is None else self.enable_cdi)
-                return containerd.plan(self.policy, obs, instance, wanted)
+                return containerd_detect.plan_instance(self.policy, obs, instance, wanted)
             except NeedMore as more:
-                obs = obs.with_answers(self.see(more.questions))
+                obs = obs.add_answers(self.see(more.questions))
         raise AssertionError("more than five looks")
 
     def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
-        request = base.transaction(plan, self.policy, self.seen, check=check, reason="test", pending=[])
+        request = base.build_transaction_request(plan, self.policy, self.seen, check=check, reason="test", pending=[])
         here = {"journal_dir": str(self.journal), "alone": False}  # in this process: what outlives it has tests on hosts
-        answer: dict[str, Any] = transaction.run({**request, **here})
+        answer: dict[str, Any] = transaction_entry.run({**request, **here})
         assert not answer["error"], answer
         assert not answer["conflict"], answer
         return answer

@@ -10,7 +10,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import entry as container_test_entry
 
 from tests.lab import images, seed
 from tests.lab.lab import Lab
@@ -72,7 +72,7 @@ def start(lab: Lab, host: str, devices: Sequence[str], nodes: Sequence[Node] = (
 def trial(nodes: Sequence[Node], more: str = "") -> list[str]:
     """Return the command in the container, whose output `read` understands."""
     numbers = [str(word) for node in nodes for word in node]
-    script = "\necho ==\n".join((container_test.SCRIPT, *PARTS, more))
+    script = "\necho ==\n".join((container_test_entry.SCRIPT, *PARTS, more))
     return ["sh", "-c", script, "probe", "/dev/nvidia* /dev/nvidia-caps/* /dev/dri/*", *numbers]
 
 
@@ -101,4 +101,4 @@ def read(text: str) -> Inside:
 
 def errno(message: str) -> str:
     """Return an error's message as a name. A node that the container may not even make has EPERM."""
-    return next((name for words, name in container_test.ERRNOS if words in message.lower()), message)
+    return next((name for words, name in container_test_entry.ERRNOS if words in message.lower()), message)

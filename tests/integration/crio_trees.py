@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Cdi,
     Evidence,
     Instance,
@@ -26,6 +24,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Plan,
     Policy,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
 
 from tests.lab import artefacts
 from tests.unit.builders import obs
@@ -79,7 +79,7 @@ class Tree:
 
     def plan(self, policy: Policy, default: bool = False) -> Plan:
         decision = decide.decide_one(policy, self.instance(), Kubelet())
-        return crio.plan(policy, self.look(), self.instance(), dc.replace(decision, default=default))
+        return crio_detect.plan_instance(policy, self.look(), self.instance(), dc.replace(decision, default=default))
 
     def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
         """The executor's transaction, less the restart: there is no unit here."""
@@ -91,7 +91,7 @@ class Tree:
             "stage": {"files": [dict(f) for f in plan.stage_files]},
             "validate": [dict(v) for v in plan.validate],
         }  # fmt: skip
-        answer: dict[str, Any] = transaction.run(request)
+        answer: dict[str, Any] = transaction_entry.run(request)
         return answer
 
     def printed(self) -> dict[str, Any]:

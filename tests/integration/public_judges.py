@@ -76,7 +76,7 @@ def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, de
     said = {k: v for k, v in mine["options"].items() if v and k != "BinaryName"}
     assert {k: ours["options"].get(k) for k in said} == said
     assert Path(says["binaryname"]).name == "nvidia-container-runtime"
-    asked_for = ("default_runtime_name", "enable_cdi") if way == "node" else ()
+    asked_for = ("default_runtime_name", "enable_cdi") if way == "host" else ()
     assert containerd.rest_of(copy.deepcopy(now.whole), keys=asked_for) == containerd.rest_of(copy.deepcopy(was.whole), keys=asked_for)
     assert now.unknown <= was.unknown
     assert node.plan("present").empty

@@ -26,6 +26,6 @@ def uuids_of(fleet: Fleet, host: str) -> list[str]:
 
 
 def run(fleet: Fleet, host: str, *arguments: str, **options: Any) -> Run:
-    found = fleet.task("node", [host], {**OPTIONS, **options}, arguments=arguments)
+    found = fleet.task("host", [host], {**OPTIONS, **options}, arguments=arguments)
     assert found.failed == {}, fleet.shell(host, "journalctl -b -o cat -u 'gpufleet-*' | tail -50") + found.words
     return found

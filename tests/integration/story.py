@@ -64,7 +64,7 @@ class Story:
         self._require(host)
         return self.moments[moment][host]
 
-    def answer(self, run: str, host: str, module: str = "node") -> dict[str, Any]:
+    def answer(self, run: str, host: str, module: str = "host") -> dict[str, Any]:
         self._require(host)
         return self.runs[run].of(module)[host]
 

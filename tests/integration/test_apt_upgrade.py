@@ -53,7 +53,7 @@ def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
 
 def moved(fleet: Fleet, version: str) -> dict[str, Any]:
     options = {"toolkit_repository": "", "cdi": "disabled", "toolkit_version": version}
-    return fleet.task("node", [HOST], options).of("node")[HOST]
+    return fleet.task("host", [HOST], options).of("host")[HOST]
 
 
 def installed(fleet: Fleet) -> dict[str, str]:

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import objects
 
 from tests.awx.jobs import Controller, Fleet, Job
 from tests.unit.playbooks import bare

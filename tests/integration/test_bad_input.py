@@ -167,8 +167,8 @@ def test_one_clear_sentence_and_nothing_changed(case: Case, mode: str, fleet: Fl
     try:
         tree, units = state(fleet, case.host)
         more = {"arguments": ["--check"] if mode == "check" else [], "environment": inventory.imitated(case.gpus)}
-        run = fleet.task("node", [case.host], {"packages": "ignore", **case.options}, **more)
-        found = run.of("node")[case.host]
+        run = fleet.task("host", [case.host], {"packages": "ignore", **case.options}, **more)
+        found = run.of("host")[case.host]
         after, units_after = state(fleet, case.host)
     finally:
         fleet.shell(case.host, f"{case.undo}; {BACK}; {FORGET}")
@@ -184,7 +184,7 @@ def test_one_clear_sentence_and_nothing_changed(case: Case, mode: str, fleet: Fl
 def test_what_the_engine_refuses_is_known_in_check_mode(fleet: Fleet) -> None:
     fleet.shell("bad-17", file(TOML, 'version = 2\noom_score = "high"'))
     before = state(fleet, "bad-17")
-    run = fleet.task("node", ["bad-17"], {"packages": "ignore"}, arguments=["--check"])
+    run = fleet.task("host", ["bad-17"], {"packages": "ignore"}, arguments=["--check"])
     after = state(fleet, "bad-17")
     fleet.shell("bad-17", BACK)
     sentence = run.failed["bad-17"]
@@ -197,10 +197,10 @@ def test_a_link_stays_a_link(fleet: Fleet) -> None:
     real = "/srv/containerd.toml"
     fleet.shell("bad-17", f"mv {TOML} {real}; ln -s {real} {TOML}")
     before = fleet.tree("bad-17", "/etc/containerd", "/srv")
-    fleet.task("node", ["bad-17"], {"packages": "ignore"})
+    fleet.task("host", ["bad-17"], {"packages": "ignore"})
     changed = differing(before, fleet.tree("bad-17", "/etc/containerd", "/srv"))
     text = fleet.text("bad-17", real)
-    fleet.task("node", ["bad-17"], {"packages": "ignore", "state": "absent"})
+    fleet.task("host", ["bad-17"], {"packages": "ignore", "state": "absent"})
     given_back = fleet.tree("bad-17", "/etc/containerd", "/srv")
     fleet.shell("bad-17", f"rm {real}; {BACK}; {FORGET}")
     assert list(changed) == [real]
@@ -213,8 +213,8 @@ def test_a_password_leaves_no_host(fleet: Fleet) -> None:
     inline = f'[{V2}.registry.configs]\n"other.site" = {{ auth = {{ password = "battery-staple" }} }}'
     fleet.shell("bad-17", file(TOML, f"version = 2\n{auth}\n{inline}"))
     before = fleet.text("bad-17", TOML)
-    runs = [fleet.task("node", ["bad-17"], {"packages": "ignore", "state": s}, arguments=["-vvv", "--diff"]) for s in ("present", "absent")]
-    info = fleet.task("node_info", ["bad-17"], arguments=["-vvv", "--diff"])
+    runs = [fleet.task("host", ["bad-17"], {"packages": "ignore", "state": s}, arguments=["-vvv", "--diff"]) for s in ("present", "absent")]
+    info = fleet.task("host_info", ["bad-17"], arguments=["-vvv", "--diff"])
     after = fleet.text("bad-17", TOML)
     fleet.shell("bad-17", f"{BACK}; {RESTART}")
     words = "".join(run.words + str(run.entries) for run in (*runs, info))

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import archives
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import archives
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import manifest
 
 from tests.integration import documented_tasks
 from tests.lab import aptrepo, artefacts
@@ -142,7 +142,7 @@ def test_what_is_refused_is_refused_before_the_host_is_asked(fleet: Fleet, archi
         "[repository.other-key]": {"bundle_file": str(archive)},
         f"is 1.19.1, and apt/x86_64 has {aptrepo.VERSION}": {"bundle_file": str(archive), "toolkit_version": "1.19.1", **key},
     }
-    tasks = [{"gpufleet.nvidia.node": options, "ignore_errors": True} for options in cases.values()]
+    tasks = [{"gpufleet.nvidia.host": options, "ignore_errors": True} for options in cases.values()]
     done = fleet.play([{"hosts": HOST, "gather_facts": False, "tasks": tasks}], [HOST])
     for says, entry in zip(cases, done.entries, strict=True):
         assert says in entry["result"]["msg"]
@@ -158,7 +158,7 @@ def forged(archive: Path, name: str, old: bytes, new: bytes) -> Path:
     told = json.loads(files[manifest.NAME])
     told["files"][name] = {"sha256": hashlib.sha256(files[name]).hexdigest(), "size": len(files[name])}
     place = archive.with_name("forged.tar")
-    place.write_bytes(archives.packed({**files, manifest.NAME: json.dumps(told).encode()}))
+    place.write_bytes(archives.pack_archive({**files, manifest.NAME: json.dumps(told).encode()}))
     return place
 
 
@@ -172,7 +172,7 @@ FORGED = {
 def test_nothing_is_installed_from_a_forged_archive(fleet: Fleet, archive: Path, name: str, old: bytes, new: bytes, says: str) -> None:
     """Whoever makes a manifest can make it fit. The repository's own signature is what apt believes."""
     options = {"bundle_file": str(forged(archive, name, old, new)), "toolkit_key_fingerprint": fingerprint()}
-    found = fleet.task("node", [HOST], options).of("node")[HOST]
+    found = fleet.task("host", [HOST], options).of("host")[HOST]
     assert found["status"] == "failed"
     assert says in found["msg"], found["msg"]
     assert fleet.shell(HOST, "dpkg-query -W 'nvidia-*' 2>/dev/null || true") == ""
@@ -182,9 +182,9 @@ def test_a_host_without_a_repository_is_converged(fleet: Fleet, archive: Path) -
     """Check mode, the change, nothing left to do, and everything taken back. What a forged archive has left is mended by the right one."""
     own = {"bundle_file": str(archive), "toolkit_key_fingerprint": fingerprint()}
     before = fleet.tree(HOST, "/etc", "/var/lib/apt", "/var/lib/dpkg")
-    tried = fleet.task("node", [HOST], own, arguments=["--check"])
+    tried = fleet.task("host", [HOST], own, arguments=["--check"])
     assert tried.failed == {}, tried.words
-    assert f"{PLACE}/apt" in [difference["path"] for difference in tried.of("node")[HOST]["differences"]]
+    assert f"{PLACE}/apt" in [difference["path"] for difference in tried.of("host")[HOST]["differences"]]
     assert fleet.tree(HOST, "/etc", "/var/lib/apt", "/var/lib/dpkg") == before
 
     done = fleet.play("site", [HOST], variables={f"gpufleet_{name}": value for name, value in own.items()})
@@ -194,10 +194,10 @@ def test_a_host_without_a_repository_is_converged(fleet: Fleet, archive: Path) -
     assert BASE in fleet.shell(HOST, f"ls {PLACE}/apt")
     fleet.shell(HOST, "apt-get update -o APT::Update::Error-Mode=any")  # as its own user, and with nothing else to read
 
-    again = fleet.task("node", [HOST], own)
+    again = fleet.task("host", [HOST], own)
     assert (again.changed, again.failed, again.operations) == ({}, {}, {HOST: 1}), again.words
 
-    assert fleet.task("node", [HOST], {"state": "absent"}).failed == {}
+    assert fleet.task("host", [HOST], {"state": "absent"}).failed == {}
     assert fleet.shell(HOST, f"ls -d {PLACE} {SOURCE} 2>/dev/null || true") == ""
 
 

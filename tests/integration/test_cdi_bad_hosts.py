@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run as validate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import run as lint_run
 
 from tests.integration.conftest import Boot
 from tests.tools.onlab import Fleet
@@ -75,7 +75,7 @@ def test_written_all_the_same(fleet: Fleet, how: str, word: str) -> None:
     answer = run.of("cdi_spec")[HOST]
     assert word in " ".join(answer["advice"])
     text = fleet.text(HOST, "/etc/cdi/nvidia.yaml")
-    document, problems = validate.text_problems(text.encode(), releases.LIBRARIES["0.6.2"])
+    document, problems = lint_run.read_text_problems(text.encode(), releases.LIBRARIES["0.6.2"])
     assert problems == ()
     assert document
     assert {"0", "1", "all"} <= {device["name"] for device in document.value["devices"]}

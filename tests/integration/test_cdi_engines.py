@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version, writer
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Device, Edits, Spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version, writer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Device, Edits, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions
 
 from tests.integration.containers import ROOTLESS, Inside, start
 from tests.lab.fakegpu import Gpu, Inventory, mig_minor, nodes
@@ -162,12 +162,12 @@ def written(fleet: Fleet) -> Written:
     for host in ENGINES:
         raise_version(fleet, host)
         for known in version.KNOWN:
-            put(fleet, host, f"/etc/cdi/ladder-{known}.yaml", writer.render(ladder(known)))
+            put(fleet, host, f"/etc/cdi/ladder-{known}.yaml", writer.render_spec(ladder(known)))
     return found
 
 
 def raise_version(fleet: Fleet, host: str) -> None:
-    put(fleet, host, SPEC, writer.render(dc.replace(reader.parse(fleet.text(host, SPEC)), version=ENGINES[host].cap)))
+    put(fleet, host, SPEC, writer.render_spec(dc.replace(reader.parse_spec(fleet.text(host, SPEC)), version=ENGINES[host].cap)))
 
 
 def put(fleet: Fleet, host: str, path: str, text: str) -> None:
@@ -194,7 +194,7 @@ def on(host: str, fleet: Fleet) -> dict[tuple[str, str, str], Inside]:
         for account in [account for at, account in USERS if at == host]
         for name, asked in cases(host, fleet).items()
     }
-    below = [known for known in version.KNOWN if version.key(known) <= version.key(engine.cap)]
+    below = [known for known in version.KNOWN if version.get_spec_version_key(known) <= version.get_spec_version_key(engine.cap)]
     found[host, "root", "ladder"] = start(fleet.lab, host, [rung(known) for known in below])
     for known in sorted(set(version.KNOWN) - set(below)):
         found[host, "root", known] = start(fleet.lab, host, [rung(known)])
@@ -208,21 +208,21 @@ def rung(known: str) -> str:
 @HOSTS
 def test_the_table_names_the_version_that_the_engine_in_the_lab_reads(host: str, fleet: Fleet) -> None:
     engine = ENGINES[host]
-    said = versions.banner(fleet.shell(host, f"{engine.program} --version"))
-    assert cdi_versions.max_cdi(engine.name, said) == engine.cap, said
+    said = versions.read_version_banner(fleet.shell(host, f"{engine.program} --version"))
+    assert cdi_versions.get_max_cdi_version(engine.name, said) == engine.cap, said
 
 
 @HOSTS
 def test_the_engine_reads_every_version_up_to_its_cap(host: str, seen: Seen) -> None:
     inside = seen[host, "root", "ladder"]
     assert inside.refused == ""
-    below = [known for known in version.KNOWN if version.key(known) <= version.key(ENGINES[host].cap)]
+    below = [known for known in version.KNOWN if version.get_spec_version_key(known) <= version.get_spec_version_key(ENGINES[host].cap)]
     assert {value for name, value in inside.environment.items() if name.startswith("V") and name[1:].isdigit()} == set(below)
 
 
 @HOSTS
 def test_the_engine_reads_no_version_above_its_cap(host: str, seen: Seen) -> None:
-    above = [known for known in version.KNOWN if version.key(known) > version.key(ENGINES[host].cap)]
+    above = [known for known in version.KNOWN if version.get_spec_version_key(known) > version.get_spec_version_key(ENGINES[host].cap)]
     if not above:
         assert ENGINES[host].cap == version.KNOWN[-1]
     for known in above:
@@ -359,7 +359,7 @@ class Running:
 def running(fleet: Fleet, profiles: Seen) -> Running:
     found = Running(fleet)
     found.ask("before", f"{LATE}=0")
-    each(lambda host: fleet.lab.exec(host, ["sh", "-ec", MOVE], stdin=writer.render(MOVED)))
+    each(lambda host: fleet.lab.exec(host, ["sh", "-ec", MOVE], stdin=writer.render_spec(MOVED)))
     found.ask("moved in", MOVED.names[0])
     found.write("index")
     found.ask("written", f"{LATE}=0")

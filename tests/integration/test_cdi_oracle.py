@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, VOID_MOUNT
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import deviations
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import KIND, VOID_MOUNT
 
 from tests.lab import trees, userland
 from tests.lab.trees import Layout
@@ -53,7 +53,7 @@ def test_layouts_of_documented_lists(tree: Path) -> None:
 
 def test_nothing_that_the_tool_generates_is_taken_for_a_persons_work(tree: Path) -> None:
     for mode in ("nvml", "management"):
-        assert cdi_files.unexplained(oracle.theirs(tree, mode)) == ()
+        assert cdi_files.list_unexplained_spec_parts(oracle.theirs(tree, mode)) == ()
 
 
 def test_layouts_for_management(tree: Path) -> None:
@@ -66,7 +66,7 @@ def test_layouts_for_management(tree: Path) -> None:
 
 def test_real_drivers_as_a_host_has_them(debian: Path) -> None:
     made = oracle.chrooted(debian)
-    assert (made.kind, cdi_files.unexplained(made)) == (KIND, ())
+    assert (made.kind, cdi_files.list_unexplained_spec_parts(made)) == (KIND, ())
     assert compared(oracle.facts(oracle.chrooted(debian), debian), oracle.facts(oracle.ours(debian), debian)) == ALWAYS
 
 

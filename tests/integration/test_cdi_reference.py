@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import lookup, releases, schema
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import lookup, releases, schema
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -86,7 +86,7 @@ def loaded(files: Files, release: str) -> tuple[list[lookup.Loaded], dict[str, t
     taken, refused, differs = [], {}, False
     for priority, folder in enumerate(files):
         for name in sorted(folder, key=os.fsencode):
-            document, problems = run.text_problems(folder[name], releases.LIBRARIES[release])
+            document, problems = run.read_text_problems(folder[name], releases.LIBRARIES[release])
             if problems or document is None:
                 refused[f"{priority}/{name}"] = problems
             else:
@@ -120,7 +120,7 @@ def agree(judges: Judges, files: Files) -> None:
             continue
         lost = {path: words for path, words in told["errors"].items() if any(w.startswith("failed to load") for w in words)}
         assert sorted(lost) == sorted(refused), (release, told["errors"], refused)
-        resolved = lookup.resolve(taken)
+        resolved = lookup.resolve_spec_devices(taken)
         assert sorted(resolved.devices) == (told["devices"] or []), release
         assert {f.path for files_ in resolved.conflicts.values() for f in files_} == set(told["errors"]) - set(lost), release
 
@@ -281,10 +281,12 @@ def same_containers(judges: Judges, host: Path, spec: dict[str, Any], container:
     files: Files = [{"x.json": json.dumps(spec).encode()}]
     live = seen(["/dev/null", "/dev/zero", "/dev/full", *map(str, host.iterdir())])
     for release, judge in judges.items():
-        if releases.version.key(spec["cdiVersion"]) > releases.version.key(releases.LIBRARIES[release].highest):
+        if releases.version.get_spec_version_key(spec["cdiVersion"]) > releases.version.get_spec_version_key(
+            releases.LIBRARIES[release].highest
+        ):
             continue
         (told,) = judge.load(files, [{"container": container, "devices": asked}])["injected"]
-        given = lookup.resolve(loaded(files, release)[0]).devices
+        given = lookup.resolve_spec_devices(loaded(files, release)[0]).devices
         ours, error = injected(container, asked, given, live, release)
         assert bool(error) == ("error" in told), (release, error, told)
         if isinstance(error, inject.Unresolvable):

@@ -11,7 +11,7 @@ import difflib
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import releases
 
 from tests.integration import containerd_daemons as daemons
 from tests.integration.containerd_trees import CASES, NATURAL, before, cri_of, dump, prepared, rest_of

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import engine_rules, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import engine_rules, releases
 
 from tests.fixtures import containerd_rules as rules
 from tests.integration import containerd_trees as trees
@@ -28,11 +28,11 @@ def test_the_daemon_agrees(tmp_path: Path, name: str, release: str) -> None:
 @pytest.mark.parametrize("release", rules.ALL)
 @pytest.mark.parametrize("name", releases.CRI_NEEDS)
 def test_cri_needs_what_the_releases_say(tmp_path: Path, name: str, release: str) -> None:
-    tree, version = trees.Tree(tmp_path / "tree", release), versions.parse(rules.PATCH[release])
+    tree, version = trees.Tree(tmp_path / "tree", release), versions.parse_engine_version(rules.PATCH[release])
     tree.write({"config.toml": f'version = 2\ndisabled_plugins = ["{name}"]\n'})
     verdict = judged(release, tree.config)
     assert version
-    assert verdict.outcome == ("no CRI" if engine_rules.needed_by_cri(name, version) else "serves CRI"), verdict.said
+    assert verdict.outcome == ("no CRI" if engine_rules.is_needed_by_cri(name, version) else "serves CRI"), verdict.said
 
 
 @pytest.mark.parametrize("release", rules.ALL)

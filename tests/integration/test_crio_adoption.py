@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler, Plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
 
 from tests.integration.crio_trees import ROOTS, Tree, binary
 from tests.lab import artefacts
@@ -66,10 +67,10 @@ def files(tree: Tree) -> dict[str, bytes]:
 
 def taken_back(tree: Tree) -> Plan:
     """With what the journal keeps, as a look brings it."""
-    question = queries.originals(str(tree.home.parent / "journal"))
+    question = queries.ask_for_originals(str(tree.home.parent / "journal"))
     kept = observe.run({"schema": 1, "root": "/", "questions": [question]})["answers"][question["id"]]
-    look = tree.look(answers={queries.originals("")["id"]: kept})
-    return originals.whole(look, crio.plan_absent(tree.policy(state="absent"), look, tree.instance()))
+    look = tree.look(answers={queries.ask_for_originals("")["id"]: kept})
+    return originals.complete_whole_removal(look, crio_detect.plan_absent(tree.policy(state="absent"), look, tree.instance()))
 
 
 def kept_below(tree: Tree, name: str) -> str:

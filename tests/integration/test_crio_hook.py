@@ -78,7 +78,7 @@ def told(boot: Boot) -> Told:
             fleet.shell(HOST, f"rm -r {TRAP}; systemctl daemon-reload")
 
     # All packages from the first run on, so that what follows is one transaction.
-    assert fleet.task("node", [HOST], {**repository_options(), "cdi": "disabled"}).failed == {}
+    assert fleet.task("host", [HOST], {**repository_options(), "cdi": "disabled"}).failed == {}
     happens("handler", TO_HANDLER)
     happens("hook that fails", TO_HOOK, TRAPS["to hook"])
     happens("hook", TO_HOOK)
@@ -101,10 +101,10 @@ def test_one_goes_and_the_other_comes_in_one_transaction_with_one_restart(
     run, was, now = told.runs[after], told.moments[before], told.moments[after]
     assert (run.status, run.failed) == (0, {}), run.words
     assert (now.there, now.serves) == (there, serves)
-    answer = run.of("node")[HOST]
+    answer = run.of("host")[HOST]
     assert {DROP_IN, HOOK} <= {change["path"] for change in answer["differences"]}
     assert (answer["restarted"], now.starts - was.starts) == ([UNIT], 1)
-    assert run.of("node_check")[HOST]["proven"]
+    assert run.of("host_verify")[HOST]["proven"]
     assert was.bystander == now.bystander != ""
 
 
@@ -113,7 +113,7 @@ FAILURES = [("handler", "hook that fails", "hook"), ("hook", "handler that fails
 
 @pytest.mark.parametrize(("before", "failed", "after"), FAILURES, ids=["to hook", "to handler"])
 def test_a_crio_that_does_not_start_with_it_gets_both_back(told: Told, before: str, failed: str, after: str) -> None:
-    answer = told.runs[failed].of("node")[HOST]
+    answer = told.runs[failed].of("host")[HOST]
     assert (answer["status"], answer["rolled_back"]) == ("failed", True), answer
     assert dc.replace(told.moments[failed], starts=0, transactions=0) == dc.replace(told.moments[before], starts=0, transactions=0)
     # The failed one, and the one that followed without the trap.

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
 
 from tests.integration.crio_trees import ROOTS, Tree, binary
 
@@ -86,6 +86,6 @@ def test_absent_gives_the_tree_back_byte_for_byte(tree: Tree) -> None:
     before = {p: p.read_bytes() for p in tree.home.rglob("*") if p.is_file()}
     tree.apply(tree.plan(tree.policy()))
     policy = tree.policy(state="absent")
-    answer = tree.apply(crio.plan_absent(policy, tree.look(), tree.instance()))
+    answer = tree.apply(crio_detect.plan_absent(policy, tree.look(), tree.instance()))
     assert (answer["error"], answer["changed"]) == (None, True)
     assert {p: p.read_bytes() for p in tree.home.rglob("*") if p.is_file()} == before

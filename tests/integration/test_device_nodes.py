@@ -79,14 +79,14 @@ def test_a_whole_host_gets_nodes_and_spec_in_one_run(fleet: Fleet) -> None:
     """Without the nodes no spec can be made, and one option makes them in the same transaction."""
     fleet.shell(HOST, "rm /dev/nvidia-uvm")
     options = {"packages": "ignore", "cdi_owner": "collection"}
-    refused = fleet.task("node", [HOST], options).failed[HOST]
+    refused = fleet.task("host", [HOST], options).failed[HOST]
     assert "/dev/nvidia-uvm" in refused
     assert "[cdi.node-missing]" in refused
     assert "device_nodes: present" in refused
-    whole = fleet.task("node", [HOST], {**options, "device_nodes": "present"})
+    whole = fleet.task("host", [HOST], {**options, "device_nodes": "present"})
     assert whole.failed == {}, whole.words
     assert "/dev/nvidia-uvm" in fleet.text(HOST, "/etc/cdi/nvidia.yaml")
-    again = fleet.task("node", [HOST], {**options, "device_nodes": "present"})
+    again = fleet.task("host", [HOST], {**options, "device_nodes": "present"})
     assert (again.changed, again.operations[HOST]) == ({}, 1)
-    fleet.task("node", [HOST], {**options, "state": "absent"})
+    fleet.task("host", [HOST], {**options, "state": "absent"})
     assert fleet.shell(HOST, "ls /etc/gpufleet /etc/cdi 2>&1 || true").count("No such file") == 2

@@ -14,7 +14,7 @@ import re
 import threading
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
 
 from tests.faults import sweep
 from tests.faults.victim import ENGINES, TRACE, TRACER, Victim
@@ -168,13 +168,13 @@ def test_old_or_new(name: str, stage: Stage) -> None:
 
 def test_systemctl_that_hangs_is_given_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     victim, both = stage.victim, stage.both
-    whole = base.transaction
+    whole = base.build_transaction_request
 
     def impatient(*args: object, **more: object) -> dict[str, object]:
         request = whole(*args, **more)  # type: ignore[arg-type]
         return {**request, "units": [{**unit, "timeout": 3} for unit in request["units"]]}
 
-    monkeypatch.setattr(base, "transaction", impatient)
+    monkeypatch.setattr(base, "build_transaction_request", impatient)
     hangs = '#!/bin/sh\\ncase "$*" in *restart*) exec sleep 600;; esac\\nexec /usr/bin/systemctl "$@"\\n'
     victim.shell(f"printf '{hangs}' >/usr/sbin/systemctl; chmod 755 /usr/sbin/systemctl")
     try:

@@ -51,9 +51,9 @@ def begin(fleet: Fleet, host: str, text: str) -> None:
 
 
 def node(fleet: Fleet, host: str, *arguments: str, **options: Any) -> dict[str, Any]:
-    run = fleet.task("node", [host], {"packages": "ignore", **options}, arguments=arguments)
+    run = fleet.task("host", [host], {"packages": "ignore", **options}, arguments=arguments)
     assert run.failed == {}, run.words
-    return run.of("node")[host]
+    return run.of("host")[host]
 
 
 def info(fleet: Fleet, host: str) -> dict[str, Any]:
@@ -82,10 +82,10 @@ def test_a_restart_that_would_end_containers_is_left_to_you(fleet: Fleet) -> Non
     assert "Hello" in fleet.shell(NEW, f"{RUN} --rm --runtime nvidia {PROBE} echo Hello")
     again = node(fleet, NEW)
     assert (again["changed"], again["restarted"]) == (False, [])
-    (pending,) = fleet.task("node_info", [NEW]).of("node_info")[NEW]["pending"]
+    (pending,) = fleet.task("host_info", [NEW]).of("host_info")[NEW]["pending"]
     assert pending["unit"] == "docker.service"
     fleet.shell(NEW, "systemctl restart docker")  # the person, when it suits
-    after = fleet.task("node_info", [NEW], {"packages": "ignore"}).of("node_info")[NEW]
+    after = fleet.task("host_info", [NEW], {"packages": "ignore"}).of("host_info")[NEW]
     assert (after["pending"], after["differences"]) == ([], [])
     assert info(fleet, NEW)["CDISpecDirs"] == ["/etc/cdi", "/var/run/cdi"]
     assert fleet.text(NEW, CONFIG).endswith(OWN[2:]), "every line of others is as it was"
@@ -212,7 +212,7 @@ def test_a_stopped_docker_is_refused_and_neither_started_nor_robbed(fleet: Fleet
     before = fleet.tree(NEW)
     try:
         for arguments in (["--check"], []):
-            run = fleet.task("node", [NEW], {"packages": "ignore"}, arguments=arguments)
+            run = fleet.task("host", [NEW], {"packages": "ignore"}, arguments=arguments)
             assert "installed but not running" in run.failed[NEW], run.words
             assert fleet.shell(NEW, "systemctl is-active docker.service || true").strip() == "inactive"
             assert differing(before, fleet.tree(NEW)) == {}

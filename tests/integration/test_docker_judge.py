@@ -20,17 +20,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Cdi, Evidence, Handler, Instance, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import edits
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    CDI_DIRS,
+    Cdi,
+    Evidence,
+    Handler,
+    Instance,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -100,27 +108,29 @@ class Node:
         return Instance("docker", VERSION, program(), "/nowhere.sock", str(self.config), "docker.service", "package", True, cdi, cri=False)
 
     def plan(self, state: str = "present", *, default: bool = False) -> Plan:
-        asked = [*docker.questions(self.policy), queries.originals(str(self.home / "journal"))]
+        asked = [*docker_detect.list_questions(self.policy), queries.ask_for_originals(str(self.home / "journal"))]
         answer = self.see(asked)
-        runtime = queries.file("/usr/bin/nvidia-container-runtime", content=False)
+        runtime = queries.ask_for_file("/usr/bin/nvidia-container-runtime", content=False)
         known = {runtime["id"]: {"exists": True}, "http:/nowhere.sock/info": {"status": 0}}
         self.seen = obs = Observation(answer["host"], {**answer["answers"], **known})
         for _look in range(3):
             try:
                 if state == "absent":
-                    plan = docker.plan_absent(self.policy, obs, self.instance())
+                    plan = docker_detect.plan_absent(self.policy, obs, self.instance())
                 else:
-                    plan = docker.plan(self.policy, obs, self.instance(), dc.replace(decision(default, True), engine="docker"))
+                    plan = docker_detect.plan_instance(
+                        self.policy, obs, self.instance(), dc.replace(decision(default, True), engine="docker")
+                    )
                 return dc.replace(plan, restarts=(), health=(), expect_units={}, pending=())  # nothing runs here
             except NeedMore as more:
-                obs = obs.with_answers(self.see(more.questions))
+                obs = obs.add_answers(self.see(more.questions))
         raise AssertionError("more than three looks")
 
     def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
-        request = base.transaction(plan, self.policy, self.seen, check=check, reason="test", pending=[])
+        request = base.build_transaction_request(plan, self.policy, self.seen, check=check, reason="test", pending=[])
         # No daemon runs here whose PATH the validation would have.
         here = {"journal_dir": str(self.home / "journal"), "alone": False, "environment": ["PATH"]}
-        answer: dict[str, Any] = transaction.run({**request, **here})
+        answer: dict[str, Any] = transaction_entry.run({**request, **here})
         return answer
 
 
@@ -167,7 +177,7 @@ def test_what_docker_refuses_is_known_before_anything_is_touched(tmp_path: Path)
     for check in (True, False):
         result = node.apply(node.plan(), check=check)
         assert result["error"]["phase"] == "validate"
-        assert "a value in the JSON is a string, but another type is expected" in results.trouble(result)
+        assert "a value in the JSON is a string, but another type is expected" in results.describe_answer_trouble(result)
         assert node.files() == was
 
 
@@ -219,8 +229,8 @@ def test_docker_reads_ours_and_no_other_byte_differs(tree: Any, style: jsontexts
         wanted = {"runtimes": {"nvidia": {"path": Handler.binary}}, "features": {"cdi": True}}
         wanted = {**wanted, "default-runtime": "nvidia"} if default else wanted
         (change,) = plan.changes
-        after = edits.edited(change["path"], text.encode(), change).decode()
-        assert json.loads(after.removeprefix(jsontexts.BYTE_ORDER_MARK)) == json_text.granted(before, wanted)
+        after = edits.apply_line_edits(change["path"], text.encode(), change).decode()
+        assert json.loads(after.removeprefix(jsontexts.BYTE_ORDER_MARK)) == json_text.apply_json_keys(before, wanted)
         node.write(after.encode())
         assert node.plan(default=default).changes == ()
         gone = [line[2:] for line in difflib.ndiff(text.split("\n"), after.split("\n")) if line.startswith("- ")]

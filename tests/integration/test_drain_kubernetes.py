@@ -51,7 +51,7 @@ class Lab:
         kept = {key: value for key, value in own.items() if value is not None}
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         controller = {**local, "ansible_python_interpreter": str(self.python)}
-        fake = {"gpufleet_node_info": kept.pop("info", {"work": {}})}
+        fake = {"gpufleet_host_info": kept.pop("info", {"work": {}})}
         hosts = {"gpu1": {**local, **kept, **fake}, "localhost": controller}
         roles = [{"import_role": {"name": "gpufleet.nvidia.drain", "tasks_from": entry}} for entry in entries]
         inventory = written(self.place / "hosts.yml", yaml.safe_dump({"all": {"hosts": hosts}}))

@@ -62,7 +62,7 @@ def job(fleet: Fleet) -> None:
 
 def run(fleet: Fleet, *entries: str, **more: Any) -> Run:
     """The role's task files, one after the other."""
-    look = [{"import_role": {"name": "gpufleet.nvidia.node", "tasks_from": "look"}}] if "main" not in entries else []
+    look = [{"import_role": {"name": "gpufleet.nvidia.host", "tasks_from": "look"}}] if "main" not in entries else []
     roles = [*look, *({"import_role": {"name": "gpufleet.nvidia.drain", "tasks_from": entry}} for entry in entries)]
     return fleet.play([{"hosts": HOST, "gather_facts": False, "tasks": roles}], [HOST], variables={**SETTINGS, **more})
 

@@ -47,9 +47,9 @@ class Needs:
     hosts: str = ""  # the name of the group in an example that is a play
 
 
-LOOK = {"gpufleet.nvidia.node": {"toolkit_repository": ""}, "register": "gpufleet_node_result"}
+LOOK = {"gpufleet.nvidia.host": {"toolkit_repository": ""}, "register": "gpufleet_host_result"}
 # What the playbook rollout has done when it begins a batch.
-INFO = {"gpufleet.nvidia.node_info": {}, "register": "gpufleet_node_info"}
+INFO = {"gpufleet.nvidia.host_info": {}, "register": "gpufleet_host_info"}
 SETTINGS = {"gpufleet.nvidia.rollout_settings": {}, "register": "gpufleet_rollout_settings"}
 PLAN = {
     "gpufleet.nvidia.rollout_plan": {"settings": "{{ gpufleet_rollout_settings.settings }}"},
@@ -75,9 +75,9 @@ NEEDS: dict[str, Needs] = {
     "image_report": Needs(options={**CATALOGUE, "directory": "directory_of_the_lab"}),
     "image_select": Needs(options=CATALOGUE),
     "keep_failure": Needs(),
-    "node": Needs(options=MIRROR),
-    "node_check": Needs(options=MIRROR),
-    "node_info": Needs(options=MIRROR),
+    "host": Needs(options=MIRROR),
+    "host_verify": Needs(options=MIRROR),
+    "host_info": Needs(options=MIRROR),
     "oci_hook": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime-hook")),
     "rollout_asked": Needs(before=(INFO,), options=MIRROR),
     "rollout_batch": Needs(before=(INFO, SETTINGS, PLAN), options=MIRROR),

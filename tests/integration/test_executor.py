@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 
 from tests.integration.conftest import Boot
 from tests.integration.story import CRICTL
@@ -77,14 +77,14 @@ def begin(fleet: Fleet, wanted: dict[str, Any]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.lab", "exec", HOST, "--", *wire.argv("python3")]
     caller = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     assert caller.stdin
-    caller.stdin.write(transport.script("transaction", wanted, "MARK:"))
+    caller.stdin.write(transport.build_interpreter_input("transaction", wanted, "MARK:"))
     caller.stdin.close()
     return caller
 
 
 def answer(caller: subprocess.Popen[bytes]) -> dict[str, Any]:
     assert caller.stdout
-    found: dict[str, Any] = transport.unpack(caller.stdout.read().decode().partition("MARK:")[2])
+    found: dict[str, Any] = transport.unpack_answer(caller.stdout.read().decode().partition("MARK:")[2])
     caller.wait()
     return found
 
@@ -100,7 +100,7 @@ def held_in_restart(fleet: Fleet, wanted: dict[str, Any]) -> subprocess.Popen[by
 
 def said(fleet: Fleet) -> list[str]:
     """What the next look says."""
-    return [line for line in fleet.task("node_info", [HOST]).of("node_info")[HOST]["advice"] if "rolled back" in line]
+    return [line for line in fleet.task("host_info", [HOST]).of("host_info")[HOST]["advice"] if "rolled back" in line]
 
 
 def last_state(fleet: Fleet, token: str) -> list[dict[str, Any]]:
@@ -183,7 +183,7 @@ def test_a_second_transaction_is_told_who_is_at_work(fleet: Fleet, before: Tree)
 
 @pytest.mark.parametrize("way", ["stdin", "module"])
 def test_a_rollback_is_reported_by_one_run_and_noted_without_a_transaction(fleet: Fleet, before: Tree, way: str) -> None:
-    """The run has nothing else to do. Check mode and node_info report it as often as they are asked."""
+    """The run has nothing else to do. Check mode and host_info report it as often as they are asked."""
     lacking = {"kind": "cri", "socket": "/run/containerd/containerd.sock", "timeout": 1, "require": [{"handler": "none"}]}
     wanted = request(fleet, reason=f"reported once, {way}", health=[lacking])
     assert answer(begin(fleet, wanted))["rolled_back"]

@@ -67,7 +67,7 @@ def fleet(boot: Boot) -> Fleet:
 
 
 def looked(fleet: Fleet, **options: Any) -> dict[str, Any]:
-    return fleet.task("node_info", [HOST], {**OPTIONS, **options}).of("node_info")[HOST]
+    return fleet.task("host_info", [HOST], {**OPTIONS, **options}).of("host_info")[HOST]
 
 
 def plan(answer: dict[str, Any]) -> list[Any]:
@@ -100,13 +100,13 @@ def test_a_crowd_of_a_local_users_processes_changes_no_plan(fleet: Fleet) -> Non
 def test_a_second_engine_that_hangs_is_named_and_the_host_is_managed(fleet: Fleet) -> None:
     fleet.shell(HOST, SECOND)
     try:
-        run = fleet.task("node", [HOST], OPTIONS)
-        answer = run.of("node")[HOST]
+        run = fleet.task("host", [HOST], OPTIONS)
+        answer = run.of("host")[HOST]
         assert (answer.get("msg", ""), answer["changed"]) == ("", True)
         assert [a for a in answer["advice"] if a.startswith("containerd runs, but its CRI does not answer at /run/second/second.sock")]
         assert "nvidia" not in fleet.text(HOST, "/srv/second.toml")
         assert "nvidia" in fleet.text(HOST, "/etc/containerd/config.toml")
-        again = fleet.task("node", [HOST], OPTIONS).of("node")[HOST]
+        again = fleet.task("host", [HOST], OPTIONS).of("host")[HOST]
         assert again["changed"] is False
     finally:
         fleet.shell(HOST, "systemctl kill --signal=KILL second.service; rm -rf /srv/second /srv/second.toml /run/second", fails=True)
@@ -114,11 +114,11 @@ def test_a_second_engine_that_hangs_is_named_and_the_host_is_managed(fleet: Flee
 
 def test_a_journal_that_was_given_away_runs_nothing(fleet: Fleet) -> None:
     """A user to whom the directory belongs swaps the program, as fast as possible: it is neither written nor run."""
-    fleet.task("node", [HOST], OPTIONS)
+    fleet.task("host", [HOST], OPTIONS)
     fleet.shell(HOST, RACE)
     try:
         for _attempt in range(2):
-            answer = fleet.task("node", [HOST], {**OPTIONS, "state": "absent"}).of("node")[HOST]
+            answer = fleet.task("host", [HOST], {**OPTIONS, "state": "absent"}).of("host")[HOST]
             assert answer["status"] == "failed"
             assert "belongs to user" in answer["msg"]
             assert "only root may be able to write to the journal" in answer["msg"]
@@ -128,6 +128,6 @@ def test_a_journal_that_was_given_away_runs_nothing(fleet: Fleet) -> None:
         assert fleet.shell(HOST, "ls /root/PWNED 2>/dev/null || true") == ""
     finally:
         fleet.shell(HOST, "pkill -KILL -u mallory; chown -R root:root /var/lib/gpufleet", fails=True)
-    answer = fleet.task("node", [HOST], {**OPTIONS, "state": "absent"}).of("node")[HOST]
+    answer = fleet.task("host", [HOST], {**OPTIONS, "state": "absent"}).of("host")[HOST]
     assert (answer.get("msg", ""), fleet.shell(HOST, "ls /root/PWNED 2>/dev/null || true")) == ("", "")
     assert "nvidia" not in fleet.text(HOST, "/etc/containerd/config.toml")

@@ -10,7 +10,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 
 from tests.faults import sweep
 from tests.faults.victim import TRACE, Victim
@@ -108,15 +108,15 @@ def test_files_are_durable_before_they_are_renamed_and_directories_before_it_goe
 def test_this_test_can_fail(cases: dict[str, Case], monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor that is never taken back leaves half a change when it is killed between two files, and it is seen."""
     case = cases["struck17"]
-    whole = transport.sources.__wrapped__
+    whole = transport.list_program_sources.__wrapped__
 
     def maimed(program: str) -> tuple[tuple[str, str], ...]:
         found = tuple((name, re.sub(r"(def recover\([^)]*\):\n)", r"\1 return []\n", text, count=1)) for name, text in whole(program))
         assert program != "transaction" or found != whole(program)
         return found
 
-    monkeypatch.setattr(transport, "sources", maimed)
-    monkeypatch.setattr(transport, "packed", transport.packed.__wrapped__)
+    monkeypatch.setattr(transport, "list_program_sources", maimed)
+    monkeypatch.setattr(transport, "pack_program_sources", transport.pack_program_sources.__wrapped__)
     swaps = [p for p in case.points if p.call.startswith("rename") and re.search(r'"/etc/(?!\S*gpufleet)\S+"\)?$', p.text)]
     assert len(swaps) > 1
     found = sweep.strike(case.victim, case.both, swaps[1], sweep.KILL, "systemd")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository as data
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository as resources_repository
 
 from tests.lab import artefacts
 from tests.tools.onlab import PROBE, Fleet, Run, repository
@@ -51,8 +51,8 @@ def options(**more: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def unreached(fleet: Fleet) -> tuple[Run, Run]:
     """A mirror that does not answer: the plan, and the run."""
-    return fleet.task("node_info", [FRESH], options(toolkit_repository=NOWHERE)), fleet.task(
-        "node", [FRESH], options(toolkit_repository=NOWHERE)
+    return fleet.task("host_info", [FRESH], options(toolkit_repository=NOWHERE)), fleet.task(
+        "host", [FRESH], options(toolkit_repository=NOWHERE)
     )
 
 
@@ -61,14 +61,14 @@ def fresh(fleet: Fleet, unreached: tuple[Run, Run]) -> tuple[Run, Run, Run]:
     """A host without package, and with a source of the same repository as a guide has it: check mode, the run, a second run."""
     fleet.shell(FRESH, f"echo '{GUIDE}' >{LEFT}")
     return (
-        fleet.task("node", [FRESH], options(), arguments=["--check", "--diff"]),
-        fleet.task("node", [FRESH], options()),
-        fleet.task("node", [FRESH], options()),
+        fleet.task("host", [FRESH], options(), arguments=["--check", "--diff"]),
+        fleet.task("host", [FRESH], options()),
+        fleet.task("host", [FRESH], options()),
     )
 
 
 def test_what_cannot_be_reached_is_said_by_the_plan_and_changes_nothing(fleet: Fleet, unreached: tuple[Run, Run]) -> None:
-    planned, run = unreached[0].of("node_info")[FRESH], unreached[1].of("node")[FRESH]
+    planned, run = unreached[0].of("host_info")[FRESH], unreached[1].of("host")[FRESH]
     for said in (planned["problem"], run["msg"]):
         assert "[repository.out-of-reach]" in said
         assert "gpufleet_toolkit_repository" in said
@@ -77,25 +77,25 @@ def test_what_cannot_be_reached_is_said_by_the_plan_and_changes_nothing(fleet: F
 
 def test_without_a_variable_the_plan_says_where_packages_would_come_from(fleet: Fleet, unreached: tuple[Run, Run]) -> None:
     """NVIDIA's public repository is out of this network's reach, by the controller or by the host."""
-    problem = fleet.task("node_info", [FRESH]).of("node_info")[FRESH]["problem"]
+    problem = fleet.task("host_info", [FRESH]).of("host_info")[FRESH]["problem"]
     assert "nvidia.github.io/libnvidia-container" in problem
     assert "Name a mirror in gpufleet_toolkit_repository" in problem
 
 
 def test_a_repository_that_another_key_signed_is_refused_before_it_is_put_in_place(fleet: Fleet, unreached: tuple[Run, Run]) -> None:
     wrong = Path(artefacts.nvidia_debs(), "wrong.asc").read_text()
-    run = fleet.task("node", [FRESH], options(toolkit_key=wrong, toolkit_key_fingerprint=""))
-    said = run.of("node")[FRESH]
+    run = fleet.task("host", [FRESH], options(toolkit_key=wrong, toolkit_key_fingerprint=""))
+    said = run.of("host")[FRESH]
     assert (said["status"], said["changed"]) == ("failed", False)
     assert "apt-get" in said["msg"]
     assert "not signed with the configured key" in said["msg"]
     assert "gpufleet_toolkit_repository" in " ".join(said["advice"])
-    assert fleet.shell(FRESH, f"test -e {data.FAMILIES['debian'].list_path} || echo none").strip() == "none"
+    assert fleet.shell(FRESH, f"test -e {resources_repository.FAMILIES['debian'].list_path} || echo none").strip() == "none"
 
 
 def test_a_fresh_host_gets_repository_packages_and_configuration_in_one_task(fresh: tuple[Run, Run, Run]) -> None:
-    check, run, again = (r.of("node")[FRESH] for r in fresh)
-    where = data.FAMILIES["debian"]
+    check, run, again = (r.of("host")[FRESH] for r in fresh)
+    where = resources_repository.FAMILIES["debian"]
     assert [(d["path"], d["key"]) for d in check["differences"]] == [(d["path"], d["key"]) for d in run["differences"]]
     assert {where.key_path, where.list_path, CONFIG, "nvidia-container-toolkit-base"} <= {d["path"] for d in run["differences"]}
     assert (check["changed"], run["changed"], again["changed"]) == (True, True, False)
@@ -106,8 +106,8 @@ def test_a_fresh_host_gets_repository_packages_and_configuration_in_one_task(fre
 def test_a_source_of_the_same_repository_is_taken_over_since_apt_stops_where_two_differ_in_their_key(
     fleet: Fleet, fresh: tuple[Run, Run, Run]
 ) -> None:
-    assert LEFT in {left["path"] for left in fresh[0].of("node")[FRESH]["leftovers"] if left["fate"] == "adopted"}
-    assert LEFT in {difference["path"] for difference in fresh[1].of("node")[FRESH]["differences"]}
+    assert LEFT in {left["path"] for left in fresh[0].of("host")[FRESH]["leftovers"] if left["fate"] == "adopted"}
+    assert LEFT in {difference["path"] for difference in fresh[1].of("host")[FRESH]["differences"]}
     fleet.shell(FRESH, "apt-get -q update 2>&1")
     fleet.shell(FRESH, f"echo '{GUIDE}' >{LEFT}")
     assert "Conflicting values set for option Signed-By" in fleet.shell(FRESH, "apt-get -q update 2>&1", fails=True)
@@ -118,9 +118,9 @@ def test_site_on_a_converged_host_with_a_repository_and_a_proof_is_two_operation
     known = {f"gpufleet_{option}": value for option, value in options().items()}
     run = fleet.play("site", [FRESH], variables={**known, "gpufleet_verify_image": PROBE})
     assert (run.status, run.changed, dict(run.operations)) == (0, {}, {FRESH: 2}), run.words
-    proof = run.of("node_check")[FRESH]
+    proof = run.of("host_verify")[FRESH]
     assert proof["proven"]
-    assert proof["decision"] == run.of("node")[FRESH]["decision"]
+    assert proof["decision"] == run.of("host")[FRESH]["decision"]
 
 
 def test_the_packages_own_configuration_is_kept_as_on_a_host_that_had_it_before(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
@@ -128,7 +128,7 @@ def test_the_packages_own_configuration_is_kept_as_on_a_host_that_had_it_before(
     assert fleet.task("toolkit_repository", [BEFORE], own).status == 0
     fleet.shell(BEFORE, "apt-get -q update; DEBIAN_FRONTEND=noninteractive apt-get -q install -y nvidia-container-toolkit-base")
     package = fleet.text(BEFORE, CONFIG)
-    after = fleet.task("node", [BEFORE], options())
+    after = fleet.task("host", [BEFORE], options())
     assert (after.status, after.operations[BEFORE]) == (0, 2)
     assert fleet.text(FRESH, CONFIG) == fleet.text(BEFORE, CONFIG)
     kept = [line for line in package.splitlines() if line.startswith("#") and line in fleet.text(FRESH, CONFIG)]
@@ -138,16 +138,16 @@ def test_the_packages_own_configuration_is_kept_as_on_a_host_that_had_it_before(
 def test_absent_gives_everything_back_but_the_packages_and_the_next_run_does_what_is_announced(
     fleet: Fleet, fresh: tuple[Run, Run, Run]
 ) -> None:
-    gone = fleet.task("node", [FRESH], options(state="absent"))
+    gone = fleet.task("host", [FRESH], options(state="absent"))
     assert gone.status == 0, gone.words
-    where = data.FAMILIES["debian"]
+    where = resources_repository.FAMILIES["debian"]
     for path in (where.key_path, where.list_path):
         assert fleet.shell(FRESH, f"test -e {path} || echo none").strip() == "none"
-    assert json.dumps(gone.of("node")[FRESH]["differences"]).count(where.list_path) == 1
+    assert json.dumps(gone.of("host")[FRESH]["differences"]).count(where.list_path) == 1
     assert fleet.text(FRESH, LEFT).strip() == GUIDE
-    announced = fleet.task("node", [FRESH], options(), arguments=["--check", "--diff"]).of("node")[FRESH]
-    again = fleet.task("node", [FRESH], options(), arguments=["--diff"])
-    done = again.of("node")[FRESH]
+    announced = fleet.task("host", [FRESH], options(), arguments=["--check", "--diff"]).of("host")[FRESH]
+    again = fleet.task("host", [FRESH], options(), arguments=["--diff"])
+    done = again.of("host")[FRESH]
     for key in ("changed", "differences", "restarted", "actions"):
         assert announced[key] == done[key], key
     assert {where.key_path, where.list_path} <= {d["path"] for d in done["differences"]}
@@ -166,12 +166,12 @@ systemctl start kubelet.service
 
 def test_beside_a_kubelet_pods_of_a_plugin_with_its_default_get_their_gpu_and_it_is_proven(fleet: Fleet) -> None:
     fleet.shell(BEFORE, KUBELET)
-    run = fleet.task("node", [BEFORE], options()).of("node")[BEFORE]
+    run = fleet.task("host", [BEFORE], options()).of("host")[BEFORE]
     assert (run["decision"]["isolation"], run["decision"]["plugin_source"]) == ("compatible", "default")
     (advice,) = [line for line in run["advice"] if line.endswith("[kubernetes.compatible-isolation-for-plugin]")]
     assert "deviceListStrategy: cdi-cri in the plugin's chart" in advice
     assert "accept-nvidia-visible-devices-envvar-when-unprivileged = true" in fleet.text(BEFORE, CONFIG)
-    proof = fleet.task("node_check", [BEFORE], {"image": PROBE}).of("node_check")[BEFORE]
+    proof = fleet.task("host_verify", [BEFORE], {"image": PROBE}).of("host_verify")[BEFORE]
     asked = {c["name"]: (c["ok"], (c.get("env") or {}).get("NVIDIA_VISIBLE_DEVICES", "")[:4]) for c in proof["checks"]}
     assert asked["containerd: plugin"] == (True, "GPU-")
     assert all(ok for ok, _env in asked.values())
@@ -184,15 +184,15 @@ def test_beside_a_kubelet_pods_of_a_plugin_with_its_default_get_their_gpu_and_it
 def podman(fleet: Fleet) -> tuple[Run, Run, Run, Run]:
     """The plan, the run, a second run, and the proof."""
     return (
-        fleet.task("node_info", [PODMAN]),
-        fleet.task("node", [PODMAN]),
-        fleet.task("node", [PODMAN]),
-        fleet.task("node_check", [PODMAN], {"image": PROBE}),
+        fleet.task("host_info", [PODMAN]),
+        fleet.task("host", [PODMAN]),
+        fleet.task("host", [PODMAN]),
+        fleet.task("host_verify", [PODMAN], {"image": PROBE}),
     )
 
 
 def test_a_host_with_podman_alone_is_planned_made_and_proven(fleet: Fleet, podman: tuple[Run, Run, Run, Run]) -> None:
-    modules = ("node_info", "node", "node", "node_check")
+    modules = ("host_info", "host", "host", "host_verify")
     planned, first, second, proof = (run.of(module)[PODMAN] for run, module in zip(podman, modules, strict=True))
     assert planned["problem"] == ""
     assert [d["path"] for d in planned["differences"]] == [d["path"] for d in first["differences"]]

@@ -55,17 +55,17 @@ def fleet(boot: Any) -> Fleet:
 
 
 def seen(fleet: Fleet) -> dict[str, Any]:
-    run = fleet.task("node_info", [HOST], OURS)
+    run = fleet.task("host_info", [HOST], OURS)
     assert run.failed == {}, run.words
-    return run.of("node_info")[HOST]
+    return run.of("host_info")[HOST]
 
 
 def left_alone(fleet: Fleet, why: str, before: Tree) -> None:
     """It is named with what shows it and the setting that hands it over, a run touches no file of containerd's, and restarts nothing."""
     starts = fleet.starts(HOST, "containerd")
-    run = fleet.task("node", [HOST], OURS)
+    run = fleet.task("host", [HOST], OURS)
     assert run.failed == {}, run.words
-    result = run.of("node")[HOST]
+    result = run.of("host")[HOST]
     (sentence,) = [a for a in result["advice"] if "GPU Operator" in a and "is left alone" in a]
     assert why in sentence
     assert "toolkit.enabled=false" in sentence
@@ -96,9 +96,9 @@ def test_it_is_left_alone_while_it_works_or_may_and_taken_over_once_it_is_gone(f
     left_alone(fleet, "the kubelet of this host does not run", before)
 
     fleet.shell(HOST, "rm /usr/bin/kubelet /etc/systemd/system/kubelet.service; systemctl daemon-reload")
-    run = fleet.task("node", [HOST], OURS)
+    run = fleet.task("host", [HOST], OURS)
     assert run.failed == {}, run.words
-    result = run.of("node")[HOST]
+    result = run.of("host")[HOST]
     assert result["restarted"] == ["containerd.service"]
     told = {(left["tool"], left["path"], left["fate"]) for left in result["leftovers"]}
     assert told == {("gpu-operator", TOOLKIT, "kept"), ("gpu-operator", CONFIG, "adopted")}
@@ -109,7 +109,7 @@ def test_it_is_left_alone_while_it_works_or_may_and_taken_over_once_it_is_gone(f
         "nvidia-cdi": f"{TOOLKIT}/nvidia-container-runtime.cdi",
         "nvidia-legacy": f"{TOOLKIT}/nvidia-container-runtime.legacy",
     }
-    again = fleet.task("node", [HOST], OURS)
+    again = fleet.task("host", [HOST], OURS)
     assert again.changed == {}
 
     fleet.shell(HOST, f"rm -r {TOOLKIT}")
@@ -117,5 +117,5 @@ def test_it_is_left_alone_while_it_works_or_may_and_taken_over_once_it_is_gone(f
     assert first.startswith(f"Every pod of the handler nvidia-cdi fails: {TOOLKIT}/nvidia-container-runtime.cdi does not exist")
     assert second.startswith("Every pod of the handler nvidia-legacy fails")
 
-    assert fleet.task("node", [HOST], {"state": "absent", **OURS}).failed == {}
+    assert fleet.task("host", [HOST], {"state": "absent", **OURS}).failed == {}
     assert {path: entry for path, entry in fleet.tree(HOST).items() if "/containerd/" in path} == before

@@ -15,7 +15,7 @@ import shutil
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator
 
 from tests.integration.containers import CRICTL
 from tests.integration.gpu_operators import LIVE, OURS
@@ -100,9 +100,9 @@ def handlers(fleet: Fleet) -> dict[str, str]:
 
 def left_alone(fleet: Fleet, why: str, before: Tree) -> None:
     starts = fleet.starts(HOST, "crio")
-    run = fleet.task("node", [HOST], OURS)
+    run = fleet.task("host", [HOST], OURS)
     assert run.failed == {}, run.words
-    result = run.of("node")[HOST]
+    result = run.of("host")[HOST]
     (sentence,) = [a for a in result["advice"] if "GPU Operator" in a and "is left alone" in a]
     assert why in sentence
     assert "toolkit.enabled=false" in sentence
@@ -127,9 +127,9 @@ def test_it_is_left_alone_while_it_works_or_may_and_adopted_once_it_is_gone(flee
     fleet.shell(HOST, f"rm -r {kept}")
 
     starts = fleet.starts(HOST, "crio")
-    run = fleet.task("node", [HOST], OURS)
+    run = fleet.task("host", [HOST], OURS)
     assert run.failed == {}, run.words
-    result = run.of("node")[HOST]
+    result = run.of("host")[HOST]
     found = {left["path"]: (left["tool"], left["fate"]) for left in result["leftovers"]}
     assert found[DROP_IN] == (gpu_operator.TOOL, "adopted")
     assert found[TOOLKIT] == (gpu_operator.TOOL, "kept")
@@ -138,9 +138,9 @@ def test_it_is_left_alone_while_it_works_or_may_and_adopted_once_it_is_gone(flee
     assert result["restarted"] == ["crio.service"]
     assert fleet.starts(HOST, "crio") == starts + 1
     assert handlers(fleet) == {"nvidia": PACKAGED}
-    assert fleet.task("node", [HOST], OURS).changed == {}
+    assert fleet.task("host", [HOST], OURS).changed == {}
 
-    back = fleet.task("node", [HOST], {"state": "absent", **OURS})
+    back = fleet.task("host", [HOST], {"state": "absent", **OURS})
     assert back.failed == {}, back.words
     assert differing(before, state(fleet)) == {}
     assert handlers(fleet) == PROGRAMS

@@ -187,7 +187,7 @@ def test_a_run_that_was_killed_is_ended_by_the_next(kube: Kube) -> None:
 def test_a_host_that_is_lost_leaves_its_node_out_of_service_with_the_reason(kube: Kube) -> None:
     """It can neither be changed nor handed back. Once it is there again, the next run ends what was begun."""
     cut = ["env", f"GPUFLEET_LAB_NAME={kube.fleet.lab.name}", sys.executable, "-m", "tests.lab", "link", NODE, "down"]
-    run = kube.hand_over("collection", around=done_at("TASK [gpufleet.nvidia.node : Converge the host]", cut))
+    run = kube.hand_over("collection", around=done_at("TASK [gpufleet.nvidia.host : Converge the host]", cut))
     assert run.status != 0
     assert "kube1 was not handed over: kube1 was lost while it was changed" in run.words, run.words
     assert "It could not be handed back: kube1 was lost while it was changed" in run.words, run.words

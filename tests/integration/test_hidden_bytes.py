@@ -102,15 +102,15 @@ def test_no_secret_is_told_and_each_stays_where_it_was(host: tuple[Fleet, str, s
     secrets = re.findall(r"SECRET\d+", text)
     options = {"packages": "ignore"}
     runs = [
-        fleet.task("node_info", [name], arguments=["-vvv", "--diff"]),
-        fleet.task("node", [name], options, arguments=["-vvv", "--diff", "--check"]),
-        fleet.task("node", [name], options, arguments=["-vvv", "--diff"]),
-        fleet.task("node", [name], options, arguments=["-vvv", "--diff"]),
+        fleet.task("host_info", [name], arguments=["-vvv", "--diff"]),
+        fleet.task("host", [name], options, arguments=["-vvv", "--diff", "--check"]),
+        fleet.task("host", [name], options, arguments=["-vvv", "--diff"]),
+        fleet.task("host", [name], options, arguments=["-vvv", "--diff"]),
     ]
     assert [run.failed for run in runs] == [{}, {}, {}, {}]
     leaked = {secret for run in runs for secret in secrets if re.search(rf"{secret}(?!\d)", output(run))}
     assert leaked == set()
-    assert not runs[-1].of("node")[name]["changed"], "a second run finds nothing to do"
+    assert not runs[-1].of("host")[name]["changed"], "a second run finds nothing to do"
     after = fleet.text(name, path)
     assert [secret for secret in secrets if not re.search(rf"{secret}(?!\d)", after)] == []
     assert [line for line in text.splitlines() if "SECRET" in line and line not in after.splitlines()] == []
@@ -119,5 +119,5 @@ def test_no_secret_is_told_and_each_stays_where_it_was(host: tuple[Fleet, str, s
         ours = "/etc/crio/crio.conf.d/90-gpufleet.conf"
         assert "MONITOR_KEY=SECRET3" in fleet.text(name, ours)
         assert fleet.shell(name, f"stat -c %a {ours}").strip() == "600", "nobody reads it there who could not read it before"
-    fleet.task("node", [name], {**options, "state": "absent"})
+    fleet.task("host", [name], {**options, "state": "absent"})
     assert fleet.text(name, path) == text

@@ -45,7 +45,7 @@ def test_it_is_converged_by_a_drop_in_that_k0s_applies_and_a_container_sees_its_
 
 def test_a_restart_that_nobody_can_keep_from_happening_is_refused_and_nothing_changes(fleet: Fleet) -> None:
     before = fleet.tree(HOST)
-    answer = fleet.task("node", [HOST], {"restart": "never", "handlers": {"nvidia": {}, "other": {}}}).of("node")[HOST]
+    answer = fleet.task("host", [HOST], {"restart": "never", "handlers": {"nvidia": {}, "other": {}}}).of("host")[HOST]
     assert answer["error"]["code"] == "containerd.manager-restarts-by-itself"
     assert differing(before, fleet.tree(HOST)) == {}
 
@@ -69,7 +69,7 @@ def test_a_handler_that_does_not_appear_is_taken_back_and_that_is_waited_for_as_
     trap = f"cd /var/lib/k0s/bin; mkdir real; mv containerd real; printf %s '{DEAF}' >containerd; chmod 755 containerd"
     fleet.shell(HOST, trap)
     before, processes = fleet.tree(HOST), fleet.shell(HOST, CONTAINERD)
-    answer = fleet.task("node", [HOST]).of("node")[HOST]
+    answer = fleet.task("host", [HOST]).of("host")[HOST]
     assert answer["rolled_back"] is True, answer
     assert "it has no handler nvidia" in answer["msg"]
     assert differing(before, fleet.tree(HOST)) == {}

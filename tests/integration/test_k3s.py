@@ -55,7 +55,7 @@ class History:
     moments: dict[str, dict[str, Moment]]
 
     def answer(self, name: str, host: str) -> dict[str, Any]:
-        return self.runs[name].of("node")[host]
+        return self.runs[name].of("host")[host]
 
 
 def home(host: str) -> str:
@@ -91,10 +91,10 @@ def history(boot: Boot) -> History:
         fleet.shell(host, f"d=/etc/systemd/system/{unit}.d; mkdir $d; printf '%s' \"{trap}\" >$d/trap.conf; systemctl daemon-reload")
     options = {"packages": "ignore", "handlers": {"nvidia": {}, "trapped": {"binary": NVIDIA}}}
     # Servers of one cluster: the second would not begin after the first failed.
-    happens("trapped", fleet.task("node", list(HOSTS), options, variables={"gpufleet_cluster": "{{ inventory_hostname }}"}))
+    happens("trapped", fleet.task("host", list(HOSTS), options, variables={"gpufleet_cluster": "{{ inventory_hostname }}"}))
     for host, (_kind, unit, _data) in HOSTS.items():
         fleet.shell(host, f"rm -r /etc/systemd/system/{unit}.d; systemctl daemon-reload")
-    happens("absent", fleet.task("node", list(HOSTS), {"state": "absent"}))
+    happens("absent", fleet.task("host", list(HOSTS), {"state": "absent"}))
     return History(fleet, runs, moments)
 
 
@@ -114,7 +114,7 @@ def test_its_own_containerd_has_the_handler_and_a_container_sees_its_gpu(history
     assert (handler["options"]["BinaryName"], handler["container_annotations"]) == (NVIDIA, ANNOTATIONS)
     assert after.handlers["runc"] == before.handlers["runc"]
     assert history.answer("converged", host)["restarted"] == [HOSTS[host][1]]
-    proven = history.runs["converged"].of("node_check")[host]
+    proven = history.runs["converged"].of("host_verify")[host]
     assert proven["proven"], proven.get("msg")
     assert {check["name"].partition(": ")[2] for check in proven["checks"]} >= {"one", "none"}
 

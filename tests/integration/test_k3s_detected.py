@@ -39,7 +39,7 @@ def fleet(boot: Boot) -> Fleet:
 def site(fleet: Fleet, host: str, *arguments: str, **variables: Any) -> dict[str, Any]:
     """What the whole run said of one host."""
     run = fleet.play("site", [host], variables={**onlab.repository(), **variables}, arguments=arguments)
-    return run.of("node")[host]
+    return run.of("host")[host]
 
 
 def handlers(fleet: Fleet, host: str) -> Mapping[str, Any]:
@@ -64,7 +64,7 @@ def test_the_package_and_one_restart_bring_the_handler(fleet: Fleet, host: str) 
     assert started(fleet, host) != before
     assert sorted(fleet.tree(host, HOME)) == sorted(tree)  # nothing is written beside what k3s renders
     again = fleet.play("site", [host], variables=onlab.repository())
-    assert (again.of("node")[host]["changed"], again.operations[host]) == (False, 1)
+    assert (again.of("host")[host]["changed"], again.operations[host]) == (False, 1)
 
 
 @pytest.mark.parametrize("host", BOTH)
@@ -74,7 +74,7 @@ def test_more_goes_into_a_template_and_comes_back_by_state_absent(fleet: Fleet, 
     assert handlers(fleet, host)["gpu"]["options"]["NoNewKeyring"] is True
     assert 'template "base"' in fleet.text(host, TEMPLATES[host])
     assert site(fleet, host, gpufleet_handlers=MORE)["changed"] is False
-    gone = fleet.task("node", [host], {"state": "absent", "handlers": MORE}).of("node")[host]
+    gone = fleet.task("host", [host], {"state": "absent", "handlers": MORE}).of("host")[host]
     assert gone["status"] == "ok", gone
     assert "gpu" not in handlers(fleet, host)
     assert fleet.shell(host, f"ls {HOME}/*.tmpl", fails=True) == ""

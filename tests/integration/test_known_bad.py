@@ -50,7 +50,7 @@ def test_it_is_stopped_in_the_preflight_and_its_neighbour_goes_on(fleet: Fleet) 
     assert (ROW in run.words, LINK in run.words, "gpufleet_toolkit_version" in run.words) == (True, True, True)
     assert (fleet.tree(BAD), fleet.starts(BAD, "containerd.service")) == (before, starts), "nothing was done there"
     assert "nvidia" in fleet.text(GOOD, CONFIG)
-    assert known(run, "node_info", GOOD) == {}
+    assert known(run, "host_info", GOOD) == {}
 
 
 def test_site_refuses_it_too_and_a_warning_lets_it_be_changed(fleet: Fleet) -> None:
@@ -60,12 +60,12 @@ def test_site_refuses_it_too_and_a_warning_lets_it_be_changed(fleet: Fleet) -> N
     assert fleet.tree(BAD) == before
     run = fleet.play("site", HOSTS, variables={**SPEC, "gpufleet_known_bad": "warn"})
     assert run.failed == {}, run.words
-    assert known(run, "node", BAD) == {ROW: True}
+    assert known(run, "host", BAD) == {ROW: True}
     assert LINK in run.words
     # As desired now, with the same release: nothing is to be changed, so nothing is refused.
     again = fleet.play("site", HOSTS, variables=SPEC)
     assert (again.failed, again.changed) == ({}, {})
-    assert known(again, "node", BAD) == {ROW: True}
+    assert known(again, "host", BAD) == {ROW: True}
 
 
 def test_a_run_that_upgrades_out_of_the_range_is_not_stopped(fleet: Fleet) -> None:
@@ -80,11 +80,11 @@ def test_a_run_that_upgrades_out_of_the_range_is_not_stopped(fleet: Fleet) -> No
 def test_without_a_package_the_program_is_asked_and_only_one_that_is_roots(fleet: Fleet) -> None:
     fleet.shell(GOOD, FORGOTTEN)
     options = {"packages": "ignore"}
-    without = fleet.task("node_info", [GOOD], {**options, "known_bad": "ignore"})
-    told = fleet.task("node_info", [GOOD], options)
-    assert known(told, "node_info", GOOD) == {}, "1.20.2, by its own word"
+    without = fleet.task("host_info", [GOOD], {**options, "known_bad": "ignore"})
+    told = fleet.task("host_info", [GOOD], options)
+    assert known(told, "host_info", GOOD) == {}, "1.20.2, by its own word"
     assert told.operations == without.operations, "the table costs no look"
     fleet.shell(GOOD, "chmod o+w /usr/bin/nvidia-ctk")
-    unknown = known(fleet.task("node_info", [GOOD], options), "node_info", GOOD)
+    unknown = known(fleet.task("host_info", [GOOD], options), "host_info", GOOD)
     assert set(unknown.values()) == {None}
     assert ROW in unknown

@@ -49,7 +49,7 @@ class Api:
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         own = {"gpufleet_kubernetes_apply": True, "gpufleet_kubernetes_kubeconfig": str(self.cluster.kubeconfig), **settings}
         found = {name: of() for name, of in NODES.items()} if looks is None else looks
-        hosts = {name: {**local, **own, "gpufleet_cluster": "lab", "gpufleet_node_info": look} for name, look in found.items()}
+        hosts = {name: {**local, **own, "gpufleet_cluster": "lab", "gpufleet_host_info": look} for name, look in found.items()}
         hosts["localhost"] = {**local, "ansible_python_interpreter": str(self.python)}
         inventory = written(self.place / "hosts.json", json.dumps({"all": {"hosts": hosts}}))
         roles = [{"import_role": {"name": "gpufleet.nvidia.kubernetes"}}]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import SPEC
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet.device_plugin import SPEC
 
 from tests.integration.kube import Kube
 from tests.integration.pods import opened
@@ -167,7 +167,7 @@ def test_where_the_plugin_asks_by_cdi_management_containers_get_all_gpus_and_oth
     """The plugin's spec is what the next run sees of it: isolation becomes strict, and pods with GPUs keep working."""
     kube.plugin("native")
     run = kube.site()
-    assert run.of("node")["native"]["decision"]["isolation"] == "strict"
+    assert run.of("host")["native"]["decision"]["isolation"] == "strict"
     every: dict[str, Any] = {"gpus": 0, "runtime_class": "nvidia", "env": {"NVIDIA_VISIBLE_DEVICES": "all"}}
     assert opened(kube.pods.run("native", privileged=True, **every)) == {"/dev/nvidia0", "/dev/nvidia1"}
     assert opened(kube.pods.run("native", **every)) == set()
@@ -179,7 +179,7 @@ def test_a_spec_that_the_plugin_has_left_behind_counts_no_more(kube: Kube) -> No
     """It never removes its spec. Two starts that far apart are made by the spec's time: the plugin has served for ten minutes before."""
 
     def known() -> tuple[Any, ...]:
-        decision = kube.fleet.task("node_info", ["native"]).of("node_info")["native"]["decision"]
+        decision = kube.fleet.task("host_info", ["native"]).of("host_info")["native"]["decision"]
         return decision["plugin_source"], decision["plugin_strategies"], decision["isolation"]
 
     by_cdi = ("seen", ["cdi-cri", "cdi-annotations"], "strict")
@@ -200,7 +200,7 @@ def test_a_declared_strategy_is_served_or_refused_by_name(kube: Kube) -> None:
     refused = kube.fleet.play("site", ["fallback"], variables={**repository(), "gpufleet_device_plugin_strategy": ["cdi-cri"]})
     assert "[kubernetes.strategy-unanswered-with-kubelet]" in " ".join(refused.words.split())
     run = kube.site(gpufleet_device_plugin_strategy=["volume-mounts"])
-    assert "[kubernetes.pods-need-runtime-class]" in str(run.of("node")["native"]["advice"])
+    assert "[kubernetes.pods-need-runtime-class]" in str(run.of("host")["native"]["advice"])
 
     def tried(node: str) -> None:
         kube.plugin(node, deviceListStrategy=["volume-mounts"])
@@ -230,7 +230,7 @@ def test_without_cdi_the_hook_gets_the_gpu_of_the_pod(kube: Kube) -> None:
     run = kube.site(gpufleet_cdi="disabled")
 
     def tried(node: str) -> None:
-        (decision,) = run.of("node")[node]["decision"]["decisions"]
+        (decision,) = run.of("host")[node]["decision"]["decisions"]
         assert decision["device_list_strategy"] == ["envvar"]
         kube.plugin(node, deviceListStrategy=["envvar"])
         assert opened(kube.pods.run(node)) == set(), "the lab's nvidia-container-cli writes down what it is asked for"

@@ -63,9 +63,9 @@ def fleet(boot: Boot) -> Fleet:
 
 
 def info(fleet: Fleet) -> dict[str, Any]:
-    run = fleet.task("node_info", [HOST], OPTIONS)
+    run = fleet.task("host_info", [HOST], OPTIONS)
     assert run.failed == {}, run.words
-    return run.of("node_info")[HOST]
+    return run.of("host_info")[HOST]
 
 
 def without_advice(answer: dict[str, Any]) -> dict[str, Any]:
@@ -110,27 +110,27 @@ def unharmed(fleet: Fleet) -> bool:
 
 
 def test_check_mode_does_neither(attacked: Fleet) -> None:
-    run = attacked.task("node", [HOST], OPTIONS, arguments=["--check"])
+    run = attacked.task("host", [HOST], OPTIONS, arguments=["--check"])
     assert run.failed == {}, run.words
-    assert "mallory/" not in str(run.of("node")[HOST])
+    assert "mallory/" not in str(run.of("host")[HOST])
     assert unharmed(attacked)
 
 
 def test_a_run_converges_the_real_engine_as_if_nobody_else_were_there(attacked: Fleet, before: dict[str, Any]) -> None:
     tree = attacked.tree(HOST)
-    run = attacked.task("node", [HOST], OPTIONS)
+    run = attacked.task("host", [HOST], OPTIONS)
     assert run.failed == {}, run.words
-    answer = run.of("node")[HOST]
+    answer = run.of("host")[HOST]
     assert answer["restarted"] == ["containerd.service"]
     assert {d["path"] for d in answer["differences"]} == {d["path"] for d in before["differences"]}
     assert not [path for path in differing(tree, attacked.tree(HOST)) if path.startswith("/etc/profile.d")]
     assert unharmed(attacked)
-    assert changed(attacked.task("node", [HOST], OPTIONS)) is False
+    assert changed(attacked.task("host", [HOST], OPTIONS)) is False
 
 
 def changed(run: Run) -> bool:
     assert run.failed == {}, run.words
-    return bool(run.of("node")[HOST]["changed"])
+    return bool(run.of("host")[HOST]["changed"])
 
 
 def test_root_s_own_that_nothing_vouches_for_is_refused_and_neither_run_nor_obeyed(attacked: Fleet) -> None:
@@ -144,18 +144,18 @@ def test_root_s_own_that_nothing_vouches_for_is_refused_and_neither_run_nor_obey
     assert "runs in other.scope" in refused[0]
     assert [d["instance"] for d in answer["decision"]["decisions"]] == ["containerd:/etc/containerd/config.toml"]
     assert {d["key"].partition(".")[0] for d in answer["differences"]} == {"refused"}, "the host's record says that it is there"
-    assert changed(attacked.task("node", [HOST], OPTIONS)) is True
-    assert changed(attacked.task("node", [HOST], OPTIONS)) is False
+    assert changed(attacked.task("host", [HOST], OPTIONS)) is True
+    assert changed(attacked.task("host", [HOST], OPTIONS)) is False
     assert attacked.starts(HOST, "containerd.service") == 2, "its first start, and the one for our configuration"
     assert unharmed(attacked)
 
 
 def test_a_configuration_that_others_may_write_is_refused_and_not_read(attacked: Fleet) -> None:
     attacked.shell(HOST, "chown root:mallory /etc/containerd/config.toml; chmod 664 /etc/containerd/config.toml")
-    run = attacked.task("node", [HOST], OPTIONS)
+    run = attacked.task("host", [HOST], OPTIONS)
     message = run.failed[HOST]
     assert "/etc/containerd/config.toml" in message
     assert "may be written to by its group mallory (mode 0664)" in message
     assert "chmod g-w" in message
     attacked.shell(HOST, "chown root:root /etc/containerd/config.toml; chmod 644 /etc/containerd/config.toml")
-    assert changed(attacked.task("node", [HOST], OPTIONS)) is False
+    assert changed(attacked.task("host", [HOST], OPTIONS)) is False

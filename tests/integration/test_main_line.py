@@ -62,7 +62,7 @@ def test_each_engine_gets_the_best_that_it_can_carry(host: str, story: Story) ->
 
 @pytest.mark.parametrize("host", ENGINES)
 def test_containers_prove_it(host: str, story: Story) -> None:
-    answer = story.answer("converged", host, "node_check")
+    answer = story.answer("converged", host, "host_verify")
     assert answer["proven"], answer.get("msg")
     assert [c["name"].partition(": ")[2] for c in answer["checks"]] == ENGINES[host][2]
 

@@ -50,7 +50,7 @@ BAD = {
 def test_what_cannot_be_served_is_refused_in_one_sentence_and_nothing_changes(fleet: Fleet, harm: str, mend: str, said: str) -> None:
     fleet.shell(HOST, f"cp -a {TEMPLATE} /root/template; {harm}")
     before = fleet.tree(HOST, *WATCHED)
-    answer = fleet.task("node", [HOST], {"packages": "ignore"}).of("node")[HOST]
+    answer = fleet.task("host", [HOST], {"packages": "ignore"}).of("host")[HOST]
     after = fleet.tree(HOST, *WATCHED)
     fleet.shell(HOST, f"mv /root/template {TEMPLATE}; {mend}")
     assert said in json.dumps(answer)
@@ -94,7 +94,7 @@ def test_a_handler_with_which_containerd_does_not_start_is_taken_back(fleet: Fle
     place = f"/etc/systemd/system/{UNIT}.service.d"
     fleet.shell(HOST, f'mkdir {place}; printf %s "{trap}" >{place}/trap.conf; systemctl daemon-reload')
     before = fleet.tree(HOST, *WATCHED)
-    answer = fleet.task("node", [HOST], {"packages": "ignore", "handlers": {"nvidia": {}, "trapped": {}}}).of("node")[HOST]
+    answer = fleet.task("host", [HOST], {"packages": "ignore", "handlers": {"nvidia": {}, "trapped": {}}}).of("host")[HOST]
     assert answer["rolled_back"] is True, answer
     assert differing(before, fleet.tree(HOST, *WATCHED)) == {}
     assert "nvidia" in handlers(fleet)

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import cgroup_choice as containerd_cgroup_choice
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import crio_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    cgroup_choice as containerd_cgroup_choice,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

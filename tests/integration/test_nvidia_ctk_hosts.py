@@ -55,11 +55,11 @@ def test_it_is_taken_over_with_one_restart_and_given_back(fleet: Fleet) -> None:
     run = fleet.play("site", hosts, variables=settings())
     assert run.failed == {}, run.words
     for host in hosts:
-        answer = run.of("node")[host]
+        answer = run.of("host")[host]
         left = [(x["tool"], x["path"], x["exact"], x["fate"]) for x in answer["leftovers"] if x["path"] == THEIRS]
         assert left == [("nvidia-ctk", THEIRS, True, "adopted")]
         assert answer["restarted"] == ["containerd.service"]
-        assert run.of("node_check")[host]["proven"]
+        assert run.of("host_verify")[host]["proven"]
         assert THEIRS not in fleet.tree(host)
         assert fleet.starts(host, "containerd") == starts[host] + 1
         assert story.bystander(fleet, host) == running[host]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator
 
 from tests.integration import nvidia_ctk_trees
 from tests.integration.containerd_trees import Tree, cri_of
@@ -36,7 +36,7 @@ class Node(nvidia_ctk_trees.Node):
     """With what the module of one engine asks first, beside the engine's own."""
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
-        return super().see([*questions, *gpu_operator.questions(self.policy), *gpu_operator.KUBELET_QUESTIONS])
+        return super().see([*questions, *gpu_operator.list_questions(self.policy), *gpu_operator.KUBELET_QUESTIONS])
 
 
 def operator(tree: Tree, *flags: str) -> Path:

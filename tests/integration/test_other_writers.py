@@ -34,7 +34,7 @@ def fleet(boot: Any) -> Fleet:
 
 
 def node(fleet: Fleet, **options: Any) -> Run:
-    run = fleet.task("node", [HOST], options)
+    run = fleet.task("host", [HOST], options)
     assert run.failed == {}, run.words
     return run
 
@@ -42,19 +42,19 @@ def node(fleet: Fleet, **options: Any) -> Run:
 def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
     assert fleet.shell(HOST, SPECS).split() == [THEIRS]
     before = fleet.tree(HOST)
-    assert node(fleet).of("node")[HOST]["decision"]["cdi_owner"] == "toolkit"
+    assert node(fleet).of("host")[HOST]["decision"]["cdi_owner"] == "toolkit"
     assert fleet.shell(HOST, SPECS).split() == [THEIRS]
     assert node(fleet).changed == {}
 
     # nvidia-ctk records the number of nvidia-uvm, which a boot may change: theirs is judged as well, and made again by their own unit.
     fleet.shell(HOST, "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 500 0")
-    stale = fleet.task("node", [HOST], arguments=["--check"]).of("node")[HOST]
+    stale = fleet.task("host", [HOST], arguments=["--check"]).of("host")[HOST]
     assert [(v["writer"], v["state"]) for v in stale["freshness"]] == [("toolkit", "stale")]
     assert "cdi.node-changed" in [reason["code"] for verdict in stale["freshness"] for reason in verdict["reasons"]]
     assert "500:0" in stale["row"]["why"]
-    assert "systemctl start nvidia-cdi-refresh.service" in node(fleet).of("node")[HOST]["actions"]
+    assert "systemctl start nvidia-cdi-refresh.service" in node(fleet).of("host")[HOST]["actions"]
     fresh = node(fleet)
-    assert (fresh.changed, [v["state"] for v in fresh.of("node")[HOST]["freshness"]]) == ({}, ["fresh"])
+    assert (fresh.changed, [v["state"] for v in fresh.of("host")[HOST]["freshness"]]) == ({}, ["fresh"])
     assert fresh.operations[HOST] == 1
     fleet.shell(HOST, "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 511 0; systemctl start nvidia-cdi-refresh.service")
 
@@ -98,7 +98,7 @@ def test_what_nvidia_ctk_left_is_taken_over_by_one_run_and_given_back(fleet: Fle
     before, starts, sleeps = fleet.tree(HOST), fleet.starts(HOST, "crio"), fleet.shell(HOST, SLEEPS)
     planned = fleet.play("plan", [HOST], variables={f"gpufleet_{name}": value for name, value in OWN.items()})
     assert f"{HOST}: {DROP_INS}/99-nvidia.toml, by nvidia-ctk: will be taken over" in planned.words
-    done = node(fleet, **OWN).of("node")[HOST]
+    done = node(fleet, **OWN).of("host")[HOST]
     assert {(left["tool"], left["path"], left["fate"]) for left in done["leftovers"]} == {
         ("nvidia-ctk", f"{DROP_INS}/99-nvidia.toml", "adopted"),
         ("nvidia-ctk", "/etc/cdi/gpus.yaml", "adopted"),
@@ -116,9 +116,9 @@ def test_what_nvidia_ctk_left_is_taken_over_by_one_run_and_given_back(fleet: Fle
     assert (fleet.shell(HOST, SLEEPS), fleet.shell(HOST, f"kill -0 {sleeps.strip()} && echo lives")) == (sleeps, "lives\n")
     assert containers.start(fleet.lab, HOST, ["nvidia.com/gpu=0"]).refused == ""
     again = node(fleet, **OWN)
-    second = again.of("node")[HOST]
+    second = again.of("host")[HOST]
     assert (second["differences"], again.changed, second["leftovers"]) == ([], {}, [])
-    assert node(fleet, state="absent").of("node")[HOST]["restarted"] == ["crio.service"]
+    assert node(fleet, state="absent").of("host")[HOST]["restarted"] == ["crio.service"]
     assert differing(before, fleet.tree(HOST)) == {}
     fleet.shell(HOST, f"{CRICTL} rmp --force $(cat /run/by.id); rm {DROP_INS}/99-nvidia.toml /etc/cdi/gpus.yaml; systemctl restart crio")
 
@@ -149,7 +149,7 @@ def test_a_stray_file_is_named_and_nothing_is_touched(fleet: Fleet, name: str, t
 def test_nvidias_own_drop_in_is_left_to_its_owner(fleet: Fleet) -> None:
     fleet.shell(HOST, f"printf %s '{HANDLER}' > {DROP_INS}/99-nvidia.toml")
     try:
-        advice = fleet.task("node", [HOST], arguments=["--check"]).of("node")[HOST]["advice"]
+        advice = fleet.task("host", [HOST], arguments=["--check"]).of("host")[HOST]["advice"]
     finally:
         fleet.shell(HOST, f"rm {DROP_INS}/99-nvidia.toml")
     assert [a for a in advice if "99-nvidia.toml" in a and "nvidia-ctk" in a]

@@ -11,8 +11,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import releases as crio_releases
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
@@ -28,7 +28,7 @@ TAKEN = [
 ]
 
 
-WAYS = ("module", "node")
+WAYS = ("module", "host")
 
 
 @pytest.mark.parametrize("way", WAYS)

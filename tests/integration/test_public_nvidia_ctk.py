@@ -41,9 +41,9 @@ def configured(home: bare_trees.Tree, tool: str, *flags: str) -> None:
 
 def settled(home: bare_trees.Tree, row: Public, release: str) -> dict[str, Any]:
     """What is in force once `node` was there."""
-    result = run(home, "node", row, release)
+    result = run(home, "host", row, release)
     assert not result["failed"], result["msg"]
-    assert not run(home, "node", row, release)["changed"]
+    assert not run(home, "host", row, release)["changed"]
     return in_force(home, release)
 
 
@@ -62,7 +62,7 @@ def test_after_the_drop_in_of_1_20_a_host_is_like_one_that_was_never_touched(tmp
     assert now == untouched
     # The image of a node keeps a default that pods may count on; containerd 1.6 has ours as default in any case.
     assert defaults[0] == ("nvidia" if FLAGS[flags] else defaults[1])
-    assert not run(home, "node", row, release, state="absent")["failed"]
+    assert not run(home, "host", row, release, state="absent")["failed"]
     assert home.state() == touched
 
 
@@ -81,5 +81,5 @@ def test_after_the_edit_in_place_of_1_17_nothing_of_the_tool_is_lost(tmp_path: P
     known = row.base != "nvidia-container-runtime" or default == row.base
     assert ours["options"]["SystemdCgroup"] is (row.systemd and known)
     assert now["containerd"]["default_runtime_name"] == ("nvidia" if release == "1.6" else default)
-    assert not run(home, "node", row, release, state="absent")["failed"]
+    assert not run(home, "host", row, release, state="absent")["failed"]
     assert home.state() == touched

@@ -83,8 +83,8 @@ def test_what_a_registry_refuses_is_said_before_the_host_is_looked_at(fleet: Fle
 
 def test_an_image_that_a_host_cannot_run_is_said_before_a_container_is_started(fleet: Fleet) -> None:
     wanted = {"image": "probe", "image_environment": [REQUIRE.format("99.0")]}
-    done = fleet.task("node_check", [HOST], wanted)
+    done = fleet.task("host_verify", [HOST], wanted)
     assert "NVIDIA_REQUIRE_CUDA=cuda>=99.0 is not met by cuda" in done.failed[HOST]
-    assert done.of("node_check")[HOST]["checks"] == []
-    known = fleet.task("node_check", [HOST], {**wanted, "image_environment": [REQUIRE.format("11.0")]}, arguments=["--check"])
-    assert known.of("node_check")[HOST]["requirements"]["met"] is True
+    assert done.of("host_verify")[HOST]["checks"] == []
+    known = fleet.task("host_verify", [HOST], {**wanted, "image_environment": [REQUIRE.format("11.0")]}, arguments=["--check"])
+    assert known.of("host_verify")[HOST]["requirements"]["met"] is True

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import document
 
 from tests.integration import browser
 from tests.lab import doctor
@@ -35,7 +35,7 @@ def chromium() -> Iterator[browser.Browser]:
 
 def page(place: Path, results: dict[str, dict[str, Any]], classes: dict[str, str] | None = None) -> Path:
     path = place / "report.html"
-    path.write_text(reports.build_page(document.of(results, ABOUT, classes)), encoding="utf-8")
+    path.write_text(reports.build_page(document.build_report(results, ABOUT, classes)), encoding="utf-8")
     return path
 
 

@@ -63,8 +63,8 @@ def cases(request: pytest.FixtureRequest, fleet: Fleet) -> dict[str, Case]:
         fleet.shell(host, trap(host, cause))
     before = {host: fleet.tree(host) for host in HOSTS}
     first = {host: story.bystander(fleet, host) for host in HOSTS}
-    run = fleet.task("node", list(HOSTS))
-    answers = run.of("node")
+    run = fleet.task("host", list(HOSTS))
+    answers = run.of("host")
     return {
         host: Case(before[host], fleet.tree(host), (first[host], story.bystander(fleet, host)), answers[host], serves(fleet, host))
         for host in HOSTS

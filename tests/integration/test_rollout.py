@@ -45,7 +45,7 @@ def rollout(fleet: Fleet, *, at: str = "", **settings: object) -> Run:
 
 def changing(run: Run) -> set[str]:
     """The hosts that the rollout let change."""
-    return {host for host, result in run.of("node").items() if result["status"] != "skipped"}
+    return {host for host, result in run.of("host").items() if result["status"] != "skipped"}
 
 
 def converged(fleet: Fleet) -> set[str]:
@@ -81,7 +81,7 @@ def test_with_a_budget_it_stops_its_class_and_a_later_run_goes_on(undone: Fleet)
     assert changing(again) == set(NEW), "hosts that are done take no part in it"
 
 
-@pytest.mark.parametrize("at", ["TASK [End the batch]", "TASK [gpufleet.nvidia.node : Converge the host]"])
+@pytest.mark.parametrize("at", ["TASK [End the batch]", "TASK [gpufleet.nvidia.host : Converge the host]"])
 def test_a_rollout_whose_controller_is_killed_goes_on(undone: Fleet, at: str) -> None:
     before = {host: undone.starts(host, "containerd.service") for host in HOSTS}
     killed = rollout(undone, at=at)

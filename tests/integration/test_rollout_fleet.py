@@ -60,7 +60,7 @@ def batches(run: Run) -> list[list[str]]:
 def seed() -> str:
     """An order in which the first host after the canaries is a tree, so the real ones come in the second wave."""
     for text in map(str, itertools.count()):
-        line = order.ordered(HOSTS, {}, text)
+        line = order.order_by_domain(HOSTS, {}, text)
         first = [next(h for h in line if h in of_class) for of_class in (NEW, OLD, [SLURM], [*TREES][:4], [*TREES][4:])]
         rest = [h for h in line if h not in first]
         if rest[0] in TREES:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository as data
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import installers, repository
 
 from tests.lab import hosts, rpmrepo
 from tests.tools.onlab import Fleet, Run
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.lab
 
 DNF, DNF5, ZYPPER = "rpm-dnf", "rpm-dnf5", "rpm-zypper"
 HOSTS = (DNF, DNF5, ZYPPER)
-FAMILY = {DNF: data.FAMILIES["fedora"], DNF5: data.FAMILIES["fedora"], ZYPPER: data.FAMILIES["suse"]}
+FAMILY = {DNF: repository.FAMILIES["fedora"], DNF5: repository.FAMILIES["fedora"], ZYPPER: repository.FAMILIES["suse"]}
 PACKAGES = rpmrepo.LAB_PACKAGES
 ADDRESS = "http://10.77.0.1:8099/rpm"
 
@@ -79,14 +78,14 @@ def asked(fleet: Fleet, host: str, question: dict[str, Any]) -> list[str] | None
     """What the planner takes the answer for, with the repositories of this test alone."""
     argv = [*question["argv"][:3], "--setopt=reposdir=/root/repos", *question["argv"][3:]]
     done = fleet.lab.exec(host, argv)
-    return installers.versions({"rc": done.returncode, "stdout": done.stdout, "stderr": done.stderr}, BASE)
+    return installers.parse_available_versions({"rc": done.returncode, "stdout": done.stdout, "stderr": done.stderr}, BASE)
 
 
 @pytest.mark.parametrize("host", [DNF, DNF5])
 def test_a_mirror_that_cannot_be_read_now_is_known_by_what_it_had_and_one_that_never_was_is_not(fleet: Fleet, host: str) -> None:
-    first = installers.available("dnf", BASE)
+    first = installers.ask_for_available_versions("dnf", BASE)
     assert first
-    questions = (first, *installers.without("dnf", BASE))
+    questions = (first, *installers.list_questions_without_repository("dnf", BASE))
     fleet.shell(host, f"mkdir /root/repos; printf '{STANZA}' >/root/repos/other.repo")
     assert [asked(fleet, host, question) for question in questions] == [None, [], None]
     fleet.shell(host, f"printf '{MIRROR}' >/root/repos/mirror.repo; dnf -q --setopt=reposdir=/root/repos --disablerepo=other makecache")
@@ -110,7 +109,7 @@ REFUSED = {
 def test_a_repository_that_cannot_be_believed_is_refused_before_it_is_put_in_place(
     fleet: Fleet, repository: str, key: str, says: str
 ) -> None:
-    run = fleet.task("node", HOSTS, options(repository, key)).of("node")
+    run = fleet.task("host", HOSTS, options(repository, key)).of("host")
     for host in HOSTS:
         assert (run[host]["status"], run[host]["changed"]) == ("failed", False), run[host]
         assert says in run[host]["msg"], run[host]["msg"]
@@ -124,9 +123,9 @@ def test_a_repository_that_cannot_be_believed_is_refused_before_it_is_put_in_pla
 def fresh(fleet: Fleet) -> tuple[Run, Run, Run]:
     """Check mode, the run, a second run."""
     return (
-        fleet.task("node", HOSTS, options(), arguments=["--check", "--diff"]),
-        fleet.task("node", HOSTS, options()),
-        fleet.task("node", HOSTS, options()),
+        fleet.task("host", HOSTS, options(), arguments=["--check", "--diff"]),
+        fleet.task("host", HOSTS, options()),
+        fleet.task("host", HOSTS, options()),
     )
 
 
@@ -134,7 +133,7 @@ def fresh(fleet: Fleet) -> tuple[Run, Run, Run]:
 def test_the_packages_come_as_a_set_as_it_was_announced_and_a_second_run_changes_nothing(
     fleet: Fleet, fresh: tuple[Run, Run, Run], host: str
 ) -> None:
-    check, run, again = (found.of("node")[host] for found in fresh)
+    check, run, again = (found.of("host")[host] for found in fresh)
     assert (check["changed"], run["changed"], again["changed"]) == (True, True, False), (run.get("msg"), run)
     assert run["status"] == "ok", (run["msg"], fleet.shell(host, "tail -n 40 /var/lib/gpufleet/said/*"))
     for key in ("differences", "restarted"):
@@ -149,7 +148,7 @@ def test_a_failing_upgrade_is_taken_back_as_a_set(fleet: Fleet, fresh: tuple[Run
     """Both package managers leave a part of the set in the new version."""
     for host in HOSTS:
         fleet.shell(host, f"touch {rpmrepo.FAILS}")
-    run = fleet.task("node", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("node")
+    run = fleet.task("host", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("host")
     for host in HOSTS:
         assert (run[host]["status"], run[host]["changed"]) == ("failed", False), run[host]
         assert "a script of a package failed" in run[host]["msg"], run[host]["msg"]
@@ -172,7 +171,7 @@ RELEASE = {
 def test_a_full_disk_leaves_the_set_as_it_was(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
     for host in HOSTS:
         fleet.lab.fill(host, "4m")
-    run = fleet.task("node", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("node")
+    run = fleet.task("host", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("host")
     for host in HOSTS:
         fleet.lab.fill(host, "off")
     for host in HOSTS:
@@ -196,13 +195,13 @@ kill $(cat /run/lab-tail) || true
 def test_packages_that_are_held_stay_and_move_up_and_down_when_they_are_released(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
     for host in HOSTS:
         fleet.shell(host, HOLD[host].format(" ".join(PACKAGES)))
-    run = fleet.task("node", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("node")
+    run = fleet.task("host", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("host")
     for host in HOSTS:
         assert run[host]["status"] == "failed", run[host]
         assert "held" in run[host]["msg"], run[host]["msg"]
         fleet.shell(host, RELEASE[host].format(" ".join(PACKAGES)))
     for version in (rpmrepo.NEW, rpmrepo.OLD):
-        moved = fleet.task("node", HOSTS, options(toolkit_version=version))
+        moved = fleet.task("host", HOSTS, options(toolkit_version=version))
         assert moved.status == 0, moved.words
         for host in HOSTS:
             assert installed(fleet, host) == dict.fromkeys(PACKAGES, version)
@@ -216,7 +215,7 @@ def test_another_package_manager_at_work_is_waited_for_and_the_tasks_proxy_reach
         holders.append(subprocess.Popen(hosts.entry(fleet.lab.host(host), ["sh", "-ec", script]), stdout=subprocess.DEVNULL))
     known = options(toolkit_version=rpmrepo.NEW)
     known["toolkit_repository"] = known["toolkit_repository"].replace(ADDRESS, "http://packages.invalid/rpm")
-    run = fleet.task("node", HOSTS, known, keywords={"environment": {"http_proxy": "http://10.77.0.1:8099"}})
+    run = fleet.task("host", HOSTS, known, keywords={"environment": {"http_proxy": "http://10.77.0.1:8099"}})
     assert run.status == 0, run.words
     assert [holder.wait(timeout=10) for holder in holders] == [0] * len(LOCK)
     for host in HOSTS:
@@ -224,7 +223,7 @@ def test_another_package_manager_at_work_is_waited_for_and_the_tasks_proxy_reach
 
 
 def test_absent_takes_the_repository_away_and_leaves_the_packages(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
-    gone = fleet.task("node", HOSTS, options(state="absent"))
+    gone = fleet.task("host", HOSTS, options(state="absent"))
     assert gone.status == 0, gone.words
     for host in HOSTS:
         where = FAMILY[host]
@@ -240,16 +239,16 @@ def test_packages_come_from_an_archive_where_no_repository_is_reached(fleet: Fle
     make = {"file": str(archive), "url": address, "key": key, "formats": ["rpm"], "versions": [rpmrepo.OLD, rpmrepo.NEW]}
     made = fleet.play([{"hosts": "localhost", "gather_facts": False, "tasks": [{"gpufleet.nvidia.bundle": make}]}])
     assert {p["licences"][0] for p in made.of("bundle")["localhost"]["packages"]} == {"Apache-2.0"}
-    own = {"bundle_file": str(archive), "toolkit_key_fingerprint": data.fingerprint(key), "cdi": "disabled"}
+    own = {"bundle_file": str(archive), "toolkit_key_fingerprint": repository.compute_key_fingerprint(key), "cdi": "disabled"}
     (version,) = {rpmrepo.OLD, rpmrepo.NEW} - set(installed(fleet, DNF).values())
-    moved = fleet.task("node", HOSTS, {**own, "toolkit_version": version})
+    moved = fleet.task("host", HOSTS, {**own, "toolkit_version": version})
     assert moved.status == 0, moved.words
-    again = fleet.task("node", HOSTS, own)
+    again = fleet.task("host", HOSTS, own)
     assert (again.changed, again.operations) == ({}, dict.fromkeys(HOSTS, 1)), again.words
     for host in HOSTS:
         assert installed(fleet, host) == dict.fromkeys(PACKAGES, version)
         assert "file:///var/lib/gpufleet/bundle/rpm" in fleet.text(host, FAMILY[host].list_path)
-    gone = fleet.task("node", HOSTS, options(state="absent"))
+    gone = fleet.task("host", HOSTS, options(state="absent"))
     assert gone.status == 0, gone.words
     for host in HOSTS:
         assert fleet.shell(host, f"ls -d /var/lib/gpufleet/bundle {FAMILY[host].list_path} 2>/dev/null", fails=True) == ""
@@ -259,13 +258,13 @@ def test_a_first_installation_that_fails_half_way_takes_away_what_it_brought(fle
     """dnf goes on with three of the four packages, zypper stops after the first."""
     for host in HOSTS:
         fleet.shell(host, f"rpm --erase {' '.join(installed(fleet, host))}; touch {rpmrepo.FAILS}")
-    run = fleet.task("node", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("node")
+    run = fleet.task("host", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("host")
     for host in HOSTS:
         assert (run[host]["status"], run[host]["changed"]) == ("failed", True), run[host]
         assert "a script of a package failed" in run[host]["msg"], run[host]["msg"]
         assert installed(fleet, host) == {}
         fleet.shell(host, f"rm {rpmrepo.FAILS}")
-    moved = fleet.task("node", HOSTS, options(toolkit_version=rpmrepo.NEW))
+    moved = fleet.task("host", HOSTS, options(toolkit_version=rpmrepo.NEW))
     assert moved.status == 0, moved.words
     for host in HOSTS:
         assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.NEW)

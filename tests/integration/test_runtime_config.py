@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri_queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import cgroup_choice as containerd_cgroup_choice
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import cri_queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    cgroup_choice as containerd_cgroup_choice,
+)
 
 from tests.integration import containerd_trees as trees
 
@@ -75,7 +77,7 @@ def daemon(release: str, config: Path) -> Iterator[None]:
 
 def answer(release: str, host: trees.Tree) -> str:
     with daemon(release, host.config):
-        driver: str = cri_queries.runtime_config(str(host.home.parent / "c.sock"))["driver"]
+        driver: str = cri_queries.read_runtime_config(str(host.home.parent / "c.sock"))["driver"]
         return driver
 
 

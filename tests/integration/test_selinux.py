@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 
 from tests.lab import roots
 from tests.lab.lab import Lab
@@ -83,8 +83,8 @@ def inside(root: Path, *command: str, data: bytes = b"") -> str:
 
 def change(root: Path, *changes: dict[str, Any]) -> None:
     request = {"schema": 1, "id": uuid.uuid4().hex, "root": "/", "journal_dir": "/var/lib/gpufleet", "reason": "test", "changes": changes}
-    said = inside(root, *wire.argv("python3"), data=transport.script("transaction", request, "MARK:"))
-    answer = transport.unpack(said.partition("MARK:")[2])
+    said = inside(root, *wire.argv("python3"), data=transport.build_interpreter_input("transaction", request, "MARK:"))
+    answer = transport.unpack_answer(said.partition("MARK:")[2])
     assert not answer.get("error"), answer
     assert answer["changed"] is True
 

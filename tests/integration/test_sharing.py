@@ -42,9 +42,9 @@ def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
     before = fleet.tree(HOST)
     figure = {**{uuids[n]: {"time_slicing": {"interval": "short"}} for n in (0, 1, 3)}, "0000:65:00.0": {"dedicated": {"exclusive": True}}}
 
-    announced = run(fleet, HOST, "--check", "--diff", sharing=figure).of("node")[HOST]
+    announced = run(fleet, HOST, "--check", "--diff", sharing=figure).of("host")[HOST]
     assert (fleet.tree(HOST), modes(fleet)) == (before, found)
-    done = run(fleet, HOST, sharing=figure).of("node")[HOST]
+    done = run(fleet, HOST, sharing=figure).of("host")[HOST]
     assert done["differences"] == announced["differences"]
     told = [(d["path"], d["key"], d["before"], d["after"]) for d in done["differences"] if d["what"] == "mode"]
     assert (uuids[2], "compute mode", "DEFAULT", "EXCLUSIVE_PROCESS") in told
@@ -58,7 +58,7 @@ def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
     fleet.shell(HOST, "mkdir -p /srv/tree/dev; mknod /srv/tree/dev/nvidia2 c 1 3")
     for tenant in ("one", "two"):
         fleet.shell(HOST, f"systemd-run -q --unit tenant-{tenant} -p StandardInput=file:/srv/tree/dev/nvidia2 sleep infinity")
-    seen = {row["gpu"]: row for row in fleet.task("node_info", [HOST], {**OPTIONS, "sharing": figure}).of("node_info")[HOST]["sharing"]}
+    seen = {row["gpu"]: row for row in fleet.task("host_info", [HOST], {**OPTIONS, "sharing": figure}).of("host_info")[HOST]["sharing"]}
     tenants = "/system.slice/tenant-one.service, /system.slice/tenant-two.service"
     assert seen[uuids[2]]["violation"].endswith(f": {tenants} [sharing.users-on-dedicated-gpu]")
     assert {seen[uuids[n]]["violation"] for n in (0, 1, 3)} == {""}
@@ -75,7 +75,7 @@ def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
 
     # A driver that says it has set a mode, and has not: read back by the unit, and all of it is undone.
     fleet.shell(HOST, "cp -a /usr/bin/nvidia-smi /root/; sed -i 's/^def set_compute_mode.*/&\\n    return/' /usr/bin/nvidia-smi")
-    failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": {**figure, uuids[0]: {"dedicated": {"exclusive": True}}}})
+    failed = fleet.task("host", [HOST], {**OPTIONS, "sharing": {**figure, uuids[0]: {"dedicated": {"exclusive": True}}}})
     assert f"{SERVICE} failed: GPU {uuids[0]} has DEFAULT after EXCLUSIVE_PROCESS was set" in failed.failed[HOST]
     assert fleet.shell(HOST, f"systemctl is-failed {SERVICE} || true").strip() == "inactive"
     assert modes(fleet) == right
@@ -84,7 +84,7 @@ def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
 
     # Somebody keeps a GPU out of use: that stays, and is said.
     fleet.shell(HOST, "nvidia-smi -i 0 -c PROHIBITED")
-    closed = run(fleet, HOST, sharing=figure).of("node")[HOST]
+    closed = run(fleet, HOST, sharing=figure).of("host")[HOST]
     assert [d for d in closed["differences"] if d["what"] == "mode"] == []
     assert any("[sharing.gpu-closed]" in text for text in closed["advice"]), closed["advice"]
     assert modes(fleet)[0][0] == "Prohibited"
@@ -104,7 +104,7 @@ def test_what_contradicts_the_host_changes_nothing(fleet: Fleet) -> None:
         ({"0000:b3:00.0": "dedicated"}, "sharing.no-such-gpu-or-product"),
         ({"0": "dedicated", "0000:17:00.0": "time_slicing"}, "sharing.two-entries"),
     ):
-        failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": sharing}).failed
+        failed = fleet.task("host", [HOST], {**OPTIONS, "sharing": sharing}).failed
         assert f"[{code}]" in failed[HOST]
     assert (fleet.tree(HOST), modes(fleet)) == (before, found)
 
@@ -154,7 +154,7 @@ def test_a_driver_that_is_loaded_again_gets_its_modes_again(fleet: Fleet) -> Non
 
 def test_docker_asks_by_the_kind_of_the_shared_ones(fleet: Fleet) -> None:
     sharing = {**{f"0000:{bus}:00.0": "time_slicing" for bus in ("17", "43", "9d")}, "0000:65:00.0": "dedicated"}
-    done = fleet.task("node", [DOCKER], {**OPTIONS, "sharing": sharing})
+    done = fleet.task("host", [DOCKER], {**OPTIONS, "sharing": sharing})
     assert done.failed == {}, done.words
     # The daemon runs all the time: it has to hear of the new file.
     run_ = "docker run --rm --pull=never --network=none --device nvidia.com/gpu-shared=all"

@@ -77,10 +77,10 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
         uuids[2]: "dedicated",
     }
 
-    announced = run(fleet, HOST, "--check", "--diff", sharing=sharing).of("node")[HOST]
+    announced = run(fleet, HOST, "--check", "--diff", sharing=sharing).of("host")[HOST]
     assert fleet.tree(HOST) == before
     assert state(fleet, uuids[0]) == "inactive"
-    done = run(fleet, HOST, sharing=sharing).of("node")[HOST]
+    done = run(fleet, HOST, sharing=sharing).of("host")[HOST]
     assert done["differences"] == announced["differences"]
     assert [state(fleet, uuid) for uuid in uuids] == ["active", "active", "inactive"]
     assert fleet.shell(HOST, MODES).split() == ["Exclusive_Process", "Exclusive_Process", "Default"]
@@ -99,12 +99,12 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
 
     # What the role verify does after the role node.
     converge = {f"{HERE}node": {**OPTIONS, "sharing": sharing}, "register": "converged"}
-    prove = {f"{HERE}node_check": {"image": images.PROBE, "cdi_owner": "collection", "node_result": "{{ converged }}"}}
+    prove = {f"{HERE}host_verify": {"image": images.PROBE, "cdi_owner": "collection", "host_result": "{{ converged }}"}}
     proof = fleet.play([{"hosts": HOST, "gather_facts": False, "tasks": [converge, prove]}], [HOST])
-    checks = {check["name"]: check["ok"] for check in proof.of("node_check")[HOST]["checks"]}
+    checks = {check["name"]: check["ok"] for check in proof.of("host_verify")[HOST]["checks"]}
     del checks["docker: runtime"]  # by the toolkit's own program, for which there is a stub here
     assert checks == {"docker: one": True, "docker: all": True, "docker: none": True, "docker: mps": True}, proof.words
-    seen = {row["gpu"]: row for row in fleet.task("node_info", [HOST], {**OPTIONS, "sharing": sharing}).of("node_info")[HOST]["sharing"]}
+    seen = {row["gpu"]: row for row in fleet.task("host_info", [HOST], {**OPTIONS, "sharing": sharing}).of("host_info")[HOST]["sharing"]}
     assert [(seen[uuid]["daemon"], seen[uuid]["violation"]) for uuid in uuids] == [("active", ""), ("active", ""), ("", "")]
 
     # Other limits: one daemon begins again, the other does not.
@@ -118,7 +118,7 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     begin_client(fleet, uuids[1], 1)
     assert "50.0 {'0': '8192M'}" in fleet.shell(HOST, "journalctl -b -o cat -u client")
     for change in ({}, {uuids[0]: sharing[uuids[0]]}, {**sharing, uuids[1]: "mps"}):
-        failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": change}).failed
+        failed = fleet.task("host", [HOST], {**OPTIONS, "sharing": change}).failed
         assert f"GPU {uuids[1]} is in use by /system.slice/client.service (process " in failed[HOST]
     assert run(fleet, HOST, sharing=sharing).changed == {}
     fleet.shell(HOST, f"systemctl stop --no-block gpufleet-mps@{uuids[1]}.service")
@@ -184,7 +184,7 @@ def test_what_does_not_serve_changes_nothing(fleet: Fleet) -> None:
     before = fleet.tree(HOST)
     sharing = {uuid: {"mps": {"clients": 4}}}
     fleet.shell(HOST, f"cp -a {program} /root/; sed -i 's/self.threads = float/pass; float/' {program}")
-    failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": sharing}).failed
+    failed = fleet.task("host", [HOST], {**OPTIONS, "sharing": sharing}).failed
     assert f"gpufleet-mps@{uuid}.service failed" in failed[HOST]
     assert "after set_default_active_thread_percentage 25 it answers 100.0" in fleet.shell(
         HOST, f"journalctl -b -o cat -u gpufleet-mps@{uuid}"
@@ -192,7 +192,7 @@ def test_what_does_not_serve_changes_nothing(fleet: Fleet) -> None:
     assert fleet.shell(HOST, MODES).split()[0] == "Default"
     fleet.shell(HOST, "[ ! -e /run/gpufleet-mps ] && [ ! -e /var/lib/gpufleet-mps ] && ! grep gpufleet-mps /proc/mounts")
     fleet.shell(HOST, f"rm {program}")
-    missing = fleet.task("node", [HOST], {**OPTIONS, "sharing": sharing}).failed
+    missing = fleet.task("host", [HOST], {**OPTIONS, "sharing": sharing}).failed
     assert "[sharing.no-control-program]" in missing[HOST]
     fleet.shell(HOST, f"mv /root/nvidia-cuda-mps-control {program}")
     assert fleet.tree(HOST) == before
@@ -201,7 +201,7 @@ def test_what_does_not_serve_changes_nothing(fleet: Fleet) -> None:
 def test_podman_asks_by_the_kind(fleet: Fleet) -> None:
     """It has a /dev/shm of its own for each container, in whose place the daemon's is. Units of GPUs without a UUID take a second look."""
     sharing = {"0": "dedicated", "0000:43:00.0": {"mps": {"threads": 30}}}
-    done = fleet.task("node", [PODMAN], {**OPTIONS, "sharing": sharing})
+    done = fleet.task("host", [PODMAN], {**OPTIONS, "sharing": sharing})
     assert done.failed == {}, done.words
     uuid = uuids_of(fleet, PODMAN)[1]
     command = f"podman run --rm --pull=never --network=none --device nvidia.com/mps=1 {images.PROBE} sh -c '{SHOW}'"
@@ -209,7 +209,7 @@ def test_podman_asks_by_the_kind(fleet: Fleet) -> None:
     assert f"CUDA_MPS_PIPE_DIRECTORY=/run/gpufleet-mps/{uuid}/pipe\n" in shown
     assert f"\n/run/gpufleet-mps/{uuid}/pipe/control\n" in shown
     assert shown.count("/dev/shm") == shown.count("gpufleet-mps /dev/shm tmpfs rw,nosuid,nodev,noexec") == 1
-    again = fleet.task("node", [PODMAN], {**OPTIONS, "sharing": sharing})
+    again = fleet.task("host", [PODMAN], {**OPTIONS, "sharing": sharing})
     assert (again.changed, again.operations[PODMAN]) == ({}, 2)
     # Without its daemon's directory no container starts with it.
     fleet.shell(

@@ -54,7 +54,7 @@ def before(fleet: Fleet) -> Iterator[dict[str, Tree]]:
 
 
 def run(fleet: Fleet, hosts: list[str], **options: Any) -> dict[str, dict[str, Any]]:
-    return fleet.task("node", hosts, {"packages": "ignore", **options}).of("node")
+    return fleet.task("host", hosts, {"packages": "ignore", **options}).of("host")
 
 
 def serves(fleet: Fleet, host: str) -> None:

@@ -47,11 +47,11 @@ def fleet(boot: Boot) -> Fleet:
 def five_tasks(transport: str) -> list[dict[str, Any]]:
     common = {"transport": transport}
     return [
-        {"name": "look", "gpufleet.nvidia.node_info": common},
-        {"name": "announce", "gpufleet.nvidia.node": common, "check_mode": True, "diff": True},
-        {"name": "converge", "gpufleet.nvidia.node": common, "diff": True},
-        {"name": "again", "gpufleet.nvidia.node": common},
-        {"name": "back", "gpufleet.nvidia.node": {**common, "state": "absent"}},
+        {"name": "look", "gpufleet.nvidia.host_info": common},
+        {"name": "announce", "gpufleet.nvidia.host": common, "check_mode": True, "diff": True},
+        {"name": "converge", "gpufleet.nvidia.host": common, "diff": True},
+        {"name": "again", "gpufleet.nvidia.host": common},
+        {"name": "back", "gpufleet.nvidia.host": {**common, "state": "absent"}},
     ]
 
 

@@ -65,7 +65,7 @@ def serving(fleet: Fleet) -> dict[str, str]:
 
 def converged(fleet: Fleet) -> Case:
     before = fleet.tree(HOST)
-    answer = fleet.task("node", [HOST]).of("node")[HOST]
+    answer = fleet.task("host", [HOST]).of("host")[HOST]
     return Case(before, fleet.tree(HOST), serving(fleet), answer)
 
 
@@ -95,7 +95,7 @@ def test_both_come_in_one_transaction(fleet: Fleet) -> None:
     meta = json.loads(fleet.text(HOST, f"{case.answer['journal']}/meta.json"))
     folders = {change["path"].split("/")[2] for change in meta["changes"]}
     assert {"containerd", "crio"} <= folders
-    assert fleet.task("node", [HOST]).changed == {}
+    assert fleet.task("host", [HOST]).changed == {}
 
 
 def test_engines_with_different_low_level_runtimes_are_refused_before_anything_is_touched(fleet: Fleet) -> None:
@@ -103,7 +103,7 @@ def test_engines_with_different_low_level_runtimes_are_refused_before_anything_i
     default(fleet, "crun")
     try:
         before = fleet.tree(HOST)
-        answer = fleet.task("node", [HOST]).of("node")[HOST]
+        answer = fleet.task("host", [HOST]).of("host")[HOST]
         assert "crio:/etc/crio/crio.conf runs /usr/libexec/crio/crun" in answer["msg"]
         assert answer["error"]["code"] == "engines.runtimes-differ"
         assert differing(before, fleet.tree(HOST)) == {}

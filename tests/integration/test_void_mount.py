@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What NVIDIA's runtime and hook make of a container whose GPUs an engine has given by CDI, in two releases, with and without the mount
-that says "no devices". It shows on which hosts a spec may have that mount (cdi/void_mount.py)."""
+that says "no devices". It shows on which hosts a spec may have that mount (host/cdi/void_mount.py)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_what_comes_after_a_host_that_failed_is_not_touched(fleet: Fleet) -> Non
     assert differing(before["wave1"], after["wave1"]) != {}
     assert differing(before["wave2"], after["wave2"]) == {}, "rolled back by the host itself"
     assert differing(before["wave3"], after["wave3"]) == {}
-    assert "wave3" not in run.of("node"), "its wave did not start"
+    assert "wave3" not in run.of("host"), "its wave did not start"
     assert run.words.count("HOST ") == 1, run.words
 
 
@@ -46,7 +46,7 @@ def test_what_comes_after_a_host_that_was_lost_is_not_touched(fleet: Fleet) -> N
     elsewhere = "{{ '192.0.2.1' if inventory_hostname == 'wave1' else ansible_host }}"  # an address that nobody has
     run = fleet.play("site", ["wave1", "wave3"], variables={**ONE_BY_ONE, "ansible_ssh_timeout": 2, "ansible_ssh_host": elsewhere})
     assert run.status != 0, run.words
-    assert run.of("node")["wave1"]["status"] == "unreachable", run.words
+    assert run.of("host")["wave1"]["status"] == "unreachable", run.words
     assert "1 lost" in run.words
-    assert "wave3" not in run.of("node"), "its wave did not start"
+    assert "wave3" not in run.of("host"), "its wave did not start"
     assert {host: fleet.tree(host) for host in HOSTS} == before

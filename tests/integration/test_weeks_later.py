@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 
 from tests.integration.conftest import Boot
 from tests.integration.story import CRICTL, engine
@@ -124,11 +124,11 @@ def others(fleet: Fleet, host: str) -> None:
         }
         for number in range(KEPT + 2)
     ]
-    sent = [base64.b64encode(transport.script("transaction", request, "MARK:")).decode() for request in requests]
+    sent = [base64.b64encode(transport.build_interpreter_input("transaction", request, "MARK:")).decode() for request in requests]
     scripts = [(wire.argv("python3"), script) for script in sent]
     done = fleet.lab.exec(host, ["python3", "-c", ONE_BY_ONE], stdin=json.dumps(scripts))
     assert done.returncode == 0, done.stderr
-    answers = [transport.unpack(answer) for answer in done.stdout.split("MARK:")[1:]]
+    answers = [transport.unpack_answer(answer) for answer in done.stdout.split("MARK:")[1:]]
     assert [(answer["changed"], answer["error"]) for answer in answers] == [(True, None)] * len(requests)
 
 
@@ -157,7 +157,7 @@ def running(fleet: Fleet, host: str) -> dict[str, list[str]]:
 
 
 def journal(fleet: Fleet, host: str) -> dict[str, Any]:
-    return fleet.task("node_info", [host]).of("node_info")[host]
+    return fleet.task("host_info", [host]).of("host_info")[host]
 
 
 @pytest.fixture(scope="module")
@@ -186,8 +186,8 @@ def weeks(boot: Boot) -> Story:
     for host in hosts:
         others(fleet, host)
     for default in ("enabled", "auto"):
-        restarted = fleet.task("node", hosts, {"set_as_default": default})
-        assert {host: answer["restarted"] for host, answer in restarted.of("node").items()} == {
+        restarted = fleet.task("host", hosts, {"set_as_default": default})
+        assert {host: answer["restarted"] for host, answer in restarted.of("host").items()} == {
             host: [f"{engine(HOSTS[host][0])}.service"] for host in hosts
         }, restarted.words
         look()

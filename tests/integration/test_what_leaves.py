@@ -58,7 +58,7 @@ def override(fleet: Fleet, host: str, unit: str, more: str) -> None:
 def run(fleet: Fleet, host: str, module: str, log: Path, *arguments: str, **options: Any) -> tuple[Run, str]:
     """A run with all that can be printed, and everything that it printed or logged, packed or not."""
     log.unlink(missing_ok=True)
-    more = OPTIONS if module == "node" else {}
+    more = OPTIONS if module == "host" else {}
     found = fleet.task(
         module, [host], {**more, **options}, arguments=["-vvv", "--diff", *arguments], environment={"ANSIBLE_LOG_PATH": str(log)}
     )
@@ -81,15 +81,15 @@ def unpacked(text: str) -> list[str]:
 @pytest.mark.parametrize("transport", ["stdin", "module"])
 @pytest.mark.parametrize("host", [ENGINE, DOCKER])
 def test_a_look_brings_no_secret_along(fleet: Fleet, host: str, transport: str, tmp_path: Path) -> None:
-    found, text = run(fleet, host, "node_info", tmp_path / "log", transport=transport)
+    found, text = run(fleet, host, "host_info", tmp_path / "log", transport=transport)
     assert found.failed == {}, found.words[-3000:]
     assert '"answers"' in text, "the answers of the host are in what was searched"
     assert SECRET not in text
 
 
 def test_docker_reads_its_new_file_with_flags_that_nobody_else_sees(fleet: Fleet, tmp_path: Path) -> None:
-    found, text = run(fleet, DOCKER, "node", tmp_path / "log", "--check")
-    answer = found.of("node")[DOCKER]
+    found, text = run(fleet, DOCKER, "host", tmp_path / "log", "--check")
+    answer = found.of("host")[DOCKER]
     assert (found.failed, answer["changed"]) == ({}, True)
     assert '"validation"' in text
     assert SECRET not in text
@@ -100,7 +100,7 @@ def test_what_a_validator_refuses_is_told_by_a_code(fleet: Fleet, tmp_path: Path
     broken = f'{{\n  "bogus": {{\n    "key-{SECRET}": "{SECRET}"\n  }}\n}}\n'
     fleet.shell(DOCKER, f"mkdir -p /etc/docker; cat >/etc/docker/daemon.json <<'EOF'\n{broken}EOF")
     try:
-        found, text = run(fleet, DOCKER, "node", tmp_path / "log")
+        found, text = run(fleet, DOCKER, "host", tmp_path / "log")
     finally:
         fleet.shell(DOCKER, f"printf %s '{before}' >/etc/docker/daemon.json" if before else "rm /etc/docker/daemon.json")
     message = found.failed[DOCKER]
@@ -168,8 +168,8 @@ def test_a_cdi_spec_of_somebody_elses_is_judged_and_its_secrets_stay(fleet: Flee
         fleet.shell(ENGINE, f"mkdir -p /etc/cdi; cat >{path} <<'EOF'\n{text.format(secret=SECRET)}EOF")
     try:
         judged, text = run(fleet, ENGINE, "cdi_spec_info", tmp_path / "log")
-        planned, more = run(fleet, ENGINE, "node", tmp_path / "more", "--check")
-        told, last = run(fleet, ENGINE, "node_info", tmp_path / "last")
+        planned, more = run(fleet, ENGINE, "host", tmp_path / "more", "--check")
+        told, last = run(fleet, ENGINE, "host_info", tmp_path / "last")
     finally:
         fleet.shell(ENGINE, f"rm -f {' '.join(SPECS)}")
     answer = judged.of("cdi_spec_info")[ENGINE]
@@ -177,7 +177,7 @@ def test_a_cdi_spec_of_somebody_elses_is_judged_and_its_secrets_stay(fleet: Flee
     assert {("vendor.json", "unknown-field", 1), ("odd.yaml", "not-read", 1)} <= found
     theirs = [f"vendor.example/{name}" for name in ("card=card0", "card=card1", "site=site0")]
     assert answer["devices"] == ["nvidia.com/gpu=all", *theirs]
-    node = planned.of("node")[ENGINE]
+    node = planned.of("host")[ENGINE]
     assert (planned.failed, told.failed, node["changed"]) == ({}, {}, True)
     assert "/etc/cdi/nvidia.yaml" in {d["path"] for d in node["differences"]}
     assert any("odd.yaml, line 1" in sentence for sentence in node["advice"])
@@ -188,14 +188,14 @@ def test_a_cdi_spec_of_somebody_elses_is_judged_and_its_secrets_stay(fleet: Flee
 def test_what_an_engine_says_before_it_dies_stays_in_its_journal(fleet: Fleet, tmp_path: Path) -> None:
     override(fleet, ENGINE, "containerd", TRAP)
     try:
-        found, text = run(fleet, ENGINE, "node", tmp_path / "log")
-        answer = found.of("node")[ENGINE]
-        told, later = run(fleet, ENGINE, "node_info", tmp_path / "later")
+        found, text = run(fleet, ENGINE, "host", tmp_path / "log")
+        answer = found.of("host")[ENGINE]
+        told, later = run(fleet, ENGINE, "host_info", tmp_path / "later")
     finally:
         override(fleet, ENGINE, "containerd", "")
     assert (answer["status"], answer["rolled_back"]) == ("failed", True)
     shown = re.search(r"containerd\.service failed.*`(journalctl --unit=containerd\.service --since=@\d+)` on the host", answer["msg"])
     assert shown, answer["msg"]
     assert SECRET in fleet.shell(ENGINE, f"{shown[1]} --no-pager"), "the command shows them to root"
-    assert any("rolled back" in sentence for sentence in told.of("node_info")[ENGINE]["advice"])
+    assert any("rolled back" in sentence for sentence in told.of("host_info")[ENGINE]["advice"])
     assert SECRET not in text + later

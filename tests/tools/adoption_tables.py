@@ -9,10 +9,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases as containerd_releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import releases as containerd_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 from page_table import Row, code, table
 
 from tests.fixtures import earlier_content as earlier
@@ -26,7 +26,7 @@ def images() -> str:
     """
     found: dict[Row, tuple[list[str], list[str]]] = {}
     for row in public.EVERY:
-        engines, sources = found.setdefault((row.title, traits.of(row.engine).title, handlers_of(row), done(row)), ([], []))
+        engines, sources = found.setdefault((row.title, traits.get_traits(row.engine).title, handlers_of(row), done(row)), ([], []))
         engines.extend(release for release in row.releases if release not in engines)
         sources.extend(source for source in [f"{row.source} ({row.read})"] if source not in sources)
     body = [
@@ -38,7 +38,7 @@ def images() -> str:
 
 def handlers_of(row: public.Public) -> str:
     """Return the handlers of a row's file, in words, the default one first."""
-    data = toml.loads(row.text, row.file)
+    data = toml.load_toml(row.text, row.file)
     if row.engine == "crio":
         runtimes = data["crio"]["runtime"]["runtimes"]
     else:
@@ -65,7 +65,7 @@ def handler_of(name: str, entry: Mapping[str, Any], row: public.Public) -> str:
 
 
 def done(row: public.Public) -> str:
-    manager = known.of_name(row.home.manager)
+    manager = known.get_manager(row.home.manager)
     if manager.place is None:
         return f"left alone. {manager.refusal.next}"
     if not manager.place.main_edited and set(row.releases) == {"1.7"}:

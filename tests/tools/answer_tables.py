@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes import observer, programs, rules
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes.rules import Shape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import observer, programs, rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes.rules import Shape
 from page_table import table
 
 
@@ -38,9 +38,9 @@ def lines(shape: Shape, place: str) -> Iterator[tuple[str, str]]:
 def below(shape: Shape, place: str) -> Iterator[tuple[str, Shape]]:
     """Yield the parts of a shape, each with its place."""
     match shape:
-        case rules.Table():
+        case rules.TableShape():
             yield from ((f"{place}.{key}".lstrip("."), part) for key, part in shape.fields.items())
-        case rules.Row():
+        case rules.RowShape():
             yield from ((f"{place}[{at}]", part) for at, part in enumerate(shape.parts))
         case rules.Items():
             yield f"{place}[]", shape.each

@@ -37,8 +37,8 @@ import demo_cluster
 import demo_cut
 import demo_repositories
 import demo_rollout
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version
 
 from tests.lab import doctor, fleet, images, inventory, progress
 from tests.lab.artefacts import LabError
@@ -141,7 +141,7 @@ def plan(stage: Stage, *settings: str) -> None:
 def specs(stage: Stage) -> None:
     """Show the CDI spec of each host: its file, its version, and why it is that one."""
     heading("4. the CDI specs: whose file, which version, and why that one")
-    answers = stage.task("node_info")
+    answers = stage.task("host_info")
     for host in sorted(answers):
         print(f"{host}:")
         found = answers[host].get("freshness") or []
@@ -156,8 +156,8 @@ def specs(stage: Stage) -> None:
 
 def reasons(stage: Stage, host: str, path: str) -> str:
     """Return what in a spec needs its version."""
-    spec = reader.parse(stage.lab.exec(host, ["cat", path]).stdout)
-    needed = [what for first, what in version.needs(spec) if first == spec.version]
+    spec = reader.parse_spec(stage.lab.exec(host, ["cat", path]).stdout)
+    needed = [what for first, what in version.list_version_needs(spec) if first == spec.version]
     names = ", ".join(device.name for device in spec.devices)
     return f"CDI {spec.version}, the lowest version that allows {' and '.join(needed) or 'what is in it'}: {names}"
 
@@ -183,7 +183,7 @@ def show(stage: Stage, settings: Path) -> int:
     heading("6. the same again")
     again = changed(stage.run("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}"))
     whole_site = stage.operations()
-    stage.task("node")
+    stage.task("host")
     print(f"second run: {sum(again.values())} changed")
     print(f"SSH operations of the second site, with the proofs: {whole_site}")
     print(f"SSH operations of a converged node: {stage.operations()}")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cuda
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import cuda
 from page_table import table
 
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT / ".cache" / "collections", Path(__file__).parent):
     sys.path.insert(0, str(entry))
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
 from page_table import table
 
 GOLDEN = ROOT / "tests/fixtures/messages"

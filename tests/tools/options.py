@@ -24,15 +24,15 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
 
 HERE = "gpufleet.nvidia."
 PREFIX = "gpufleet_"
 SPEC_KEYS = ("type", "elements", "choices", "required", "default")
 # A role's entry points, each with its module. What the look of refresh_cdi decides is given to cdi_spec by hand.
 ENTRIES: Mapping[str, Mapping[str, str]] = {
-    "node": {"look": "node_info", "main": "node", "refresh_cdi": "node_info"},
-    "verify": {"main": "node_check"},
+    "host": {"look": "host_info", "main": "host", "refresh_cdi": "host_info"},
+    "verify": {"main": "host_verify"},
     "toolkit": {"main": "toolkit_packages"},
     "drain": dict.fromkeys(("main", "check", "drain", "undrain", "keep"), "drain"),
     "awx": {"main": "awx"},
@@ -41,12 +41,12 @@ ENTRIES: Mapping[str, Mapping[str, str]] = {
 }
 # Options that carry another name as a variable, since there it has to say what of.
 NAMES: Mapping[str, Mapping[str, str]] = {
-    "awx": {option: f"awx_{option}" for option in arguments.documentation("awx")["options"]},
-    "node_check": {
+    "awx": {option: f"awx_{option}" for option in arguments.read_module_documentation("awx")["options"]},
+    "host_verify": {
         "image": "verify_image",
         "image_environment": "verify_image_environment",
         "timeout": "verify_timeout",
-        "node_result": "verify_node_result",
+        "host_result": "verify_node_result",
     },
     "toolkit_repository": {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"},
     "bundle": {
@@ -69,7 +69,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
 NAMES = {
     **NAMES,
     "kubernetes_objects": {
-        **{option: f"kubernetes_{option}" for option in arguments.documentation("kubernetes_objects")["options"]},
+        **{option: f"kubernetes_{option}" for option in arguments.read_module_documentation("kubernetes_objects")["options"]},
         "fleet_policy": "fleet_policy",
     },
 }
@@ -123,7 +123,7 @@ class Dumper(yaml.SafeDumper):
 @functools.cache
 def documentation(module: str) -> dict[str, Any]:
     """Return a module's documentation, read once, since each sentence that may name an option asks for it."""
-    return arguments.documentation(module)
+    return arguments.read_module_documentation(module)
 
 
 @functools.cache

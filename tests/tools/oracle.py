@@ -16,25 +16,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import fabric_kinds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, sources
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover, roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build, layouts, profiles
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate.hooks import INSTALLED, Program
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits, Spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import fabric_kinds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import inventory, sources
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import catalogue, discover, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import build, layouts, profiles
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate.hooks import INSTALLED, HookProgram
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Edits, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 from tests.lab import artefacts, fakegpu
 
 # The node side is not typed.
-OBSERVER: Any = importlib.import_module("ansible_collections.gpufleet.nvidia.plugins.module_utils._node.observe")
+OBSERVER: Any = importlib.import_module("ansible_collections.gpufleet.nvidia.plugins.module_utils._host.observe")
 TOOLKIT = "nvidia-toolkit"
-PROGRAM = Program(INSTALLED, (1, 20, 2))
+PROGRAM = HookProgram(INSTALLED, (1, 20, 2))
 # The lab has no library of that name that answers; it tells the same nodes and version as NVML.
 FLAGS = ["--feature-flag", "disable-nvsandboxutils", "--nvidia-cdi-hook-path", INSTALLED]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -54,7 +54,7 @@ class Fact:
 
 def theirs(root: Path, mode: str = "nvml", *more: str) -> Spec:
     """Return the spec that nvidia-ctk makes of a tree. ValueError contains its last line of output if it fails."""
-    return reader.parse(run(root, mode, *more))
+    return reader.parse_spec(run(root, mode, *more))
 
 
 def run(root: Path, mode: str, *more: str) -> str:
@@ -83,8 +83,8 @@ def request(wanted: Policy, questions: Sequence[Mapping[str, Any]]) -> dict[str,
 
 def look(wanted: Policy) -> Observation:
     """Return what the observer finds in a tree, on this machine."""
-    questions = [*gpus.questions(wanted), *discover.questions(wanted)]
-    return Observation({}, {}).with_answers(OBSERVER.run(request(wanted, questions)))
+    questions = [*gpus.list_questions(wanted), *discover.list_driver_file_questions(wanted)]
+    return Observation({}, {}).add_answers(OBSERVER.run(request(wanted, questions)))
 
 
 def ours(root: Path, profile: profiles.Profile = "full", layout: str = layouts.WORKLOADS, **more: object) -> Spec:
@@ -100,7 +100,7 @@ def observed(root: Path, wanted: Policy) -> Observation:
         try:
             planned(wanted, seen)
         except NeedMore as need:
-            seen = seen.with_answers(OBSERVER.run(request(wanted, need.questions)))
+            seen = seen.add_answers(OBSERVER.run(request(wanted, need.questions)))
         else:
             return seen
     raise AssertionError("it still asks")
@@ -108,17 +108,19 @@ def observed(root: Path, wanted: Policy) -> Observation:
 
 def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full", layout: str = layouts.WORKLOADS) -> Spec:
     """Plan a spec from one observation, which is the pure part."""
-    driver = gpus.parse(wanted, seen)
+    driver = gpus.parse_driver(wanted, seen)
     found = discover.discover(seen, wanted, wanted.cdi_features or catalogue.FEATURES, driver.version)
     how = profiles.MountPlan(profile, PROGRAM, wanted.cdi_driver_root, str(seen.host["machine"]), layout == layouts.MANAGEMENT)
-    links = discover.dri_links(wanted, seen)
+    links = discover.map_dri_links(wanted, seen)
 
     def of_gpu(drm: tuple[str, ...]) -> Edits:
-        return profiles.of_gpu(drm, links, how)
+        return profiles.build_gpu_link_edits(drm, links, how)
 
     options = build.Options(cap="1.1.0", layout=layout, names=wanted.cdi_device_names)
-    there, _words = sources.identified(wanted, seen, inventory.observe(wanted, seen, driver.gpus), transport.probe_source("nvml"))
-    return build.generate(fabric_kinds.part(wanted, there, layout), options, profiles.common(found, how), of_gpu).spec
+    there, _words = sources.identify_hardware(wanted, seen, inventory.observe(wanted, seen, driver.gpus), transport.probe_source("nvml"))
+    return build.generate(
+        fabric_kinds.get_fabric_part(wanted, there, layout), options, profiles.build_common_edits(found, how), of_gpu
+    ).spec
 
 
 # ---------------------------------------------------------------- comparing
@@ -133,7 +135,7 @@ def facts(spec: Spec, tree: Path) -> frozenset[Fact]:
     resolve = importlib.import_module(OBSERVER.__name__.replace("observe", "host_files")).resolve
 
     def host(path: str) -> str:
-        return str(resolve(str(tree), roots.inside(str(tree), path))[0])
+        return str(resolve(str(tree), roots.get_path_inside_root(str(tree), path))[0])
 
     return frozenset(fact for name, edits in parts for fact in of_edits(name, edits, host))
 
@@ -196,4 +198,4 @@ def chrooted(root: Path, mode: str = "nvml") -> Spec:
     done = subprocess.run(command, env={"PATH": PATH, "LC_ALL": "C"}, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ValueError(done.stderr.strip().splitlines()[-1])
-    return reader.parse(done.stdout)
+    return reader.parse_spec(done.stdout)

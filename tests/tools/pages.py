@@ -29,20 +29,20 @@ import message_tables
 import options
 import parts
 import report_tables
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import rules
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases as containerd_releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import other_owners
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import table as known_bad_table
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, owners_settings, repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import other_owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import deviations
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import releases as containerd_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import plan as docker_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import table as known_bad_table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import installers, owners_settings, repository
 from page_table import code, table
 
 from tests.lab.kinds import KINDS, Kind
@@ -113,7 +113,7 @@ def libraries() -> str:
 
 def packaged() -> str:
     rows = [
-        [NAMES[engine], name, newest, cdi_versions.max_cdi(engine, name.partition("~")[0])]
+        [NAMES[engine], name, newest, cdi_versions.get_max_cdi_version(engine, name.partition("~")[0])]
         for engine, name, newest in ((engine, plain(pattern), newest) for engine, pattern, newest in cdi_versions.MAX_CDI_PACKAGED)
     ]
     return table(["engine", "release", "newest version read", "the same release from upstream"], rows)
@@ -126,7 +126,10 @@ def plain(pattern: str) -> str:
 
 def needs() -> str:
     rules = [(first, what) for first, what, _applies in (*version.EDIT_RULES, *version.SPEC_RULES)]
-    return table(["content", "needs version"], [[what, first] for first, what in sorted(rules, key=lambda r: (version.key(r[0]), r[1]))])
+    return table(
+        ["content", "needs version"],
+        [[what, first] for first, what in sorted(rules, key=lambda r: (version.get_spec_version_key(r[0]), r[1]))],
+    )
 
 
 def differences() -> str:
@@ -159,7 +162,7 @@ def span(first: tuple[int, int], following: tuple[int, int] | None) -> str:
     return f"from {number(oldest)}" if following is None else f"{number(oldest)} to before {number(following)}"
 
 
-def traps(facts: containerd_releases.Release) -> Iterator[str]:
+def traps(facts: containerd_releases.ContainerdRelease) -> Iterator[str]:
     if not facts.keeps_runc:
         yield "a file that names a handler loses the built-in `runc`"
     if facts.v1_lost:
@@ -346,7 +349,7 @@ def variables() -> str:
 
 def rollout_settings() -> str:
     """Return every setting of a rollout, as the variable that it is."""
-    documented = arguments.documentation("rollout_settings")["options"]
+    documented = arguments.read_module_documentation("rollout_settings")["options"]
     rows = [
         [f"`gpufleet_rollout_{name}`", default_of(spec), " ".join(map(marked, said(spec)))] for name, spec in sorted(documented.items())
     ]
@@ -408,7 +411,7 @@ def named(link: str) -> str:
 def settings_of_the_owner() -> str:
     """Return one row for each way in which a setting of NVIDIA's config.toml may be wrong."""
 
-    def modes(setting: owners_settings.Setting) -> str:
+    def modes(setting: owners_settings.OwnerSetting) -> str:
         return "all" if setting.modes >= owners_settings.EVERY else code(sorted(setting.modes & owners_settings.EVERY))
 
     rows = [[code([s.name]), s.condition, modes(s), s.row.why, s.row.next] for s in owners_settings.SETTINGS]

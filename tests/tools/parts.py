@@ -64,7 +64,7 @@ LAB = {
     "rollback": ("rollback", "executor"),
     "two engines": ("two_engines", "other_writers"),
     "cdi": ("cdi_engines", "cdi_spec", "freshness"),
-    "node_check": ("node_check",),
+    "host_verify": ("host_verify",),
     "packages": ("rpm_hosts", "bundle"),
     "managers": ("k3s", "crio_hook"),
     "sharing": ("device_nodes", "sharing"),
@@ -117,7 +117,7 @@ NIGHTLY = {
     "playbooks-2.18": "what differs between 2.16 and 2.21 differs on one of those two as well",
     "sanity-2.19": "2.21 knows all that the older releases know of tests; a result changes only with files that are shipped",
     "sanity-2.20": "as 2.19",
-    "unit-node": "`unit-node-3.6` has the oldest Python, `unit` the newest; between them nothing was ever found alone",
+    "unit-host": "`unit-host-3.6` has the oldest Python, `unit` the newest; between them nothing was ever found alone",
     "unit-yaml": "a release of PyYAML comes once a year, and it changes with the lock file alone",
     "mutants": "200 changed lines of the planner, each judged by tests, take two hours",
     "lab: night: hand over": "13 plays on a cluster take five minutes; `drain: kubernetes` has its drains on an API",
@@ -180,7 +180,7 @@ def fast() -> list[Part]:
         pytest_part("unit: planner", BUSY, PLANNER),
         target("lint"),
         target("types"),
-        matrix_part("unit-node-3.6", "node-3-6"),
+        matrix_part("unit-host-3.6", "node-3-6"),
     ]
 
 
@@ -215,7 +215,7 @@ def releases() -> list[Part]:
         matrix_part("unit-2.16: planner", "core-2-16-planner"),
         *map(sanity_part, reversed(CORES[:-1])),
         matrix_part("unit-yaml", "yaml-6-0", "yaml-6-0-1", "yaml-6"),
-        matrix_part("unit-node", *(name for name in ("node-3-8", "node-3-13") if name != newest)),
+        matrix_part("unit-host", *(name for name in ("node-3-8", "node-3-13") if name != newest)),
     ]
 
 

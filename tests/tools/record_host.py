@@ -87,19 +87,19 @@ def blanked(value: Any, names: Sequence[str]) -> Any:
 
 
 def look(ask: Answer, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask as the module `node` does, until a plan asks nothing new. Return {"host": ..., "answers": ...}."""
-    from ansible_collections.gpufleet.nvidia.plugins.action import transport
-    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
-    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
-    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+    """Ask as the module `host` does, until a plan asks nothing new. Return {"host": ..., "answers": ...}."""
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 
     policy, seen = Policy(**settings), Observation({}, {})
-    questions: Sequence[Mapping[str, Any]] = node.questions(policy)
+    questions: Sequence[Mapping[str, Any]] = host.list_host_questions(policy)
     for _look in range(LOOKS):
-        seen = seen.with_answers(ask(questions))
+        seen = seen.add_answers(ask(questions))
         try:
-            node.plan(policy, seen, node.see(policy, seen), transport.probe_source("nvml"))
+            host.plan_host(policy, seen, host.see(policy, seen), transport.probe_source("nvml"))
         except NeedMore as need:
             questions = need.questions
         except PlanError:
@@ -111,7 +111,7 @@ def look(ask: Answer, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def by_ansible(inventory: str, host: str) -> Answer:
     """Send questions by the connection that the inventory describes."""
-    from ansible_collections.gpufleet.nvidia.plugins.action import transport
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 
     def ask(questions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         request = transport.pack({"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())})
@@ -126,7 +126,7 @@ def by_ansible(inventory: str, host: str) -> Answer:
             lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
         if run.returncode or not lines:
             raise SystemExit(f"{host} could not be looked at:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
-        answer: Mapping[str, Any] = transport.unpack(lines[-1]["result"]["answer"])
+        answer: Mapping[str, Any] = transport.unpack_answer(lines[-1]["result"]["answer"])
         return answer
 
     return ask

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import document
 
 from tests.integration import browser
 from tests.unit import reports
@@ -24,7 +24,9 @@ WIDTH, HEIGHT = 1280, 1240
 def main() -> None:
     with browser.running() as chromium, tempfile.TemporaryDirectory() as place:
         path = Path(place) / "report.html"
-        path.write_text(reports.build_page(document.of(reports.many(), document.About("site", "2026-02-01T09:15:00Z"))), encoding="utf-8")
+        path.write_text(
+            reports.build_page(document.build_report(reports.many(), document.About("site", "2026-02-01T09:15:00Z"))), encoding="utf-8"
+        )
         chromium.open(path, WIDTH)
         chromium.photograph(ROOT / "docs/report.png", HEIGHT)
 

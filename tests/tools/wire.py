@@ -11,7 +11,7 @@ import sys
 import zlib
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 
 
 def _parts(script: bytes) -> tuple[list[int], bytes]:
@@ -34,4 +34,4 @@ def with_job(script: bytes, changed: dict[str, Any]) -> bytes:
 
 def argv(python: str = sys.executable) -> list[str]:
     """Return the command that the script is given to."""
-    return shlex.split(transport.command(python, ""))
+    return shlex.split(transport.build_interpreter_command(python, ""))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR
 
 HOST = {
     "python": [3, 11, 2], "system": "Linux", "kernel": "6.1.0", "machine": "x86_64", "hostname": "gpu1", "uid": 0, "root": True,
@@ -19,7 +19,7 @@ ENTRY = {
     "id": "a1", "time": None, "reason": None, "state": "rolled_back", "files": [], "removed": [], "ran": [], "units": [], "actions": [],
     "by": None, "why": None, "trouble": None, "foreign": [], "entry": "/journal/a1",
 }  # fmt: skip
-ORIGINALS = queries.originals(JOURNAL_DIR)
+ORIGINALS = queries.ask_for_originals(JOURNAL_DIR)
 
 
 def look(request: Mapping[str, Any], **by_kind: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,26 +15,25 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import (
-    arguments,
-    base,
     containerd_runtime,
     crio_runtime,
     docker_runtime,
-    node,
+    host,
     oci_hook,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import journal, journal_queries, observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries as ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import journal, journal_queries, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries as planner_queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_host
 
 SINGLE: dict[str, tuple[base.Questions, base.Planner]] = {
-    "containerd": (host.single_questions("containerd"), containerd_runtime.planner),
-    "crio": (host.single_questions("crio"), crio_runtime.planner),
-    "docker": (host.single_questions("docker"), docker_runtime.planner),
+    "containerd": (planner_host.list_engine_module_questions("containerd"), containerd_runtime.plan_containerd_runtime),
+    "crio": (planner_host.list_engine_module_questions("crio"), crio_runtime.plan_crio_runtime),
+    "docker": (planner_host.list_engine_module_questions("docker"), docker_runtime.plan_docker_runtime),
 }
 # A host without a GPU that is prepared for one, whose packages are someone else's affair.
 NODE: dict[str, Any] = {"no_gpu": "prepare", "packages": "ignore"}
@@ -76,7 +75,7 @@ class Tree:
 
     @property
     def originals(self) -> dict[str, Any]:
-        found: dict[str, Any] = journal_queries.look(str(self.root), JOURNAL_DIR)["originals"]
+        found: dict[str, Any] = journal_queries.look_at_journal(str(self.root), JOURNAL_DIR)["originals"]
         return found
 
     def forget_journal(self) -> None:
@@ -84,19 +83,19 @@ class Tree:
 
     def kept(self, name: str) -> pathlib.Path:
         """Return the directory of a file's copy from before."""
-        return pathlib.Path(journal.original_dir(str(self.path(JOURNAL_DIR)), name))
+        return pathlib.Path(journal.get_original_directory(str(self.path(JOURNAL_DIR)), name))
 
     # ---------------------------------------------------------------- tasks
 
     def node(self, **options: Any) -> dict[str, Any]:
-        return self.task(Policy(root=str(self.root), **{**NODE, **options}), host.questions, node.planner)
+        return self.task(Policy(root=str(self.root), **{**NODE, **options}), planner_host.list_host_questions, host.plan_host_module)
 
     def single(self, engine: str, **options: Any) -> dict[str, Any]:
         return self.task(Policy(root=str(self.root), single=True, **options), *SINGLE[engine])
 
     def hook(self, path: str, **options: Any) -> dict[str, Any]:
         policy = Policy(root=str(self.root), single=True, **options)
-        about, plan = (functools.partial(f, path=path) for f in (oci_hook.questions_about, oci_hook.plan_for))
+        about, plan = (functools.partial(f, path=path) for f in (oci_hook.list_hook_module_questions, oci_hook.plan_for))
         return self.task(policy, about, plan)
 
     def task(self, policy: Policy, questions: base.Questions, planner: base.Planner) -> dict[str, Any]:
@@ -110,20 +109,20 @@ class Tree:
             except NeedMore as more:
                 ask = more.questions
             except PlanError as error:
-                return {"failed": True, "changed": False, "msg": str(error), "advice": [], **arguments.failure(error)}
+                return {"failed": True, "changed": False, "msg": str(error), "advice": [], **arguments.build_option_failure(error)}
         same = [d for d in outcome.plan.differences if (type(d.before), d.before) == (type(d.after), d.after)]
         assert not same, f"shown as a difference, and none: {same}"
         answer: dict[str, Any] = {}
         if outcome.plan.acts:
-            request = base.transaction(outcome.plan, policy, seen, check=False, reason="test", pending=[])
-            answer = transaction.run(json.loads(json.dumps(request)))
-        return {"failed": False, **base.result(outcome, answer, check=False, diff=True, restart=policy.restart)}
+            request = base.build_transaction_request(outcome.plan, policy, seen, check=False, reason="test", pending=[])
+            answer = transaction_entry.run(json.loads(json.dumps(request)))
+        return {"failed": False, **base.shape_result(outcome, answer, check=False, diff=True, restart=policy.restart)}
 
     def look(self, seen: Observation, queries: list[dict[str, Any]]) -> Observation:
-        unique = ask.together(queries)
+        unique = planner_queries.merge_questions(queries)
         answer = observe.run({"schema": 1, "root": str(self.root), "questions": unique})
-        ask.note_lists(answer["answers"], unique)
-        return seen.with_answers(answer)
+        planner_queries.note_lists(answer["answers"], unique)
+        return seen.add_answers(answer)
 
 
 Edit = Callable[[Tree], None]

@@ -12,17 +12,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents, leaves, selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import discover as driver_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import lookup
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch, platforms
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import leaves as containerd_leaves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, output_places
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import contents, leaves, selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places, output_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_generators
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import discover
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import lookup
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import projection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import mismatch, platforms
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import leaves as containerd_leaves
 
 MENTION = re.compile(r"""[pP]ath["']?\s*:\s*["']?(/[^"'\s,}\]]+)""")
 FILES_TELL = ("file", "stat", "glob", "dir", "paths", "mentioned", "which", "tags")
@@ -51,7 +51,7 @@ def spec_answer(path: str, text: str | Mapping[str, Any] | None) -> dict[str, An
     answer = file_answer(text)
     if not path.endswith(lookup.SUFFIXES) or not isinstance(answer.get("content"), str):
         return answer
-    told = contents.shown(answer["content"].encode("utf-8", "surrogateescape"), projection.KEEP, path)
+    told = contents.show_content(answer["content"].encode("utf-8", "surrogateescape"), projection.KEEP, path)
     return {**answer, **{key: told[key] for key in ("content", "encoding", "fault")}}
 
 
@@ -81,7 +81,7 @@ class Answers(dict[str, Any]):
                 cdi_generators.NAME: cdi_generators.PATTERNS,
             }
             named = (listed for name, listed in known.items() if rest.startswith(name))
-            listed = next(named, None) or driver_files.patterns(Policy(cdi_compat32="32-bit" in rest))
+            listed = next(named, None) or discover.list_driver_patterns(Policy(cdi_compat32="32-bit" in rest))
             return {"files": [self._entry(p) for pattern in listed for p in self._like(pattern)]}
         if kind == "mentioned":
             texts = [file_answer(t).get("content") or "" for p, t in self.files.items() if self._matches(p, rest)]
@@ -104,9 +104,9 @@ class Answers(dict[str, Any]):
         """
         texts = [str(file_answer(t).get("content") or "") for p, t in self.files.items() if p.endswith(".toml") and t is not None]
         names = sorted({n for text in texts for n in re.findall(r"\.runtimes\.[\"']?([\w-]+)", text)})
-        every = [list(place) for place in containerd_leaves.prefixes(names)]
+        every = [list(place) for place in containerd_leaves.list_compared_tables(names)]
         text = str(file_answer(self.files.get(path)).get("content") or "")
-        return leaves.tagged(text.encode("utf-8", "surrogateescape"), containerd_places.keep(), every)
+        return leaves.tag_leaves(text.encode("utf-8", "surrogateescape"), containerd_places.keep_containerd_places(), every)
 
     def _like(self, pattern: str) -> list[str]:
         return [p for p, text in sorted(self.files.items()) if text is not None and self._matches(p, pattern)]
@@ -167,6 +167,6 @@ def obs(
     given["units:of this test"] = {"units": known, "monotonic": monotonic}
     given["processes:of this test"] = {"processes": [process(p) for p in processes or []], "others": dict(others or {})}
     kept = {path: {"now": file_answer((files or {}).get(path)).get("sha256"), **told} for path, told in (originals or {}).items()}
-    given[queries.originals("")["id"]] = {"originals": kept, "unfinished": [], "outcomes": outcomes or [], "pending": []}
+    given[queries.ask_for_originals("")["id"]] = {"originals": kept, "unfinished": [], "outcomes": outcomes or [], "pending": []}
     given.update(answers or {})
     return Observation(host or {"os_release": {"ID": "debian"}, "epoch": 10.0}, Answers(files or {}, given))

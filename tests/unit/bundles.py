@@ -11,9 +11,9 @@ import io
 import tarfile
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.action import archives
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import archives
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import manifest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
 
 FINGERPRINT = "314710C951810363E9436EA3896FD3D81EF14AA0"
 COPYRIGHT = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\nLicense: Apache-2.0\n"
@@ -103,10 +103,10 @@ def described(files: Mapping[str, bytes]) -> manifest.Manifest:
     packages_ = tuple(manifest.Package(name.split("_")[0], name.split("_")[1], name, ("Apache-2.0",)) for name in debs)
     indexes = tuple(name for name in names if name not in debs)
     repository = manifest.Repository("apt", "x86_64", "https://mirror.example.org/deb", indexes, packages_)
-    listed = {name: manifest.File(digest(data), len(data)) for name, data in sorted(files.items())}
+    listed = {name: manifest.BundleFile(digest(data), len(data)) for name, data in sorted(files.items())}
     return manifest.Manifest(manifest.Key(FINGERPRINT), (repository,), listed)
 
 
 def archive() -> bytes:
     files = content()
-    return archives.packed({**files, manifest.NAME: manifest.text(described(files)).encode()})
+    return archives.pack_archive({**files, manifest.NAME: manifest.render_manifest(described(files)).encode()})

@@ -15,8 +15,8 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.lookup import Loaded
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.releases import NEWEST, NONE, LibraryRelease
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.lookup import Loaded
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.releases import NEWEST, NONE, LibraryRelease
 
 Value = Mapping[str, Any]
 LISTS = ("env", "deviceNodes", "netDevices", "hooks", "mounts", "additionalGids")
@@ -80,7 +80,7 @@ def gather(names: tuple[str, ...], devices: Mapping[str, Loaded]) -> dict[str, A
     files: set[str] = set()
     for name in names:
         file = devices[name]
-        device = file.devices()[name][1]
+        device = file.map_devices()[name][1]
         parts = [device] if file.path in files else [file.document.value, device]
         files.add(file.path)
         for edits in (part.get("containerEdits") or {} for part in parts):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import run
 
 from tests.unit import builders
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import HostDecision, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
 
 from tests.unit.builders import obs
 from tests.unit.gpus import host, nvml
@@ -35,11 +35,11 @@ def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
 
 def plan(there: Observation, record: HostDecision = RECORD, **policy: Any) -> Plan:
     wanted = Policy(**policy)
-    return resource.plan(wanted, there, record, gpu.parse(wanted, there), SOURCE)
+    return resource.plan_specs(wanted, there, record, gpus.parse_driver(wanted, there), SOURCE)
 
 
 def written(made: Plan) -> Spec:
-    return reader.parse(next(c["content"] for c in made.changes if c["op"] == "write"))
+    return reader.parse_spec(next(c["content"] for c in made.changes if c["op"] == "write"))
 
 
 def paths(made: Plan) -> list[tuple[str, str]]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection as sent
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import contents
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import projection as lint_projection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import run
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 # `nvidia-ctk cdi generate` of 1.17 (sigs.k8s.io/yaml: sorted keys, lists in the column of their key).
@@ -92,7 +92,7 @@ kind: nvidia.com/gpu
 
 def received(text: str) -> dict[str, Any]:
     """What arrives of a spec."""
-    return contents.shown(text.encode("utf-8", "surrogateescape"), sent.KEEP, "/etc/cdi/a.yaml")
+    return contents.show_content(text.encode("utf-8", "surrogateescape"), lint_projection.KEEP, "/etc/cdi/a.yaml")
 
 
 GPU = "devices:\n- name: gpu0\n  containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia0\n"
@@ -105,5 +105,5 @@ def edits(text: str) -> str:
 
 def found(text: str) -> list[tuple[str, int | None]]:
     """What the validator says of a text, as such."""
-    findings, _document = run._read("/etc/cdi/a.yaml", {"content": text}, "0.5.0")
+    findings, _document = run._read_spec("/etc/cdi/a.yaml", {"content": text}, "0.5.0")
     return sorted(((f.rule, f.line) for f in findings), key=repr)

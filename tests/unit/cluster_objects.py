@@ -41,5 +41,5 @@ def empty(*names: str, **more: Any) -> live.Live:
     return live.Live(**fields)
 
 
-def doing(plan: live.Plan) -> list[str]:
+def doing(plan: live.ClusterPlan) -> list[str]:
     return [call.doing for call in plan.calls]

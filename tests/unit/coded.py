@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, get_code
 
 
 def get_codes(texts: Iterable[str]) -> list[str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.cgroup_driver import InUse
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet.cgroup_driver import InUse
 
 RUNC = "io.containerd.runc.v2"
 

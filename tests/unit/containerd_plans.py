@@ -8,8 +8,7 @@ from __future__ import annotations
 import dataclasses as dc
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Cdi,
     Decision,
     Evidence,
@@ -17,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Plan,
     Policy,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
 
 from tests.unit import builders
 
@@ -50,8 +50,8 @@ def plan(
     obs = builders.obs(files=files, **seen)
     one = instance(version, running=running, handlers=more.pop("handlers", {}))
     if absent:
-        return containerd.plan_absent(policy or Policy(), obs, one)
-    return containerd.plan(policy or Policy(), obs, one, dc.replace(DECISION, **more))
+        return containerd_detect.plan_absent(policy or Policy(), obs, one)
+    return containerd_detect.plan_instance(policy or Policy(), obs, one, dc.replace(DECISION, **more))
 
 
 def applied(files: dict[str, str], found: Plan) -> dict[str, str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import projector
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import crio_places
 
 # As 1.20.1 prints them, to the byte.
 BARE = """
@@ -41,5 +41,5 @@ COPY = """
 
 def shown(text: str) -> dict[str, Any]:
     """A file as the node sends it: what is not listed is hidden."""
-    found = projector.project(text.encode(), crio_places.keep())
+    found = projector.project_file(text.encode(), crio_places.keep_crio_places())
     return {"content": found.data.decode(), "withheld": [dict(w) for w in found.withheld]}

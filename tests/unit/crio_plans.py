@@ -9,9 +9,9 @@ import dataclasses as dc
 import tomllib
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Kubelet, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
 
 from tests.unit.builders import obs
 
@@ -58,9 +58,9 @@ def host(files: dict[str, Any] | None = None, said: dict[str, Any] | None = None
 
 
 def planned(policy: Policy, seen: Any, **decision: Any) -> Plan:
-    instance = crio.find(policy, seen)[0]
+    instance = crio_detect.find_instances(policy, seen)[0]
     record = decide.decide_one(policy, instance, Kubelet())
-    return crio.plan(policy, seen, instance, dc.replace(record, **decision))
+    return crio_detect.plan_instance(policy, seen, instance, dc.replace(record, **decision))
 
 
 def written(plan: Plan) -> dict[str, Any]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import dataclasses as dc
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
     Driver,
-    Gpu,
     Reason,
+    SeenGpu,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
 
 DECISION = Decision(
     instance="containerd:/etc/containerd/config.toml",
@@ -33,4 +33,4 @@ DECISION = Decision(
     reasons=(Reason("injection", "native-cdi", "its switch is off and is turned on", "cri-status: enableCDI=false"),),
 )
 RECORD = dc.replace(resource.record_of_options("collection", "0.8.0"), decisions=(DECISION,))
-DRIVER = Driver("ok", "550.163.01", (Gpu(0, 0, "0000:17:00.0", "GPU-1", "NVIDIA H100"),), "module loaded")
+DRIVER = Driver("ok", "550.163.01", (SeenGpu(0, 0, "0000:17:00.0", "GPU-1", "NVIDIA H100"),), "module loaded")

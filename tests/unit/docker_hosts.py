@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import output_places
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Handler,
+    Kubelet,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import output_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
 
 from tests.unit.builders import obs
 
@@ -47,7 +52,7 @@ def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any)
     names = {LIST: told(CONTAINERS, "/containers/json")} if count else {}
     return obs(
         files={BINARY: "", ELSEWHERE: "", "/usr/sbin/dockerd": "", **({} if text is None else {CONFIG: text}), **files},
-        processes=[{**PROCESS, "argv": selection.arguments(["dockerd", *argv], docker_config.READ_FLAGS)}],
+        processes=[{**PROCESS, "argv": selection.select_arguments(["dockerd", *argv], docker_config.READ_FLAGS)}],
         units={UNIT: {"ActiveState": "active", "InvocationID": "abc", **units}},
         answers={INFO: told(said, "/info"), **names, **answers},
         originals=originals,
@@ -55,8 +60,8 @@ def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any)
 
 
 def planned(policy: Policy, seen: Any) -> Plan:
-    (instance,) = docker.find(policy, seen)
-    return docker.plan(policy, seen, instance, decide.decide_one(policy, instance, Kubelet()))
+    (instance,) = docker_detect.find_instances(policy, seen)
+    return docker_detect.plan_instance(policy, seen, instance, decide.decide_one(policy, instance, Kubelet()))
 
 
 def acts(plan: Plan) -> list[str]:

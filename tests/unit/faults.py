@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
 
 Answer = Mapping[str, Any]
 Fault = Callable[[str, Answer], Answer]
@@ -132,7 +132,7 @@ def losses(before: str, after: str) -> list[str]:
     """List devices of a CDI spec, strategies and engines of a record that are missing afterwards."""
     if "cdiVersion" in before:
         try:
-            names = [{d.name for d in reader.parse(text).devices} if text else set() for text in (before, after)]
+            names = [{d.name for d in reader.parse_spec(text).devices} if text else set() for text in (before, after)]
         except ValueError:
             return []
         return sorted(names[0] - names[1])

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes import edge, observer, rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import edge, observer, rules
 
 PROGRAMS = {"transaction", "acknowledge", "container_check"}
 
@@ -32,20 +32,20 @@ def questions(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 def broken(program: str, request: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str]:
     """List the rules that an answer breaks, and what would be dropped of it."""
     if program in PROGRAMS:
-        return _broken(lambda: edge.program(program, request, answer), answer)
+        return _broken(lambda: edge.read_program_result(program, request, answer), answer)
     asked = questions(request)
     given = [
         (q, answer["answers"].get(short.get("id", str(at)))) for at, (q, short) in enumerate(zip(asked, request["questions"], strict=True))
     ]
-    rows = [line for q, one in given for line in _broken(lambda q=q, one=one: edge.answer(q, one), one)]
+    rows = [line for q, one in given for line in _broken(lambda q=q, one=one: edge.read_query_answer(q, one), one)]
     whole = {"schema": answer["schema"], "host": answer["host"], "answers": {}}
-    return rows + _broken(lambda: edge.look({**whole}, []), whole)
+    return rows + _broken(lambda: edge.read_look_answers({**whole}, []), whole)
 
 
 def _broken(read: Any, answer: Any) -> list[str]:
     try:
         found = read()
-    except rules.Broken as error:
+    except rules.BrokenShape as error:
         return [str(error)]
     return [] if found == answer else [f"dropped: {dropped(answer, found)}"]
 

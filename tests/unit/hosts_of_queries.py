@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_node
 
 from tests.unit import builders, gpus
 
@@ -144,13 +144,15 @@ class Came:
 def planned(node: Node | OneBad, broken: str = "", kind: str = "failed", os_id: str = "debian", **options: Any) -> Came:
     policy = Policy(**options)
     seen = Observation({"os_release": {"ID": os_id}, "epoch": 10.0, "kernel": "6.1", "machine": "x86_64"}, {})
-    questions = host.questions(policy)
+    questions = planner_node.list_host_questions(policy)
     for _round in range(20):
         error = {"error": {"kind": kind, "message": ERRORS[kind]}}
-        seen = seen.with_answers({"answers": {q["id"]: error if q["id"] == broken else node.answer(q) for q in questions}})
+        seen = seen.add_answers({"answers": {q["id"]: error if q["id"] == broken else node.answer(q) for q in questions}})
         try:
-            found = host.see(policy, seen)
-            return Came(host.plan(policy, seen, found, "probe", {"device_nodes": "", "cdi_guard": ""}), "", tuple(seen.answers))
+            found = planner_node.see(policy, seen)
+            return Came(
+                planner_node.plan_host(policy, seen, found, "probe", {"device_nodes": "", "cdi_guard": ""}), "", tuple(seen.answers)
+            )
         except NeedMore as need:
             questions = need.questions
         except PlanError as error_:

@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
 from hypothesis import strategies as st
 
 RUNC, V1, LINUX = "io.containerd.runc.v2", "io.containerd.runc.v1", "io.containerd.runtime.v1.linux"

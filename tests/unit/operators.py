@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator, sandboxes
 
 
 def answers(socket: str, handlers: Iterable[str], note: str = "", pods: Mapping[str, Any] | None = None, pid: int = 0) -> dict[str, Any]:
@@ -19,8 +19,8 @@ def answers(socket: str, handlers: Iterable[str], note: str = "", pods: Mapping[
     pods: how many each has.
     """
     found: dict[str, Any] = {q["id"]: {"processes": []} for q in gpu_operator.KUBELET_QUESTIONS if q["kind"] == "processes"}
-    found[queries.processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}
-    found[queries.units(["kubelet.service"])["id"]] = {"units": {"kubelet.service": {"LoadState": "not-found"}}}
-    asked = queries.sandboxes(socket, sorted(handlers), (sandboxes.OPERATOR,), note)
+    found[queries.ask_for_processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}
+    found[queries.ask_for_units(["kubelet.service"])["id"]] = {"units": {"kubelet.service": {"LoadState": "not-found"}}}
+    asked = queries.ask_for_sandbox_counts(socket, sorted(handlers), (sandboxes.OPERATOR,), note)
     told = {"peer": pid or None, "named": {}, "handlers": {}}
     return {**found, asked["id"]: {**told, **(pods or {})}, "paths:pods below /var/lib/kubelet": {"files": []}}

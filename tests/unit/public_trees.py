@@ -8,9 +8,9 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import config as containerd_config
 
 from tests.fixtures.public_configurations import CONTAINERD, Public
 from tests.unit import bare_trees, builders
@@ -20,7 +20,7 @@ PATCH = {"1.6": "1.6.20", "1.7": "1.7.24", "2.1": "2.1.9", "2.3": "2.3.7", "2.4"
 
 
 def version(release: str) -> Version:
-    found = versions.parse(PATCH[release])
+    found = versions.parse_engine_version(PATCH[release])
     assert found
     return found
 
@@ -44,5 +44,5 @@ def run(home: bare_trees.Tree, way: str, row: Public, release: str, **more: Any)
 def in_force(home: bare_trees.Tree, release: str) -> dict[str, Any]:
     """The CRI table that containerd's files add up to."""
     files = {path: data.decode() for path, (data, *_mode) in home.state().items() if data}
-    found = containerd_config.load(builders.obs(files=files), CONTAINERD, version(release))
-    return containerd_config.effective(found, version(release))
+    found = containerd_config.load_containerd_files(builders.obs(files=files), CONTAINERD, version(release))
+    return containerd_config.build_effective_cri_table(found, version(release))

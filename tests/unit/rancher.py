@@ -10,9 +10,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Decision,
+    Instance,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect
 
 from tests.unit import builders
 
@@ -104,9 +109,9 @@ class Node:
         return {n: next((f"{d}/{n}" for d in directories if f"{d}/{n}" in self.programs), None) for n in names}
 
     def instance(self, policy: Policy | None = None) -> Instance:
-        (one,) = detect.find(policy or Policy(), self.seen())
+        (one,) = detect.find_instances(policy or Policy(), self.seen())
         return one
 
     def plan(self, decision: Decision = DECISION, **options: Any) -> Plan:
         policy = Policy(**options)
-        return detect.plan(policy, self.seen(), self.instance(policy), decision)
+        return detect.plan_instance(policy, self.seen(), self.instance(policy), decision)

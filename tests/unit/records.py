@@ -8,19 +8,19 @@ from __future__ import annotations
 import dataclasses as dc
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Cdi,
     Driver,
     Evidence,
-    Gpu,
     HostDecision,
     Instance,
     Kubelet,
     Policy,
+    SeenGpu,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
 
-ONE_GPU = Driver("ok", "580.95.05", (Gpu(0, 0, "0000:17:00.0", "GPU-0"),), "one GPU in procfs")
+ONE_GPU = Driver("ok", "580.95.05", (SeenGpu(0, 0, "0000:17:00.0", "GPU-0"),), "one GPU in procfs")
 
 
 def instance(engine: str = "containerd", version: str = "2.3.7", **more: Any) -> Instance:
@@ -33,5 +33,5 @@ def instance(engine: str = "containerd", version: str = "2.3.7", **more: Any) ->
 
 
 def record(policy: Policy | None = None, *instances: Instance, driver: Driver = ONE_GPU, **more: Any) -> HostDecision:
-    made = decide.decide(policy or Policy(), instances or (instance(),), driver, Kubelet())
+    made = decide.decide_host(policy or Policy(), instances or (instance(),), driver, Kubelet())
     return dc.replace(made, **more)

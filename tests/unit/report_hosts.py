@@ -20,10 +20,10 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 from unittest import mock
 
-from ansible_collections.gpufleet.nvidia.plugins.action import online, transport
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import acknowledge
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import acknowledge
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import online, transport
 
 from tests.tools import wire
 from tests.unit import hardware, running_host, running_hosts
@@ -34,7 +34,7 @@ from tests.unit.public_reports import Report
 CONTROLLER = "of-the-controller"
 PROGRAMS: Mapping[str, Callable[[Any], Any]] = {
     "observe": observe.run,
-    transport.MAIN["transaction"]: transaction.run,
+    transport.MAIN["transaction"]: transaction_entry.run,
     transport.MAIN["acknowledge"]: acknowledge.run,
 }
 
@@ -62,7 +62,7 @@ def built(report: Report, place: Path) -> Iterator[Host]:
         build(report, tree)
         system = SimpleNamespace(sysname="Linux", release=f"6.1.0-{CONTROLLER}", nodename=CONTROLLER, machine=report.machine)
         devices = running_host.with_devices(hardware.devices(report.hardware) if report.hardware else {})
-        with mock.patch.object(host_files, "lstat", devices), mock.patch.object(os, "uname", return_value=system):
+        with mock.patch.object(host_files, "get_lstat", devices), mock.patch.object(os, "uname", return_value=system):
             yield TreeHost(tree)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import fleet_report
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import html
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import html
 
 CONFIG = "/etc/containerd/config.toml"
 SPEC = "/var/run/cdi/nvidia.yaml"
@@ -19,7 +19,7 @@ DIFFERENCES = [
      "why": "the NVIDIA runtime and its tools; CDI needs nothing else"},
 ]  # fmt: skip
 ENTRY = {
-    "id": "a", "time": "2026-01-31T16:58:44Z", "reason": "gpufleet.nvidia.node", "state": "committed", "files": [CONFIG], "removed": [],
+    "id": "a", "time": "2026-01-31T16:58:44Z", "reason": "gpufleet.nvidia.host", "state": "committed", "files": [CONFIG], "removed": [],
     "ran": [], "units": ["containerd.service"],
 }  # fmt: skip
 UNDONE = {**ENTRY, "time": "2026-02-01T09:12:03Z", "state": "rolled_back", "by": "the timer", "why": "containerd.service does not serve"}
@@ -69,7 +69,7 @@ def fleet() -> dict[str, dict[str, Any]]:
         "pending": {"standing": "pending", "msg": "its batch did not start"},
         "drifted": looked(drift=[{"path": CONFIG, "state": "changed since"}], advice=["Somebody edits this file"]),
         "stale": looked(freshness=[{"path": SPEC, "state": "stale", "reasons": reasons}]),
-        "restart": looked(pending=[{"unit": "crio.service", "since": "2026-01-31T16:58:44Z", "reason": "gpufleet.nvidia.node"}]),
+        "restart": looked(pending=[{"unit": "crio.service", "since": "2026-01-31T16:58:44Z", "reason": "gpufleet.nvidia.host"}]),
         "undone": looked(journal=[UNDONE, ENTRY]),
         "other-engine": looked("CRI-O 1.34.2", "570.86.15", "1.18.0-1"),
     }  # fmt: skip

@@ -35,4 +35,4 @@ TWO = {"a": "x", "b": "y"}
 
 
 def after(words: Mapping[str, str], most: str, *, canaries: bool = False, start: progress.Progress = START) -> progress.Progress:
-    return progress.after(start, progress.Ended(words, TWO, canaries), 10, waves.amount("max_failed", most))
+    return progress.update_progress(start, progress.Ended(words, TWO, canaries), 10, waves.parse_amount("max_failed", most))

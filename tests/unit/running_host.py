@@ -26,12 +26,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import acknowledge
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import commands, host_files, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import entry as container_test_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import acknowledge
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 
 from tests.tools import wire
 from tests.unit.plugins.module_utils import conftest as runtime
@@ -67,7 +67,7 @@ def node(pipe: Any) -> None:
     while (job := pipe.recv()) is not None:
         root, program, request, known, devices = job
         commands.run = Played(known).run
-        host_files.lstat = with_devices(devices)
+        host_files.get_lstat = with_devices(devices)
         os.chroot(root)
         os.chdir("/")
         try:
@@ -78,7 +78,7 @@ def node(pipe: Any) -> None:
         pipe.send(answer)
 
 
-REAL_LSTAT = host_files.lstat
+REAL_LSTAT = host_files.get_lstat
 STAT_FIELDS = ("st_mode", "st_rdev", "st_uid", "st_gid", "st_size", "st_mtime", "st_ino", "st_dev", "st_nlink")
 
 
@@ -103,9 +103,9 @@ def with_devices(devices: Mapping[str, tuple[int, int, int, int]]) -> Callable[[
 
 PROGRAMS: Mapping[str, Callable[[Any], Any]] = {
     "observe": observe.run,
-    transport.MAIN["transaction"]: lambda request: transaction.run({**request, "alone": False}),
+    transport.MAIN["transaction"]: lambda request: transaction_entry.run({**request, "alone": False}),
     transport.MAIN["acknowledge"]: acknowledge.run,
-    transport.MAIN["container_check"]: container_test.run,
+    transport.MAIN["container_check"]: container_test_entry.run,
 }
 
 
@@ -272,7 +272,7 @@ class Host:
 
     def _by_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         program = module_args.get("program") or module_name.rpartition(".")[2]
-        request = transport.unpack(module_args["request"])
+        request = transport.unpack_answer(module_args["request"])
         answer = self.node.ask(self.root, transport.MAIN.get(program, program), request, self.known, self.devices)
         self.wire += [request, answer]
         return {"answer": transport.pack(answer)}
@@ -357,4 +357,6 @@ def status_message(config: Any, handlers: tuple[str, ...] = ()) -> bytes:
 
 def pods_message(pods: list[dict[str, str]]) -> bytes:
     """Return a message with pods and their labels (field 7 is a map of them)."""
-    return bytes(cri.encode([(1, 2, [(1, 2, p["id"]), (7, 2, [(1, 2, "label"), (2, 2, p["label"])]), (9, 2, p["handler"])]) for p in pods]))
+    return bytes(
+        cri.encode_fields([(1, 2, [(1, 2, p["id"]), (7, 2, [(1, 2, "label"), (2, 2, p["label"])]), (9, 2, p["handler"])]) for p in pods])
+    )

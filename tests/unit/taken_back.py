@@ -9,7 +9,7 @@ import json
 import pathlib
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import oci_hook
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import oci_hook
 
 from tests.unit.bare_trees import Tree
 
@@ -21,7 +21,7 @@ ROOT, DROP_IN = "/etc/containerd/config.toml", "/etc/containerd/conf.d/90-gpufle
 CRIO, JSON = "/etc/crio/crio.conf.d/90-gpufleet.conf", "/etc/docker/daemon.json"
 HOOK = "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json"
 SPEC = "/etc/nvidia-container-runtime/config.toml"
-FOREIGN_HOOK = json.dumps({**oci_hook.content(), "hook": {"path": "/opt/site/hook"}})
+FOREIGN_HOOK = json.dumps({**oci_hook.build_hook_content(), "hook": {"path": "/opt/site/hook"}})
 RUNTIME = '[nvidia-container-cli]\nload-kmods = true\n\n[nvidia-container-runtime]\nmode = "auto"\n'
 CTK = V1 + (
     '  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia.options]\n    BinaryName = "/usr/bin/nvidia-container-runtime"\n'

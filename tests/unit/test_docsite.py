@@ -32,7 +32,7 @@ def tool() -> Iterator[ModuleType]:
         ("SECURITY.md", "[b](docs/b.md)", "[b](b.md)"),
         ("docs/a.md", "[here](#part)", "[here](#part)"),
         ("docs/a.md", "[out](https://example.org/x.md)", "[out](https://example.org/x.md)"),
-        ("docs/a.md", "[code](../plugins/modules/node.py)", f"[code]({MODULES}plugins/modules/node.py)"),
+        ("docs/a.md", "[code](../plugins/modules/host.py)", f"[code]({MODULES}plugins/modules/host.py)"),
         ("docs/docsite/index.md", "![plan](../plan.svg)", "![plan](plan.svg)"),
     ],
 )

@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import launcher
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import launcher
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
 OWN = "ansible_collections.gpufleet.nvidia.plugins."
-NODE = OWN + "module_utils._node"
+NODE = OWN + "module_utils._host"
 
 # What reads a file, starts a process, opens a connection, or looks at a clock. The planner gets all of that as an observation.
 IMPURE = {
@@ -150,7 +150,7 @@ def part_of_node(imported: str) -> str:
 
 def file_of(part: str) -> Path:
     """Give the file of a part of the node side."""
-    return PLUGINS.joinpath("module_utils", "_node", *part.split(".")).with_suffix(".py")
+    return PLUGINS.joinpath("module_utils", "_host", *part.split(".")).with_suffix(".py")
 
 
 def foreign_to_planner(imported: str) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, Sentence, end_with_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, Sentence, end_with_code
 
 from tests.unit import tool_modules
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 SOURCES = sorted([*(PLUGINS / "action").rglob("*.py"), *(PLUGINS / "plugin_utils").rglob("*.py")])

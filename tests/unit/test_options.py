@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import oci_hook, repository, toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import oci_hook, repository, toolkit_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
-HOST = ("node", "node_info")
-PROOF = (*HOST, "node_check")
+HOST = ("host", "host_info")
+PROOF = (*HOST, "host_verify")
 FILES = ("containerd_runtime", "crio_runtime")
 ENGINES = (*FILES, "docker_runtime")
 PARTS = (*ENGINES, "cdi_spec", "device_nodes", "oci_hook", "toolkit_config", "toolkit_packages", "toolkit_repository")
@@ -40,7 +40,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("config_path", "handlers", "service", "set_as_default", "socket"), (*PROOF, *ENGINES)),
     (("cdi",), (*PROOF, "containerd_runtime", "docker_runtime")),  # CRI-O has no such switch
     (("engine_version", "restart"), (*HOST, *ENGINES)),
-    (("approved_change",), ("node",)),
+    (("approved_change",), ("host",)),
     (("known_bad", "metrics_dir", "operator_toolkit", "sharing"), HOST),
     (("drop_in_path",), (*HOST, *FILES)),  # Docker reads one file
     (("drop_in",), (*HOST, "containerd_runtime")),  # CRI-O always reads drop-ins
@@ -62,8 +62,8 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("cdi_device_names", "cdi_group_ids", "cdi_imex_channels", "cdi_node_attributes", "cdi_nvswitch"), (*HOST, "cdi_spec")),
     (("cdi_above_cap", "cdi_class", "cdi_layout", "cdi_missing_nodes", "cdi_model_class", "cdi_vendor"), ("cdi_spec",)),
     # proofs
-    (("image", "image_environment", "node_result"), ("node_check",)),
-    (("timeout",), ("node_check", "drain")),
+    (("image", "image_environment", "host_result"), ("host_verify",)),
+    (("timeout",), ("host_verify", "drain")),
     # runs
     (("results",), ("drain", "fleet_table", "rollout_asked", "rollout_cluster", "rollout_gate", "rollout_plan")),
     (("fleet_policy",), ("rollout_gate", "rollout_plan")),
@@ -138,7 +138,7 @@ def test_every_module_has_the_options_that_concern_it() -> None:
     for options, of in TABLE:
         for module in of:
             wanted[module].update(options)
-    assert {module: set(arguments.spec(module)) for module in modules} == wanted
+    assert {module: set(arguments.derive_argument_spec(module)) for module in modules} == wanted
 
 
 # What the samples of a module's RETURN are about, and what is restarted for it.
@@ -148,7 +148,7 @@ SAMPLES = {
     "crio_runtime": ({"/etc/crio/crio.conf.d/90-gpufleet.conf"}, ["crio.service"]),
     "device_nodes": ({"/dev/nvidia-uvm"}, []),
     "docker_runtime": ({"/etc/docker/daemon.json"}, []),
-    "node": ({"/etc/containerd/conf.d/90-gpufleet.toml"}, ["containerd.service"]),
+    "host": ({"/etc/containerd/conf.d/90-gpufleet.toml"}, ["containerd.service"]),
     "oci_hook": ({f"{oci_hook.DIRECTORY}/{oci_hook.NAME}"}, []),
     "toolkit_config": ({toolkit_config.PATH}, []),
     "toolkit_packages": ({"nvidia-container-toolkit-base"}, []),
@@ -157,7 +157,7 @@ SAMPLES = {
 
 
 def test_a_sample_is_of_its_own_module() -> None:
-    texts = {module: yaml.safe_load(arguments.documented(module, "RETURN")) for module in SAMPLES}
+    texts = {module: yaml.safe_load(arguments.read_module_text(module, "RETURN")) for module in SAMPLES}
     found = {m: ({d["path"] for d in text["differences"]["sample"]}, text["restarted"]["sample"]) for m, text in texts.items()}
     assert found == SAMPLES
     for module, text in texts.items():
@@ -174,17 +174,17 @@ NODES = "/driver/nvidia"
 
 def of_task(**given: Any) -> dict[str, Any]:
     action: Any = types.SimpleNamespace(_task=types.SimpleNamespace(args=given))
-    return arguments.of_task(action, arguments.spec("node"))
+    return arguments.read_task_options(action, arguments.derive_argument_spec("host"))
 
 
 def asked(policy: Policy) -> str:
-    return json.dumps(node.questions(policy))
+    return json.dumps(host.list_host_questions(policy))
 
 
 def test_without_the_variable_a_host_has_its_own_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    policy = arguments.policy(of_task())
-    assert (policy.proc_root, policy.sys_root, arguments.imitated()) == ("/proc", "/sys", {})
+    policy = arguments.build_policy(of_task())
+    assert (policy.proc_root, policy.sys_root, arguments.get_imitated_places()) == ("/proc", "/sys", {})
     assert f"/proc{NODES}" in asked(policy)
     assert "/opt/fake" not in asked(policy)
 
@@ -192,7 +192,7 @@ def test_without_the_variable_a_host_has_its_own_gpus(monkeypatch: pytest.Monkey
 def test_with_the_variable_all_hosts_have_what_stands_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, json.dumps(IMITATED))
     args = of_task()
-    policy = arguments.policy(args)
+    policy = arguments.build_policy(args)
     assert {name: args[name] for name in IMITATED} == IMITATED
     assert f"/opt/fake/proc{NODES}" in asked(policy)
     assert f'"/proc{NODES}' not in asked(policy)
@@ -225,7 +225,7 @@ def test_no_inventory_can_say_so(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_one_place_reads_the_variable() -> None:
     readers = [path for path in (ROOT / "plugins").rglob("*.py") if VARIABLE in path.read_text()]
-    assert [os.path.relpath(path, ROOT) for path in readers] == ["plugins/action/arguments/__init__.py"]
+    assert [os.path.relpath(path, ROOT) for path in readers] == ["plugins/plugin_utils/_controller/arguments.py"]
 
 
 def test_a_result_that_two_modules_describe_alike_is_written_once() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import deviations
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions
 
 from tests.unit import tool_modules
 
@@ -46,7 +46,7 @@ def test_the_ranges_on_the_page_are_those_of_the_table(engine: str) -> None:
     ranges = pages.ranges(cdi_versions.MAX_CDI[engine])
     for release in [first for first, _newest in cdi_versions.MAX_CDI[engine]][1:]:
         name = ".".join(map(str, release))
-        newest = cdi_versions.max_cdi(engine, name)
+        newest = cdi_versions.get_max_cdi_version(engine, name)
         assert newest in ranges, name
 
 

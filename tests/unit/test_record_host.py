@@ -10,9 +10,9 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,7 +74,7 @@ def test_looks_go_on_until_the_plan_asks_nothing_new() -> None:
         return {"host": seen.host, "answers": {q["id"]: seen.answers.get(q["id"], {"error": {"kind": "denied"}}) for q in questions}}
 
     found = record_host.look(ask, {})
-    assert asked[0] == [q["id"] for q in node.questions(Policy())]
+    assert asked[0] == [q["id"] for q in host.list_host_questions(Policy())]
     assert len(asked) < record_host.LOOKS
     assert set(found["answers"]) == {qid for ids in asked for qid in ids}
     assert Observation(found["host"], found["answers"])

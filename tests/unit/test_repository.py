@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file
 
 from tests.lab.kinds import KINDS
 

@@ -13,24 +13,24 @@ from typing import Any, cast
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import metrics
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = "gpufleet.nvidia."
-ROLES = ("awx", "bundle", "drain", "kubernetes", "node", "toolkit", "verify")
+ROLES = ("awx", "bundle", "drain", "kubernetes", "host", "toolkit", "verify")
 SPEC_KEYS = ("type", "elements", "choices", "default")
-GROUP: list[str] = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["action_groups"]["node"]
+GROUP: list[str] = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["action_groups"]["host"]
 
 # A role's entry point, its module, options that carry another name in the role.
 VERIFY = {
     "image": "verify_image",
     "image_environment": "verify_image_environment",
     "timeout": "verify_timeout",
-    "node_result": "verify_node_result",
+    "host_result": "verify_node_result",
 }
 TOOLKIT = {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"}
 DRAIN = {
@@ -40,16 +40,19 @@ DRAIN = {
     "kubeconfig": "kubernetes_kubeconfig",
     "context": "kubernetes_context",
 }
-AWX = {option: f"awx_{option}" for option in arguments.spec("awx")}
+AWX = {option: f"awx_{option}" for option in arguments.derive_argument_spec("awx")}
 BUNDLE = {**TOOLKIT, **{option: f"bundle_{option}" for option in ("file", "versions", "architectures", "formats")}}
-KUBERNETES = {**{option: f"kubernetes_{option}" for option in arguments.spec("kubernetes_objects")}, "fleet_policy": "fleet_policy"}
+KUBERNETES = {
+    **{option: f"kubernetes_{option}" for option in arguments.derive_argument_spec("kubernetes_objects")},
+    "fleet_policy": "fleet_policy",
+}
 ENTRIES = [
     *(("kubernetes", entry, "kubernetes_objects", KUBERNETES) for entry in ("main", "drift")),
     ("awx", "main", "awx", AWX),
     ("bundle", "main", "bundle", BUNDLE),
-    ("node", "main", "node", {}),
-    ("node", "look", "node_info", {}),
-    ("verify", "main", "node_check", VERIFY),
+    ("host", "main", "host", {}),
+    ("host", "look", "host_info", {}),
+    ("verify", "main", "host_verify", VERIFY),
     ("toolkit", "main", "toolkit_packages", {}),
     *(("drain", entry, "drain", DRAIN) for entry in ("check", "drain", "undrain", "keep")),
 ]
@@ -83,16 +86,18 @@ def shape(option: Mapping[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("role", "entry", "module", "names"), ENTRIES)
 def test_a_role_has_the_options_of_its_module(role: str, entry: str, module: str, names: Mapping[str, str]) -> None:
     given = GIVEN.get(role, set())
-    wanted = {variable(option, names): shape(spec) for option, spec in arguments.spec(module).items() if option not in given}
+    wanted = {
+        variable(option, names): shape(spec) for option, spec in arguments.derive_argument_spec(module).items() if option not in given
+    }
     found = {name: shape(spec) for name, spec in specs(role)[entry]["options"].items() if name not in OF_TASKS.get(role, set())}
     assert found == wanted
 
 
 @pytest.mark.parametrize(("role", "entry", "module", "names"), ENTRIES)
 def test_a_role_hands_each_option_on(role: str, entry: str, module: str, names: Mapping[str, str]) -> None:
-    required = {option for option, spec in arguments.spec(module).items() if spec.get("required")}
+    required = {option for option, spec in arguments.derive_argument_spec(module).items() if spec.get("required")}
     given = handed(role, entry, module)
-    assert set(given) == set(arguments.spec(module))
+    assert set(given) == set(arguments.derive_argument_spec(module))
     for option, template in given.items():
         if option in GIVEN.get(role, set()):
             continue
@@ -101,9 +106,9 @@ def test_a_role_hands_each_option_on(role: str, entry: str, module: str, names: 
 
 
 def test_refresh_cdi_hands_on_what_the_whole_host_is_asked_for() -> None:
-    given = handed("node", "refresh_cdi", "cdi_spec")
-    known = specs("node")["refresh_cdi"]["options"]
-    asked = [option for option in arguments.spec("cdi_spec") if f"gpufleet_{option}" in known and option not in DECIDED]
+    given = handed("host", "refresh_cdi", "cdi_spec")
+    known = specs("host")["refresh_cdi"]["options"]
+    asked = [option for option in arguments.derive_argument_spec("cdi_spec") if f"gpufleet_{option}" in known and option not in DECIDED]
     wanted = {option: f"{{{{ gpufleet_{option} | default(omit) }}}}" for option in asked}
     assert {option: template for option, template in given.items() if option not in DECIDED} == wanted
 
@@ -157,7 +162,7 @@ def test_variables_in_words_are_known() -> None:
 
 # Options that are handed to a planner beside the policy.
 BESIDE_POLICY = {
-    "node": {"approved_change"},
+    "host": {"approved_change"},
     "toolkit_config": {"low_level_runtimes", "mode"},
     "oci_hook": {"path"},
     "cdi_spec": {"cdi_version"},
@@ -168,18 +173,20 @@ BESIDE_POLICY = {
 }
 
 
-@pytest.mark.parametrize("module", sorted({*GROUP} - {"node_check"}))
+@pytest.mark.parametrize("module", sorted({*GROUP} - {"host_verify"}))
 def test_an_option_reaches_the_policy(module: str) -> None:
     """One that is documented and is no field of it would be taken, and would do nothing."""
     fields = {field.name for field in dc.fields(Policy)}
-    assert set(arguments.spec(module)) - fields == {"transport", *BESIDE_POLICY.get(module, set())}
+    assert set(arguments.derive_argument_spec(module)) - fields == {"transport", *BESIDE_POLICY.get(module, set())}
 
 
 def test_an_action_group_has_modules_that_share_options_only() -> None:
     for module in GROUP:
-        assert "transport" in arguments.spec(module), module
-        assert "gpufleet.nvidia.attributes.actiongroup_node" in arguments.documentation(module)["extends_documentation_fragment"], module
-    documented = {path.stem for path in (ROOT / "plugins/modules").glob("*.py") if "attributes.actiongroup_node" in path.read_text()}
+        assert "transport" in arguments.derive_argument_spec(module), module
+        assert (
+            "gpufleet.nvidia.attributes.actiongroup_host" in arguments.read_module_documentation(module)["extends_documentation_fragment"]
+        ), module
+    documented = {path.stem for path in (ROOT / "plugins/modules").glob("*.py") if "attributes.actiongroup_host" in path.read_text()}
     assert documented == set(GROUP)
 
 
@@ -193,9 +200,9 @@ def test_settings_that_the_page_on_drains_shows_are_accepted(text: str) -> None:
     assert set(settings) <= set(options)
     given = {
         option: settings.get(f"gpufleet_{DRAIN.get(option, option)}", spec.get("default"))
-        for option, spec in arguments.spec("drain").items()
+        for option, spec in arguments.derive_argument_spec("drain").items()
     }
-    drain.check(given)
+    drain.check_drain_settings(given)
 
 
 def test_the_page_on_drains_shows_settings() -> None:

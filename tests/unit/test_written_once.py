@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import health
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import model, traits, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import health
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import model, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 # what it is -> the planner's, the node's
@@ -69,8 +70,8 @@ def test_a_rule_is_written_in_one_place(part: str) -> None:
 
 
 def test_a_rollout_has_the_defaults_that_its_module_names() -> None:
-    named = {name: option.get("default") for name, option in arguments.spec("rollout_settings").items()}
-    assert settings.of(named) == settings.of({}) == settings.Settings()
+    named = {name: option.get("default") for name, option in arguments.derive_argument_spec("rollout_settings").items()}
+    assert settings.build_rollout_settings(named) == settings.build_rollout_settings({}) == settings.RolloutSettings()
 
 
 def test_an_absent_timeout_is_a_named_one() -> None:

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts
 
 from tests.unit.running_host import Node
 from tests.unit.running_hosts import Spec, build
@@ -23,13 +23,13 @@ Step = tuple[str, bool, dict[str, Any]]
 # What is done to a host, one after the other: (module, check mode, options).
 STORIES: dict[str, tuple[Step, ...]] = {
     "whole": (
-        ("node_info", False, {"no_gpu": "prepare"}), ("node", True, BASE), ("node", False, BASE), ("node", False, BASE),
-        ("node_info", False, {"no_gpu": "prepare"}), ("node", False, {**BASE, "state": "absent"}),
+        ("host_info", False, {"no_gpu": "prepare"}), ("host", True, BASE), ("host", False, BASE), ("host", False, BASE),
+        ("host_info", False, {"no_gpu": "prepare"}), ("host", False, {**BASE, "state": "absent"}),
     ),
     "parts": (
         ("ENGINE_runtime", True, {}), ("ENGINE_runtime", False, {"set_as_default": "enabled"}), ("toolkit_config", False, {"mode": "cdi"}),
         ("cdi_spec_info", False, {}), ("cdi_spec", True, {}), ("toolkit_config", False, {"state": "absent"}),
-        ("ENGINE_runtime", False, {"state": "absent"}), ("node_info", False, {}),
+        ("ENGINE_runtime", False, {"state": "absent"}), ("host_info", False, {}),
     ),
 }  # fmt: skip
 TOLD = (
@@ -64,7 +64,7 @@ class Run:
     @property
     def shown(self) -> str:
         """Everything that reaches Ansible, its log and its callbacks, with what is packed in it."""
-        tables = [fleet_hosts.lines({"gpu1": r}, fleet_hosts.View(details=True)) for r in self.results if "row" in r]
+        tables = [fleet_hosts.list_fleet_lines({"gpu1": r}, fleet_hosts.FleetView(details=True)) for r in self.results if "row" in r]
         text = json.dumps([self.results, self.wire, tables], ensure_ascii=False, default=repr)
         return "\n".join([text, *unpacked(text)])
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
 from hypothesis import strategies as st
 
 SETS = {
@@ -62,14 +62,14 @@ def texts(draw: st.DrawFn) -> str:
     def table(path: tuple[str, ...], content: dict[str, Any]) -> None:
         indent = "  " * len(path) if draw(st.booleans()) else ""
         if path:
-            lines.append(indent + "[" + toml.dotted(path) + "]" + draw(st.sampled_from(["", " # t"])))
+            lines.append(indent + "[" + toml.write_dotted_path(path) + "]" + draw(st.sampled_from(["", " # t"])))
         inner = {}
         for name, value in content.items():
             if isinstance(value, dict) and draw(st.booleans()):
                 inner[name] = value
                 continue
             comment()
-            lines.append(f"{indent}{toml.key(name)} = {toml.dumps(value)}{draw(st.sampled_from(['', ' # v']))}")
+            lines.append(f"{indent}{toml.write_toml_key(name)} = {toml.dump_toml_value(value)}{draw(st.sampled_from(['', ' # v']))}")
         for name, value in inner.items():
             comment()
             table((*path, name), value)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
 
 # ---------------------------------------------------------------- test hosts
 TEST_HOSTS = Sentence(
@@ -336,7 +336,7 @@ TOOLKIT_HAS_NOT_COME = Sentence(
 )
 LOOK_MISSING = Sentence(
     "drain-run.look-missing",
-    "{variable} has no result of gpufleet.nvidia.node_info",
+    "{variable} has no result of gpufleet.nvidia.host_info",
     next="Run that module first, and register it",
 )
 NODE_HELD = Sentence("drain-run.node-held", "{reason}", next="Look at who holds the node now, and run again")

@@ -15,14 +15,11 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator, ValidationResult
 from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import messages, options
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import (
-    Message,
-    OptionName,
-    join_texts,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import find_near
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, OptionName, join_texts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.variables import find_near
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options
 
 # The validator's sentences differ a little among releases of ansible-core.
 CHOICE = re.compile(r"value of (\w+) must be one ")

@@ -113,17 +113,17 @@ def read(fleet: Fleet) -> dict[str, Any]:
 
 
 def instance(fleet: Fleet) -> dict[str, Any]:
-    run = fleet.task("node_info", [HOST], {"packages": "ignore"})
+    run = fleet.task("host_info", [HOST], {"packages": "ignore"})
     assert run.failed == {}, run.words
-    (found,) = run.of("node_info")[HOST]["instances"]
+    (found,) = run.of("host_info")[HOST]["instances"]
     return dict(found)
 
 
 def test_it_is_left_alone_and_says_whose_it_is(fleet: Fleet) -> None:
     assert instance(fleet)["manager"] == "eks"
     before, starts = fleet.tree(HOST), fleet.starts(HOST, "containerd.service")
-    run = fleet.task("node", [HOST], {"packages": "ignore"})
-    answer = run.of("node")[HOST]
+    run = fleet.task("host", [HOST], {"packages": "ignore"})
+    answer = run.of("host")[HOST]
     assert answer["changed"] is False, answer
     assert "EKS nodeadm writes this containerd's configuration at each boot" in str(answer)
     assert differing(before, fleet.tree(HOST)) == {}

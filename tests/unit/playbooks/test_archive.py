@@ -91,7 +91,7 @@ def test_its_documentation_can_be_read(kind: str, names: list[str], installed: P
     found, _end = json.JSONDecoder().raw_decode(words[words.index("{") :])
     assert sorted(found) == wanted
     if kind == "role":
-        assert sorted(found["gpufleet.nvidia.node"]["entry_points"]) == ["look", "main", "refresh_cdi"]
+        assert sorted(found["gpufleet.nvidia.host"]["entry_points"]) == ["look", "main", "refresh_cdi"]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import variables
 
 from tests.unit.playbooks import bare
 

@@ -170,8 +170,8 @@ def test_a_wrong_word_is_refused_before_a_file_is_written(tmp_path: Path) -> Non
 def test_the_examples_of_the_module_run(tmp_path: Path) -> None:
     examples = (ROOT / "plugins/modules/kubernetes_objects.py").read_text().partition('EXAMPLES = r"""')[2].partition('"""')[0]
     tasks = [task for task in yaml.safe_load(examples) if not task.get("gpufleet.nvidia.kubernetes_objects", {}).get("apply")]
-    tasks[0]["gpufleet.nvidia.node_info"] = {"root": "{{ gpufleet_root }}", "engine_version": "{{ gpufleet_engine_version }}"}
-    tasks[0]["gpufleet.nvidia.node_info"]["no_gpu"] = "prepare"
+    tasks[0]["gpufleet.nvidia.host_info"] = {"root": "{{ gpufleet_root }}", "engine_version": "{{ gpufleet_engine_version }}"}
+    tasks[0]["gpufleet.nvidia.host_info"]["no_gpu"] = "prepare"
     hosts = written(tmp_path / "play.yml", yaml.safe_dump([{"hosts": "gpu1", "gather_facts": False, "tasks": tasks}]))
     status, words = play(tmp_path, inventory(tmp_path), str(hosts))
     assert status == 0, words

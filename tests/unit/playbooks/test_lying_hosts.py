@@ -43,8 +43,8 @@ def recorded(node: running_host.Node) -> dict[str, Any]:
     for kind in KINDS:
         host = running_hosts.build(node, running_hosts.ENGINES[kind], 0o644)
         try:
-            assert "failed" not in host.task("node_info", **OPTIONS)
-            assert host.task("node", **OPTIONS)["changed"] is True
+            assert "failed" not in host.task("host_info", **OPTIONS)
+            assert host.task("host", **OPTIONS)["changed"] is True
             said = list(zip(host.wire[::2], host.wire[1::2], strict=True))
         finally:
             host.close()
@@ -66,7 +66,7 @@ def tasks(way: str) -> list[dict[str, Any]]:
     looks, changes = (f"{{{{ range({number}) | list }}}}" for number in (LOOKS, TRANSACTIONS))
     result = "{{ item.changed | default('') }} {{ item.msg | default('') }} {{ item }}"
     return [
-        task("node_info", way, "observe", "{{ item }}", loop=looks, register="looked", ignore_errors=True),
+        task("host_info", way, "observe", "{{ item }}", loop=looks, register="looked", ignore_errors=True),
         *read("looked"),
         {"debug": {"msg": result}, "loop": "{{ looked.results }}", "no_log": True},
         task("node", way, "transaction", "{{ item }}", loop=changes, register="carried", ignore_errors=True),
@@ -77,7 +77,7 @@ def tasks(way: str) -> list[dict[str, Any]]:
                 + " ".join(f"{{{{ {name} | to_json | regex_findall('lookup|query') | length }}}}" for name in ("looked", "carried"))
             }
         },
-        task("node_info", way, "observe", "once", register="one", ignore_errors=True, retries=1, delay=0, until="one.msg is defined"),
+        task("host_info", way, "observe", "once", register="one", ignore_errors=True, retries=1, delay=0, until="one.msg is defined"),
         *read("one"),
         {"gpufleet.nvidia.fleet_table": {"results": "one", "details": True}, "register": "table", "run_once": True},
         *read("table"),
@@ -117,7 +117,7 @@ def test_the_words_of_a_failed_connection_are_not_rendered(tmp_path: Path) -> No
     ssh.chmod(0o755)
     host = {"ansible_connection": "ssh", "ansible_ssh_executable": str(ssh), "ansible_python_interpreter": "/usr/bin/python3"}
     inventory = written(tmp_path / "hosts.yml", yaml.safe_dump({"all": {"hosts": {"gone": host}}}))
-    looks = [{"gpufleet.nvidia.node_info": {"transport": way}, "register": way} for way in WAYS]
+    looks = [{"gpufleet.nvidia.host_info": {"transport": way}, "register": way} for way in WAYS]
     tasks = [one for look in looks for one in (look, *read(str(look["register"])))]
     told = {"debug": {"msg": "{{ stdin.unreachable }} {{ module.unreachable }} {{ stdin.msg }}"}}
     play = {"hosts": "all", "gather_facts": False, "ignore_unreachable": True, "tasks": [*tasks, told]}

@@ -192,7 +192,7 @@ def test_a_rollback_says_what_it_will_do_before_the_first_change(place: Place) -
 
 
 def table(**options: Any) -> list[dict[str, Any]]:
-    look = {"gpufleet.nvidia.node_info": {"root": "{{ gpufleet_root }}", "engine_version": "1.7.24"}, "register": "seen"}
+    look = {"gpufleet.nvidia.host_info": {"root": "{{ gpufleet_root }}", "engine_version": "1.7.24"}, "register": "seen"}
     return [{"hosts": "all", "gather_facts": False, "tasks": [look, {"gpufleet.nvidia.fleet_table": options, "run_once": True}]}]
 
 

@@ -76,7 +76,7 @@ def test_the_examples_of_the_module_run(tmp_path: Path) -> None:
     (module,) = (Path(__file__).resolve().parents[3] / "plugins/modules").glob("fleet_report.py")
     examples = module.read_text().partition('EXAMPLES = r"""')[2].partition('"""')[0]
     tasks = yaml.safe_load(examples.replace("/srv/www", str(tmp_path)))
-    tasks[0]["gpufleet.nvidia.node_info"] = {"root": "{{ gpufleet_root }}", "engine_version": "{{ gpufleet_engine_version }}"}
+    tasks[0]["gpufleet.nvidia.host_info"] = {"root": "{{ gpufleet_root }}", "engine_version": "{{ gpufleet_engine_version }}"}
     hosts = written(tmp_path / "play.yml", yaml.safe_dump([{"hosts": "gpu_nodes", "gather_facts": False, "tasks": tasks}]))
     status, words = play(tmp_path, inventory(tmp_path, "gpu1"), str(hosts))
     assert status == 0, words

@@ -34,8 +34,8 @@ def gone(when: str) -> dict[str, Any]:
 
 PHASES = [
     # the last result that the host has when it is lost, what it does not come to, settings that have that task run
-    ("gpufleet_node_result", "gpufleet_verify_result", {"gpufleet_verify_image": "example.org/probe:1"}),
-    ("gpufleet_node_result", "gpufleet_rollout_diagnosis", {"gpufleet_rollout_soak": 1}),
+    ("gpufleet_host_result", "gpufleet_verify_result", {"gpufleet_verify_image": "example.org/probe:1"}),
+    ("gpufleet_host_result", "gpufleet_rollout_diagnosis", {"gpufleet_rollout_soak": 1}),
 ]
 
 

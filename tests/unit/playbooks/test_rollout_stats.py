@@ -80,7 +80,7 @@ def test_the_ticket_and_the_user_are_in_the_journal_and_in_the_report(tmp_path: 
     assert status == 0, words
     assert "change: OPS-12, by alice" in words
     status, words = bare.play(tmp_path, inventory, "journal", "--limit", "gpu1")
-    assert "gpufleet.nvidia.node; OPS-12, by alice" in " ".join(words.split())
+    assert "gpufleet.nvidia.host; OPS-12, by alice" in " ".join(words.split())
 
 
 def test_what_is_no_ticket_ends_the_run_before_any_host_is_looked_at(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ NAME = "x{{ lookup('pipe', 'touch rendered') }}.toml"
 TASKS = [
     {
         "block": [
-            {"gpufleet.nvidia.node": {"root": "{{ gpufleet_root }}", "no_gpu": "prepare", "engine_version": "1.7.24"}, "register": "found"}
+            {"gpufleet.nvidia.host": {"root": "{{ gpufleet_root }}", "no_gpu": "prepare", "engine_version": "1.7.24"}, "register": "found"}
         ],
         "rescue": [
             {"set_fact": {"kept": "{{ ansible_failed_result }}", "why": "{{ ansible_failed_result.msg }}"}},

@@ -15,25 +15,25 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as option_rules
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository, toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options as planner_options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository, toolkit_config
 
 from tests.unit import builders
 
 PLACE = Path(__file__).parents[2] / "fixtures/bad"
-ENGINES = {"containerd": containerd, "crio": crio}
+ENGINES = {"containerd": containerd_detect, "crio": crio_detect}
 Case = Mapping[str, Any]
 
 
@@ -71,8 +71,8 @@ def raw(content: bytes) -> dict[str, Any]:
 def _engine(engine: str, version: str, case: Case) -> None:
     policy = Policy(root="/tree", engine_version=version, engines=(engine,))
     seen = builders.obs(files=answers(case["files"]))
-    instance, decision = host.single(policy, seen, engine)
-    ENGINES[engine].plan(policy, seen, instance, decision)
+    instance, decision = planner_node.find_single_instance(policy, seen, engine)
+    ENGINES[engine].plan_instance(policy, seen, instance, decision)
 
 
 def say_containerd(case: Case, _place: Path) -> None:
@@ -98,36 +98,38 @@ def say_docker(case: Case, _place: Path) -> None:
         units={docker_config.UNIT: {"LoadState": case.get("unit", "loaded")}} if alive else {},
         answers={f"http:{docker_config.SOCKET}/info": body} if alive else {},
     )
-    policy = arguments.policy({**options, **place}, engines=("docker",), single=True)
-    instance, decision = host.single(policy, seen, "docker")
-    docker.plan(policy, seen, instance, decision)
+    policy = arguments.build_policy({**options, **place}, engines=("docker",), single=True)
+    instance, decision = planner_node.find_single_instance(policy, seen, "docker")
+    docker_detect.plan_instance(policy, seen, instance, decision)
 
 
 def say_toolkit(case: Case, _place: Path) -> None:
     seen = builders.obs(files=answers({toolkit_config.PATH: case["file"]}))
-    toolkit_config.plan_keys(seen, toolkit_config.PATH, toolkit_config.wanted("cdi", "strict", ("nvidia.cdi.k8s.io/",), ("runc",), ()))
+    toolkit_config.plan_keys(
+        seen, toolkit_config.PATH, toolkit_config.build_wanted_toolkit_keys("cdi", "strict", ("nvidia.cdi.k8s.io/",), ("runc",), ())
+    )
 
 
 def say_repository(case: Case, _place: Path) -> None:
     seen = builders.obs(host={"os_release": {"ID": "debian", **(case.get("os") or {})}, "epoch": 1.0})
     known = {"url": "https://mirror.example/deb", "key": "", "expected": "", "state": "present"}
     options = {**known, **{k: v for k, v in case.items() if k in known}}
-    option_rules.check(options)
-    repository.plan(seen, **options)
+    planner_options.check_options(options)
+    repository.plan_repository_files(seen, **options)
 
 
 def say_options(case: Case, _place: Path) -> None:
     """Read a task's options, up to the policy that they make."""
-    spec = arguments.spec(case["module"])
+    spec = arguments.derive_argument_spec(case["module"])
     task = SimpleNamespace(_task=SimpleNamespace(args=dict(case["options"])))
-    wanted = arguments.policy(arguments.of_task(cast(Any, task), spec, docker=case["module"] == "docker_runtime"))
+    wanted = arguments.build_policy(arguments.read_task_options(cast(Any, task), spec, docker=case["module"] == "docker_runtime"))
     if "on" in case:
         seen = builders.obs(files={"/etc/containerd/config.toml": "version = 2\n"})
-        host.single(wanted, seen, case["on"])
+        planner_node.find_single_instance(wanted, seen, case["on"])
 
 
 def say_gate(case: Case, _place: Path) -> None:
-    gate.gate(0, 10, case["max_failed"])
+    gate.judge_lost_hosts(0, 10, case["max_failed"])
 
 
 def say_question(case: Case, place: Path) -> str:
@@ -143,7 +145,7 @@ def say_transaction(case: Case, place: Path) -> str:
     furnish(place, case)
     before = tree(place)
     request = {"schema": 1, "id": "0" * 32, "root": "/", "reason": "test", "journal_dir": str(place / "journal"), **case["request"]}
-    answer = transaction.run(in_place(request, place))
+    answer = transaction_entry.run(in_place(request, place))
     assert tree(place) == before, "something was changed"
     assert not answer["changed"]
     error = answer["error"] or {}

@@ -26,7 +26,7 @@ def node() -> Iterator[Node]:
     yield from running_host.nodes()
 
 
-@pytest.mark.parametrize("module", ["node", "docker_runtime"])
+@pytest.mark.parametrize("module", ["host", "docker_runtime"])
 @pytest.mark.parametrize("given", [{"socket": SOCKET}, PLACES], ids=["socket", "all places"])
 @pytest.mark.parametrize("state", ["present", "absent"])
 @pytest.mark.parametrize("runs", [True, False], ids=["runs", "stopped"])
@@ -38,7 +38,7 @@ def test_nobody_connects_to_the_socket_of_a_docker_that_does_not_run(
     host.api(SOCKET, connected.append)
     if not runs:
         shutil.rmtree(host.path(f"/proc/{os.getpid()}"))
-    more = {"engines": ["docker"], **USUAL} if module == "node" else {}
+    more = {"engines": ["docker"], **USUAL} if module == "host" else {}
     host.task(module, check=True, state=state, **given, **more)
     host.close()
     assert bool(connected) is runs

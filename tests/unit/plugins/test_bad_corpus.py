@@ -53,7 +53,7 @@ def test_no_refusal_is_without_a_code() -> None:
     assert [f"{part}: {name}" for part, name in CASES if part in CODED and not bad_corpus.cases(part)[name].get("code")] == []
 
 
-OF_NODE = {name: case for name, case in bad_corpus.cases("options").items() if case["module"] == "node"}
+OF_NODE = {name: case for name, case in bad_corpus.cases("options").items() if case["module"] == "host"}
 
 
 def test_a_run_and_a_task_give_a_bad_value_the_same_code() -> None:
@@ -61,7 +61,7 @@ def test_a_run_and_a_task_give_a_bad_value_the_same_code() -> None:
     found = {}
     for name, case in OF_NODE.items():
         variables = {f"gpufleet_{option}": value for option, value in case["options"].items()}
-        several = variables_check.wrong_of_host(variables)
+        several = variables_check.list_wrong_host_values(variables)
         if several:
             found[name] = (several[0].code, case.get("code", ""))
     assert len(found) > 20

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.action import node as node_action
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import lowering, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as planner
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.action import host as action_node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import lowering
 
 from tests.unit import faults, running_host
 from tests.unit.running_host import Host, Node
@@ -57,7 +58,7 @@ class Converged:
         answers = {qid: fault(qid, answer) for qid, answer in self.seen.answers.items()}
         for _look in range(9):
             try:
-                return node_action.planner(self.policy, Observation(self.seen.host, answers)).plan
+                return action_node.plan_host_module(self.policy, Observation(self.seen.host, answers)).plan
             except NeedMore as more:
                 answers |= {qid: fault(qid, answer) for qid, answer in self.asked(more.questions).items()}
         raise AssertionError("it asks again and again")
@@ -75,21 +76,21 @@ class Converged:
 
 def look(host: Host, questions: list[queries.Question]) -> tuple[Mapping[str, Any], dict[str, faults.Answer]]:
     """What the host says of itself, and the answers by their questions' ids."""
-    together = [base.with_source(q) for q in queries.together(questions)]
-    answer = host.node.ask(host.root, "observe", {"schema": 1, "root": "/", **queries.sent(together)}, host.known)
-    answers = queries.named(answer["answers"], together)
+    together = [base.add_probe_source(q) for q in queries.merge_questions(questions)]
+    answer = host.node.ask(host.root, "observe", {"schema": 1, "root": "/", **queries.pack_questions(together)}, host.known)
+    answers = queries.name_sent_answers(answer["answers"], together)
     queries.note_lists(answers, together)
     return answer["host"], answers
 
 
 def whole(host: Host, policy: Policy) -> Observation:
     """All that a plan asks of the host."""
-    seen = Observation(*look(host, planner.questions(policy)))
+    seen = Observation(*look(host, planner_node.list_host_questions(policy)))
     while True:
         try:
-            node_action.planner(policy, seen)
+            action_node.plan_host_module(policy, seen)
         except NeedMore as more:
-            seen = seen.with_answers({"answers": look(host, more.questions)[1]})
+            seen = seen.add_answers({"answers": look(host, more.questions)[1]})
         else:
             return seen
 
@@ -101,7 +102,7 @@ def converged(node: Node, name: str) -> Converged:
     spec.devices, spec.said = True, {**spec.said, **said}
     host = build(node, spec, 0o644)
     host.write("/usr/bin/nvidia-container-runtime-hook", "x", 0o755)
-    result = host.task("node", **USUAL, **options)
+    result = host.task("host", **USUAL, **options)
     assert "failed" not in result, result
     policy = Policy(**USUAL, **options)
     return Converged(host, policy, whole(host, policy))

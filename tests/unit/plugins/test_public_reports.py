@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 
 from tests.unit import cdi_plans, gpus
 from tests.unit.builders import obs
@@ -57,4 +57,4 @@ def test_a_docker_that_is_stopped_is_not_reached_by_its_socket() -> None:
     files = {**gpus.host(1), "/usr/bin/dockerd": "", JSON: "{}"}
     there = obs(files=files, packages={"docker-ce": "5:28.1.1-1"}, units=DOWN, answers=nvml(1))
     with pytest.raises(PlanError, match=r"Docker is installed but not running \(docker\.service is inactive and disabled\)"):
-        node.plan(Policy(), there, node.see(Policy(), there), "")
+        host.plan_host(Policy(), there, host.see(Policy(), there), "")

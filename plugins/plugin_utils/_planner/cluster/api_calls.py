@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import objects, owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Object
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
 
 VERBS = {"labels": "label", "annotations": "annotate"}  # verbs of kubectl
 PARTS = tuple(VERBS)  # the parts of a node's metadata that are written
@@ -32,29 +32,29 @@ class Call:
     makes: bool = False  # it creates the object
 
 
-def of_object(doing: str, wanted: Object, there: Object | None, why: str, *parts: str) -> list[Call]:
+def build_object_calls(doing: str, wanted: Object, there: Object | None, why: str, *parts: str) -> list[Call]:
     before = {part: own_value(there, part) for part in parts} if there is not None else None
     after = {part: own_value(wanted, part) for part in parts}
     if before == after:
         return []
     differ = [part for part in parts if after[part] != (before or {}).get(part)]
-    what = Difference("object", named(wanted), ",".join(differ), summary(before), summary(after), why)
-    return [Call(doing, "k8s", ssa([wanted]), (what,), ((named(wanted), before, after),), makes=there is None)]
+    what = Difference("object", name_object(wanted), ",".join(differ), summarise_object_part(before), summarise_object_part(after), why)
+    return [Call(doing, "k8s", build_ssa_arguments([wanted]), (what,), ((name_object(wanted), before, after),), makes=there is None)]
 
 
 def own_value(thing: Object, part: str) -> Any:
-    return owners.metadata(thing, "annotations").get(objects.TAINTS) if part == TAINTS else thing.get(part)
+    return owners.get_metadata_part(thing, "annotations").get(objects.TAINTS) if part == TAINTS else thing.get(part)
 
 
-def deleted(thing: Object, why: str) -> Call:
+def build_delete_call(thing: Object, why: str) -> Call:
     metadata = thing["metadata"]
     where = {"namespace": metadata["namespace"]} if metadata.get("namespace") else {}
     arguments = {"api_version": thing["apiVersion"], "kind": thing["kind"], "name": metadata["name"], "state": "absent", **where}
-    what = Difference("object", named(thing), "", "present", None, why)
-    return Call(f"remove the {named(thing)}", "k8s", arguments, (what,), ((named(thing), shown(thing), None),))
+    what = Difference("object", name_object(thing), "", "present", None, why)
+    return Call(f"remove the {name_object(thing)}", "k8s", arguments, (what,), ((name_object(thing), show_object(thing), None),))
 
 
-def applied(doing: str, pairs: Sequence[tuple[Object, Object]], why: str, *, force: bool = False) -> list[Call]:
+def build_apply_calls(doing: str, pairs: Sequence[tuple[Object, Object]], why: str, *, force: bool = False) -> list[Call]:
     """Build the calls that apply nodes, at most BATCH of them in one call.
 
     pairs: each wanted node, with the node in the cluster. A wanted node carries the uid of the node
@@ -64,13 +64,13 @@ def applied(doing: str, pairs: Sequence[tuple[Object, Object]], why: str, *, for
     for start in range(0, len(pairs), BATCH):
         some = pairs[start : start + BATCH]
         wanted = [{**node, "metadata": {**node["metadata"], "uid": there["metadata"].get("uid")}} for node, there in some]
-        changes = tuple((named(node), own_part(there), part_of(node)) for node, there in some)
-        differences = tuple(Difference("object", path, *parts(before, after), why) for path, before, after in changes)
-        calls.append(Call(doing, "k8s", ssa(wanted, force=force), differences, changes))
+        changes = tuple((name_object(node), own_part(there), get_owned_part(node)) for node, there in some)
+        differences = tuple(Difference("object", path, *list_part_changes(before, after), why) for path, before, after in changes)
+        calls.append(Call(doing, "k8s", build_ssa_arguments(wanted, force=force), differences, changes))
     return calls
 
 
-def ssa(wanted: Sequence[Object], *, force: bool = False) -> dict[str, Any]:
+def build_ssa_arguments(wanted: Sequence[Object], *, force: bool = False) -> dict[str, Any]:
     manager = {"field_manager": objects.MANAGER, "force_conflicts": force}
     return {"resource_definition": list(wanted), "apply": True, "server_side_apply": manager}
 
@@ -78,43 +78,45 @@ def ssa(wanted: Sequence[Object], *, force: bool = False) -> dict[str, Any]:
 # ---------------------------------------------------------------- as people read it
 
 
-def named(thing: Object) -> str:
+def name_object(thing: Object) -> str:
     metadata = thing["metadata"]
     return f"{thing['kind']} {metadata['namespace'] + '/' if metadata.get('namespace') else ''}{metadata['name']}"
 
 
 def own_part(node: Object) -> dict[str, Any]:
     """Return the labels and annotations of a node that this collection owns: part -> key -> value."""
-    return {part: {k: v for k, v in sorted(owners.metadata(node, part).items()) if k in owners.own_keys(node, part)} for part in PARTS}
+    return {
+        part: {k: v for k, v in sorted(owners.get_metadata_part(node, part).items()) if k in owners.own_keys(node, part)} for part in PARTS
+    }
 
 
-def part_of(node: Object) -> dict[str, Any]:
+def get_owned_part(node: Object) -> dict[str, Any]:
     return {part: dict(sorted((node["metadata"].get(part) or {}).items())) for part in PARTS}
 
 
-def parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
+def list_part_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
     """Describe how labels or annotations change: (name of the part, before, after).
 
     If the labels change, describe the labels alone. Otherwise describe the annotations. An
     annotation holds a whole decision, so its value is not shown: "(another value)" marks one that
     changes.
     """
-    if labels(before) != labels(after):
-        return "labels", labels(before), labels(after)
+    if format_label_part(before) != format_label_part(after):
+        return "labels", format_label_part(before), format_label_part(after)
     was, will = before["annotations"], after["annotations"]
     there = [f"{key} (another value)" if key in will else key for key in was if will.get(key) != was[key]]
     return "annotations", ", ".join(there) or None, ", ".join(key for key in will if was.get(key) != will[key]) or None
 
 
-def labels(part: Mapping[str, Any]) -> str | None:
+def format_label_part(part: Mapping[str, Any]) -> str | None:
     return ", ".join(f"{key}={value}" for key, value in part["labels"].items()) or None
 
 
-def shown(thing: Object) -> dict[str, Any]:
+def show_object(thing: Object) -> dict[str, Any]:
     return {key: value for key, value in thing.items() if key not in ("metadata", "status")}
 
 
-def summary(part: Mapping[str, Any] | None) -> Any:
+def summarise_object_part(part: Mapping[str, Any] | None) -> Any:
     """Return the keys of a ConfigMap and its note of taints, or the values of any other object; None for None."""
     if part is None:
         return None

@@ -16,10 +16,10 @@ from typing import Any
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages, objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Kept, Rendered
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 
 HEAD = "# Made by gpufleet.nvidia.kubernetes_objects."
 CONFIG_MAP, VALUES, NODES, CLASS = "configmap.yaml", "helm/values.yaml", "nodes/", "runtimeclass-"
@@ -40,7 +40,7 @@ class Changes:
     differences: tuple[Difference, ...]
 
 
-def of(rendered: Rendered, before: Mapping[str, str] | None = None) -> dict[str, str]:
+def render_cluster_files(rendered: Rendered, before: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the files of a cluster: name -> text.
 
     before: the files that exist already, if this run does not know all nodes. Values that count for
@@ -48,30 +48,30 @@ def of(rendered: Rendered, before: Mapping[str, str] | None = None) -> dict[str,
     """
     found = {}
     if rendered.config_map:
-        found[CONFIG_MAP] = text(rendered.config_map, ["A file of the device plugin for each group of hosts"])
+        found[CONFIG_MAP] = render_object_file(rendered.config_map, ["A file of the device plugin for each group of hosts"])
     for one in rendered.classes:
         name = one["metadata"]["name"]
-        found[f"{CLASS}{name}.yaml"] = text(one, [class_why(one)])
+        found[f"{CLASS}{name}.yaml"] = render_object_file(one, [explain_runtime_class(one)])
     hosts = {m.node: m for m in rendered.members}
     for one in rendered.nodes:
         name = one["metadata"]["name"]
         own = "The node exists already: kubectl apply --server-side --field-manager=gpufleet.nvidia -f this file"
-        why = [f"{hosts[name].host}: {hosts[name].why}", own, *by_hand(name, rendered)]
-        found[f"{NODES}{name}.yaml"] = text(unpruned(one), why)
+        why = [f"{hosts[name].host}: {hosts[name].why}", own, *comment_taint_command(name, rendered)]
+        found[f"{NODES}{name}.yaml"] = render_object_file(drop_null_fields(one), why)
     values = (before or {}).get(VALUES, "")
-    if is_ours(values):
+    if is_own_cluster_file(values):
         found[VALUES] = values
     elif rendered.values.values:
-        found[VALUES] = text(dict(rendered.values.values), rendered.values.why)
+        found[VALUES] = render_object_file(dict(rendered.values.values), rendered.values.why)
     return dict(sorted(found.items()))
 
 
-def unpruned(node: Mapping[str, Any]) -> dict[str, Any]:
+def drop_null_fields(node: Mapping[str, Any]) -> dict[str, Any]:
     metadata = node["metadata"]
     return {**node, "metadata": {**metadata, "annotations": {**metadata["annotations"], **UNPRUNED}}}
 
 
-def by_hand(node: str, rendered: Rendered) -> list[str]:
+def comment_taint_command(node: str, rendered: Rendered) -> list[str]:
     """Return the comment with the command that sets a node's taints; [] without taints.
 
     For the API the taints of a node are one list. Applied from a file, they would replace the
@@ -81,17 +81,17 @@ def by_hand(node: str, rendered: Rendered) -> list[str]:
     return [f"Taints are no part of this file, which would replace others': kubectl taint nodes {node} {' '.join(said)}"] if said else []
 
 
-def class_why(runtime_class: Mapping[str, Any]) -> str:
+def explain_runtime_class(runtime_class: Mapping[str, Any]) -> str:
     some = "scheduling" in runtime_class
     return "Not all hosts have this handler, so pods that name it go to those that do" if some else "All hosts with GPUs have this handler"
 
 
-def text(document: Mapping[str, Any], why: Iterable[str]) -> str:
-    comments = [HEAD, *(f"# {escape.line(line)}" for line in why if line)]
-    return "\n".join([*comments, dumped(dict(document))])
+def render_object_file(document: Mapping[str, Any], why: Iterable[str]) -> str:
+    comments = [HEAD, *(f"# {escape.escape_line(line)}" for line in why if line)]
+    return "\n".join([*comments, dump_object(dict(document))])
 
 
-def dumped(value: Any) -> str:
+def dump_object(value: Any) -> str:
     return yaml.dump(value, Dumper=Dumper, sort_keys=False, width=10_000)
 
 
@@ -99,18 +99,18 @@ class Dumper(yaml.SafeDumper):
     """A YAML dumper that keeps a text of several lines, as the plugin's file is, readable."""
 
 
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
 
-Dumper.add_representer(str, _text)
+Dumper.add_representer(str, _represent_text)
 
 
-def is_ours(content: str) -> bool:
+def is_own_cluster_file(content: str) -> bool:
     return content.startswith(HEAD)
 
 
-def kept(before: Mapping[str, str], known: Iterable[str], where: str) -> Kept:
+def read_kept_files(before: Mapping[str, str], known: Iterable[str], where: str) -> Kept:
     """Return what the files of an earlier run contain about nodes that this run knows nothing of.
 
     known: nodes that this run has judged.
@@ -118,22 +118,22 @@ def kept(before: Mapping[str, str], known: Iterable[str], where: str) -> Kept:
     labels, judged = {}, set(known)
     for name, content in before.items():
         node = name.removeprefix(NODES).removesuffix(".yaml")
-        if name.startswith(NODES) and is_ours(content) and node not in judged:
-            found = parsed(content, f"{where}/{name}", "metadata", "labels")
+        if name.startswith(NODES) and is_own_cluster_file(content) and node not in judged:
+            found = parse_file_table(content, f"{where}/{name}", "metadata", "labels")
             labels[node] = {str(k): str(v) for k, v in found.items()}
     data: Mapping[str, Any] = {}
-    if labels and is_ours(before.get(CONFIG_MAP, "")):
-        data = parsed(before[CONFIG_MAP], f"{where}/{CONFIG_MAP}", "data")
+    if labels and is_own_cluster_file(before.get(CONFIG_MAP, "")):
+        data = parse_file_table(before[CONFIG_MAP], f"{where}/{CONFIG_MAP}", "data")
     return Kept(labels, {str(k): str(v) for k, v in data.items()})
 
 
-def parsed(content: str, where: str, *keys: str) -> dict[str, Any]:
+def parse_file_table(content: str, where: str, *keys: str) -> dict[str, Any]:
     """Return a table of a file; {} if the file has no such key.
 
     Raise PlanError if the file cannot be read.
     """
     try:
-        found = yaml_text.read(content)
+        found = yaml_text.read_bounded_yaml(content)
     except yaml_text.YamlError as error:
         message = messages.FILE_UNREADABLE.fill(cause=error.problem)
         raise PlanError(message, where=where, line=error.line) from None
@@ -144,7 +144,7 @@ def parsed(content: str, where: str, *keys: str) -> dict[str, Any]:
     return found
 
 
-def changes(
+def compare_cluster_files(
     wanted: Mapping[str, str], before: Mapping[str, str], stays: Iterable[str], where: str, exposed: Iterable[str] = (), gone: str = UNUSED
 ) -> Changes:
     """Compare the wanted files with the files that exist, and return what changes.
@@ -155,27 +155,27 @@ def changes(
 
     Raise PlanError if a foreign file has the name of a wanted one.
     """
-    foreign = next((name for name in wanted if name in before and not is_ours(before[name])), "")
+    foreign = next((name for name in wanted if name in before and not is_own_cluster_file(before[name])), "")
     if foreign:
         raise PlanError(messages.FOREIGN_FILE.fill(), where=f"{where}/{foreign}")
     keeps = {f"{NODES}{name}.yaml" for name in stays}
-    going = [name for name, content in before.items() if is_ours(content) and name not in wanted and name not in keeps]
+    going = [name for name, content in before.items() if is_own_cluster_file(content) and name not in wanted and name not in keeps]
     texts: dict[str, str | None] = {name: content for name, content in wanted.items() if before.get(name) != content}
     texts.update(dict.fromkeys(going))
-    found = [difference(name, new, before.get(name), where, gone) for name, new in sorted(texts.items())]
+    found = [build_file_difference(name, new, before.get(name), where, gone) for name, new in sorted(texts.items())]
     open_ones = {name: wanted[name] for name in sorted(set(exposed) & set(wanted) - set(texts))}
     found += [Difference("file", f"{where}/{name}", "mode", "readable by others", "0600", PRIVATE) for name in open_ones]
     return Changes({**texts, **open_ones}, tuple(found))
 
 
-def difference(name: str, new: str | None, old: str | None, where: str, gone: str) -> Difference:
+def build_file_difference(name: str, new: str | None, old: str | None, where: str, gone: str) -> Difference:
     if new is None:
         return Difference("file", f"{where}/{name}", "", "present", "absent", gone)
     after = "changed" if old is not None else "present"
-    return Difference("file", f"{where}/{name}", "", "present" if old is not None else "absent", after, reason(name))
+    return Difference("file", f"{where}/{name}", "", "present" if old is not None else "absent", after, explain_file(name))
 
 
-def reason(name: str) -> str:
+def explain_file(name: str) -> str:
     if name == CONFIG_MAP:
         return "the device plugin reads for each group of hosts how pods get their GPUs"
     if name == VALUES:

@@ -18,10 +18,10 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import Member, Setting
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import ClusterMember, MemberSetting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import by_plugin
 
 DIGITS = 8
 RESOURCE = "nvidia.com/gpu"
@@ -41,46 +41,46 @@ class Group:
     """A group of hosts that Kubernetes can treat alike. text: the device plugin's configuration."""
 
     name: str
-    setting: Setting
+    setting: MemberSetting
     injection: str
     handler: str
     default: bool
     text: str
-    members: tuple[Member, ...]
+    members: tuple[ClusterMember, ...]
 
     @property
     def hosts(self) -> str:
-        return names.some(m.host for m in self.members)
+        return names.show_some_runs(m.host for m in self.members)
 
     @property
     def title(self) -> str:
         return f"{self.name} ({self.hosts})"
 
 
-def of(members: Iterable[Member], fixed: Collection[str] = ()) -> tuple[Group, ...]:
+def group_members(members: Iterable[ClusterMember], fixed: Collection[str] = ()) -> tuple[Group, ...]:
     """Group the members with equal decisions and settings, sorted by the groups' names.
 
     fixed: keys of the plugin's file that the cluster sets as environment. The environment ranks
     above the file, so the file leaves these keys out.
     """
-    found: dict[tuple[Any, ...], list[Member]] = {}
+    found: dict[tuple[Any, ...], list[ClusterMember]] = {}
     for m in members:
         found.setdefault((m.injection, m.handler, m.default, m.setting), []).append(m)
     made = [_group(same, fixed) for same in found.values()]
     return tuple(sorted(made, key=lambda group: group.name))
 
 
-def _group(same: list[Member], fixed: Collection[str]) -> Group:
+def _group(same: list[ClusterMember], fixed: Collection[str]) -> Group:
     first = same[0]
-    text = f"# {ABOUT[first.injection]}\n{document(first.setting, fixed)}"
+    text = f"# {ABOUT[first.injection]}\n{build_plugin_document(first.setting, fixed)}"
     # The whole decision, so that groups whose files are equal have names of their own: their RuntimeClass may differ.
-    content = json.dumps([first.injection, first.handler, first.default, in_name(first.setting), text], sort_keys=True)
+    content = json.dumps([first.injection, first.handler, first.default, shorten_group_setting(first.setting), text], sort_keys=True)
     name = f"{first.injection}-{hashlib.sha256(content.encode()).hexdigest()[:DIGITS]}"
-    members = tuple(sorted(same, key=lambda m: names.natural(m.host)))
+    members = tuple(sorted(same, key=lambda m: names.build_natural_key(m.host)))
     return Group(name, first.setting, first.injection, first.handler, first.default, text, members)
 
 
-def in_name(setting: Setting) -> dict[str, Any]:
+def shorten_group_setting(setting: MemberSetting) -> dict[str, Any]:
     """Return a setting as it goes into the name of a group.
 
     The names of its fields must stay as they are: with another name, all nodes would get other
@@ -92,7 +92,7 @@ def in_name(setting: Setting) -> dict[str, Any]:
     return found
 
 
-def document(setting: Setting, fixed: Collection[str] = ()) -> str:
+def build_plugin_document(setting: MemberSetting, fixed: Collection[str] = ()) -> str:
     """Build the device plugin's file (`version: v1`, api/config/v1 of its source).
 
     A key that is left out has the plugin's default.
@@ -106,14 +106,14 @@ def document(setting: Setting, fixed: Collection[str] = ()) -> str:
     flags = {"migStrategy": setting.mig, "nvidiaDriverRoot": setting.driver_root, "nvidiaDevRoot": setting.dev_root}
     kept = {key: value for key, value in flags.items() if value and key not in fixed}
     inner = {key: value for key, value in plugin.items() if value and key not in fixed}
-    whole = {"version": "v1", "flags": {**kept, **({"plugin": inner} if inner else {})}, **sharing(setting)}
+    whole = {"version": "v1", "flags": {**kept, **({"plugin": inner} if inner else {})}, **build_plugin_sharing(setting)}
     return yaml.safe_dump({key: value for key, value in whole.items() if value}, sort_keys=False)
 
 
-def strategies_in(text: str) -> tuple[str, ...]:
+def list_file_strategies(text: str) -> tuple[str, ...]:
     """Return the device list strategies of a file of the plugin; () if the file sets none or cannot be read."""
     try:
-        found = yaml_text.read(text)
+        found = yaml_text.read_bounded_yaml(text)
     except yaml_text.YamlError:
         return ()
     for key in ("flags", "plugin", "deviceListStrategy"):
@@ -122,8 +122,8 @@ def strategies_in(text: str) -> tuple[str, ...]:
     return tuple(name for name in said if isinstance(name, str))  # a few lines can make a list of lists of any size
 
 
-def sharing(setting: Setting) -> dict[str, Any]:
-    """Build `sharing` of the plugin's file: how pods share the GPUs of a group. {} if they share none.
+def build_plugin_sharing(setting: MemberSetting) -> dict[str, Any]:
+    """Build `build_plugin_sharing` of the plugin's file: how pods share the GPUs of a group. {} if they share none.
 
     No environment ranks above it. With MPS, the plugin itself divides memory and threads by the
     number.

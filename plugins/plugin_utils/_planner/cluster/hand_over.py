@@ -17,11 +17,10 @@ import dataclasses as dc
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import daemon_sets, drain_kubernetes, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import TOOLKIT_LABEL
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import daemon_sets, drain_kubernetes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 
 COLLECTION, OPERATOR, STATE = TO = ("collection", "operator", "state")
 SELECTOR = "app=nvidia-container-toolkit-daemonset"  # of the DaemonSet and of its pods
@@ -51,7 +50,9 @@ class Node:
         return COLLECTION if self.decided and self.label == LABELS[COLLECTION] else NOBODY
 
 
-def of(name: str, node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], sets: Sequence[Any], result: Mapping[str, Any]) -> Node:
+def read_handover_node(
+    name: str, node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], sets: Sequence[Any], result: Mapping[str, Any]
+) -> Node:
     labels = (node.get("metadata") or {}).get("labels") or {}
     decided = bool((result.get("decision") or {}).get("decisions")) and not result.get("differences")
     able = [pod for pod in pods if daemon_sets.may_write(pod)]
@@ -61,40 +62,38 @@ def of(name: str, node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], se
     return Node(name, str(labels.get(TOOLKIT_LABEL) or ""), own, there, result.get("operator_toolkit") or {}, decided, ended)
 
 
-def described(node: Node) -> str:
+def describe_handover_node(node: Node) -> str:
     """Describe the state of a node in words."""
-    pods = ", ".join(pod_words(pod) for pod in (*node.pods, *node.ended)) or "none of its pods is there"
+    pods = ", ".join(describe_pod(pod) for pod in (*node.pods, *node.ended)) or "none of its pods is there"
     fate = str(node.host.get("fate") or "not known")
     handlers = ", ".join(sorted(node.host.get("handlers") or {})) or "none"
-    host = (
-        f"on the host it is {fate} ({escape.line(str(node.host.get('why') or 'no trace of it'))}), handlers of it: {escape.line(handlers)}"
-    )
+    host = f"on the host it is {fate} ({escape.escape_line(str(node.host.get('why') or 'no trace of it'))}), handlers of it: {escape.escape_line(handlers)}"
     if not node.host:
         host = "its host was not looked at"
     decided = "; this collection has configured its engine" if node.decided else ""
-    why = f"{escape.line(node.why)}; " if node.why else ""
+    why = f"{escape.escape_line(node.why)}; " if node.why else ""
     back = f"({why}to put it back into service, hand it over to `collection` or `operator`)"
     held = f"is held out of service by this collection {back} and " if node.held else ""
     return f"the node {node.name} {held}has the label {TOOLKIT_LABEL}={node.label or '(none)'}; {pods}; {host}{decided}"
 
 
-def pod_words(pod: Mapping[str, Any]) -> str:
+def describe_pod(pod: Mapping[str, Any]) -> str:
     name, phase = drain_kubernetes.name_of(pod), str((pod.get("status") or {}).get("phase") or "")
     metadata = pod.get("metadata") or {}
     since = metadata.get("deletionTimestamp")
-    held = escape.line(", ".join(map(str, metadata.get("finalizers") or ())))
-    ending = f"ending, due {escape.line(str(since))}" + (f", held by {held}" if held else "")
-    return f"the pod {name} is {ending if since else 'ready' if ready(pod) else phase or 'there'}"
+    held = escape.escape_line(", ".join(map(str, metadata.get("finalizers") or ())))
+    ending = f"ending, due {escape.escape_line(str(since))}" + (f", held by {held}" if held else "")
+    return f"the pod {name} is {ending if since else 'ready' if is_pod_ready(pod) else phase or 'there'}"
 
 
-def ready(pod: Mapping[str, Any]) -> bool:
+def is_pod_ready(pod: Mapping[str, Any]) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return not (pod.get("metadata") or {}).get("deletionTimestamp") and any(
         c.get("type") == "Ready" and c.get("status") == "True" for c in conditions
     )
 
 
-def needed(node: Node, to: str) -> bool:
+def needs_handover(node: Node, to: str) -> bool:
     """Tell whether a node has to be handed over. Raise PlanError if it cannot be.
 
     A node that is already with its new owner is left as it is, regardless of who brought it there.
@@ -113,7 +112,7 @@ def needed(node: Node, to: str) -> bool:
     return node.held or node.label != LABELS[OPERATOR] or not node.host.get("installed")
 
 
-def steps(to: str) -> str:
+def describe_handover_steps(to: str) -> str:
     """Describe, for check mode, what a run does with a node."""
     label = f"the label {TOOLKIT_LABEL}={LABELS[to]} is set"
     done = f"what this collection has changed is taken back, {label}"
@@ -122,7 +121,7 @@ def steps(to: str) -> str:
     return f"It would be handed over to the {to}: it is drained, {done}, and it is put back into service"
 
 
-def patch(node: Mapping[str, Any], to: str) -> drain_kubernetes.Patch:
+def build_handover_patch(node: Mapping[str, Any], to: str) -> drain_kubernetes.Patch:
     """Build the patch that sets the label; [] if the label has its value already.
 
     The patch applies only if the node's labels have not changed since they were read.
@@ -137,13 +136,13 @@ def patch(node: Mapping[str, Any], to: str) -> drain_kubernetes.Patch:
     ]
 
 
-def waiting(node: Node, to: str) -> str:
+def describe_handover_wait(node: Node, to: str) -> str:
     """Describe what the cluster still has to do; '' if it has done its part."""
     if to == COLLECTION:
-        return ", ".join(pod_words(pod) for pod in node.pods)
-    if any(ready(pod) for pod in node.pods):
+        return ", ".join(describe_pod(pod) for pod in node.pods)
+    if any(is_pod_ready(pod) for pod in node.pods):
         return ""
-    here = ", ".join(pod_words(pod) for pod in (*node.pods, *node.ended))
+    here = ", ".join(describe_pod(pod) for pod in (*node.pods, *node.ended))
     return here or "no pod of it has been made for this node"
 
 
@@ -153,14 +152,14 @@ def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
     A host that was lost, or whose engine was left alone, has not been handed over.
     """
     if result.get("unreachable"):
-        cause = escape.line(str(result.get("msg") or ""))
+        cause = escape.escape_line(str(result.get("msg") or ""))
         raise PlanError(messages.HOST_LOST.fill(host=name, cause=cause))
     found = result.get("journal")  # a look has a list of transactions here, a change its own directory
     newest: Mapping[str, Any] = found[0] if found and isinstance(found, list) else {}
     if to == OPERATOR and newest.get("state") == "rolled_back" and ABSENT in str(newest.get("reason")):
-        cause = escape.line(str(newest.get("why") or "unknown"))
+        cause = escape.escape_line(str(newest.get("why") or "unknown"))
         raise PlanError(messages.HOST_ROLLED_BACK.fill(host=name, cause=cause))
     if to == COLLECTION and not (result.get("decision") or {}).get("decisions"):
         refused = [str(r[1]) for r in (result.get("decision") or {}).get("refused") or () if len(r) == 2]
-        cause = escape.line(refused[0]) if refused else "no engine of it was configured"
+        cause = escape.escape_line(refused[0]) if refused else "no engine of it was configured"
         raise PlanError(messages.NOT_CONVERGED.fill(host=name, cause=cause))

@@ -18,10 +18,10 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages, operator_toolkit, own_values
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import LeftOut, Member
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import ClusterMember, LeftOut
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import device_plugin
 
 CHART, OPERATOR = PROFILES = ("chart", "operator")
 Kept = Mapping[str, operator_toolkit.ToolkitSettings | None]  # hosts that keep the operator's toolkit
@@ -78,14 +78,14 @@ class Values:
     why: tuple[str, ...]
 
 
-def fixed(profile: str, environment: Mapping[str, str]) -> frozenset[str]:
+def list_fixed_plugin_keys(profile: str, environment: Mapping[str, str]) -> frozenset[str]:
     """Return the keys that have no effect in the plugin's file."""
     if profile == CHART:
         return frozenset()
     return frozenset({*(KEYS[name] for name in environment if name in KEYS), *OPERATOR_FINDS})
 
 
-def environment_of(given: Mapping[str, Any]) -> dict[str, str]:
+def get_plugin_environment(given: Mapping[str, Any]) -> dict[str, str]:
     """Return the plugin's variables that the operator sets for all nodes: its own, overridden by the user's.
 
     A variable with an empty value is not set. Raise PlanError for an unknown name.
@@ -98,7 +98,7 @@ def environment_of(given: Mapping[str, Any]) -> dict[str, str]:
     return {name: value for name, value in both.items() if value}
 
 
-def of(
+def build_chart_values(
     profile: str,
     groups: Sequence[Group],
     out: Iterable[LeftOut],
@@ -111,31 +111,33 @@ def of(
     kept = {one.host: one.toolkit for one in out if one.operator} if profile == OPERATOR else {}
     if not groups and not kept:
         return Values({}, ())
-    made = chart(groups, config_map) if profile == CHART else operator(groups, kept, config_map, environment, given)
+    made = (
+        build_plugin_chart(groups, config_map) if profile == CHART else build_operator_values(groups, kept, config_map, environment, given)
+    )
     own_values.require_as_rendered(RENDERED[profile], made.values, given)
     own_values.require_not_set("devicePlugin.env", KNOWN, ENVIRONMENT, given)
-    return dc.replace(made, values=own_values.merged(made.values, given))
+    return dc.replace(made, values=own_values.merge_own_values(made.values, given))
 
 
-def chart(groups: Sequence[Group], config_map: str) -> Values:
+def build_plugin_chart(groups: Sequence[Group], config_map: str) -> Values:
     values: dict[str, Any] = {"config": {"name": config_map, "map": {}, "default": ""}, **dict.fromkeys(UNSET)}
     why = ["What differs between nodes is in the ConfigMap. A value that is set here would count for all nodes instead, so those are null."]
-    if by_mps(groups):
+    if are_groups_shared_by_mps(groups):
         values["gfd"] = {"enabled": True}
         why.append("The chart's MPS daemon runs where GPU Feature Discovery has set the label nvidia.com/mps.capable, so gfd is enabled.")
-    root = root_of_all(groups)
+    root = get_common_driver_root(groups)
     values["nvidiaDriverRoot"] = root
     if root is not None:
         why.append("nvidiaDriverRoot is also what the chart mounts into the plugin's pods, which need it to write CDI specs.")
-    values["runtimeClassName"] = class_of_all(groups)
+    values["runtimeClassName"] = get_common_runtime_class(groups)
     return Values(values, tuple(why))
 
 
-def by_mps(groups: Iterable[Group]) -> bool:
+def are_groups_shared_by_mps(groups: Iterable[Group]) -> bool:
     return any(group.setting.replicas and group.setting.replicas.policy == "mps" for group in groups)
 
 
-def root_of_all(groups: Sequence[Group]) -> str | None:
+def get_common_driver_root(groups: Sequence[Group]) -> str | None:
     """Return the driver root of all nodes; None if no strategy is by CDI.
 
     The chart mounts /driver-root only if this value is set. With a strategy of CDI, the plugin
@@ -143,11 +145,11 @@ def root_of_all(groups: Sequence[Group]) -> str | None:
     """
     if not any(group.setting.by_cdi for group in groups):
         return None
-    same(groups, "nvidiaDriverRoot", "the chart mounts one driver root on all nodes", "gpufleet_cdi_driver_root")
+    require_common_value(groups, "nvidiaDriverRoot", "the chart mounts one driver root on all nodes", "gpufleet_cdi_driver_root")
     return groups[0].setting.driver_root
 
 
-def class_of_all(groups: Sequence[Group]) -> str | None:
+def get_common_runtime_class(groups: Sequence[Group]) -> str | None:
     """Return the RuntimeClass of the plugin's own pods; None if they need none.
 
     These pods need the driver. They get it from the default handler, from an OCI hook, or by a
@@ -155,30 +157,34 @@ def class_of_all(groups: Sequence[Group]) -> str | None:
     """
     if all(group.default or not group.handler for group in groups):
         return None
-    same(groups, "runtimeClassName", "the chart has one RuntimeClass for the plugin's pods on all nodes", "gpufleet_injection")
+    require_common_value(
+        groups, "runtimeClassName", "the chart has one RuntimeClass for the plugin's pods on all nodes", "gpufleet_injection"
+    )
     return groups[0].handler
 
 
-def operator(groups: Sequence[Group], kept: Kept, config_map: str, environment: Mapping[str, str], given: Mapping[str, Any]) -> Values:
+def build_operator_values(
+    groups: Sequence[Group], kept: Kept, config_map: str, environment: Mapping[str, str], given: Mapping[str, Any]
+) -> Values:
     require_fit(groups, environment)
     require_no_toolkit(groups, kept, environment)
-    cdi = any(name in device_plugin.BY_CDI for name in strategies_of(environment))
-    toolkit, why = of_toolkit(kept, cdi, given)
-    values: dict[str, Any] = {**of_plugin(groups, config_map, environment, cdi=cdi), "toolkit": toolkit}
-    handler = class_of_operator(groups, kept)
+    cdi = any(name in device_plugin.BY_CDI for name in list_environment_strategies(environment))
+    toolkit, why = build_toolkit_values(kept, cdi, given)
+    values: dict[str, Any] = {**build_plugin_values(groups, config_map, environment, cdi=cdi), "toolkit": toolkit}
+    handler = get_operator_runtime_class(groups, kept)
     if handler:
         values["operator"] = {"runtimeClass": handler}
     said = ", ".join(f"{name}={value}" for name, value in sorted(environment.items()))
     return Values(values, (*why, *([f"The operator sets these variables of the plugin for all nodes: {said}"] if groups else [])))
 
 
-def of_toolkit(kept: Kept, cdi: bool, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def build_toolkit_values(kept: Kept, cdi: bool, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     if kept:
-        return operator_toolkit.values(kept, cdi=cdi, given=given)
+        return operator_toolkit.build_toolkit_environment_values(kept, cdi=cdi, given=given)
     return {"enabled": False}, ("The operator's toolkit is off, since this collection configures the engines.",)
 
 
-def of_plugin(groups: Sequence[Group], config_map: str, environment: Mapping[str, str], *, cdi: bool) -> dict[str, Any]:
+def build_plugin_values(groups: Sequence[Group], config_map: str, environment: Mapping[str, str], *, cdi: bool) -> dict[str, Any]:
     """Build the operator's values for the plugin; {} without groups.
 
     If all hosts keep the toolkit, this collection has no ConfigMap and the plugin's settings stay
@@ -193,7 +199,7 @@ def of_plugin(groups: Sequence[Group], config_map: str, environment: Mapping[str
     return {"cdi": {"enabled": cdi}, "devicePlugin": plugin, "mig": {"strategy": environment.get("MIG_STRATEGY", "")}}
 
 
-def class_of_operator(groups: Sequence[Group], kept: Kept) -> str:
+def get_operator_runtime_class(groups: Sequence[Group], kept: Kept) -> str:
     """Return the RuntimeClass of the operator's own pods; '' if there is none.
 
     By CONTAINERD_RUNTIME_CLASS it is also the name of the handler of the operator's toolkit.
@@ -201,8 +207,8 @@ def class_of_operator(groups: Sequence[Group], kept: Kept) -> str:
     classes = {group.handler for group in groups if group.handler}
     why = "the operator has one RuntimeClass for its pods on all nodes"
     if len(classes) > 1:
-        same(groups, "runtimeClassName", why, "gpufleet_handlers")
-    theirs = operator_toolkit.runtime_classes(kept)
+        require_common_value(groups, "runtimeClassName", why, "gpufleet_handlers")
+    theirs = operator_toolkit.map_toolkit_handlers(kept)
     if len({*classes, *theirs}) > 1:
         by_group = {group.handler: group.hosts for group in groups if group.handler}
         said = "; ".join(f"{handler} on {hosts}" for found in (theirs, by_group) for handler, hosts in found.items())
@@ -214,44 +220,44 @@ def class_of_operator(groups: Sequence[Group], kept: Kept) -> str:
 # ---------------------------------------------------------------- what is refused
 
 
-def same(groups: Sequence[Group], value: str, why: str, setting: str) -> None:
+def require_common_value(groups: Sequence[Group], value: str, why: str, setting: str) -> None:
     """Raise PlanError if groups differ in a value that all nodes share."""
     said = {group.title: OF_GROUPS[value](group) for group in groups}
     if len(set(said.values())) > 1:
         row = messages.CHART_VALUES_DIFFER
-        raise PlanError(row.fill(value=value, groups=listed(said), cause=why, setting=setting))
+        raise PlanError(row.fill(value=value, groups=list_settings_as_text(said), cause=why, setting=setting))
 
 
-def listed(said: Mapping[str, Any]) -> str:
-    return names.few([f"{value if value is not None else 'none'} for {title}" for title, value in said.items()], 5, "; ")
+def list_settings_as_text(said: Mapping[str, Any]) -> str:
+    return names.show_few_texts([f"{value if value is not None else 'none'} for {title}" for title, value in said.items()], 5, "; ")
 
 
 def require_given(groups: Sequence[Group], given: Mapping[str, Any]) -> None:
     """Raise PlanError if the user sets a value for the whole cluster that differs from the decision of a group."""
     for value, of_group in OF_GROUPS.items():
-        found = own_values.joined(given, value)
+        found = own_values.join_value(given, value)
         wrong = {group.title: of_group(group) for group in groups if found is not None and of_group(group) != found}
         if wrong:
             row = messages.VALUE_FOR_ALL
-            raise PlanError(row.fill(value=value, found=found, groups=listed(wrong)))
+            raise PlanError(row.fill(value=value, found=found, groups=list_settings_as_text(wrong)))
 
 
-def strategies_of(environment: Mapping[str, str]) -> tuple[str, ...]:
+def list_environment_strategies(environment: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(filter(None, environment.get("DEVICE_LIST_STRATEGY", device_plugin.DEFAULT[0]).split(",")))
 
 
 def require_fit(groups: Sequence[Group], environment: Mapping[str, str]) -> None:
     """Raise PlanError unless each host understands one of the ways in which the operator's plugin gives GPUs to pods."""
-    unfit = {group.title: why for group in groups if (why := misfit(group, environment))}
+    unfit = {group.title: why for group in groups if (why := explain_strategy_misfit(group, environment))}
     if unfit:
         hosts = "; ".join(f"{title}: {why}" for title, why in unfit.items())
         raise PlanError(messages.UNFIT_HOSTS.fill(hosts=hosts))
 
 
-def misfit(group: Group, environment: Mapping[str, str]) -> str:
-    strategies = strategies_of(environment)
+def explain_strategy_misfit(group: Group, environment: Mapping[str, str]) -> str:
+    strategies = list_environment_strategies(environment)
     prefix = environment.get("CDI_ANNOTATION_PREFIX", "cdi.k8s.io/")
-    if not any(understands(group, name, prefix) for name in strategies):
+    if not any(can_use_strategy(group, name, prefix) for name in strategies):
         there = ", ".join(sorted(frozenset.intersection(*(m.understands_after for m in group.members)))) or "no way"
         said = f"{group.injection} does not understand DEVICE_LIST_STRATEGY={','.join(strategies)} with the prefix {prefix}"
         return f"{said}; pods that name no RuntimeClass get GPUs there by {there}"
@@ -260,17 +266,19 @@ def misfit(group: Group, environment: Mapping[str, str]) -> str:
     mig = environment.get("MIG_STRATEGY", group.setting.mig)
     if group.setting.mig not in ("none", mig):  # without MIG devices each strategy does the same
         return f"gpufleet_kubernetes_mig_strategy is {group.setting.mig}, and MIG_STRATEGY={mig}"
-    if mig == "mixed" and by_mps([group]):
+    if mig == "mixed" and are_groups_shared_by_mps([group]):
         return "gpufleet_sharing has mps, and the device plugin does not start with that and MIG_STRATEGY=mixed"
     return ""
 
 
-def understands(group: Group, strategy: str, prefix: str) -> bool:
+def can_use_strategy(group: Group, strategy: str, prefix: str) -> bool:
     """Tell whether pods without a RuntimeClass get their GPUs in this way on all hosts of a group."""
-    return all(strategy in m.understands_after and (strategy != "cdi-annotations" or reads(m, prefix)) for m in group.members)
+    return all(
+        strategy in m.understands_after and (strategy != "cdi-annotations" or reads_annotation_prefix(m, prefix)) for m in group.members
+    )
 
 
-def reads(m: Member, prefix: str) -> bool:
+def reads_annotation_prefix(m: ClusterMember, prefix: str) -> bool:
     """Tell whether a host reads annotations with this prefix.
 
     An engine reads its own prefix alone, and the NVIDIA runtime reads the configured ones.
@@ -285,5 +293,5 @@ def require_no_toolkit(groups: Sequence[Group], kept: Kept, environment: Mapping
     have. A wrong path fails every pod.
     """
     if kept and groups and "NVIDIA_CDI_HOOK_PATH" not in environment:
-        others = names.some(m.host for g in groups for m in g.members)
-        raise PlanError(messages.TOOLKIT_ON_SOME.fill(some=names.some(kept), others=others))
+        others = names.show_some_runs(m.host for g in groups for m in g.members)
+        raise PlanError(messages.TOOLKIT_ON_SOME.fill(some=names.show_some_runs(kept), others=others))

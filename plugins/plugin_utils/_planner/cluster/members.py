@@ -16,15 +16,16 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages, operator_toolkit, ways
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin, node_names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, layout, outcomes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as shared
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import SeenGpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape, layout
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import device_plugin, node_names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import by_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import wanted as sharing_wanted
 
 NAMESPACE_NAME = re.compile(node_names.LABEL)
 HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,53}[a-z0-9])?")  # as a label of nodes, it follows a prefix of eight signs
@@ -55,7 +56,7 @@ class OfInventory:
 
 
 @dc.dataclass(frozen=True)
-class Setting:
+class MemberSetting:
     """The settings that the device plugin needs on a host."""
 
     strategies: tuple[str, ...]
@@ -73,14 +74,14 @@ class Setting:
 
 
 @dc.dataclass(frozen=True)
-class Member:
+class ClusterMember:
     """A host whose GPUs the cluster gives to pods."""
 
     host: str
     node: str
     cluster: str
     engine: str
-    setting: Setting
+    setting: MemberSetting
     injection: str
     handler: str  # '' if the engine has none (oci-hook)
     default: bool
@@ -116,41 +117,41 @@ class LeftOut:
     toolkit: operator_toolkit.ToolkitSettings | None = None  # the settings that the toolkit needs for it
 
 
-Host = Member | LeftOut
+Host = ClusterMember | LeftOut
 
 
 # A directory tree shows no kubelet either, since nothing runs there.
 NO_KUBELET = messages.NO_KUBELET.fill()
 
 
-def of(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, OfInventory]) -> tuple[Host, ...]:
+def find_members(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, OfInventory]) -> tuple[Host, ...]:
     """Return all hosts of a run, each as a member of its cluster or with the reason why it is left out."""
-    found = tuple(one(host, result, wanted[host]) for host, result in results.items())
+    found = tuple(find_member(host, result, wanted[host]) for host, result in results.items())
     require_own_names(found)
     require_own_directories(found)
     return found
 
 
-def one(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
-    out = LeftOut(host, node_names.require(host, wanted.node), cluster_name(result, wanted), "")
-    why = outcomes.trouble(result)
+def find_member(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
+    out = LeftOut(host, node_names.require_node_name(host, wanted.node), get_cluster_name(result, wanted), "")
+    why = outcomes.explain_trouble(result)
     if why:
         said = str(result.get("problem") or result.get("msg") or "")
-        message = messages.HOST_IN_TROUBLE.fill(trouble=why, cause=layout.flat(said))
+        message = messages.HOST_IN_TROUBLE.fill(trouble=why, cause=layout.flatten_text(said))
         return dc.replace(out, why=message if said else why)
     if "decision" not in result or "kubelet" not in result:
         return dc.replace(out, why=messages.NOT_LOOKED_AT.fill())
     decision: Mapping[str, Any] = result["decision"] or {}
     if decision.get("skipped"):
-        return dc.replace(out, why=escape.line(str(decision["skipped"])), gone=True)
+        return dc.replace(out, why=escape.escape_line(str(decision["skipped"])), gone=True)
     if not is_node(result, wanted):
-        stopped = any(i.get("manager") in known.with_kubernetes() for i in result.get("instances") or ())
+        stopped = any(i.get("manager") in known.list_kubernetes_managers() for i in result.get("instances") or ())
         return dc.replace(out, why="its Kubernetes does not run" if stopped else NO_KUBELET, gone=not stopped)
-    chosen, why = of_kubelet(result)
+    chosen, why = find_kubelet_decision(result)
     if chosen is None:
-        kept = with_operator(result)
-        return dc.replace(out, why=why, operator=kept, toolkit=operator_toolkit.of_host(result) if kept else None)
-    return member(out, result, chosen, wanted)
+        kept = is_with_operator(result)
+        return dc.replace(out, why=why, operator=kept, toolkit=operator_toolkit.get_toolkit_settings(result) if kept else None)
+    return build_member(out, result, chosen, wanted)
 
 
 def is_node(result: Mapping[str, Any], wanted: OfInventory) -> bool:
@@ -167,7 +168,7 @@ def is_image(result: Mapping[str, Any]) -> bool:
     return not (result.get("work") or {}).get("hostname")
 
 
-def of_kubelet(result: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
+def find_kubelet_decision(result: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
     """Return the decision for the engine that runs the pods, and ''; or None and the reason why there is none."""
     decisions = [d for d in (result["decision"].get("decisions") or ()) if d.get("device_list_strategy")]
     used = {str(i.get("key")) for i in result.get("instances") or () if i.get("used_by_kubelet")}
@@ -175,59 +176,59 @@ def of_kubelet(result: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str
     if len(found) == 1:
         return found[0], ""
     if found:
-        engines = ", ".join(escape.line(str(d.get("engine"))) for d in found)
+        engines = ", ".join(escape.escape_line(str(d.get("engine"))) for d in found)
         return None, messages.SEVERAL_ENGINES.fill(engines=engines)
     refused = [str(r[1]) for r in result["decision"].get("refused") or () if len(r) == 2]
-    return None, escape.line(refused[0]) if refused else messages.NO_ENGINE.fill()
+    return None, escape.escape_line(refused[0]) if refused else messages.NO_ENGINE.fill()
 
 
-def with_operator(result: Mapping[str, Any]) -> bool:
+def is_with_operator(result: Mapping[str, Any]) -> bool:
     return any(left.get("tool") == OPERATOR and left.get("fate") == "live" for left in result.get("leftovers") or ())
 
 
-def member(out: LeftOut, result: Mapping[str, Any], decision: Mapping[str, Any], wanted: OfInventory) -> Host:
+def build_member(out: LeftOut, result: Mapping[str, Any], decision: Mapping[str, Any], wanted: OfInventory) -> Host:
     strategies = tuple(str(name) for name in decision.get("device_list_strategy") or ())
     prefix, handler = str(decision.get("plugin_annotation_prefix") or ""), str(decision.get("runtime_class") or "")
     odd = [name for name in strategies if name not in device_plugin.KNOWN] or [p for p in [prefix] if p not in PREFIXES]
     odd += [i for i in [str(decision.get("injection"))] if i not in decide.INJECTIONS]
     odd += [h for h in [handler] if h and not HANDLER.fullmatch(h)]
     if odd:
-        return dc.replace(out, why=messages.ODD_DECISION.fill(value=escape.line(odd[0])))
+        return dc.replace(out, why=messages.ODD_DECISION.fill(value=escape.escape_line(odd[0])))
     by_cdi = any(name in device_plugin.BY_CDI for name in strategies)
-    mig = mig_strategy(out.host, result, wanted)
-    setting = Setting(
+    mig = get_mig_strategy(out.host, result, wanted)
+    setting = MemberSetting(
         strategies=strategies,
         prefix=prefix if "cdi-annotations" in strategies else "",
-        device_ids=choice(out.host, "gpufleet_kubernetes_device_ids", wanted.device_ids, DEVICE_IDS),
+        device_ids=get_choice(out.host, "gpufleet_kubernetes_device_ids", wanted.device_ids, DEVICE_IDS),
         mig=mig,
         driver_root=wanted.driver_root,
         dev_root=wanted.dev_root,
         hook=(wanted.hook or HOOK) if by_cdi else "",
-        replicas=replicas_of(out.host, result, wanted, mig),
+        replicas=get_replicas(out.host, result, wanted, mig),
     )
-    return Member(
+    return ClusterMember(
         host=out.host,
         node=out.node,
         cluster=out.cluster,
-        engine=escape.line(str(decision.get("engine"))),
+        engine=escape.escape_line(str(decision.get("engine"))),
         setting=setting,
         injection=str(decision["injection"]),
         handler=handler,
         default=bool(decision.get("default")),
         answers=tuple(str(p) for p in decision.get("annotation_prefixes") or () if p in PREFIXES),
-        why=reason(decision, "injection"),
-        record=record(result, decision),
+        why=get_reason_of(decision, "injection"),
+        record=write_public_record(result, decision),
         boot_id=str((result.get("work") or {}).get("boot_id") or ""),
         image=is_image(result),
         pending=bool(result.get("differences")),
         plugin=tuple(str(name) for name in result["decision"].get("plugin_strategies") or () if name in device_plugin.KNOWN),
-        understands_now=ways.seen(result, decision),
-        understands_after=ways.decided(result, decision),
+        understands_now=ways.list_seen_strategies(result, decision),
+        understands_after=ways.list_decided_strategies(result, decision),
     )
 
 
-def reason(decision: Mapping[str, Any], what: str) -> str:
-    return next((escape.line(str(r.get("why"))) for r in decision.get("reasons") or () if r.get("what") == what), "")
+def get_reason_of(decision: Mapping[str, Any], what: str) -> str:
+    return next((escape.escape_line(str(r.get("why"))) for r in decision.get("reasons") or () if r.get("what") == what), "")
 
 
 RECORDED = (
@@ -236,17 +237,17 @@ RECORDED = (
 )
 
 
-def record(result: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
+def write_public_record(result: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
     """Return what others in the cluster may read of a decision, as JSON.
 
     It contains no time and no reason, so equal decisions are equal texts.
     """
     host = {"isolation": result["decision"].get("isolation"), "driver": (result.get("driver") or {}).get("version")}
-    said = escape.every({**{name: decision.get(name) for name in RECORDED}, **host}, escape.line)
+    said = escape.escape_every_string({**{name: decision.get(name) for name in RECORDED}, **host}, escape.escape_line)
     return json.dumps({"schema": 1, **said}, sort_keys=True, separators=(",", ":"))
 
 
-def mig_strategy(host: str, result: Mapping[str, Any], wanted: OfInventory) -> str:
+def get_mig_strategy(host: str, result: Mapping[str, Any], wanted: OfInventory) -> str:
     """Return the MIG strategy of a host.
 
     Raise PlanError if its GPUs have MIG devices and the user has not set it.
@@ -254,42 +255,42 @@ def mig_strategy(host: str, result: Mapping[str, Any], wanted: OfInventory) -> s
     The user decides which resources the MIG devices of a host become, since pods ask for them by
     name.
     """
-    said = choice(host, "gpufleet_kubernetes_mig_strategy", wanted.mig or "none", MIG)
+    said = get_choice(host, "gpufleet_kubernetes_mig_strategy", wanted.mig or "none", MIG)
     gpus = (result.get("driver") or {}).get("gpus") or ()
     if wanted.mig or not any(gpu.get("migs") for gpu in gpus):
         return said
     raise PlanError(messages.MIG_STRATEGY_MISSING.fill(host=host))
 
 
-def replicas_of(host: str, result: Mapping[str, Any], wanted: OfInventory, mig: str) -> by_plugin.Replicas | None:
+def get_replicas(host: str, result: Mapping[str, Any], wanted: OfInventory, mig: str) -> by_plugin.Replicas | None:
     """Return how the plugin shares the GPUs of a host; None if it shares none.
 
     Only the plugin can share what the plugin hands out. Raise PlanError for sharing without
     replicas.
     """
-    option = f"{shared.OPTION}{node_names.of_host(host)}"
-    entries = shared.parse(wanted.sharing)
-    found = by_plugin.of_all(option, entries)
+    option = f"{sharing_wanted.OPTION}{node_names.name_host_in_sentence(host)}"
+    entries = sharing_wanted.parse_sharing(wanted.sharing)
+    found = by_plugin.get_common_replicas(option, entries)
     if not found:
         if entries:
-            raise PlanError(messages.NO_REPLICAS.fill(of_host=node_names.of_host(host)))
+            raise PlanError(messages.NO_REPLICAS.fill(of_host=node_names.name_host_in_sentence(host)))
         return None
     known = (result.get("driver") or {}).get("gpus") or ()
-    gpus = [Gpu(**{field.name: gpu[field.name] for field in dc.fields(Gpu) if field.name in gpu}) for gpu in known]
-    by_plugin.require_all(option, entries, gpus)
+    gpus = [SeenGpu(**{field.name: gpu[field.name] for field in dc.fields(SeenGpu) if field.name in gpu}) for gpu in known]
+    by_plugin.require_all_gpus(option, entries, gpus)
     by_plugin.require_mig(option, found, gpus, mig)
     return found
 
 
-def choice(host: str, name: str, value: str, choices: Iterable[str]) -> str:
+def get_choice(host: str, name: str, value: str, choices: Iterable[str]) -> str:
     if value not in choices:
-        row, of_host = messages.CHOICE, node_names.of_host(host)
+        row, of_host = messages.CHOICE, node_names.name_host_in_sentence(host)
         known = " or ".join(choices)
         raise PlanError(row.fill(setting=name, value=value, of_host=of_host, choices=known))
     return value
 
 
-def cluster_name(result: Mapping[str, Any], wanted: OfInventory) -> str:
+def get_cluster_name(result: Mapping[str, Any], wanted: OfInventory) -> str:
     """Return the name of the host's cluster: from the inventory, otherwise from the CA that its kubelet trusts."""
     found = str((result.get("work") or {}).get("cluster") or "")
     if wanted.cluster and not CLUSTER_NAME.fullmatch(wanted.cluster):

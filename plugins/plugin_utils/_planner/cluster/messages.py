@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
 
 ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
 NO_DAEMON_SET = "the cluster has no DaemonSet of it that can make pods"
@@ -331,7 +331,7 @@ TAINT_IN_DOUBT = Sentence(
 
 # ---------------------------------------------------------------- why a host is in no group
 HOST_IN_TROUBLE = Sentence("cluster.host-in-trouble", "{trouble}: {cause}")
-NOT_LOOKED_AT = Sentence("cluster.not-looked-at", "it was not looked at by node_info")
+NOT_LOOKED_AT = Sentence("cluster.not-looked-at", "it was not looked at by host_info")
 NO_KUBELET = Sentence(
     "cluster.no-kubelet",
     "no kubelet is there",

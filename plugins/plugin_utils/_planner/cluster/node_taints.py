@@ -14,18 +14,17 @@ import dataclasses as dc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages, objects, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain_kubernetes, messages, objects, owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.api_calls import Call
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Object
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 
 Taints = Sequence[Mapping[str, str]]
 
 
-def with_taints(wanted: Object, node: Object, taints: Taints, known: Taints) -> tuple[Object, list[Call], list[Call]]:
+def add_taints(wanted: Object, node: Object, taints: Taints, known: Taints) -> tuple[Object, list[Call], list[Call]]:
     """Return the node with its note, the patches before the note, and the patches after it.
 
     The note on the node lists the taints that are this collection's. Taints are removed before the
@@ -33,15 +32,15 @@ def with_taints(wanted: Object, node: Object, taints: Taints, known: Taints) -> 
     known: the taints that this collection sets on nodes of this cluster.
     """
     own = own_taints(node, known)  # as noted now: the note may be another one when a patch is made again
-    share = shares(node, taints, own)
-    note = {objects.TAINTS: objects.note(share.own)} if share.own else {}
+    share = split_taints(node, taints, own)
+    note = {objects.TAINTS: objects.write_taint_note(share.own)} if share.own else {}
     metadata = {**wanted["metadata"], "annotations": {**wanted["metadata"].get("annotations", {}), **note}}
 
     def going(now: Object) -> list[Call]:
-        return patched(now, shares(now, taints, own).without, going)
+        return build_taint_patch(now, split_taints(now, taints, own).without, going)
 
     def coming(now: Object) -> list[Call]:
-        return patched(now, shares(now, taints, own).after, coming)
+        return build_taint_patch(now, split_taints(now, taints, own).after, coming)
 
     left = {**node, "spec": {**(node.get("spec") or {}), "taints": share.without or None}}
     return {**wanted, "metadata": metadata}, going(node), coming(left if going(node) else node)
@@ -61,50 +60,53 @@ class Shares:
     after: Sequence[Mapping[str, Any]]
 
 
-def shares(node: Object, taints: Taints, own: Taints) -> Shares:
-    before = drain_kubernetes.taints(node)
-    others = [t for t in before if not any(same_taint(t, o) for o in own)]
-    mine = [dict(t) for t in taints if not any(same_taint(t, other) for other in others)]
-    without = [t for t in before if t in others or any(same_taint(t, m) for m in mine)]
+def split_taints(node: Object, taints: Taints, own: Taints) -> Shares:
+    before = drain_kubernetes.list_node_taints(node)
+    others = [t for t in before if not any(is_same_taint(t, o) for o in own)]
+    mine = [dict(t) for t in taints if not any(is_same_taint(t, other) for other in others)]
+    without = [t for t in before if t in others or any(is_same_taint(t, m) for m in mine)]
     return Shares(mine, without, [*others, *mine])
 
 
-def kept_taints(node: Object, taints: Taints, known: Taints) -> list[str]:
+def list_kept_taints(node: Object, taints: Taints, known: Taints) -> list[str]:
     """Return a sentence for each wanted taint that cannot be set, since another owner has set another value.
 
     A taint of another owner that has the wanted value needs no sentence.
     """
     own = own_taints(node, known)
-    others = [t for t in drain_kubernetes.taints(node) if not any(same_taint(t, o) for o in own)]
-    pairs = ((t, o) for t in taints for o in others if same_taint(t, o) and (t.get("value") or "") != (o.get("value") or ""))
+    others = [t for t in drain_kubernetes.list_node_taints(node) if not any(is_same_taint(t, o) for o in own)]
+    pairs = ((t, o) for t in taints for o in others if is_same_taint(t, o) and (t.get("value") or "") != (o.get("value") or ""))
     return [
         messages.TAINT_OF_OTHERS.fill(
             node=drain_kubernetes.name_of(node),
-            other=escape.line(spelled(other)),
-            wanted=spelled(wanted),
+            other=escape.escape_line(write_taint(other)),
+            wanted=write_taint(wanted),
         )
         for wanted, other in pairs
     ]
 
 
-def spelled(taint: Mapping[str, Any]) -> str:
+def write_taint(taint: Mapping[str, Any]) -> str:
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint.get('key')}{value}:{taint.get('effect')}"
 
 
-def doubted(nodes: Iterable[Object], known: Taints) -> list[str]:
+def list_doubted_taints(nodes: Iterable[Object], known: Taints) -> list[str]:
     """Return a sentence for each taint that only a node's note attributes to this collection.
 
     Such a taint stays.
     """
     found = [
-        (drain_kubernetes.name_of(node), taint) for node in nodes for taint in drain_kubernetes.taints(node) if in_doubt(taint, node, known)
+        (drain_kubernetes.name_of(node), taint)
+        for node in nodes
+        for taint in drain_kubernetes.list_node_taints(node)
+        if is_taint_in_doubt(taint, node, known)
     ]
     # Show the taint as the node has it: the kubelet may have written the note, and people run what is shown here.
     return [
         messages.TAINT_IN_DOUBT.fill(
             node=name,
-            taint=escape.line(spelled(taint)),
+            taint=escape.escape_line(write_taint(taint)),
             key=taint.get("key"),
             effect=taint.get("effect"),
         )
@@ -112,39 +114,39 @@ def doubted(nodes: Iterable[Object], known: Taints) -> list[str]:
     ]
 
 
-def in_doubt(taint: Mapping[str, Any], node: Object, known: Taints) -> bool:
-    return any(same_taint(one, taint) for one in noted(node) if one not in known)
+def is_taint_in_doubt(taint: Mapping[str, Any], node: Object, known: Taints) -> bool:
+    return any(is_same_taint(one, taint) for one in read_noted_taints(node) if one not in known)
 
 
 def own_taints(node: Object, known: Taints) -> list[dict[str, str]]:
-    return [t for t in noted(node) if t in known] if objects.TAINTS in owners.own_keys(node, "annotations") else []
+    return [t for t in read_noted_taints(node) if t in known] if objects.TAINTS in owners.own_keys(node, "annotations") else []
 
 
-def of_cluster(config_map: Object | None) -> list[dict[str, str]]:
+def list_cluster_taints(config_map: Object | None) -> list[dict[str, str]]:
     """Return the taints that this collection sets on nodes, as an earlier run has noted them."""
-    return noted(config_map or {})
+    return read_noted_taints(config_map or {})
 
 
-def together(some: Taints, more: Taints) -> list[Mapping[str, str]]:
+def merge_taints(some: Taints, more: Taints) -> list[Mapping[str, str]]:
     return [*some, *(one for one in more if one not in some)]
 
 
-def still_noted(nodes: Iterable[Object], known: Taints) -> list[dict[str, str]]:
+def list_still_noted_taints(nodes: Iterable[Object], known: Taints) -> list[dict[str, str]]:
     """Return the taints of the cluster that nodes still have a note of."""
-    notes = [t for node in nodes for t in noted(node)]
+    notes = [t for node in nodes for t in read_noted_taints(node)]
     return [dict(t) for t in known if t in notes]
 
 
-def noted(thing: Object) -> list[dict[str, str]]:
+def read_noted_taints(thing: Object) -> list[dict[str, str]]:
     """Return the taints in the note of a node or of the ConfigMap; [] if the note is missing or cannot be read."""
     try:
-        found = json_bounds.loads(owners.metadata(thing, "annotations").get(objects.TAINTS, ""))
+        found = json_bounds.load_bounded_json(owners.get_metadata_part(thing, "annotations").get(objects.TAINTS, ""))
     except ValueError:
         return []
     return [t for t in found if isinstance(t, dict)] if isinstance(found, list) else []
 
 
-def same_taint(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def is_same_taint(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Tell whether two taints have the same key and effect.
 
     A node has at most one taint of a key and an effect.
@@ -152,8 +154,8 @@ def same_taint(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return (one.get("key"), one.get("effect")) == (other.get("key"), other.get("effect"))
 
 
-def patched(node: Object, after: Sequence[Mapping[str, Any]], again: Callable[[Object], list[Call]]) -> list[Call]:
-    name, before = drain_kubernetes.name_of(node), drain_kubernetes.taints(node)
+def build_taint_patch(node: Object, after: Sequence[Mapping[str, Any]], again: Callable[[Object], list[Call]]) -> list[Call]:
+    name, before = drain_kubernetes.name_of(node), drain_kubernetes.list_node_taints(node)
     if sorted(map(str, before)) == sorted(map(str, after)):
         return []
     value = [dict(t) for t in after] or None

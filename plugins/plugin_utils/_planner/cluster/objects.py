@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups as grouping
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups as cluster_groups
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import LeftOut, Member
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import node_names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import ClusterMember, LeftOut
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import node_names
 
 MANAGER = "gpufleet.nvidia"  # as the API's field manager, and as the value of the label below
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -32,7 +32,7 @@ Object = dict[str, Any]
 
 
 @dc.dataclass(frozen=True)
-class Settings:
+class ClusterSettings:
     """The settings that count for all hosts of a cluster. uniform: counts for all clusters of a run."""
 
     profile: str = helm.CHART
@@ -46,7 +46,7 @@ class Settings:
     @property
     def fixed(self) -> tuple[str, ...]:
         """The strategies that are the same on all nodes, regardless of the host; () for the chart."""
-        return helm.strategies_of(helm.environment_of(self.environment)) if self.profile == helm.OPERATOR else ()
+        return helm.list_environment_strategies(helm.get_plugin_environment(self.environment)) if self.profile == helm.OPERATOR else ()
 
     @property
     def place(self) -> str:
@@ -83,11 +83,11 @@ class Rendered:
         return frozenset(one.node for one in self.out if one.gone)
 
     @property
-    def members(self) -> tuple[Member, ...]:
+    def members(self) -> tuple[ClusterMember, ...]:
         return tuple(m for group in self.groups for m in group.members)
 
 
-def clusters(hosts: Iterable[members.Host]) -> dict[str, tuple[members.Host, ...]]:
+def group_hosts_by_cluster(hosts: Iterable[members.Host]) -> dict[str, tuple[members.Host, ...]]:
     """Group the hosts by cluster: name -> hosts.
 
     A host that gave no answer does not name its cluster. If all other hosts of the run are in one
@@ -98,56 +98,58 @@ def clusters(hosts: Iterable[members.Host]) -> dict[str, tuple[members.Host, ...
         found.setdefault(one.cluster, []).append(one)
     unknown = found.get(members.DEFAULT_CLUSTER, [])
     others = [name for name in found if name != members.DEFAULT_CLUSTER]
-    if len(others) == 1 and not any(isinstance(one, Member) for one in unknown):
+    if len(others) == 1 and not any(isinstance(one, ClusterMember) for one in unknown):
         found.pop(members.DEFAULT_CLUSTER, None)
         found[others[0]] += [dc.replace(one, cluster=others[0]) for one in unknown]
         members.require_own_names(found[others[0]])
     return {name: tuple(found[name]) for name in sorted(found)}
 
 
-def without_cluster(found: Mapping[str, Sequence[members.Host]]) -> bool:
+def is_without_cluster(found: Mapping[str, Sequence[members.Host]]) -> bool:
     """Tell whether `default` only names the hosts whose cluster is not known.
 
     That is so if there are several clusters and `default` has no member.
     """
     unknown = found.get(members.DEFAULT_CLUSTER, ())
-    return bool(unknown) and len(found) > 1 and not any(isinstance(one, Member) for one in unknown)
+    return bool(unknown) and len(found) > 1 and not any(isinstance(one, ClusterMember) for one in unknown)
 
 
-def render(name: str, hosts: Sequence[members.Host], settings: Settings, kept: Kept = Kept()) -> Rendered:
-    inside = [one for one in hosts if isinstance(one, Member)]
+def render_cluster(name: str, hosts: Sequence[members.Host], settings: ClusterSettings, kept: Kept = Kept()) -> Rendered:
+    inside = [one for one in hosts if isinstance(one, ClusterMember)]
     out = tuple(one for one in hosts if isinstance(one, LeftOut))
-    environment = helm.environment_of(settings.environment)
-    groups = grouping.of(inside, helm.fixed(settings.profile, environment))
+    environment = helm.get_plugin_environment(settings.environment)
+    groups = cluster_groups.group_members(inside, helm.list_fixed_plugin_keys(settings.profile, environment))
     if settings.uniform:
         require_uniform(name, groups)
-    values = helm.of(settings.profile, groups, out, config_map=settings.config_map, given=settings.values, environment=environment)
-    tainted = taints(settings.taints)
-    nodes = tuple(node(m, group, settings) for group in groups for m in group.members)
+    values = helm.build_chart_values(
+        settings.profile, groups, out, config_map=settings.config_map, given=settings.values, environment=environment
+    )
+    tainted = parse_taints(settings.taints)
+    nodes = tuple(build_node_object(m, group, settings) for group in groups for m in group.members)
     stays = {labels.get(CONFIG_LABEL, "") for labels in kept.nodes.values()}
     texts = {**{key: text for key, text in kept.texts.items() if key in stays}, **{group.name: group.text for group in groups}}
     return Rendered(
         name=name,
         groups=groups,
         out=out,
-        config_map=config_map(texts, settings, tainted) if texts else None,
-        classes=runtime_classes(groups, kept),
-        nodes=tuple(sorted(nodes, key=lambda n: names.natural(n["metadata"]["name"]))),
+        config_map=build_config_map(texts, settings, tainted) if texts else None,
+        classes=build_runtime_classes(groups, kept),
+        nodes=tuple(sorted(nodes, key=lambda n: names.build_natural_key(n["metadata"]["name"]))),
         values=values,
         taints=tainted,
     )
 
 
-def nothing(name: str) -> Rendered:
+def render_empty_cluster(name: str) -> Rendered:
     """Return an empty cluster: everything is taken back from it, regardless of its hosts."""
     return Rendered(name, (), (), None, (), (), helm.Values({}, ()))
 
 
-def namespace_name(text: str) -> str:
+def check_namespace_name(text: str) -> str:
     return own_name("gpufleet_kubernetes_namespace", text, members.NAMESPACE_NAME, LONGEST_LABEL)
 
 
-def config_map_name(text: str) -> str:
+def check_config_map_name(text: str) -> str:
     return own_name("gpufleet_kubernetes_config_map", text, node_names.NODE_NAME, 253)
 
 
@@ -162,20 +164,20 @@ def own_name(setting: str, text: str, pattern: re.Pattern[str], longest: int) ->
     return text
 
 
-def config_map(texts: Mapping[str, str], settings: Settings, tainted: Sequence[Mapping[str, str]] = ()) -> Object:
+def build_config_map(texts: Mapping[str, str], settings: ClusterSettings, tainted: Sequence[Mapping[str, str]] = ()) -> Object:
     """Build the ConfigMap.
 
     tainted: the taints that this collection sets on nodes, by which it recognizes its own taints
     later. No node may write this note.
     """
-    place = namespace_name(settings.place)
-    metadata: Object = {"name": config_map_name(settings.config_map), "namespace": place, "labels": {MANAGED_BY: MANAGER}}
+    place = check_namespace_name(settings.place)
+    metadata: Object = {"name": check_config_map_name(settings.config_map), "namespace": place, "labels": {MANAGED_BY: MANAGER}}
     if tainted:
-        metadata["annotations"] = {TAINTS: note(tainted)}
+        metadata["annotations"] = {TAINTS: write_taint_note(tainted)}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(sorted(texts.items()))}
 
 
-def runtime_classes(groups: Iterable[Group], kept: Kept) -> tuple[Object, ...]:
+def build_runtime_classes(groups: Iterable[Group], kept: Kept) -> tuple[Object, ...]:
     """Build one RuntimeClass for each handler.
 
     If some hosts do not have the handler, pods that name it go to the hosts that have it.
@@ -192,7 +194,7 @@ def runtime_classes(groups: Iterable[Group], kept: Kept) -> tuple[Object, ...]:
     return tuple(found)
 
 
-def node(m: Member, group: Group, settings: Settings) -> Object:
+def build_node_object(m: ClusterMember, group: Group, settings: ClusterSettings) -> Object:
     """Build the part of a node object that this collection owns."""
     labels = {CONFIG_LABEL: group.name}
     if m.handler:
@@ -208,26 +210,26 @@ NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 QUALIFIED = re.compile(rf"(?:(?=[^/]{{1,253}}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?{NAME}")
 
 
-def taints(texts: Iterable[str]) -> tuple[dict[str, str], ...]:
+def parse_taints(texts: Iterable[str]) -> tuple[dict[str, str], ...]:
     """Parse the taints of gpufleet_kubernetes_taints. At that point nothing has been applied.
 
     Raise PlanError for a taint that the API would refuse, and for two taints of one key and effect.
     """
     found: dict[tuple[str, str], dict[str, str]] = {}
     for text in texts:
-        one = taint(text)
+        one = parse_taint(text)
         if (one["key"], one["effect"]) in found:
             raise PlanError(messages.TWO_TAINTS.fill(key=one["key"], effect=one["effect"]))
         found[one["key"], one["effect"]] = one
     return tuple(found.values())
 
 
-def note(tainted: Iterable[Mapping[str, str]]) -> str:
+def write_taint_note(tainted: Iterable[Mapping[str, str]]) -> str:
     """Write taints as the text of an annotation."""
     return json.dumps([dict(one) for one in tainted], sort_keys=True)
 
 
-def taint(text: str) -> dict[str, str]:
+def parse_taint(text: str) -> dict[str, str]:
     """Parse a taint as kubectl writes it, `key=value:Effect`. Raise PlanError if it is not valid."""
     key, _equals, rest = text.partition("=") if "=" in text else (text.rpartition(":")[0], "", ":" + text.rpartition(":")[2])
     value, colon, effect = rest.rpartition(":")
@@ -243,7 +245,7 @@ def require_uniform(name: str, groups: Sequence[Group]) -> None:
     for m in (m for group in groups for m in group.members):
         engines.setdefault(m.engine, []).append(m.host)
     if len(engines) > 1:
-        said = "; ".join(f"{engine} on {names.some(hosts)}" for engine, hosts in sorted(engines.items()))
+        said = "; ".join(f"{engine} on {names.show_some_runs(hosts)}" for engine, hosts in sorted(engines.items()))
         raise PlanError(messages.CLUSTER_WITH_MIXED_ENGINES.fill(cluster=name, engines=said))
     if len(groups) > 1:
         oldest = min(groups, key=lambda group: decide.AGE.get(group.injection, 0))

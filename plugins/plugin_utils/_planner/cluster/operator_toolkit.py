@@ -22,15 +22,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.low_level import PROGRAM
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import OperatorToolkit
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import STANDARD_PATH
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.low_level import PROGRAM
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import OperatorToolkit
 
 SOURCE, EXECUTABLE, RANKS_FIRST = "RUNTIME_CONFIG_SOURCE", "RUNTIME_EXECUTABLE_PATH", "NVIDIA_RUNTIME_SET_AS_DEFAULT"
 FILE = re.compile(r"/[A-Za-z0-9_./@+-]{1,4000}")
@@ -59,13 +59,13 @@ class ToolkitSettings:
     def __str__(self) -> str:
         said = [f"{name}={value}" for name, value in self.environment]
         handler = [f"the handler {self.handler}{' by default' if self.default else ''}"] if self.handler else []
-        return ", ".join([traits.of(self.engine).title, *said, *handler])
+        return ", ".join([traits.get_traits(self.engine).title, *said, *handler])
 
 
 # ---------------------------------------------------------------- of one host
 
 
-def of_host(result: Mapping[str, Any]) -> ToolkitSettings | None:
+def get_toolkit_settings(result: Mapping[str, Any]) -> ToolkitSettings | None:
     """Return the settings of the toolkit for one host.
 
     Return None if the engine that the toolkit configures is not known, or if one of the paths does
@@ -77,12 +77,12 @@ def of_host(result: Mapping[str, Any]) -> ToolkitSettings | None:
     if len(found) != 1:
         return None
     instance = found[0]
-    variables = traits.of(instance["engine"]).operator
-    manager = known.of_name(str(instance.get("manager") or ""))
-    environment = environment_of(instance, variables, manager.operator) if variables else ()
+    variables = traits.get_traits(instance["engine"]).operator
+    manager = known.get_manager(str(instance.get("manager") or ""))
+    environment = get_toolkit_environment(instance, variables, manager.operator) if variables else ()
     if not all(is_roots(value.removeprefix("file=")) for _name, value in environment):
         return None
-    return ToolkitSettings(instance["engine"], environment, *handler_of(instance), manager.operator.why if environment else "")
+    return ToolkitSettings(instance["engine"], environment, *get_toolkit_handler(instance), manager.operator.why if environment else "")
 
 
 def is_roots(path: str) -> bool:
@@ -90,7 +90,9 @@ def is_roots(path: str) -> bool:
     return bool(plain) and path.startswith(ROOTS_OWN) and not path.startswith(USERS_OWN)
 
 
-def environment_of(instance: Mapping[str, Any], variables: traits.OperatorVariables, place: OperatorToolkit) -> tuple[tuple[str, str], ...]:
+def get_toolkit_environment(
+    instance: Mapping[str, Any], variables: traits.OperatorVariables, place: OperatorToolkit
+) -> tuple[tuple[str, str], ...]:
     config = place.config or str(instance.get("config_path") or "")
     socket = str(instance.get("socket") or "").replace("/var/run/", "/run/", 1)
     program = str(instance.get("binary") or "")
@@ -104,7 +106,7 @@ def environment_of(instance: Mapping[str, Any], variables: traits.OperatorVariab
     return tuple((name, value) for name, value in sorted(said.items()) if value)
 
 
-def handler_of(instance: Mapping[str, Any]) -> tuple[str, bool | None]:
+def get_toolkit_handler(instance: Mapping[str, Any]) -> tuple[str, bool | None]:
     """Return the handler that the toolkit has written under its configured name, and whether it is the default one.
 
     ("", None) if there is not exactly one such handler.
@@ -119,29 +121,29 @@ def handler_of(instance: Mapping[str, Any]) -> tuple[str, bool | None]:
 # ---------------------------------------------------------------- of a cluster
 
 
-def values(kept: Mapping[str, ToolkitSettings | None], *, cdi: bool, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def build_toolkit_environment_values(
+    kept: Mapping[str, ToolkitSettings | None], *, cdi: bool, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return `toolkit` of the operator's values, with the reasons.
 
     cdi: whether CDI is on in the operator.
     given: the user's values. If they have an `env`, it counts.
     """
     known_of = {host: one for host, one in kept.items() if one}
-    why = [f"{names.some(kept)}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them."]
+    why = [f"{names.show_some_runs(kept)}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them."]
     silent = [host for host in kept if host not in known_of]
     if silent:
-        what = (
-            f"Which engine the toolkit configures on {names.some(silent)} is not known, or its files are where not only root may make files"
-        )
+        what = f"Which engine the toolkit configures on {names.show_some_runs(silent)} is not known, or its files are where not only root may make files"
         why.append(f"{what}: these values may not fit there.")
     own = given.get("toolkit")
     if isinstance(own, Mapping) and own.get("env") is not None:
         return {"enabled": True}, (*why, f"{OWN_ENVIRONMENT} is the one of gpufleet_kubernetes_values.")
     require_alike(known_of)
-    found = {**dict(pair for one in known_of.values() for pair in one.environment), **default_handler(known_of.values(), cdi=cdi)}
+    found = {**dict(pair for one in known_of.values() for pair in one.environment), **keep_default_handler(known_of.values(), cdi=cdi)}
     if found:
         why.append("What the operator sets by itself is left out: a change here starts the toolkit, and so the engine, again on all nodes.")
     said = [host for host, one in known_of.items() if one.environment]
-    why += [f"{names.some(said)}: the paths are those of these hosts, and count on all nodes."] if said else []
+    why += [f"{names.show_some_runs(said)}: the paths are those of these hosts, and count on all nodes."] if said else []
     why += dict.fromkeys(f"{one.why}." for one in known_of.values() if one.why)
     if RANKS_FIRST in found:
         why.append(f"{RANKS_FIRST}: the operator sets it with CDI on, and it ranks above CONTAINERD_SET_AS_DEFAULT.")
@@ -149,26 +151,26 @@ def values(kept: Mapping[str, ToolkitSettings | None], *, cdi: bool, given: Mapp
     return {"enabled": True, **({"env": env} if env else {})}, tuple(why)
 
 
-def default_handler(settings: Iterable[ToolkitSettings], *, cdi: bool) -> dict[str, str]:
+def keep_default_handler(settings: Iterable[ToolkitSettings], *, cdi: bool) -> dict[str, str]:
     """Return the variable that keeps the default handler as it was found; {} if none is needed.
 
     By itself, the operator makes its handler the default one only if CDI is off.
     """
     for one in settings:
         if one.default is not None and one.default == cdi:
-            variables = traits.of(one.engine).operator
+            variables = traits.get_traits(one.engine).operator
             name = RANKS_FIRST if cdi or not variables else variables.set_as_default
             return {name: "true" if one.default else "false"}
     return {}
 
 
-def runtime_classes(kept: Mapping[str, ToolkitSettings | None]) -> dict[str, str]:
+def map_toolkit_handlers(kept: Mapping[str, ToolkitSettings | None]) -> dict[str, str]:
     """Return each handler of the toolkit with the hosts on which it has that name: handler -> hosts in words."""
     found: dict[str, list[str]] = {}
     for host, one in kept.items():
         if one and one.handler:
             found.setdefault(one.handler, []).append(host)
-    return {handler: names.some(hosts) for handler, hosts in found.items()}
+    return {handler: names.show_some_runs(hosts) for handler, hosts in found.items()}
 
 
 def require_alike(settings: Mapping[str, ToolkitSettings]) -> None:
@@ -183,5 +185,5 @@ def require_alike(settings: Mapping[str, ToolkitSettings]) -> None:
     kinds: dict[ToolkitSettings, list[str]] = {}
     for host, one in settings.items():
         kinds.setdefault(one, []).append(host)
-    said = names.few([f"{names.some(hosts)}: {one}" for one, hosts in kinds.items()], 5, "; ")
+    said = names.show_few_texts([f"{names.show_some_runs(hosts)}: {one}" for one, hosts in kinds.items()], 5, "; ")
     raise PlanError(messages.TOOLKIT_DIFFERS.fill(kinds=said, path=OWN_ENVIRONMENT))

@@ -14,8 +14,8 @@ import dataclasses as dc
 from collections.abc import Collection, Mapping
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import Host, Member
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import ClusterMember, Host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 
 First = Literal["any", "engine", "plugin", "both"]
 STEPS: Mapping[str, str] = {
@@ -26,22 +26,22 @@ STEPS: Mapping[str, str] = {
 }
 
 
-def first(now: Collection[str], after: Collection[str], old: Collection[str], new: Collection[str]) -> First:
+def decide_first_change(now: Collection[str], after: Collection[str], old: Collection[str], new: Collection[str]) -> First:
     """Decide what changes first: the engine, the plugin, both ways at once, or any of them.
 
     now, after: the strategies that a host understands before and after its change.
     old, new: the strategies of the plugin before and after its change.
     """
-    if works(now, new) and works(after, old):
+    if gets_gpu(now, new) and gets_gpu(after, old):
         return "any"
-    if works(now, new):
+    if gets_gpu(now, new):
         return "plugin"
-    if works(after, old) or not works(now, old):  # if pods get no GPU now, none is lost
+    if gets_gpu(after, old) or not gets_gpu(now, old):  # if pods get no GPU now, none is lost
         return "engine"
     return "both"
 
 
-def works(host: Collection[str], plugin: Collection[str]) -> bool:
+def gets_gpu(host: Collection[str], plugin: Collection[str]) -> bool:
     """Tell whether a pod gets its GPU.
 
     The plugin answers by all its strategies, so one that the host understands is enough.
@@ -64,7 +64,7 @@ class Ordered:
     ahead: frozenset[str] = frozenset()
 
 
-def ordered(hosts: Collection[Host], before: Mapping[str, Collection[str]], fixed: tuple[str, ...] = ()) -> Ordered:
+def order_hosts(hosts: Collection[Host], before: Mapping[str, Collection[str]], fixed: tuple[str, ...] = ()) -> Ordered:
     """Decide for each pending host what changes first.
 
     before: the plugin's strategies on each node now. For a node that is not in it, the strategies
@@ -76,21 +76,21 @@ def ordered(hosts: Collection[Host], before: Mapping[str, Collection[str]], fixe
     ahead: set[str] = set()
     said: dict[str, list[str]] = {}
     for one in hosts:
-        if not isinstance(one, Member) or not one.pending:
+        if not isinstance(one, ClusterMember) or not one.pending:
             found.append(one)
             continue
         old, new = (fixed, fixed) if fixed else (tuple(before.get(one.node, one.plugin)), one.setting.strategies)
         both = tuple(dict.fromkeys([*old, *new]))
-        which = first(one.understands_now, one.understands_after, old, new)
+        which = decide_first_change(one.understands_now, one.understands_after, old, new)
         if which in STEPS:
             words = {"old": ",".join(old), "new": ",".join(new), "both": ",".join(both)}
             step = STEPS["" if which == "plugin" and not old else which]
             said.setdefault(step.format(**words), []).append(one.host)
             (held if which == "engine" else ahead).add(one.node)
-        found.append(meanwhile(one, both) if which == "both" else one)
-    steps = tuple(f"{names.some(of)}: {text}" for text, of in said.items())
+        found.append(build_interim_member(one, both) if which == "both" else one)
+    steps = tuple(f"{names.show_some_runs(of)}: {text}" for text, of in said.items())
     return Ordered(tuple(found), frozenset(held), steps, frozenset(ahead))
 
 
-def meanwhile(m: Member, strategies: tuple[str, ...]) -> Member:
+def build_interim_member(m: ClusterMember, strategies: tuple[str, ...]) -> ClusterMember:
     return dc.replace(m, setting=dc.replace(m.setting, strategies=strategies))

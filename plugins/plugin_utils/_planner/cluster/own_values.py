@@ -9,21 +9,21 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 VARIABLE = "gpufleet_kubernetes_values"
 
 
-def at(values: Mapping[str, Any], path: str) -> Any:
+def get_nested_value(values: Mapping[str, Any], path: str) -> Any:
     found: Any = values
     for part in path.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None
     return found
 
 
-def joined(values: Mapping[str, Any], path: str) -> Any:
+def join_value(values: Mapping[str, Any], path: str) -> Any:
     """Return a value; a list as the charts hand it on, joined by commas."""
-    found = at(values, path)
+    found = get_nested_value(values, path)
     return ",".join(map(str, found)) if isinstance(found, list | tuple) else found
 
 
@@ -34,7 +34,7 @@ def require_as_rendered(says: Mapping[str, str], rendered: Mapping[str, Any], gi
     another value in the chart would count without that judgement.
     """
     for path, variable in says.items():
-        theirs, wanted = at(given, path), at(rendered, path)
+        theirs, wanted = get_nested_value(given, path), get_nested_value(rendered, path)
         if wanted is not None and theirs not in (None, wanted):
             given_ = {"path": path, "theirs": theirs, "variable": variable, "wanted": wanted}
             raise PlanError(messages.VALUE_OF_VARIABLE.fill(**given_))
@@ -45,7 +45,7 @@ def require_not_set(path: str, known: Collection[str], variable: str, given: Map
 
     known: the names that the variable is for.
     """
-    entries = at(given, path)
+    entries = get_nested_value(given, path)
     names = [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
     wrong = next((name for name in names if name in known), "")
     if wrong:
@@ -53,7 +53,7 @@ def require_not_set(path: str, known: Collection[str], variable: str, given: Map
         raise PlanError(row.fill(name=wrong, path=path, variable=variable))
 
 
-def merged(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def merge_own_values(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the user's values into the rendered ones, table by table.
 
     A list, which is an environment here, gets the user's entries in addition.
@@ -62,7 +62,7 @@ def merged(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
     for key, value in given.items():
         known = both.get(key)
         if isinstance(known, Mapping) and isinstance(value, Mapping):
-            both[key] = merged(known, value)
+            both[key] = merge_own_values(known, value)
         else:
             both[key] = [*known, *value] if isinstance(known, list) and isinstance(value, list) else value
     return both

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import MANAGED_BY, MANAGER
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 
 # Label or annotation -> the tool that sets it on its objects. The tool undoes every change to them.
 MARKS = {
@@ -37,13 +37,13 @@ MANAGERS = {
 KEEPERS = frozenset({"Helm", "Argo CD", "Flux"})
 
 
-def metadata(thing: Mapping[str, Any], part: str) -> dict[str, str]:
+def get_metadata_part(thing: Mapping[str, Any], part: str) -> dict[str, str]:
     """Return the labels or the annotations of an object. part: "labels" or "annotations"."""
     found = (thing.get("metadata") or {}).get(part) or {}
     return {str(key): str(value) for key, value in found.items()}
 
 
-def entries(thing: Mapping[str, Any]) -> Iterator[tuple[str, bool, Mapping[str, Any]]]:
+def list_managed_fields(thing: Mapping[str, Any]) -> Iterator[tuple[str, bool, Mapping[str, Any]]]:
     """Yield (manager, whether by server-side apply, fields) for each manager that has written a part of the object.
 
     Entries for the object's status are left out.
@@ -53,12 +53,12 @@ def entries(thing: Mapping[str, Any]) -> Iterator[tuple[str, bool, Mapping[str, 
             yield str(entry.get("manager") or ""), entry.get("operation") == "Apply", entry.get("fieldsV1") or {}
 
 
-def is_ours(thing: Mapping[str, Any]) -> bool:
+def is_own_object(thing: Mapping[str, Any]) -> bool:
     """Tell whether this collection has made the object and no other tool keeps it.
 
     If another tool applies this collection's files, the objects belong to that tool.
     """
-    return any(manager == MANAGER and applied for manager, applied, _fields in entries(thing)) and not has_keeper(thing)
+    return any(manager == MANAGER and applied for manager, applied, _fields in list_managed_fields(thing)) and not has_keeper(thing)
 
 
 def has_keeper(thing: Mapping[str, Any]) -> bool:
@@ -66,36 +66,43 @@ def has_keeper(thing: Mapping[str, Any]) -> bool:
 
     The tool is recognized by its marks on the object, or by the fields that it has written.
     """
-    marked = {**metadata(thing, "labels"), **metadata(thing, "annotations")}
-    managers = {called(manager) for manager, _applied, _fields in entries(thing)}
+    marked = {**get_metadata_part(thing, "labels"), **get_metadata_part(thing, "annotations")}
+    managers = {name_manager(manager) for manager, _applied, _fields in list_managed_fields(thing)}
     return marked.get(MANAGED_BY) in KEEPERS or any(mark in marked for mark in MARKS) or not managers.isdisjoint(KEEPERS)
 
 
-def keys(fields: Mapping[str, Any], part: str) -> set[str]:
+def list_managed_keys(fields: Mapping[str, Any], part: str) -> set[str]:
     """Return the labels or annotations among the fields of one manager."""
     found = (fields.get("f:metadata") or {}).get(f"f:{part}") or {}
     return {key.removeprefix("f:") for key in found if key.startswith("f:")}
 
 
 def own_keys(thing: Mapping[str, Any], part: str) -> set[str]:
-    return {key for manager, applied, fields in entries(thing) if manager == MANAGER and applied for key in keys(fields, part)}
+    return {
+        key
+        for manager, applied, fields in list_managed_fields(thing)
+        if manager == MANAGER and applied
+        for key in list_managed_keys(fields, part)
+    }
 
 
-def other_owners(thing: Mapping[str, Any], part: str, key: str) -> list[str]:
+def list_other_owners(thing: Mapping[str, Any], part: str, key: str) -> list[str]:
     """Return the other managers that have written this label or annotation."""
     return [
-        called(manager) for manager, applied, fields in entries(thing) if not (manager == MANAGER and applied) and key in keys(fields, part)
+        name_manager(manager)
+        for manager, applied, fields in list_managed_fields(thing)
+        if not (manager == MANAGER and applied) and key in list_managed_keys(fields, part)
     ]
 
 
-def owner(thing: Mapping[str, Any]) -> str:
+def name_object_owner(thing: Mapping[str, Any]) -> str:
     """Name the owner of an object that is not this collection's."""
-    marked = {**metadata(thing, "labels"), **metadata(thing, "annotations")}
+    marked = {**get_metadata_part(thing, "labels"), **get_metadata_part(thing, "annotations")}
     if marked.get(MANAGED_BY) in KEEPERS:
         return marked[MANAGED_BY]
     found = next((who for mark, who in MARKS.items() if mark in marked), "")
-    return found or next((called(manager) for manager, _applied, _fields in entries(thing)), "somebody else")
+    return found or next((name_manager(manager) for manager, _applied, _fields in list_managed_fields(thing)), "somebody else")
 
 
-def called(manager: str) -> str:
-    return MANAGERS.get(manager, escape.line(manager) or "somebody else")
+def name_manager(manager: str) -> str:
+    return MANAGERS.get(manager, escape.escape_line(manager) or "somebody else")

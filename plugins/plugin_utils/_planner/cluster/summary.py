@@ -11,48 +11,51 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import Host, LeftOut
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Rendered
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 
 SHOWN = 10
 
 
-def lines(rendered: Rendered) -> list[str]:
-    found = [f"cluster {rendered.name}: {outcomes.plural(len(rendered.members))} in {names.counted(len(rendered.groups), 'group')}"]
+def list_cluster_lines(rendered: Rendered) -> list[str]:
+    found = [
+        f"cluster {rendered.name}: {outcomes.format_host_count(len(rendered.members))} in {names.count_noun(len(rendered.groups), 'group')}"
+    ]
     for group in rendered.groups:
         strategy = ",".join(group.setting.strategies)
-        found.append(f"  {group.name}: {group.hosts}: {strategy}{shared(group)}; {group.members[0].why}")
-    return found + left_out(rendered.out)
+        found.append(f"  {group.name}: {group.hosts}: {strategy}{describe_group_sharing(group)}; {group.members[0].why}")
+    return found + list_left_out_lines(rendered.out)
 
 
-def shared(group: Group) -> str:
+def describe_group_sharing(group: Group) -> str:
     of = group.setting.replicas
     return f"; each GPU for {of.number} pods ({of.policy})" if of else ""
 
 
-def of_no_cluster(hosts: Iterable[Host]) -> list[str]:
-    found = left_out(one for one in hosts if isinstance(one, LeftOut))
+def list_clusterless_lines(hosts: Iterable[Host]) -> list[str]:
+    found = list_left_out_lines(one for one in hosts if isinstance(one, LeftOut))
     return ["in no known cluster (gpufleet_cluster names it):", *found] if found else []
 
 
-def left_out(hosts: Iterable[LeftOut]) -> list[str]:
+def list_left_out_lines(hosts: Iterable[LeftOut]) -> list[str]:
     why: dict[str, list[str]] = {}
     for one in hosts:
         why.setdefault(one.why, []).append(one.host)
-    return [f"  in no group: {names.some(of)}: {text}" for text, of in why.items()]
+    return [f"  in no group: {names.show_some_runs(of)}: {text}" for text, of in why.items()]
 
 
-def stays(nodes: Iterable[str]) -> list[str]:
+def list_staying_lines(nodes: Iterable[str]) -> list[str]:
     """Return the line about nodes that stay as an earlier run wrote them; [] if there are none.
 
     Without this line, a host that has left the inventory would be forgotten, and its node would
     keep its label.
     """
-    of = sorted(nodes, key=names.natural)
-    return [f"left as an earlier run wrote it, since no host of this run could say otherwise: {names.some(of)}"] if of else []
+    of = sorted(nodes, key=names.build_natural_key)
+    return [f"left as an earlier run wrote it, since no host of this run could say otherwise: {names.show_some_runs(of)}"] if of else []
 
 
-def drift(differences: Iterable[Difference], *, check: bool = True) -> list[str]:
+def list_drift_lines(differences: Iterable[Difference], *, check: bool = True) -> list[str]:
     """Return lines about what differs from the rendered state, each with its reason.
 
     Many of one kind share a line.
@@ -64,10 +67,10 @@ def drift(differences: Iterable[Difference], *, check: bool = True) -> list[str]
         kind, _space, name = d.path.partition(" ")
         found.setdefault((kind if name else "file", d.why), []).append(name or d.path)
     word = "would change" if check else "changed"
-    return [f"  {word}: {kind} {names.few(of, SHOWN)}: {why}" for (kind, why), of in found.items()]
+    return [f"  {word}: {kind} {names.show_few_texts(of, SHOWN)}: {why}" for (kind, why), of in found.items()]
 
 
-def plain(rendered: Rendered) -> dict[str, Any]:
+def convert_rendered(rendered: Rendered) -> dict[str, Any]:
     groups = [
         {"name": g.name, "hosts": [m.host for m in g.members], "nodes": [m.node for m in g.members], "config": g.text}
         for g in rendered.groups

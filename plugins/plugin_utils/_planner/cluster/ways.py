@@ -11,7 +11,7 @@ from typing import Any
 NVIDIA = "nvidia-container-runtime"  # the program of a handler, regardless of the handler's name
 
 
-def seen(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[str]:
+def list_seen_strategies(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[str]:
     """Return the strategies by which pods get GPUs, as the host was seen.
 
     What a look does not show, for example the settings of the NVIDIA runtime, does not count.
@@ -26,7 +26,7 @@ def seen(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[st
     return frozenset(found)
 
 
-def decided(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[str]:
+def list_decided_strategies(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[str]:
     """Return the strategies by which pods get GPUs after the decision, for pods that name no RuntimeClass."""
     injection, default = decision.get("injection"), bool(decision.get("default"))
     instance: Mapping[str, Any] = next((i for i in result.get("instances") or () if i.get("key") == decision.get("instance")), {})
@@ -36,10 +36,10 @@ def decided(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset
         found |= {"cdi-annotations", *(["cdi-cri"] if field else [])}
     if injection == "nvidia-runtime" and default:
         found.add("cdi-annotations")
-    return frozenset(found | by_container(result["decision"]) if default or injection == "oci-hook" else found)
+    return frozenset(found | list_container_strategies(result["decision"]) if default or injection == "oci-hook" else found)
 
 
-def by_container(decided_: Mapping[str, Any]) -> set[str]:
+def list_container_strategies(decided_: Mapping[str, Any]) -> set[str]:
     """Return the strategies that the NVIDIA runtime and its hook read from a container that is not privileged.
 
     They depend on the same two settings as in resources/toolkit_config.

@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 SETTING = "gpufleet_rollout_approved_changes"  # the variable, and the statistic of the run that passes it on
 DIGEST = re.compile(rf"[0-9a-f]{{{change.LENGTH}}}")
@@ -23,7 +23,7 @@ OLDER = re.compile(r"[0-9a-f]{16}")
 Approved = Mapping[str, frozenset[str]]
 
 
-def parsed(value: Any) -> Approved | None:
+def parse_approved_digests(value: Any) -> Approved | None:
     """Parse the setting into a mapping of class to digests. Return None if nothing was approved in this way.
 
     An empty mapping approves nothing. Raise PlanError for a value of another form and for digests
@@ -31,7 +31,7 @@ def parsed(value: Any) -> Approved | None:
     """
     if value is None or value == "":
         return None
-    given = _data(value)
+    given = _read_data(value)
     _refuse_older(given)
     if not isinstance(given, Mapping) or not all(_digests(v) for v in given.values()):
         row = messages.NO_APPROVED_CHANGES
@@ -47,7 +47,7 @@ def _refuse_older(given: Any) -> None:
         raise PlanError(messages.OLDER_DIGEST.fill(digest=older, digits=change.LENGTH))
 
 
-def _data(value: Any) -> Any:
+def _read_data(value: Any) -> Any:
     """Return a dictionary as it is, and parse one that comes as JSON text. Return None for any other text.
 
     A survey or `-e name=value` gives text.
@@ -55,7 +55,7 @@ def _data(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json_bounds.loads(value)
+        return json_bounds.load_bounded_json(value)
     except ValueError:
         return None
 
@@ -64,7 +64,7 @@ def _digests(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(v, str) and DIGEST.fullmatch(v) for v in value)
 
 
-def of(changes: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+def build_approval_digests(changes: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
     """Build the value to pass on, class -> sorted digests, from (class, digest) pairs."""
     found: dict[str, list[str]] = {}
     for text, digest in sorted(set(changes)):
@@ -72,14 +72,14 @@ def of(changes: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
     return found
 
 
-def refusal(approved: Approved | None, text: str, digest: str, result: Mapping[str, Any], host: str) -> str:
+def explain_unapproved_change(approved: Approved | None, text: str, digest: str, result: Mapping[str, Any], host: str) -> str:
     """Explain why a host of the class `text` is left out. Return '' if its change was approved.
 
     A host that has nothing to do needs no approval.
     """
     if approved is None or not digest or digest in approved.get(text, ()):
         return ""
-    shown = names.few(change.summary(change.of(result, host)), 3, "; ")
+    shown = names.show_few_texts(change.list_change_subjects(change.build_shared_change(result, host)), 3, "; ")
     planned = f"{digest[: change.SHOWN]}: {shown}"
     if text not in approved:
         return messages.CLASS_NOT_APPROVED.fill(label=text, planned=planned)

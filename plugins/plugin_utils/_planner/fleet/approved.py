@@ -17,11 +17,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, OptionName
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape, names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.bound import Item, Planned
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, OptionName
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, names
 
 OPTION = "approved_change"
 NONE = "none"  # the host had nothing to do when the plan was approved
@@ -43,33 +43,33 @@ class Approval:
     def binds(self) -> bool:
         return bool(self.digest)
 
-    def refusal(self, planned: Planned, host: str) -> dict[str, Any]:
+    def refuse_unapproved(self, planned: Planned, host: str) -> dict[str, Any]:
         """Return the answer of a host that refuses a plan that was not approved. Return {} if the plan was approved."""
-        found = change.of({"planned": escape.every(planned, escape.line)}, host)
+        found = change.build_shared_change({"planned": escape.escape_every_string(planned, escape.escape_line)}, host)
         digest = change.digest_of(found)
         if not self.binds or digest in (self.digest, change.UNCHANGED):
             return {}
         approved = "nothing" if self.digest == NONE else self.digest[: change.SHOWN]
-        few = names.few(change.summary(found), 3, "; ")
+        few = names.show_few_texts(change.list_change_subjects(found), 3, "; ")
         shown = digest[: change.SHOWN]
-        return refused(messages.NOT_APPROVED.fill(approved=approved, digest=shown, changes=few))
+        return build_refused_answer(messages.NOT_APPROVED.fill(approved=approved, digest=shown, changes=few))
 
-    def unpredicted(self, planned: Planned, before: Planned, host: str) -> dict[str, Any]:
+    def refuse_unpredicted(self, planned: Planned, before: Planned, host: str) -> dict[str, Any]:
         """Return the same answer for what is left to do after a first stage.
 
         Return {} if each item is in the plan from before.
         """
-        more = list(surplus(planned, before)) if self.binds else []
+        more = list(list_surplus_items(planned, before)) if self.binds else []
         if not more:
             return {}
-        few = names.few([change.subject(item) for item in more], 3, "; ")
-        return refused(messages.NOT_APPROVED_AFTER_FIRST.fill(changes=few))
+        few = names.show_few_texts([change.name_item_subject(item) for item in more], 3, "; ")
+        return build_refused_answer(messages.NOT_APPROVED_AFTER_FIRST.fill(changes=few))
 
 
 ANY = Approval()
 
 
-def parsed(value: Any) -> Approval:
+def parse_approval(value: Any) -> Approval:
     """Parse the option into an Approval. Raise PlanError for anything but a digest, `none` or no value."""
     text = str(value or "")
     if text in ("", NONE) or DIGEST.fullmatch(text):
@@ -80,7 +80,7 @@ def parsed(value: Any) -> Approval:
     raise PlanError(row.fill(option=OptionName(OPTION), value=text[:80], digits=change.LENGTH))
 
 
-def require_same(value: Any, of_rollout: Mapping[str, Any], host: str) -> None:
+def require_approved_transaction(value: Any, of_rollout: Mapping[str, Any], host: str) -> None:
     """Raise PlanError if the option differs from what the plan of this rollout has for the host.
 
     Then another variable has taken the place of the rollout's own.
@@ -92,23 +92,23 @@ def require_same(value: Any, of_rollout: Mapping[str, Any], host: str) -> None:
         raise PlanError(messages.OTHER_CHANGE.fill(option=option, value=given, wanted=shown))
 
 
-def refused(message: Message) -> dict[str, Any]:
+def build_refused_answer(message: Message) -> dict[str, Any]:
     """Build the answer that a host would give to a transaction that is refused."""
     error = {"phase": "approval", "code": message.code, "message": message.what, "next": message.next}
     return {"error": error}
 
 
-def surplus(planned: Planned, before: Planned) -> Iterator[Item]:
+def list_surplus_items(planned: Planned, before: Planned) -> Iterator[Item]:
     """Yield what a plan does and the plan from before does not."""
     predicted = {json.dumps(item, sort_keys=True) for item in before.get("bound") or ()}
     keys: dict[str, list[Any]] = {}
     for difference in before.get("differences") or ():
         keys.setdefault(str(difference["path"]), []).append([difference["key"], difference["after"]])
     for item in planned.get("bound") or ():
-        if json.dumps(item, sort_keys=True) not in predicted and not same_keys(item, keys.get(str(item.get("path")), ())):
+        if json.dumps(item, sort_keys=True) not in predicted and not sets_same_keys(item, keys.get(str(item.get("path")), ())):
             yield item
 
 
-def same_keys(item: Item, wanted: Sequence[Any]) -> bool:
+def sets_same_keys(item: Item, wanted: Sequence[Any]) -> bool:
     """Tell whether an edit sets only keys that were to be set in this file, each to the same value."""
     return item["do"] == "edit" and bool(item["keys"]) and all(key in wanted for key in item["keys"])

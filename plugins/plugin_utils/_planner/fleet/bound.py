@@ -17,12 +17,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import canonical
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.change import WITHIN
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 Item = dict[str, Any]
 Planned = dict[str, Any]
@@ -33,7 +33,7 @@ SHOWN = ("what", "path", "key", "before", "after", "why")
 OWNER = "root"  # of each file that the executor makes
 
 
-def planned(policy: Policy, obs: Observation, plan: Plan, planner: Callable[[Policy, Observation], Plan]) -> Planned:
+def build_planned_effects(policy: Policy, obs: Observation, plan: Plan, planner: Callable[[Policy, Observation], Plan]) -> Planned:
     """Return what a plan does (`bound`) and shows (`differences`, `restarts`). Return {} if it does nothing.
 
     planner: the function that made the plan. It makes the plan of the canonical host as well.
@@ -41,45 +41,52 @@ def planned(policy: Policy, obs: Observation, plan: Plan, planner: Callable[[Pol
     whole = plan.whole
     if whole.empty and not plan.acts:
         return NOTHING
-    known = canonical.identities(policy, obs)
-    same = twin(policy, obs, known, planner) if known != canonical.NONE else whole
-    return of(whole, same, known, policy.restart, policy.root)
+    known = canonical.collect_identities(policy, obs)
+    same = plan_canonical_twin(policy, obs, known, planner) if known != canonical.NONE else whole
+    return list_bound_effects(whole, same, known, policy.restart, policy.root)
 
 
-def twin(policy: Policy, obs: Observation, known: canonical.Identities, planner: Callable[[Policy, Observation], Plan]) -> Plan:
+def plan_canonical_twin(
+    policy: Policy, obs: Observation, known: canonical.Identities, planner: Callable[[Policy, Observation], Plan]
+) -> Plan:
     """Plan the canonical host. Return an empty plan if that fails.
 
     Then each content counts as it is, so the host shares its change with no other host.
     """
     try:
-        return planner(canonical.policy_of(policy, known), canonical.observation_of(policy, obs, known)).whole
+        return planner(canonical.canonicalise_policy(policy, known), canonical.canonicalise_observation(policy, obs, known)).whole
     except (PlanError, NeedMore):
         return Plan()
 
 
-def of(whole: Plan, same: Plan, known: canonical.Identities, restart: str, root: str) -> Planned:
+def list_bound_effects(whole: Plan, same: Plan, known: canonical.Identities, restart: str, root: str) -> Planned:
     """Return the items that are bound, the differences and the restarts of a plan.
 
     same: the plan of the canonical host, whose paths, units and texts are those of this host with
     `known` applied.
     """
-    items = [*within(root), *files(whole, same, known), *programs(whole, known), *units(whole, known, restart)]
-    readable = known.readable()
+    items = [
+        *list_bound_trees(root),
+        *list_bound_files(whole, same, known),
+        *list_bound_programs(whole, known),
+        *list_bound_units(whole, known, restart),
+    ]
+    readable = known.make_readable()
     by_place = {(d.what, d.path, d.key): d for d in same.differences}
     differences = []
     for d in whole.differences:
-        one = by_place.get((d.what, canonical.place(d.path, known), known.text(d.key)))
-        found = dc.asdict(one) if one else known.value(dc.asdict(d))
-        differences.append(readable.value({field: found[field] for field in SHOWN}))
-    restarts = sorted(readable.text(known.text(unit)) for unit in whole.interrupts(restart))
-    return {"bound": ordered(items), "differences": differences, "restarts": restarts}
+        one = by_place.get((d.what, canonical.canonicalise_path(d.path, known), known.replace_in_text(d.key)))
+        found = dc.asdict(one) if one else known.replace_in_value(dc.asdict(d))
+        differences.append(readable.replace_in_value({field: found[field] for field in SHOWN}))
+    restarts = sorted(readable.replace_in_text(known.replace_in_text(unit)) for unit in whole.list_interrupted_units(restart))
+    return {"bound": sort_bound_items(items), "differences": differences, "restarts": restarts}
 
 
-def ordered(items: Sequence[Item]) -> list[Item]:
+def sort_bound_items(items: Sequence[Item]) -> list[Item]:
     return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
 
 
-def within(root: str) -> Iterator[Item]:
+def list_bound_trees(root: str) -> Iterator[Item]:
     """Yield the directory tree in which everything is done. Yield nothing for a running host."""
     if root != "/":
         yield {"do": WITHIN, "path": root}
@@ -88,16 +95,16 @@ def within(root: str) -> Iterator[Item]:
 # ---------------------------------------------------------------- files
 
 
-def files(whole: Plan, same: Plan, known: canonical.Identities) -> Iterator[Item]:
+def list_bound_files(whole: Plan, same: Plan, known: canonical.Identities) -> Iterator[Item]:
     made = {str(change["path"]): change for change in same.changes}
     for change in whole.changes:
-        path = known.text(change["path"])
+        path = known.replace_in_text(change["path"])
         other = made.get(path)
         usual = other is not None and other["op"] == change["op"]
-        yield of_change(path, other if other is not None and usual else change, same if usual else whole)
+        yield describe_bound_change(path, other if other is not None and usual else change, same if usual else whole)
 
 
-def of_change(path: str, change: transaction.Change, plan: Plan) -> Item:
+def describe_bound_change(path: str, change: transaction.Change, plan: Plan) -> Item:
     """Describe one change of a file.
 
     plan: the plan that has the change. Lasting contents and the keys of edits come from it.
@@ -106,7 +113,7 @@ def of_change(path: str, change: transaction.Change, plan: Plan) -> Item:
     if change.get("forget"):
         found["forget"] = True
     if change["op"] == "write":
-        digest = archived(change) or sha256(plan.lasting.get(change["path"], change["content"]))
+        digest = get_archived_digest(change) or digest_bound_text(plan.lasting.get(change["path"], change["content"]))
         found |= {"mode": change.get("mode", ""), "owner": OWNER, "sha256": digest}
         found |= {"copies": [value["path"] for value in change["references"]]} if change.get("references") else {}
     elif change["op"] == "edit":
@@ -117,38 +124,38 @@ def of_change(path: str, change: transaction.Change, plan: Plan) -> Item:
     return found
 
 
-def archived(change: transaction.Write) -> str:
+def get_archived_digest(change: transaction.Write) -> str:
     """Return the digest of a file that comes from an archive of packages, '' for all other files."""
     return change["archived"]["sha256"] if "archived" in change else ""
 
 
-def sha256(text: str) -> str:
+def digest_bound_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # ---------------------------------------------------------------- what is run
 
 
-def programs(whole: Plan, known: canonical.Identities) -> Iterator[Item]:
+def list_bound_programs(whole: Plan, known: canonical.Identities) -> Iterator[Item]:
     rows = [("run", dict(command)) for command in whole.commands]
     rows += [("stage", dict(staged)) for staged in whole.stage_files]
     rows += [("substitute", {"text": text, "by": by}) for text, by in whole.substitute]
     rows += [("validate", dict(check)) for check in whole.validate]
     rows += [("serve", dict(health)) for health in whole.health]
     for word, row in rows:
-        yield {"do": word, **lasting(known.value(row))}
+        yield {"do": word, **drop_momentary_parts(known.replace_in_value(row))}
 
 
-def units(whole: Plan, known: canonical.Identities, restart: str) -> Iterator[Item]:
+def list_bound_units(whole: Plan, known: canonical.Identities, restart: str) -> Iterator[Item]:
     yield {"do": "restarts", "mode": restart}
     for unit in whole.disable_units:
-        yield {"do": "disable", "unit": known.text(unit)}
-    for act in whole.acts_on(restart):
-        yield {"do": act.action, "unit": known.text(act.unit), "timeout": act.timeout}
+        yield {"do": "disable", "unit": known.replace_in_text(unit)}
+    for act in whole.list_acted_restarts(restart):
+        yield {"do": act.action, "unit": known.replace_in_text(act.unit), "timeout": act.timeout}
 
 
-def lasting(value: Any) -> Any:
+def drop_momentary_parts(value: Any) -> Any:
     """Return the value without what belongs to a moment."""
     if isinstance(value, Mapping):
-        return {key: lasting(of) for key, of in value.items() if key not in OF_A_MOMENT}
-    return [lasting(of) for of in value] if isinstance(value, list) else value
+        return {key: drop_momentary_parts(of) for key, of in value.items() if key not in OF_A_MOMENT}
+    return [drop_momentary_parts(of) for of in value] if isinstance(value, list) else value

@@ -19,16 +19,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import names, nvidia_smi, nvml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Device, Edits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import device_nodes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, wanted
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whole import read_whole
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import names, nvidia_smi, nvml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Device, Edits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import device_nodes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import modes, wanted
 
 # Only this form counts: if a host calls its GPU `runc`, or its address `4`, no word of its plan is replaced.
 UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -41,7 +41,7 @@ OF_DRIVER = re.compile(r"nvidia[\w-]*")
 MAJOR = re.compile(r'(?m)^(\s*-?\s*"?major"?: )(\d{3})\b')  # of a device node in a CDI spec, YAML or JSON
 DEVICES = re.compile(r"(?m)^(devices:\n)((?:[ -].*\n)*)")  # of a CDI spec in YAML
 DEVICE = re.compile(r"(?m)^ *- name: ")
-LINKS, LINK = queries.directory(device_nodes.LINKS)["id"], re.compile(r"(\d{3}):(\d+)")
+LINKS, LINK = queries.ask_for_directory(device_nodes.LINKS)["id"], re.compile(r"(\d{3}):(\d+)")
 
 
 @dc.dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Identities:
     names: Mapping[str, str] = dc.field(default_factory=dict)
     majors: Mapping[int, int] = dc.field(default_factory=dict)
 
-    def text(self, text: str) -> str:
+    def replace_in_text(self, text: str) -> str:
         """Replace the identities in a text of this host, in one pass for any number of them."""
-        return IDENTITY.sub(self._replaced, text) if self.names else text
+        return IDENTITY.sub(self._replace_identity, text) if self.names else text
 
-    def _replaced(self, found: re.Match[str]) -> str:
+    def _replace_identity(self, found: re.Match[str]) -> str:
         """Return the replacement for an identity.
 
         The domain of a PCI address may have more zeros than that of the name.
@@ -73,21 +73,21 @@ class Identities:
         """Map the names in lower case to their positions. Programs write PCI addresses in either case."""
         return {name.lower(): position for name, position in self.names.items()}
 
-    def position(self, name: str) -> str:
+    def get_position(self, name: str) -> str:
         """Return the position of the hardware with a name of this host. Return any other name as it is."""
         return self._folded.get(name.lower(), name)
 
-    def readable(self) -> Identities:
+    def make_readable(self) -> Identities:
         """Return the positions with the words that people read for them: <GPU 0>, <GPU 0, MIG 1>."""
-        return Identities({position: words(position) for position in self.names.values()})
+        return Identities({position: name_position(position) for position in self.names.values()})
 
-    def value(self, value: Any) -> Any:
+    def replace_in_value(self, value: Any) -> Any:
         """Replace the identities in all texts of a plain value, keys included."""
         if isinstance(value, str):
-            return self.text(value)
+            return self.replace_in_text(value)
         if isinstance(value, Mapping):
-            return {self.text(key) if isinstance(key, str) else key: self.value(of) for key, of in value.items()}
-        return [self.value(of) for of in value] if isinstance(value, list | tuple) else value
+            return {self.replace_in_text(key) if isinstance(key, str) else key: self.replace_in_value(of) for key, of in value.items()}
+        return [self.replace_in_value(of) for of in value] if isinstance(value, list | tuple) else value
 
 
 NONE = Identities()
@@ -96,7 +96,7 @@ POSITION = re.compile(
 )
 
 
-def words(position: str) -> str:
+def name_position(position: str) -> str:
     """Return the words for a position, as <GPU 0>. Return any other text as it is."""
     found = POSITION.fullmatch(position)
     if not found:
@@ -105,16 +105,16 @@ def words(position: str) -> str:
     return f"<GPU {number}, MIG {int(found['mig'], 16)}>" if found["mig"] else f"<GPU {number}>"
 
 
-def identities(policy: Policy, obs: Observation) -> Identities:
+def collect_identities(policy: Policy, obs: Observation) -> Identities:
     """Collect what the planner has read of this host's GPUs and majors.
 
     Return NONE if it has not asked for them, or cannot read the answers.
     """
-    if not all(obs.asked(question) for question in gpus.questions(policy)):
+    if not all(obs.was_asked(question) for question in gpus.list_questions(policy)):
         return NONE
     try:
-        known = gpus_of(policy, obs)
-        majors = gpus.majors(policy, obs)
+        known = map_gpu_identities(policy, obs)
+        majors = gpus.map_device_majors(policy, obs)
     except (PlanError, NeedMore):
         return NONE
     found: dict[str, str] = {}
@@ -129,10 +129,10 @@ def identities(policy: Policy, obs: Observation) -> Identities:
     return Identities(found, numbers)
 
 
-def gpus_of(policy: Policy, obs: Observation) -> dict[str, list[str]]:
+def map_gpu_identities(policy: Policy, obs: Observation) -> dict[str, list[str]]:
     """Map the PCI address of each GPU to its UUID and those of its MIG devices, in the order in which NVML counts them."""
-    found: dict[str, list[str]] = {bus: [""] for bus in gpus.pci_gpus(obs, gpus.paths(policy))}
-    for bus, uuid, migs in (*of_driver(policy, obs), *reported(policy, obs)):
+    found: dict[str, list[str]] = {bus: [""] for bus in gpus.list_pci_gpus(obs, gpus.get_gpu_paths(policy))}
+    for bus, uuid, migs in (*list_driver_rows(policy, obs), *list_reported_gpus(policy, obs)):
         row = found.setdefault(bus, [""])
         row[0] = row[0] or uuid
         row[1:] = migs or row[1:]
@@ -142,44 +142,44 @@ def gpus_of(policy: Policy, obs: Observation) -> dict[str, list[str]]:
 Row = tuple[str, str, list[str]]
 
 
-def of_driver(policy: Policy, obs: Observation) -> list[Row]:
-    return [(gpu.bus_id, gpu.uuid, []) for gpu in gpus.parse(policy, obs).gpus]
+def list_driver_rows(policy: Policy, obs: Observation) -> list[Row]:
+    return [(gpu.bus_id, gpu.uuid, []) for gpu in gpus.parse_driver(policy, obs).gpus]
 
 
-def reported(policy: Policy, obs: Observation) -> Iterator[Row]:
+def list_reported_gpus(policy: Policy, obs: Observation) -> Iterator[Row]:
     """Yield the GPUs in the answers of NVML and nvidia-smi, as far as they were asked."""
     for qid, answer in obs.answers.items():
         if qid.startswith("probe:nvml"):
-            for gpu in map(nvml.gpu_facts, (answer.get("value") or {}).get("gpus") or ()):
+            for gpu in map(nvml.read_nvml_gpu, (answer.get("value") or {}).get("gpus") or ()):
                 yield gpu.bus_id, gpu.uuid, [mig.uuid for mig in gpu.devices]
     with contextlib.suppress(PlanError, NeedMore):
-        for gpu in nvidia_smi.facts(policy, obs).gpus or ():
+        for gpu in nvidia_smi.read_nvidia_smi_facts(policy, obs).gpus or ():
             yield gpu.bus_id, gpu.uuid, [mig.uuid for mig in gpu.devices]
     with contextlib.suppress(PlanError, NeedMore):
-        for one in modes.read(obs, (), slices=False):
+        for one in modes.read_gpu_modes(obs, (), slices=False):
             yield one.bus, one.uuid, []
 
 
-def policy_of(policy: Policy, known: Identities) -> Policy:
+def canonicalise_policy(policy: Policy, known: Identities) -> Policy:
     """Return the policy with this host's GPUs named by position.
 
     All else in it is what the user wants, and stays literal.
     """
     if not policy.sharing:
         return policy
-    return dc.replace(policy, sharing={key_of(str(key), known): value for key, value in policy.sharing.items()})
+    return dc.replace(policy, sharing={canonicalise_sharing_key(str(key), known): value for key, value in policy.sharing.items()})
 
 
-def key_of(key: str, known: Identities) -> str:
+def canonicalise_sharing_key(key: str, known: Identities) -> str:
     """Return a key of the sharing policy by position. The key may be a UUID or a PCI address without its domain."""
-    named = wanted.bus_id(key) if wanted.BUS.fullmatch(key.lower()) else key
-    position = known.position(named)
+    named = wanted.format_bus_id(key) if wanted.BUS.fullmatch(key.lower()) else key
+    position = known.get_position(named)
     return key if position == named else position
 
 
-def observation_of(policy: Policy, obs: Observation, known: Identities) -> Observation:
+def canonicalise_observation(policy: Policy, obs: Observation, known: Identities) -> Observation:
     """Return the observation with hardware named by positions."""
-    return Observation(obs.host, Answers(obs.answers, known, f"file:{gpus.paths(policy).devices}"))
+    return Observation(obs.host, Answers(obs.answers, known, f"file:{gpus.get_gpu_paths(policy).devices}"))
 
 
 class Answers(Mapping[str, Mapping[str, Any]]):
@@ -195,57 +195,59 @@ class Answers(Mapping[str, Mapping[str, Any]]):
 
     def __getitem__(self, qid: str) -> Mapping[str, Any]:
         if qid not in self._made:
-            self._made[qid] = self._of(qid, self._answers[self._asked(qid)])
+            self._made[qid] = self._canonicalise_answer(qid, self._answers[self._get_sent_id(qid)])
         return self._made[qid]
 
     def __contains__(self, qid: object) -> bool:
-        return self._asked(str(qid)) in self._answers
+        return self._get_sent_id(str(qid)) in self._answers
 
     def __iter__(self) -> Iterator[str]:
-        return (self._known.text(qid) for qid in self._answers)
+        return (self._known.replace_in_text(qid) for qid in self._answers)
 
     def __len__(self) -> int:
         return len(self._answers)
 
-    def _asked(self, qid: str) -> str:
+    def _get_sent_id(self, qid: str) -> str:
         """Return the query id as it was sent to the host."""
-        return qid if qid in self._answers else self._back.text(qid)
+        return qid if qid in self._answers else self._back.replace_in_text(qid)
 
-    def _of(self, qid: str, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-        made: Mapping[str, Any] = numbered(self._known.value(answer), self._known)
+    def _canonicalise_answer(self, qid: str, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        made: Mapping[str, Any] = replace_majors(self._known.replace_in_value(answer), self._known)
         if qid == self._devices:
-            return {**made, "content": device_table(str(made.get("content") or ""), self._known)}
+            return {**made, "content": rewrite_device_table(str(made.get("content") or ""), self._known)}
         if qid == LINKS:
             return {
                 **made,
-                "entries": [{**entry, "name": link(str(entry.get("name")), self._known)} for entry in made.get("entries") or ()],
+                "entries": [
+                    {**entry, "name": rewrite_link_name(str(entry.get("name")), self._known)} for entry in made.get("entries") or ()
+                ],
             }
         return made
 
 
-def numbered(value: Any, known: Identities) -> Any:
+def replace_majors(value: Any, known: Identities) -> Any:
     """Replace the majors of device nodes, wherever an answer or a CDI spec in it has them."""
     if isinstance(value, Mapping):
-        found = {key: numbered(of, known) for key, of in value.items()}
+        found = {key: replace_majors(of, known) for key, of in value.items()}
         if isinstance(found.get("rdev"), list) and found["rdev"]:
             found["rdev"] = [known.majors.get(found["rdev"][0], found["rdev"][0]), *found["rdev"][1:]]
         if isinstance(found.get("content"), str) and "cdiVersion" in found["content"]:
             spec = MAJOR.sub(lambda at: f"{at[1]}{known.majors.get(int(at[2]), int(at[2]))}", found["content"])
-            found["content"] = DEVICES.sub(lambda at: f"{at[1]}{in_order(at[2])}", spec)
+            found["content"] = DEVICES.sub(lambda at: f"{at[1]}{sort_spec_devices(at[2])}", spec)
         return found
-    return [numbered(of, known) for of in value] if isinstance(value, list) else value
+    return [replace_majors(of, known) for of in value] if isinstance(value, list) else value
 
 
-def in_order(devices: str) -> str:
+def sort_spec_devices(devices: str) -> str:
     """Sort the devices of a CDI spec by their names. By UUIDs each host would have an order of its own."""
     first, *rows = DEVICE.split(devices)
     named = [Device(row.partition("\n")[0].strip("\"'"), Edits()) for row in rows]
-    order = sorted(range(len(rows)), key=lambda at: names.order(named[at]))
+    order = sorted(range(len(rows)), key=lambda at: names.sort_device_names(named[at]))
     mark = "".join(DEVICE.findall(devices)[:1])
     return first + "".join(mark + rows[at] for at in order)
 
 
-def device_table(text: str, known: Identities) -> str:
+def rewrite_device_table(text: str, known: Identities) -> str:
     """Rewrite the lines of /proc/devices that name one of the driver's majors."""
     characters, heading, blocks = text.partition("Block devices:")
     lines = []
@@ -256,13 +258,13 @@ def device_table(text: str, known: Identities) -> str:
     return "".join(lines) + heading + blocks
 
 
-def place(path: str, known: Identities) -> str:
+def canonicalise_path(path: str, known: Identities) -> str:
     """Return a path of this host as one of the canonical host."""
     folder, _slash, name = path.rpartition("/")
-    return f"{folder}/{link(name, known)}" if folder == device_nodes.LINKS else known.text(path)
+    return f"{folder}/{rewrite_link_name(name, known)}" if folder == device_nodes.LINKS else known.replace_in_text(path)
 
 
-def link(name: str, known: Identities) -> str:
+def rewrite_link_name(name: str, known: Identities) -> str:
     """Rewrite the name of a link in /dev/char, which is a device's number."""
     found = LINK.fullmatch(name)
     return f"{known.majors.get(int(found[1]), int(found[1]))}:{found[2]}" if found else name

@@ -40,43 +40,43 @@ OF_ONE_HOST: Sequence[tuple[re.Pattern[str], str]] = (
 )
 
 
-def of(result: Result, host: str) -> dict[str, Any]:
-    """Return what changes on a host, without what is its own: `bound` items, `differences` and `restarts` (units)."""
+def build_shared_change(result: Result, host: str) -> dict[str, Any]:
+    """Return what changes on a host, without what is its own: `bound` items, `differences` and `list_shared_restarts` (units)."""
     planned: Mapping[str, Any] = result.get("planned") or {}
-    found: Mapping[str, Any] = planned if planned else {"differences": result.get("differences"), "restarts": restarts(result)}
-    differences = [shown(difference, host) for difference in found.get("differences") or ()]
+    found: Mapping[str, Any] = planned if planned else {"differences": result.get("differences"), "restarts": list_shared_restarts(result)}
+    differences = [share_difference(difference, host) for difference in found.get("differences") or ()]
     differences.sort(key=lambda d: json.dumps(d, sort_keys=True))
-    items = sorted((of_tree(item, host) for item in planned.get("bound") or ()), key=lambda item: json.dumps(item, sort_keys=True))
+    items = sorted((share_tree_item(item, host) for item in planned.get("bound") or ()), key=lambda item: json.dumps(item, sort_keys=True))
     return {"bound": items, "differences": differences, "restarts": sorted({str(u) for u in found.get("restarts") or ()})}
 
 
-def of_tree(item: Item, host: str) -> Item:
+def share_tree_item(item: Item, host: str) -> Item:
     """Return an item as it is, but one that names a tree without the host's name.
 
     Each host of an inventory may have a tree of its own.
     """
-    return {**item, "path": common_text(str(item["path"]), host)} if item.get("do") == WITHIN else item
+    return {**item, "path": drop_host_text(str(item["path"]), host)} if item.get("do") == WITHIN else item
 
 
-def restarts(result: Result) -> Sequence[str]:
+def list_shared_restarts(result: Result) -> Sequence[str]:
     return result["would_restart"] if "would_restart" in result else result.get("restarted") or ()
 
 
-def shown(difference: Mapping[str, Any], host: str) -> dict[str, Any]:
+def share_difference(difference: Mapping[str, Any], host: str) -> dict[str, Any]:
     """Return a difference as equal hosts share it.
 
     The value that was found (`before`) loses what is of one host. All else stays as it is.
     """
-    return {field: common(difference.get(field), host) if field == "before" else difference.get(field) for field in FIELDS}
+    return {field: drop_host_values(difference.get(field), host) if field == "before" else difference.get(field) for field in FIELDS}
 
 
-def digest(result: Result, host: str) -> str:
+def digest_change(result: Result, host: str) -> str:
     """Return the digest of what changes on a host, '' if nothing changes."""
-    return digest_of(of(result, host))
+    return digest_of(build_shared_change(result, host))
 
 
 def digest_of(change: Mapping[str, Any]) -> str:
-    """Return the digest of a change as `of` returns it, '' if it is empty.
+    """Return the digest of a change as `build_shared_change` returns it, '' if it is empty.
 
     It covers canonical JSON, the schema included.
     """
@@ -87,24 +87,24 @@ def digest_of(change: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def common(value: Any, host: str) -> Any:
+def drop_host_values(value: Any, host: str) -> Any:
     """Return a value without what belongs to one host or to one moment."""
     if isinstance(value, str):
-        return common_text(value, host)
+        return drop_host_text(value, host)
     if isinstance(value, Mapping):
-        return {common_text(str(k), host): common(v, host) for k, v in value.items()}
+        return {drop_host_text(str(k), host): drop_host_values(v, host) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [common(v, host) for v in value]
+        return [drop_host_values(v, host) for v in value]
     return value
 
 
-def common_text(text: str, host: str) -> str:
+def drop_host_text(text: str, host: str) -> str:
     for pattern, stands_for in OF_ONE_HOST:
         text = pattern.sub(stands_for, text)
-    return WORD.sub(lambda found: without_host(found[0], host), text)
+    return WORD.sub(lambda found: replace_host_name(found[0], host), text)
 
 
-def without_host(word: str, host: str) -> str:
+def replace_host_name(word: str, host: str) -> str:
     """Return a word with <host> for the host's name or the first label of that name, whatever domain follows."""
     for name in (host, host.split(".")[0]):
         # The first label of an address is a number, which may occur anywhere in a text.
@@ -113,23 +113,23 @@ def without_host(word: str, host: str) -> str:
     return word
 
 
-def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def list_moved_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """List what a change has and the one before had not, and what it has lost, one sentence each."""
     was, is_ = ({json.dumps(d, sort_keys=True): d for d in c.get("differences") or ()} for c in (before, after))
-    moved = [f"{place(d)} is new in the plan" for key, d in is_.items() if key not in was]
-    moved += [f"{place(d)} is in the plan no more" for key, d in was.items() if key not in is_]
+    moved = [f"{get_difference_place(d)} is new in the plan" for key, d in is_.items() if key not in was]
+    moved += [f"{get_difference_place(d)} is in the plan no more" for key, d in was.items() if key not in is_]
     restarts = [set(c.get("restarts") or ()) for c in (before, after)]
     moved += [f"{unit} would restart" for unit in sorted(restarts[1] - restarts[0])]
     moved += [f"{unit} would not restart any more" for unit in sorted(restarts[0] - restarts[1])]
-    return moved + moved_items(before.get("bound") or (), after.get("bound") or ())
+    return moved + list_moved_items(before.get("bound") or (), after.get("bound") or ())
 
 
-def moved_items(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
+def list_moved_items(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
     """List how bound items differ, one sentence for each content, command or unit that is another one.
 
-    Differences and restarts (`moved`) do not show these.
+    Differences and restarts (`list_moved_changes`) do not show these.
     """
-    was, is_ = ({json.dumps(item, sort_keys=True): subject(item) for item in items} for items in (before, after))
+    was, is_ = ({json.dumps(item, sort_keys=True): name_item_subject(item) for item in items} for items in (before, after))
     new = [place for key, place in is_.items() if key not in was]
     gone = [place for key, place in was.items() if key not in is_]
     moved = [f"{place} is not as it was approved" if place in gone else f"{place} is new in the plan" for place in new]
@@ -139,19 +139,19 @@ def moved_items(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
 SUBJECTS = ("path", "unit", "argv", "name", "text", "socket", "mode")
 
 
-def subject(item: Item) -> str:
+def name_item_subject(item: Item) -> str:
     """Name an item of a transaction by what it acts on."""
     about = next((item[key] for key in SUBJECTS if item.get(key)), "")
     words = " ".join(map(str, about)) if isinstance(about, list | tuple) else str(about)
     return f"{item.get('do')} {words}".strip()
 
 
-def summary(change: Mapping[str, Any]) -> list[str]:
+def list_change_subjects(change: Mapping[str, Any]) -> list[str]:
     """List the subjects of a change: its differences and restarts if it has any, else its items."""
-    read = [place(d) for d in change["differences"]] + [f"a restart of {unit}" for unit in change["restarts"]]
-    return read or [subject(item) for item in change["bound"]]
+    read = [get_difference_place(d) for d in change["differences"]] + [f"a restart of {unit}" for unit in change["restarts"]]
+    return read or [name_item_subject(item) for item in change["bound"]]
 
 
-def place(difference: Mapping[str, Any]) -> str:
+def get_difference_place(difference: Mapping[str, Any]) -> str:
     key = f" {difference['key']}" if difference.get("key") else ""
     return f"{difference.get('path')}{key}"

@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses as dc
 import re
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing, text_of
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.drain import Standing, get_drain_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 MARK = "gpufleet.nvidia"
 NOT_FOUND = re.compile(r"Node (\S+) not found")
@@ -18,7 +18,7 @@ NOT_FOUND = re.compile(r"Node (\S+) not found")
 UNREACHABLE = re.compile(r"Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|controller in standby mode")
 NOT_PERMITTED = re.compile(r"Access/permission denied|Invalid user id")
 # slurm_node_state_string() puts these behind the state; `*` is an older release's NOT_RESPONDING.
-# A field begins a line after three spaces, and a further line of a reason has more (slurm_sprint_node_table(), src/api/node_info.c).
+# A field begins a line after three spaces, and a further line of a reason has more (slurm_sprint_node_table(), src/api/host_info.c).
 STATE = re.compile(r"(?m)^ {3}State=(\S+)")
 REASON = re.compile(r"(?m)^ {3}Reason=(.*)$")
 BY = re.compile(r" \[(\S+)@[\dT:-]+\]$")
@@ -45,15 +45,15 @@ class SlurmNode:
         return "+".join(sorted(self.states))
 
 
-def parse(text: str) -> SlurmNode:
+def parse_slurm_node(text: str) -> SlurmNode:
     """Parse the output of scontrol, which must have one node. Raise PlanError otherwise.
 
     Some fields are the node's own words: its system (OS) before the state, what its slurmd adds
     (Extra) after the reason. A field with a line end in it could forge another state or our mark.
     Then a line is there twice, and the output is refused.
     """
-    name, state = _only("NodeName", NAME, text), _only("State", STATE, text)
-    reason = _only("Reason", REASON, text)
+    name, state = _find_only("NodeName", NAME, text), _find_only("State", STATE, text)
+    reason = _find_only("Reason", REASON, text)
     if name is None or state is None:
         raise PlanError(drain_messages.SLURM_OUTPUT.fill())
     words = state[1]
@@ -67,7 +67,7 @@ def parse(text: str) -> SlurmNode:
     return SlurmNode(name[1], states, why[: by.start()] if by else why, by[1] if by else "")
 
 
-def _only(field: str, pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+def _find_only(field: str, pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     found = list(pattern.finditer(text))
     if len(found) > 1:
         row = drain_messages.SLURM_SEVERAL_NODES
@@ -75,20 +75,20 @@ def _only(field: str, pattern: re.Pattern[str], text: str) -> re.Match[str] | No
     return found[0] if found else None
 
 
-def mark(rollout: str) -> str:
+def build_slurm_mark(rollout: str) -> str:
     return f"{MARK} {rollout}:"
 
 
-def reason(rollout: str, text: str, why: str) -> str:
+def build_slurm_reason(rollout: str, text: str, why: str) -> str:
     """Build the text for the node's reason. By the mark in front a later run recognises its own drain."""
-    return f"{mark(rollout)} {text_of(text, why)}"
+    return f"{build_slurm_mark(rollout)} {get_drain_text(text, why)}"
 
 
 def is_held(node: SlurmNode, rollout: str) -> bool:
-    return node.reason.startswith(mark(rollout))
+    return node.reason.startswith(build_slurm_mark(rollout))
 
 
-def standing(node: SlurmNode, rollout: str) -> Standing:
+def judge_slurm_standing(node: SlurmNode, rollout: str) -> Standing:
     """Return the state of the node for this rollout. A node that is DOWN stays so, even with our reason.
 
     slurmctld reports with DOWN that the node does not work.
@@ -112,7 +112,7 @@ def standing(node: SlurmNode, rollout: str) -> Standing:
     return Standing("others", text, node.name, claimed)
 
 
-def waiting(node: SlurmNode) -> str:
+def explain_slurm_wait(node: SlurmNode) -> str:
     """Explain what a drained node still waits for. Return '' if it is drained: IDLE+DRAIN, and no job is completing."""
     if "DRAIN" in node.states and "IDLE" in node.states and not node.states & {"COMPLETING", *BROKEN}:
         return ""

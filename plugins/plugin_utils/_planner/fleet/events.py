@@ -13,29 +13,30 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import layout, names, sentences
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.progress import Progress
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import layout, names, outcomes, sentences
 
 SCHEMA = 1
 START, BATCH, GATE, STOP, END = "start", "batch", "gate", "stop", "end"
 SETTING = "gpufleet_rollout_events"
 
 
-def line(event: str, at: str, change_ref: str, **values: Any) -> str:
+def build_event_line(event: str, at: str, change_ref: str, **values: Any) -> str:
     return json.dumps({"schema": SCHEMA, "event": event, "time": at, "change_ref": change_ref, **values}, ensure_ascii=False)
 
 
-def start(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Build the values of the event `start`: the numbers of hosts and batches. plan: the result of rollout_plan."""
-    counts = Counter(kind(host) for host in plan["hosts"].values())
+def build_start_event(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the values of the event `build_start_event`: the numbers of hosts and batches. plan: the result of rollout_plan."""
+    counts = Counter(get_planned_kind(host) for host in plan["hosts"].values())
     return {"hosts": len(plan["hosts"]), **{key: counts[key] for key in KINDS}, "batches": len(plan["batches"])}
 
 
 KINDS = ("to_change", "again", "done", "left_out")
 
 
-def kind(host: Mapping[str, Any]) -> str:
+def get_planned_kind(host: Mapping[str, Any]) -> str:
     """Return what the plan has for a host, one of KINDS.
 
     `again` is a host that is as desired, and is proven again or put back into service.
@@ -44,13 +45,13 @@ def kind(host: Mapping[str, Any]) -> str:
     return {rollout.DONE: "done", rollout.LEFT_OUT: "left_out"}.get(state) or ("to_change" if host["change"] else "again")
 
 
-def place(plan: Mapping[str, Any], number: int) -> dict[str, Any]:
+def build_batch_place(plan: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Build the values that tell which batch it is. With its hosts, alerts of just these can be silenced."""
     batch = plan["batches"][number]
     return {"batch": number + 1, "of": len(plan["batches"]), "wave": batch["wave"], "hosts": list(batch["hosts"])}
 
 
-def gate(words: Mapping[str, str], found: Progress, total: int) -> dict[str, Any]:
+def build_gate_event(words: Mapping[str, str], found: Progress, total: int) -> dict[str, Any]:
     counts = Counter(outcomes.OUTCOMES[word].key for word in words.values())
     return {"results": dict(counts), "bad": dict(found.bad), "done": found.done, "total": total, "ended": found.ended}
 
@@ -65,7 +66,7 @@ def list_hosts(by_host: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """
     found: dict[tuple[str, ...], list[str]] = {}
     for host, about in by_host.items():
-        found.setdefault((about["class"], about["word"], sentences.key(str(about.get("why") or ""), host)), []).append(host)
+        found.setdefault((about["class"], about["word"], sentences.get_sentence_key(str(about.get("why") or ""), host)), []).append(host)
     lines = []
     for hosts in found.values():
         parts = [[host] for host in hosts] if len(hosts) < FOLDED_FROM else [hosts]
@@ -78,8 +79,8 @@ def describe_hosts(hosts: Sequence[str], by_host: Mapping[str, Mapping[str, Any]
     first = by_host[hosts[0]]
     seconds = sorted(round(by_host[h]["seconds"]) for h in hosts if isinstance(by_host[h].get("seconds"), int | float))
     span = "" if not seconds else f", {seconds[0]} s" if seconds[0] == seconds[-1] else f", {seconds[0]} to {seconds[-1]} s"
-    said = sentences.common(layout.flat(by_host[h].get("why") or "") for h in hosts)
-    named = f"{names.some(hosts)} ({len(hosts)})" if len(hosts) > 1 else hosts[0]
+    said = sentences.merge_sentences(layout.flatten_text(by_host[h].get("why") or "") for h in hosts)
+    named = f"{names.show_some_runs(hosts)} ({len(hosts)})" if len(hosts) > 1 else hosts[0]
     return f"  {first['class']}  {named}  {outcomes.OUTCOMES[first['word']].total}{span}{f': {said}' if said else ''}"
 
 
@@ -92,7 +93,7 @@ def summarize_batch(number: int, plan: Mapping[str, Any], words: Mapping[str, st
     counts = Counter("failed" if host in found.unhealthy else word for host, word in words.items())
     here = ", ".join(f"{counts[word]} {one.total}" for word, one in outcomes.OUTCOMES.items() if counts[word]) or "no host started"
     total = sum(len(batch["hosts"]) for batch in plan["batches"])
-    bad = f"{len(found.bad)} of at most {limit} failed, rolled back or lost{f': {names.some(found.bad)}' if found.bad else ''}"
+    bad = f"{len(found.bad)} of at most {limit} failed, rolled back or lost{f': {names.show_some_runs(found.bad)}' if found.bad else ''}"
     left = seconds / found.done * (total - found.done) if found.done else 0
     clock = f"; {write_clock(seconds)} so far" if seconds else ""
     clock += f", about {write_clock(left)} left" if clock and left else ""
@@ -106,5 +107,5 @@ def write_clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def ordered(words: Mapping[str, str]) -> Sequence[str]:
-    return sorted(words, key=lambda host: (outcomes.URGENCY[words[host]], names.natural(host)))
+def sort_outcome_words(words: Mapping[str, str]) -> Sequence[str]:
+    return sorted(words, key=lambda host: (outcomes.URGENCY[words[host]], names.build_natural_key(host)))

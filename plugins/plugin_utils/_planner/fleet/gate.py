@@ -9,11 +9,11 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages, waves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
 
 
 @dc.dataclass(frozen=True)
@@ -33,48 +33,50 @@ class GateDecision:
         return f"{self.lost} of {self.total} hosts failed or were lost, but at most {self.allowed} may fail"
 
 
-def gate(lost: int, total: int, max_failed: int | str) -> GateDecision:
+def judge_lost_hosts(lost: int, total: int, max_failed: int | str) -> GateDecision:
     """Compare the lost hosts of all waves so far with the limit.
 
     A percentage is rounded down: 10% of 15 hosts is one host.
     """
-    allowed = waves.amount("max_failed", max_failed).of(total)
+    allowed = waves.parse_amount("max_failed", max_failed).compute_number(total)
     return GateDecision(lost <= allowed, allowed, lost, total)
 
 
-def decisions_of(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def list_result_decisions(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the decisions in one host's result, from a look or its status file."""
     decision = result.get("decision") or {}
     return list(decision.get("decisions") or decision.get("engines") or ())
 
 
-def engines_by_host(results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+def map_engines_to_hosts(results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     """Map each engine to the hosts that have a decision for it."""
     found: dict[str, list[str]] = {}
     for host, result in sorted(results.items()):
-        for engine in sorted({str(d.get("engine")) for d in decisions_of(result)}):
+        for engine in sorted({str(d.get("engine")) for d in list_result_decisions(result)}):
             found.setdefault(engine, []).append(host)
     return found
 
 
-def hosts_by_injection(results: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str, bool], list[str]]:
+def map_injections_to_hosts(results: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str, bool], list[str]]:
     """Map (injection, handler, whether it is the default) to the hosts with this decision.
 
     A host may have several engines.
     """
     found: dict[tuple[str, str, bool], list[str]] = {}
     for host, result in sorted(results.items()):
-        for decided in {(str(d.get("injection")), str(d.get("handler") or ""), bool(d.get("default"))) for d in decisions_of(result)}:
+        for decided in {
+            (str(d.get("injection")), str(d.get("handler") or ""), bool(d.get("default"))) for d in list_result_decisions(result)
+        }:
             found.setdefault(decided, []).append(host)
     return dict(sorted(found.items()))
 
 
-def mixed(results: Mapping[str, Mapping[str, Any]]) -> str:
+def describe_mixed_engines(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the hosts by engine, '' if all hosts have the same one."""
-    found = engines_by_host(results)
+    found = map_engines_to_hosts(results)
     if len(found) < 2:
         return ""
-    parts = [f"{engine} on {names.some(hosts)}" for engine, hosts in sorted(found.items())]
+    parts = [f"{engine} on {names.show_some_runs(hosts)}" for engine, hosts in sorted(found.items())]
     return "; ".join(parts)
 
 
@@ -85,16 +87,16 @@ def require_policy(fleet_policy: str, results: Mapping[str, Mapping[str, Any]]) 
     """
     if fleet_policy != "uniform":
         return
-    engines = mixed(results)
+    engines = describe_mixed_engines(results)
     if engines:
         raise PlanError(messages.MIXED_ENGINES.fill(engines=engines))
-    found = hosts_by_injection(results)
+    found = map_injections_to_hosts(results)
     if len(found) > 1:
-        said = "; ".join(f"{_words(decided)} on {names.some(hosts)}" for decided, hosts in found.items())
+        said = "; ".join(f"{_describe_decided(decided)} on {names.show_some_runs(hosts)}" for decided, hosts in found.items())
         raise PlanError(_describe_decisions(said, found))
 
 
-def _words(decided: tuple[str, str, bool]) -> str:
+def _describe_decided(decided: tuple[str, str, bool]) -> str:
     injection, handler, default = decided
     named = ", ".join([*([f"handler {handler}"] if handler else []), *(["the default"] if default else [])])
     return f"{injection} ({named})" if named else injection
@@ -105,5 +107,5 @@ def _describe_decisions(decisions: str, found: Mapping[tuple[str, str, bool], li
     if len({injection for injection, _handler, _default in found}) == 1:
         return messages.MIXED_HANDLERS.fill(decisions=decisions)
     oldest = min((injection for injection, _handler, _default in found), key=lambda injection: decide.AGE.get(injection, 0))
-    hosts = names.some(sorted({h for (injection, *_rest), hosts in found.items() if injection == oldest for h in hosts}))
+    hosts = names.show_some_runs(sorted({h for (injection, *_rest), hosts in found.items() if injection == oldest for h in hosts}))
     return messages.MIXED_INJECTIONS.fill(decisions=decisions, oldest=oldest, hosts=hosts)

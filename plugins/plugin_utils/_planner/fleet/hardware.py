@@ -14,9 +14,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
 CLASS = ("engine", "injection", "gpu.model", "driver.branch", "os.release")
 NONE = "-"
@@ -24,15 +24,15 @@ PATH = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
 LONGEST = 200
 
 
-def view(result: Mapping[str, Any]) -> dict[str, Any]:
+def build_class_view(result: Mapping[str, Any]) -> dict[str, Any]:
     """Build what key paths read of a host: the parts of a class by short names, and its whole result under `result`."""
     driver = result.get("driver") or {}
     system = result.get("os") or {}
     models = sorted({str(g.get("model") or "").removeprefix("NVIDIA ") or "GPU" for g in driver.get("gpus") or ()})
     version = str(driver.get("version") or "")
     return {
-        "engine": engines(result) or NONE,
-        "injection": ", ".join(sorted({str(d.get("injection")) for d in decisions(result)})) or NONE,
+        "engine": describe_configured_engines(result) or NONE,
+        "injection": ", ".join(sorted({str(d.get("injection")) for d in list_class_decisions(result)})) or NONE,
         "gpu": {"model": ", ".join(models) or NONE, "count": len(driver.get("gpus") or ())},
         "driver": {"branch": version.partition(".")[0] or NONE, "version": version or NONE, "state": str(driver.get("state") or NONE)},
         "os": {"id": str(system.get("id") or NONE), "release": " ".join(filter(None, (system.get("id"), system.get("version")))) or NONE},
@@ -40,28 +40,28 @@ def view(result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def decisions(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def list_class_decisions(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return (result.get("decision") or {}).get("decisions") or ()
 
 
-def engines(result: Mapping[str, Any]) -> str:
+def describe_configured_engines(result: Mapping[str, Any]) -> str:
     """Return the engines that are configured, as `containerd 1.7 (package)`, with commas between them."""
     found = set()
-    for instance in chosen(result):
+    for instance in list_chosen_instances(result):
         release = ".".join(str(instance.get("version") or "").split(".")[:2])
         found.add(f"{instance.get('engine')} {release} ({instance.get('manager')})")
     return ", ".join(sorted(found))
 
 
-def chosen(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def list_chosen_instances(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """List the engine instances that have a decision."""
-    keys = {str(d.get("instance")) for d in decisions(result)}
+    keys = {str(d.get("instance")) for d in list_class_decisions(result)}
     return [instance for instance in result.get("instances") or () if instance.get("key") in keys]
 
 
-def running(result: Mapping[str, Any]) -> tuple[str, ...]:
+def list_running_engines(result: Mapping[str, Any]) -> tuple[str, ...]:
     """List the keys of the chosen engines that run. Podman has no daemon, so it never does."""
-    return tuple(str(instance["key"]) for instance in chosen(result) if instance.get("running"))
+    return tuple(str(instance["key"]) for instance in list_chosen_instances(result) if instance.get("running"))
 
 
 def require_paths(setting: str, paths: Sequence[str]) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ def require_paths(setting: str, paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(p) for p in paths)
 
 
-def at(path: str, seen: Mapping[str, Any], variables: Mapping[str, Any]) -> str | None:
+def get_value_at_path(path: str, seen: Mapping[str, Any], variables: Mapping[str, Any]) -> str | None:
     """Return the value at a key path as text, None if it is nowhere.
 
     It is looked up in the look if its first key is there, else in the host's variables.
@@ -86,10 +86,10 @@ def at(path: str, seen: Mapping[str, Any], variables: Mapping[str, Any]) -> str 
             value = value[int(key)] if int(key) < len(value) else None
         else:
             return None
-    return None if value is None else short(str(value))
+    return None if value is None else shorten_class_text(str(value))
 
 
-def short(text: str) -> str:
+def shorten_class_text(text: str) -> str:
     """Return the text without templates. Cut it after LONGEST characters, with a digest of the whole behind it.
 
     A class is the key of an approval, which the next run gets as a variable. The digest keeps two
@@ -97,7 +97,7 @@ def short(text: str) -> str:
     """
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}... ({hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]})"
-    return escape.no_template(text)
+    return escape.replace_braces(text)
 
 
 @dc.dataclass(frozen=True)
@@ -111,22 +111,22 @@ class Label:
         return ", ".join(v for v in self.values if v != NONE) or NONE
 
 
-def labels(
+def map_class_labels(
     setting: str, paths: Sequence[str], seen: Mapping[str, Mapping[str, Any]], variables: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, str]:
     """Map each host to the text of its values.
 
     Raise PlanError for a key path that no host has, since it is misspelt.
     """
-    found = {host: {path: at(path, view_, variables.get(host) or {}) for path in paths} for host, view_ in seen.items()}
+    found = {host: {path: get_value_at_path(path, view_, variables.get(host) or {}) for path in paths} for host, view_ in seen.items()}
     for path in paths:
         if found and all(values[path] is None for values in found.values()):
-            row, known = messages.UNKNOWN_KEY_PATH, ", ".join(names())
+            row, known = messages.UNKNOWN_KEY_PATH, ", ".join(list_class_paths())
             raise PlanError(row.fill(setting=setting, path=path, known=known))
     return {host: Label(tuple(values[path] or NONE for path in paths)).text for host, values in found.items()}
 
 
-def names() -> list[str]:
+def list_class_paths() -> list[str]:
     """List the key paths that every host has."""
-    parts = {key: value for key, value in view({}).items() if key != "result"}
+    parts = {key: value for key, value in build_class_view({}).items() if key != "result"}
     return [f"{key}.{inner}" if inner else key for key, value in parts.items() for inner in (value if isinstance(value, dict) else [""])]

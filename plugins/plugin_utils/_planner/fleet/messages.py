@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
 
 AMOUNT = "Write for example {example}"
 AGAIN = "Plan again, and have that plan approved"

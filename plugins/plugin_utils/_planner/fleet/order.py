@@ -13,7 +13,7 @@ def rank(host: str, seed: str) -> str:
     return hashlib.sha256(f"{seed}\0{host}".encode()).hexdigest()
 
 
-def ordered(hosts: Iterable[str], domains: Mapping[str, str], seed: str) -> list[str]:
+def order_by_domain(hosts: Iterable[str], domains: Mapping[str, str], seed: str) -> list[str]:
     """Spread the hosts of each domain evenly over the list. Any first part of it has about its share of each domain."""
     members: dict[str, list[str]] = {}
     for host in sorted(set(hosts), key=lambda h: rank(h, seed)):

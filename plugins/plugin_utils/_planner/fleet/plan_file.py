@@ -13,16 +13,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, messages, rollout
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 SCHEMA = 2
 OLDER = 1  # whose digests did not bind what is in files
 APPROVED, FILE = "gpufleet_rollout_approved", "gpufleet_rollout_plan_file"
 
 
-def document(planned: rollout.Rollout, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def build_plan_document(planned: rollout.Rollout, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Build the plan file: each change once, with its hosts, and an entry for each host.
 
     An entry has the host's class, its change, and the number of containers that a restart would end.
@@ -33,20 +33,25 @@ def document(planned: rollout.Rollout, results: Mapping[str, Mapping[str, Any]])
             by_change.setdefault(host.change, []).append(host.name)
     return {
         "schema": SCHEMA,
-        "changes": {d: {**planned.changes[d], "hosts": sorted(found, key=names.natural)} for d, found in sorted(by_change.items())},
-        "hosts": {name: entry(planned.hosts[name], results.get(name) or {}) for name in sorted(planned.hosts, key=names.natural)},
-        "totals": {"hosts": len(planned.hosts), **{state.replace(" ", "_"): 0 for state in STATES}, **counted(planned)},
+        "changes": {
+            d: {**planned.changes[d], "hosts": sorted(found, key=names.build_natural_key)} for d, found in sorted(by_change.items())
+        },
+        "hosts": {
+            name: build_plan_entry(planned.hosts[name], results.get(name) or {})
+            for name in sorted(planned.hosts, key=names.build_natural_key)
+        },
+        "totals": {"hosts": len(planned.hosts), **{state.replace(" ", "_"): 0 for state in STATES}, **count_planned_hosts(planned)},
     }
 
 
 STATES = (rollout.DO, rollout.DONE, rollout.LEFT_OUT)
 
 
-def counted(planned: rollout.Rollout) -> dict[str, int]:
+def count_planned_hosts(planned: rollout.Rollout) -> dict[str, int]:
     return {state.replace(" ", "_"): n for state, n in Counter(h.state for h in planned.hosts.values()).items()}
 
 
-def entry(host: rollout.Host, result: Mapping[str, Any]) -> dict[str, Any]:
+def build_plan_entry(host: rollout.RolloutHost, result: Mapping[str, Any]) -> dict[str, Any]:
     ends = (result.get("work") or {}).get("ends") or ()
     entry = {"class": host.hardware, "change": host.change, "containers": len(ends)}
     return {**entry, "left_out": host.why} if host.why else entry
@@ -59,17 +64,17 @@ def require_plan(data: Any, where: str) -> Mapping[str, Any]:
     if data.get("schema") != SCHEMA:
         row = messages.OLDER_SCHEMA if data.get("schema") == OLDER else messages.OTHER_SCHEMA
         raise PlanError(row.fill(schema=data.get("schema"), known=SCHEMA), where=where)
-    odd = next(itertools.chain(odd_hosts(data["hosts"]), odd_changes(data["changes"])), "")
+    odd = next(itertools.chain(find_odd_hosts(data["hosts"]), find_odd_changes(data["changes"])), "")
     if odd:
         raise PlanError(messages.CHANGED_PLAN.fill(odd=odd), where=where)
     return data
 
 
-def odd_hosts(hosts: Mapping[str, Any]) -> Iterator[str]:
+def find_odd_hosts(hosts: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"the host {h} has no change" for h, e in hosts.items() if not isinstance(e, dict) or not isinstance(e.get("change"), str))
 
 
-def odd_changes(changes: Mapping[str, Any]) -> Iterator[str]:
+def find_odd_changes(changes: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each change whose digest is that of another one.
 
     People approve what they read. So a change shown under another digest would get that digest approved.
@@ -86,21 +91,21 @@ def require_inventory(approved: Mapping[str, Any], hosts: Sequence[str], where: 
     Some hosts may be new since the plan.
     """
     if hosts and not set(hosts) & set(approved["hosts"]):
-        own = names.some(hosts)
+        own = names.show_some_runs(hosts)
         if not approved["hosts"]:
             raise PlanError(messages.PLAN_WITHOUT_HOSTS.fill(own=own), where=where)
-        others = names.some(approved["hosts"])
+        others = names.show_some_runs(approved["hosts"])
         raise PlanError(messages.OTHER_INVENTORY.fill(hosts=others, own=own), where=where)
 
 
-def moved(approved: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def map_moved_hosts(approved: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Map each host that plans something else than what was approved to the reason why it is left out.
 
     A host that has nothing to do needs no approval.
     """
     found: dict[str, str] = {}
     for host, result in results.items():
-        digest = change.digest(result, host)
+        digest = change.digest_change(result, host)
         known = approved["hosts"].get(host)
         if not digest or (known and known.get("change") == digest):
             continue
@@ -108,7 +113,7 @@ def moved(approved: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]])
             found[host] = messages.NOT_IN_PLAN.fill()
             continue
         before = approved["changes"].get(known.get("change")) or {}
-        sentences = change.moved(before, change.of(result, host))
-        few = names.few(sentences, 3, "; ")
+        sentences = change.list_moved_changes(before, change.build_shared_change(result, host))
+        few = names.show_few_texts(sentences, 3, "; ")
         found[host] = messages.PLANS_OTHERWISE.fill(changes=few)
     return found

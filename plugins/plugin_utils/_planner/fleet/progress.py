@@ -12,8 +12,9 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
 
 BAD = ("failed", "rolled back", "lost")
 # Outcomes of a canary that was not changed -> the reason why its class does not start.
@@ -47,7 +48,7 @@ class Progress:
     began: float = 0.0  # seconds since the epoch at which the first batch began; 0 in check mode
 
 
-def of(data: Mapping[str, Any]) -> Progress:
+def read_progress(data: Mapping[str, Any]) -> Progress:
     return Progress(**{f.name: data[f.name] for f in dc.fields(Progress) if f.name in data})
 
 
@@ -61,7 +62,7 @@ class Ended:
     unhealthy: Mapping[str, str] = dc.field(default_factory=dict)
 
 
-def after(progress: Progress, batch: Ended, total: int, most: Amount) -> Progress:
+def update_progress(progress: Progress, batch: Ended, total: int, most: Amount) -> Progress:
     """Return the progress after a batch. Canaries have no budget: one that failed stops its class.
 
     It counts as a failure of the whole like any other host. A canary that was not changed has shown
@@ -71,7 +72,7 @@ def after(progress: Progress, batch: Ended, total: int, most: Amount) -> Progres
     bad.update({host: "failed" for host in batch.unhealthy if host not in bad})
     stopped, untried = dict(progress.stopped), dict(progress.untried)
     for host, word in bad.items() if batch.canaries else ():
-        stopped.setdefault(batch.classes[host], f"its canary {host} {became(word)}")
+        stopped.setdefault(batch.classes[host], f"its canary {host} {get_resulting_word(word)}")
     for host, word in batch.words.items() if batch.canaries else ():
         if word in UNTRIED:
             untried.setdefault(batch.classes[host], f"its canary {host} {UNTRIED[word]}")
@@ -83,39 +84,39 @@ def after(progress: Progress, batch: Ended, total: int, most: Amount) -> Progres
         stopped=stopped,
         untried=untried,
     )
-    allowed = most.of(total)
+    allowed = most.compute_number(total)
     if found.ended or len(found.bad) <= allowed:
         return found
     said = f"{len(found.bad)} of {total} hosts failed, were rolled back or lost, {allowed} may be"
-    return dc.replace(found, ended=f"{said} (gpufleet_rollout_max_failed: {most.text}): {names.some(found.bad)}")
+    return dc.replace(found, ended=f"{said} (gpufleet_rollout_max_failed: {most.text}): {names.show_some_runs(found.bad)}")
 
 
-def became(word: str) -> str:
+def get_resulting_word(word: str) -> str:
     return {"failed": "failed", "rolled back": "was rolled back", "lost": "was lost"}[word]
 
 
-def ended(progress: Progress, why: str, *, paused: bool = False) -> Progress:
+def end_progress(progress: Progress, why: str, *, paused: bool = False) -> Progress:
     return progress if progress.ended else dc.replace(progress, ended=why, paused=paused)
 
 
-def held(progress: Progress, classes: Mapping[str, str]) -> dict[str, str]:
+def map_held_hosts(progress: Progress, classes: Mapping[str, str]) -> dict[str, str]:
     """Map the hosts of a batch that do not start to the reason."""
     if progress.ended:
         return {host: progress.ended for host in classes}
-    return {host: why for host, c in classes.items() if (why := of_class(progress, c) or of_full(progress, host))}
+    return {host: why for host, c in classes.items() if (why := explain_stopped_class(progress, c) or explain_full_group(progress, host))}
 
 
-def of_full(progress: Progress, host: str) -> str:
+def explain_full_group(progress: Progress, host: str) -> str:
     return next((why for why, hosts in progress.full.items() if host in hosts), "")
 
 
-def of_class(progress: Progress, label: str) -> str:
+def explain_stopped_class(progress: Progress, label: str) -> str:
     """Explain why no more hosts of a class start, '' if they may."""
     if label in progress.stopped:
         return f"its class has stopped: {progress.stopped[label]}"
     return f"its class has not been tried: {progress.untried[label]}" if label in progress.untried else ""
 
 
-def word(result: outcomes.Result, steps: Sequence[outcomes.Result], check: bool) -> str:
+def get_outcome_word(result: outcomes.Result, steps: Sequence[outcomes.Result], check: bool) -> str:
     """Return the outcome of one host, from its convergence and the steps around it."""
-    return outcomes.outcome(outcomes.merged(result, {False: steps}), check).word
+    return outcomes.judge_outcome(outcomes.merge_failures(result, {False: steps}), check).word

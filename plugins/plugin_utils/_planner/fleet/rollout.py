@@ -15,7 +15,9 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     approval,
     change,
@@ -26,9 +28,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     room,
     waves,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.settings import Settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.settings import RolloutSettings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 DO, DONE, LEFT_OUT = "do", "done", "left out"
 CANARY = 0  # the number of the canaries' wave
@@ -54,7 +55,7 @@ class Fleet:
 
 
 @dc.dataclass(frozen=True)
-class Host:
+class RolloutHost:
     name: str
     state: str
     why: str  # of one that is left out
@@ -73,7 +74,7 @@ class Batch:
 
 @dc.dataclass(frozen=True)
 class Rollout:
-    hosts: Mapping[str, Host]
+    hosts: Mapping[str, RolloutHost]
     batches: tuple[Batch, ...]
     changes: Mapping[str, Mapping[str, Any]]
     limits: waves.Limit = waves.Limit({}, {})
@@ -86,48 +87,52 @@ class Rollout:
     def canaries(self) -> list[str]:
         return [host for batch in self.batches if batch.wave == CANARY for host in batch.hosts]
 
-    def named(self, state: str) -> list[str]:
-        return sorted((h.name for h in self.hosts.values() if h.state == state), key=names.natural)
+    def list_hosts_in_state(self, state: str) -> list[str]:
+        return sorted((h.name for h in self.hosts.values() if h.state == state), key=names.build_natural_key)
 
 
-def plan(fleet: Fleet, settings: Settings) -> Rollout:
+def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
     if not fleet.results:
         raise PlanError(messages.NO_HOSTS.fill())
-    hosts = with_proofs(judged(fleet, settings), fleet, settings.canaries)
-    left_out.require_few({h.name: h.why for h in hosts.values() if h.state == LEFT_OUT}, len(hosts), settings.max_left_out)
-    line = order.ordered([h.name for h in hosts.values() if h.state == DO], {h.name: h.domain for h in hosts.values()}, settings.seed)
+    hosts = add_proofs(judge_rollout_hosts(fleet, settings), fleet, settings.canaries)
+    left_out.require_few_left_out({h.name: h.why for h in hosts.values() if h.state == LEFT_OUT}, len(hosts), settings.max_left_out)
+    line = order.order_by_domain(
+        [h.name for h in hosts.values() if h.state == DO], {h.name: h.domain for h in hosts.values()}, settings.seed
+    )
     line.sort(key=lambda h: (h not in fleet.first, bool(hosts[h].change)))  # stable: else the order is as it was
-    first = canaries(line, hosts, settings.canaries, fleet)
-    found = [first, *waves.cut([h for h in line if h not in set(first)], settings.waves)]
-    limits = waves.limit(settings.max_unavailable, groups(hosts, fleet), fleet.drained, servers(hosts, fleet))
-    batches = [Batch(n, tuple(batch)) for n, wave in enumerate(found) for batch in waves.batches(wave, limits)]
+    first = list_canaries(line, hosts, settings.canaries, fleet)
+    found = [first, *waves.cut_waves([h for h in line if h not in set(first)], settings.waves)]
+    limits = waves.limit(settings.max_unavailable, map_hosts_to_groups(hosts, fleet), fleet.drained, map_server_groups(hosts, fleet))
+    batches = [Batch(n, tuple(batch)) for n, wave in enumerate(found) for batch in waves.cut_batches(wave, limits)]
     shown: dict[str, Mapping[str, Any]] = {}
-    for name in sorted(hosts, key=names.natural):
+    for name in sorted(hosts, key=names.build_natural_key):
         if hosts[name].change:
-            shown.setdefault(hosts[name].change, change.of(fleet.results[name], name))
+            shown.setdefault(hosts[name].change, change.build_shared_change(fleet.results[name], name))
     return Rollout(hosts, tuple(batches), shown, limits)
 
 
-def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
-    why = {host: left_out.why(result) or elsewhere(fleet, host, result) for host, result in fleet.results.items()}
-    seen = {host: hardware.view(result) for host, result in fleet.results.items() if not why[host]}
-    classes = hardware.labels("gpufleet_rollout_class", settings.hardware_class, seen, fleet.variables)
-    domains = hardware.labels("gpufleet_rollout_domain", settings.domain, seen, fleet.variables) if settings.domain else {}
+def judge_rollout_hosts(fleet: Fleet, settings: RolloutSettings) -> dict[str, RolloutHost]:
+    why = {
+        host: left_out.explain_left_out(result) or explain_left_out_elsewhere(fleet, host, result) for host, result in fleet.results.items()
+    }
+    seen = {host: hardware.build_class_view(result) for host, result in fleet.results.items() if not why[host]}
+    classes = hardware.map_class_labels("gpufleet_rollout_class", settings.hardware_class, seen, fleet.variables)
+    domains = hardware.map_class_labels("gpufleet_rollout_domain", settings.domain, seen, fleet.variables) if settings.domain else {}
     found = {}
     for name, result in fleet.results.items():
-        digest = "" if why[name] else change.digest(result, name)
-        unapproved = approval.refusal(settings.approved_changes, classes.get(name, ""), digest, result, name)
+        digest = "" if why[name] else change.digest_change(result, name)
+        unapproved = approval.explain_unapproved_change(settings.approved_changes, classes.get(name, ""), digest, result, name)
         if unapproved:
             why[name], digest = unapproved, ""
         # A host that an earlier run left out of service has to be put back, even if it is as desired.
         state = LEFT_OUT if why[name] else DO if digest or name in fleet.first else DONE
         gpus = len((result.get("driver") or {}).get("gpus") or ())
-        runs = hardware.running(result)
-        found[name] = Host(name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, gpus, runs)
+        runs = hardware.list_running_engines(result)
+        found[name] = RolloutHost(name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, gpus, runs)
     return found
 
 
-def with_proofs(hosts: Mapping[str, Host], fleet: Fleet, canaries: int) -> dict[str, Host]:
+def add_proofs(hosts: Mapping[str, RolloutHost], fleet: Fleet, canaries: int) -> dict[str, RolloutHost]:
     """Return the hosts, with state DO for each one that is as desired and is proven again.
 
     These are hosts that an earlier run left unproven, and hosts that have to stand for a canary of their class.
@@ -136,16 +141,16 @@ def with_proofs(hosts: Mapping[str, Host], fleet: Fleet, canaries: int) -> dict[
     again = {h.name for h in done if h.name in fleet.unproven}
     wanted = dict.fromkeys((h.hardware for h in hosts.values() if h.state == DO), canaries)
     for host in done:
-        if host.name in again or stands(host.name, fleet):
+        if host.name in again or can_stand_for_class(host.name, fleet):
             wanted[host.hardware] = wanted.get(host.hardware, 0) - 1
-    for name in order.ordered([h.name for h in done], {}, ""):
-        if name not in again and wanted.get(hosts[name].hardware, 0) > 0 and not stands(name, fleet):
+    for name in order.order_by_domain([h.name for h in done], {}, ""):
+        if name not in again and wanted.get(hosts[name].hardware, 0) > 0 and not can_stand_for_class(name, fleet):
             wanted[hosts[name].hardware] -= 1
             again.add(name)
     return {name: dc.replace(h, state=DO) if name in again else h for name, h in hosts.items()}
 
 
-def stands(name: str, fleet: Fleet) -> bool:
+def can_stand_for_class(name: str, fleet: Fleet) -> bool:
     """Tell whether a host that is as desired stands for its class as a canary does.
 
     It does if it came through, with its proof if it needs one.
@@ -153,15 +158,15 @@ def stands(name: str, fleet: Fleet) -> bool:
     return name not in fleet.unproven and (name not in fleet.proof or name in fleet.proven)
 
 
-def elsewhere(fleet: Fleet, host: str, result: Mapping[str, Any]) -> str:
+def explain_left_out_elsewhere(fleet: Fleet, host: str, result: Mapping[str, Any]) -> str:
     """Explain why a host is left out by what its look does not tell, '' if it is not.
 
     A host that has nothing to do is done, whoever holds it.
     """
-    return fleet.others.get(host, "") if host in fleet.first or change.digest(result, host) else ""
+    return fleet.others.get(host, "") if host in fleet.first or change.digest_change(result, host) else ""
 
 
-def canaries(line: Sequence[str], hosts: Mapping[str, Host], number: int, fleet: Fleet) -> list[str]:
+def list_canaries(line: Sequence[str], hosts: Mapping[str, RolloutHost], number: int, fleet: Fleet) -> list[str]:
     """List the first hosts of each class, fewer if hosts of the class are as desired already.
 
     A host that is not managed shows nothing.
@@ -169,7 +174,7 @@ def canaries(line: Sequence[str], hosts: Mapping[str, Host], number: int, fleet:
     wanted: dict[str, int] = {}
     for host in hosts.values():
         wanted.setdefault(host.hardware, number)
-        if host.state == DONE and host.hardware != hardware.NONE and stands(host.name, fleet):
+        if host.state == DONE and host.hardware != hardware.NONE and can_stand_for_class(host.name, fleet):
             wanted[host.hardware] = max(0, wanted[host.hardware] - 1)
     found = []
     for name in line:
@@ -179,12 +184,12 @@ def canaries(line: Sequence[str], hosts: Mapping[str, Host], number: int, fleet:
     return found
 
 
-def groups(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
+def map_hosts_to_groups(hosts: Mapping[str, RolloutHost], fleet: Fleet) -> dict[str, list[str]]:
     """Map each host to the groups that limit how many of their hosts are out of service at once.
 
     These are its cluster, its partitions and its failure domain.
     """
-    found, cluster = {}, clusters(fleet)
+    found, cluster = {}, map_hosts_to_clusters(fleet)
     for name, host in hosts.items():
         partitions = (fleet.variables.get(name) or {}).get("gpufleet_slurm_partition") or ()
         of_one = [f"cluster {of}" for of in cluster[name]]
@@ -193,14 +198,14 @@ def groups(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
     return found
 
 
-def clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:
+def map_hosts_to_clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:
     """Map each host to the clusters that it counts in: by the inventory, else by its CA, else ('',).
 
     Hosts without a cluster and a CA count as one cluster. A CA is a host's own word. If a host
     without a cluster in the inventory has a CA, all hosts with that CA count in it as well. So a
     host's word can keep other hosts waiting, and never lets them go at the same time.
     """
-    known = {host: cluster_of(fleet.variables.get(host) or {}, result) for host, result in fleet.results.items()}
+    known = {host: get_host_cluster(fleet.variables.get(host) or {}, result) for host, result in fleet.results.items()}
     by_authority = {authority for name, authority in known.values() if not name}
     found: dict[str, tuple[str, ...]] = {}
     for host, (name, authority) in known.items():
@@ -209,12 +214,12 @@ def clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def cluster_of(variables: Mapping[str, Any], result: Mapping[str, Any]) -> tuple[str, str]:
+def get_host_cluster(variables: Mapping[str, Any], result: Mapping[str, Any]) -> tuple[str, str]:
     """Return the cluster that the inventory names for a host, and the CA that the host shows; '' for each that is not known."""
     return str(variables.get("gpufleet_cluster") or ""), str((result.get("work") or {}).get("cluster") or "")
 
 
-def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
+def map_server_groups(hosts: Mapping[str, RolloutHost], fleet: Fleet) -> dict[str, list[str]]:
     """Map each host whose change restarts a program of the cluster's API or its database to the groups of such hosts.
 
     If two of three members of etcd restart at once they lose their quorum. So these hosts go one after
@@ -222,37 +227,37 @@ def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
     of its own: a thousand such hosts do not wait for each other. A host without a cluster in the inventory
     waits for the named hosts with the same CA as well: not each of these may have shown its own.
     """
-    units, cluster = set(known.server_units()), clusters(fleet)
+    units, cluster = set(known.list_server_units()), map_hosts_to_clusters(fleet)
     like: dict[str, dict[str, None]] = {}
     for name, *authority in cluster.values():
         for one in authority:
             like.setdefault(one, {})[name] = None
-    restarts = {name: change.of(fleet.results[name], name)["restarts"] for name, host in hosts.items() if host.state == DO}
+    restarts = {name: change.build_shared_change(fleet.results[name], name)["restarts"] for name, host in hosts.items() if host.state == DO}
     found = [name for name, of_one in restarts.items() if units & set(of_one)]
     every = {name: dict.fromkeys((*cluster[name], *(of for one in cluster[name] for of in like.get(one, ())))) for name in found}
     return {name: [f"{room.SERVERS} of cluster {of}".strip() for of in of_one] for name, of_one in every.items()}
 
 
-def lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
+def list_rollout_lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
     """Build the lines that a person reads before the first host is changed.
 
     batches: False if the batches would not be those of the rollout that follows.
     """
-    counts = {state: rollout.named(state) for state in (DO, DONE, LEFT_OUT)}
+    counts = {state: rollout.list_hosts_in_state(state) for state in (DO, DONE, LEFT_OUT)}
     proofs = [name for name in counts[DO] if not rollout.hosts[name].change]
     again = f" and {len(proofs)} to be proven or put back into service" if proofs else ""
     number = f" in {len(rollout.batches)} batch{'' if len(rollout.batches) == 1 else 'es'}" if batches else ""
     todo = f"{len(counts[DO]) - len(proofs)} to change{again}{number}"
     rest = f"{len(counts[DONE])} already as desired, {len(counts[LEFT_OUT])} left out"
-    lines = [f"{outcomes.plural(len(rollout.hosts))}: {todo}, {rest}"]
+    lines = [f"{outcomes.format_host_count(len(rollout.hosts))}: {todo}, {rest}"]
     lines += [f"  left out: {name}: {rollout.hosts[name].why}" for name in counts[LEFT_OUT]]
     for text in sorted({rollout.hosts[name].hardware for name in counts[DO]}):
         of_one = [name for name in counts[DO] if rollout.hosts[name].hardware == text]
-        lines.append(f"  class {text}: {names.some(of_one)}")
-    lines += [f"  as desired, to be proven or put back into service: {names.some(proofs)}"] if proofs else []
+        lines.append(f"  class {text}: {names.show_some_runs(of_one)}")
+    lines += [f"  as desired, to be proven or put back into service: {names.show_some_runs(proofs)}"] if proofs else []
     for n, batch in enumerate(rollout.batches if batches else (), 1):
         wave = "canaries" if batch.wave == CANARY else f"wave {batch.wave}"
-        lines.append(f"  batch {n}, {wave}: {names.some(batch.hosts)}")
+        lines.append(f"  batch {n}, {wave}: {names.show_some_runs(batch.hosts)}")
     return lines
 
 
@@ -262,7 +267,7 @@ def may_fail(rollout: Rollout, most: waves.Amount) -> list[str]:
     Return [] if none is set.
     """
     total = sum(len(batch.hosts) for batch in rollout.batches)
-    said = f"  may fail: {most.of(total)} of {outcomes.plural(total)} (gpufleet_rollout_max_failed: {most.text})"
+    said = f"  may fail: {most.compute_number(total)} of {outcomes.format_host_count(total)} (gpufleet_rollout_max_failed: {most.text})"
     return [said] if most.percent and total else []
 
 

@@ -15,10 +15,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.progress import Progress, ended, held
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.progress import Progress, end_progress, map_held_hosts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Limit
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
 
 SERVERS = "servers"  # the kind of a group that no setting widens
 
@@ -29,7 +30,7 @@ def limits(plan: Mapping[str, Any]) -> Limit:
     return Limit(known.get("groups") or {}, known.get("allowed") or {})
 
 
-def begun(progress: Progress, out: Sequence[str], rest: Sequence[Mapping[str, str]], most: Limit) -> Progress:
+def begin_batch(progress: Progress, out: Sequence[str], rest: Sequence[Mapping[str, str]], most: Limit) -> Progress:
     """Return the progress with the hosts of the next batch that have to wait.
 
     It is paused if no host of a later batch could start either. A server that did not come through
@@ -38,47 +39,47 @@ def begun(progress: Progress, out: Sequence[str], rest: Sequence[Mapping[str, st
     out: the hosts that are out of service.
     rest: each batch that has not ended, the next one first, as host -> class.
     """
-    missing = {host: of_servers(host, most) for host in progress.bad if host not in out and of_servers(host, most)}
+    missing = {host: list_server_groups(host, most) for host in progress.bad if host not in out and list_server_groups(host, most)}
     out, most = [*out, *missing], dc.replace(most, groups={**most.groups, **missing})
     if not out or progress.ended:
         return progress
-    free = [[host for host in batch if host not in held(progress, batch)] for batch in rest]
-    here = waiting(out, free[0], most)
-    full = [group for group, number in counted(out, most).items() if number >= most.allowed.get(group, number + 1)]
+    free = [[host for host in batch if host not in map_held_hosts(progress, batch)] for batch in rest]
+    here = map_waiting_hosts(out, free[0], most)
+    full = [group for group, number in count_groups_out(out, most).items() if number >= most.allowed.get(group, number + 1)]
     if here and all(set(full) & set(most.groups.get(host, ())) for hosts in free for host in hosts):
-        return ended(progress, next(iter(here.values())), paused=True)
+        return end_progress(progress, next(iter(here.values())), paused=True)
     known = {text: list(hosts) for text, hosts in progress.full.items()}
     for host, text in here.items():
         known.setdefault(text, []).append(host)
     return dc.replace(progress, full=known)
 
 
-def of_servers(host: str, most: Limit) -> list[str]:
+def list_server_groups(host: str, most: Limit) -> list[str]:
     return [group for group in most.groups.get(host, ()) if group.startswith(f"{SERVERS} ")]
 
 
-def waiting(out: Sequence[str], batch: Iterable[str], most: Limit) -> dict[str, str]:
+def map_waiting_hosts(out: Sequence[str], batch: Iterable[str], most: Limit) -> dict[str, str]:
     """Map each host of a batch that finds its groups full to the reason why it waits."""
-    counts, found = counted(out, most), {}
+    counts, found = count_groups_out(out, most), {}
     for host in batch:
         groups = most.groups.get(host, ())
         full = next((group for group in groups if group in most.allowed and counts[group] >= most.allowed[group]), None)
         if full is None:
             counts.update(groups)
         else:
-            found[host] = why(full, [name for name in out if full in most.groups.get(name, ())], most.allowed[full])
+            found[host] = explain_full_room(full, [name for name in out if full in most.groups.get(name, ())], most.allowed[full])
     return found
 
 
-def counted(out: Iterable[str], most: Limit) -> Counter[str]:
+def count_groups_out(out: Iterable[str], most: Limit) -> Counter[str]:
     return Counter(group for host in out for group in most.groups.get(host, ()))
 
 
-def why(group: str, out: Sequence[str], allowed: int) -> str:
+def explain_full_room(group: str, out: Sequence[str], allowed: int) -> str:
     kind, _blank, name = group.partition(" ")
     if kind == SERVERS:
         row = messages.SERVERS_WAIT if len(out) == 1 else messages.SERVERS_WAIT_FOR_SEVERAL
-        return row.fill(hosts=names.some(out), group=group)
+        return row.fill(hosts=names.show_some_runs(out), group=group)
     row = messages.GROUP_FULL if len(out) == 1 else messages.GROUP_FULL_OF_SEVERAL
-    title, most = f"{kind}{name and ' '}{name}", outcomes.plural(allowed)
-    return row.fill(hosts=names.some(out), group=title, allowed=most)
+    title, most = f"{kind}{name and ' '}{name}", outcomes.format_host_count(allowed)
+    return row.fill(hosts=names.show_some_runs(out), group=title, allowed=most)

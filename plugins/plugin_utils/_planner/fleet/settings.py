@@ -11,20 +11,20 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, hardware, messages, sink, waves, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 
 PREFIX = "gpufleet_rollout_"
 
 
 @dc.dataclass(frozen=True)
-class Settings:
+class RolloutSettings:
     hardware_class: tuple[str, ...] = hardware.CLASS
     domain: tuple[str, ...] = ()
     canaries: int = 1
-    waves: tuple[Amount, ...] = waves.parsed(f"{PREFIX}waves", list(waves.DEFAULT))
+    waves: tuple[Amount, ...] = waves.parse_wave_sizes(f"{PREFIX}waves", list(waves.DEFAULT))
     max_unavailable: Amount | None = None
     max_left_out: Amount = Amount(10, True)
     max_failed: Amount = Amount(0, False)
@@ -40,23 +40,23 @@ class Settings:
     events: tuple[str, ...] = ()
 
 
-def of(options: Mapping[str, Any]) -> Settings:
+def build_rollout_settings(options: Mapping[str, Any]) -> RolloutSettings:
     """Build the settings from options by their names without the prefix.
 
     The value None stands for an option that is not set.
     """
-    given = given_of(options)
-    found = Settings(**{field: read(given[name]) for name, (field, read) in READ.items() if name in given})
+    given = list_given_options(options)
+    found = RolloutSettings(**{field: read(given[name]) for name, (field, read) in READ.items() if name in given})
     if found.max_unavailable is not None and found.max_unavailable.number <= 0:
         raise PlanError(messages.NONE_UNAVAILABLE.fill(value=given["max_unavailable"]))
     if found.soak_command and not found.soak:
         raise PlanError(messages.SOAK_COMMAND_ALONE.fill())
-    number("host_timeout", given.get("host_timeout", 0))
-    tasks_of(given.get("tasks"))
+    parse_whole_number("host_timeout", given.get("host_timeout", 0))
+    parse_task_files(given.get("tasks"))
     return found
 
 
-def given_of(options: Mapping[str, Any]) -> dict[str, Any]:
+def list_given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are set. AWX passes an unanswered question of a survey on as an empty text.
 
     max_failed: a list of values by precedence, the rollout's own setting before that of all playbooks.
@@ -77,13 +77,13 @@ UNREAD = {
 }
 
 
-def unread(of_run: Mapping[str, Any]) -> list[str]:
+def warn_of_unread_settings(of_run: Mapping[str, Any]) -> list[str]:
     """Return a warning for each setting of another playbook that looks like one of the rollout's.
 
     An empty value or `false` asks for nothing. A file for several playbooks has the waves of both.
     So gpufleet_serial beside gpufleet_rollout_waves gets no warning.
     """
-    given = given_of(of_run)
+    given = list_given_options(of_run)
     idle = {name for name, value in given.items() if str(value).strip().lower() in ("false", "no", "0")}
     idle |= {"gpufleet_serial"} if f"{PREFIX}waves" in given else set()
     return [row.fill() for name, row in UNREAD.items() if name in given.keys() - idle]
@@ -92,7 +92,7 @@ def unread(of_run: Mapping[str, Any]) -> list[str]:
 UNTIL = ("end", "canaries")
 
 
-def until_of(value: Any) -> str:
+def parse_until(value: Any) -> str:
     if value not in UNTIL:
         raise PlanError(messages.WRONG_END.fill(value=value, choices=" or ".join(UNTIL)))
     return str(value)
@@ -101,14 +101,14 @@ def until_of(value: Any) -> str:
 TASKS = ("before", "change", "after")
 
 
-def tasks_of(value: Any) -> Mapping[str, Any]:
+def parse_task_files(value: Any) -> Mapping[str, Any]:
     """Return the files of tasks by the point at which they are run. Raise PlanError for an unknown point.
 
     The value is a table, one in JSON as text, or `change=driver.yml,after=check.yml`.
     """
     if value in (None, "", {}):
         return {}
-    found = table(value) if isinstance(value, str) else value
+    found = parse_written_table(value) if isinstance(value, str) else value
     if not isinstance(found, Mapping):
         raise PlanError(messages.NO_TASKS.fill(value=value))
     unknown = sorted(set(map(str, found)) - set(TASKS))
@@ -117,11 +117,11 @@ def tasks_of(value: Any) -> Mapping[str, Any]:
     return found
 
 
-def table(text: str) -> Any:
+def parse_written_table(text: str) -> Any:
     """Parse a table that was written as text. Return None if it is not one."""
     try:
         if text.strip().startswith("{"):
-            return json_bounds.loads(text)
+            return json_bounds.load_bounded_json(text)
         pairs = [part.split("=", 1) for part in text.split(",") if part.strip()]
         return {name.strip(): path.strip() for name, path in pairs}
     except ValueError:
@@ -139,7 +139,7 @@ def check_of(value: Any) -> tuple[str, ...]:
     return words
 
 
-def command_of(value: Any) -> tuple[str, ...]:
+def parse_check_command(value: Any) -> tuple[str, ...]:
     """Return the words of a command that is run on each host, which no shell reads."""
     if value in (None, "", []):
         return ()
@@ -151,17 +151,19 @@ def command_of(value: Any) -> tuple[str, ...]:
 
 def list_of(value: Any) -> Any:
     """Parse a list in brackets that was written as text. Return any other value as it is."""
-    return waves.listed(value) if isinstance(value, str) and value.strip().startswith("[") else value
+    return waves.parse_written_list(value) if isinstance(value, str) and value.strip().startswith("[") else value
 
 
-def paths(name: str, value: Any) -> tuple[str, ...]:
-    return hardware.require_paths(f"{PREFIX}{name}", [str(v) for v in waves.listed(value)]) if value not in (None, "", []) else ()
+def parse_key_paths(name: str, value: Any) -> tuple[str, ...]:
+    return (
+        hardware.require_paths(f"{PREFIX}{name}", [str(v) for v in waves.parse_written_list(value)]) if value not in (None, "", []) else ()
+    )
 
 
 WRITTEN = {"host_timeout": "600, which is in seconds", "plugin_wait": "90, which is in seconds", "soak": "60, which is in seconds"}
 
 
-def number(name: str, value: Any) -> int:
+def parse_whole_number(name: str, value: Any) -> int:
     """Return a whole number, which may have been written as text. Raise PlanError for any other value."""
     text = str(value).strip()
     if isinstance(value, bool) or not text.isascii() or not text.isdigit():
@@ -171,31 +173,31 @@ def number(name: str, value: Any) -> int:
     return int(text)
 
 
-def numbered(name: str) -> Callable[[Any], int]:
-    return functools.partial(number, name)
+def build_number_parser(name: str) -> Callable[[Any], int]:
+    return functools.partial(parse_whole_number, name)
 
 
-def sized(name: str) -> Callable[[Any], Amount]:
-    return functools.partial(waves.amount, f"{PREFIX}{name}")
+def build_amount_parser(name: str) -> Callable[[Any], Amount]:
+    return functools.partial(waves.parse_amount, f"{PREFIX}{name}")
 
 
 # option -> its field, and the function that reads its value. An option that is not given keeps the field's default.
 READ: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    "class": ("hardware_class", lambda value: paths("class", value) or hardware.CLASS),
-    "domain": ("domain", functools.partial(paths, "domain")),
-    "canaries": ("canaries", numbered("canaries")),
-    "waves": ("waves", functools.partial(waves.parsed, f"{PREFIX}waves")),
-    "max_unavailable": ("max_unavailable", sized("max_unavailable")),
-    "max_left_out": ("max_left_out", sized("max_left_out")),
-    "max_failed": ("max_failed", sized("max_failed")),
+    "class": ("hardware_class", lambda value: parse_key_paths("class", value) or hardware.CLASS),
+    "domain": ("domain", functools.partial(parse_key_paths, "domain")),
+    "canaries": ("canaries", build_number_parser("canaries")),
+    "waves": ("waves", functools.partial(waves.parse_wave_sizes, f"{PREFIX}waves")),
+    "max_unavailable": ("max_unavailable", build_amount_parser("max_unavailable")),
+    "max_left_out": ("max_left_out", build_amount_parser("max_left_out")),
+    "max_failed": ("max_failed", build_amount_parser("max_failed")),
     "seed": ("seed", str),
-    "window": ("windows", functools.partial(window.parsed, f"{PREFIX}window")),
-    "soak": ("soak", numbered("soak")),
-    "soak_command": ("soak_command", command_of),
+    "window": ("windows", functools.partial(window.parse_windows, f"{PREFIX}window")),
+    "soak": ("soak", build_number_parser("soak")),
+    "soak_command": ("soak_command", parse_check_command),
     "gate_check": ("gate_check", check_of),
-    "gate_retries": ("gate_retries", numbered("gate_retries")),
-    "plugin_wait": ("plugin_wait", numbered("plugin_wait")),
-    "approved_changes": ("approved_changes", approval.parsed),
-    "until": ("until", until_of),
-    "events": ("events", lambda value: sink.parsed(f"{PREFIX}events", list_of(value), file=True)),
+    "gate_retries": ("gate_retries", build_number_parser("gate_retries")),
+    "plugin_wait": ("plugin_wait", build_number_parser("plugin_wait")),
+    "approved_changes": ("approved_changes", approval.parse_approved_digests),
+    "until": ("until", parse_until),
+    "events": ("events", lambda value: sink.parse_sink(f"{PREFIX}events", list_of(value), file=True)),
 }

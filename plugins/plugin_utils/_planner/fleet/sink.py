@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 
 FILE = "file:"  # the first word of a sink that is a file
@@ -18,7 +18,7 @@ SCHEMES = ("http://", "https://")
 COMMAND_SECONDS = 300  # that a command of the user's may take, on the controller and on a host
 
 
-def parsed(setting: str, value: Any, *, file: bool = False) -> tuple[str, ...]:
+def parse_sink(setting: str, value: Any, *, file: bool = False) -> tuple[str, ...]:
     """Return an address as one word, a command as its words, a file behind the word FILE, () for an empty value.
 
     file: whether the sink may be a file. Raise PlanError for any other value.

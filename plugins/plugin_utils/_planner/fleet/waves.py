@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 
 DEFAULT = (1, "10%", "50%", "100%")
 AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
@@ -27,7 +27,7 @@ class Amount:
     number: float
     percent: bool
 
-    def of(self, total: int, *, up: bool = False) -> int:
+    def compute_number(self, total: int, *, up: bool = False) -> int:
         """Return the number of hosts of `total`, rounded down, or up.
 
         The small addend keeps 7% of 100 from being 6.999..., or 7.000...1 from being 8.
@@ -42,7 +42,7 @@ class Amount:
         return f"{self.number:g}%" if self.percent else f"{self.number:g}"
 
 
-def amount(setting: str, value: Any, example: str = "2, or 10%") -> Amount:
+def parse_amount(setting: str, value: Any, example: str = "2, or 10%") -> Amount:
     found = None if isinstance(value, bool) else AMOUNT.fullmatch(str(value))
     number, percent = (float(found.group(1)), bool(found.group(2))) if found else (-1.0, False)
     wrong = None if found else messages.NO_AMOUNT
@@ -55,15 +55,15 @@ def amount(setting: str, value: Any, example: str = "2, or 10%") -> Amount:
     return Amount(number, percent)
 
 
-def parsed(setting: str, value: Any) -> tuple[Amount, ...]:
+def parse_wave_sizes(setting: str, value: Any) -> tuple[Amount, ...]:
     """Parse the sizes of waves, from a list or from text. Raise PlanError for none, or for one that is 0.
 
     A survey gives text as `1,10%,50%,100%`, and -e gives a list in JSON.
     """
-    parts = listed(value)
+    parts = parse_written_list(value)
     if not parts:
         raise PlanError(messages.NO_WAVE.fill(setting=setting, example=EXAMPLE))
-    found = tuple(amount(setting, part, EXAMPLE) for part in parts)
+    found = tuple(parse_amount(setting, part, EXAMPLE) for part in parts)
     empty = [str(part) for part, size in zip(parts, found, strict=True) if size.number <= 0]
     if empty:
         sizes = ", ".join(empty)
@@ -71,14 +71,14 @@ def parsed(setting: str, value: Any) -> tuple[Amount, ...]:
     return found
 
 
-def listed(value: Any) -> list[Any]:
+def parse_written_list(value: Any) -> list[Any]:
     """Return a list, which may have been written as text."""
     if not isinstance(value, str):
         return list(value) if isinstance(value, list | tuple) else [value]
     text = value.strip()
     if text.startswith("["):
         try:
-            return list(json_bounds.loads(text.replace("'", '"')))
+            return list(json_bounds.load_bounded_json(text.replace("'", '"')))
         except ValueError:
             if not text.endswith("]"):
                 return [text]
@@ -86,14 +86,14 @@ def listed(value: Any) -> list[Any]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def cut(hosts: Sequence[str], sizes: Sequence[Amount]) -> list[list[str]]:
+def cut_waves(hosts: Sequence[str], sizes: Sequence[Amount]) -> list[list[str]]:
     """Cut the hosts into waves. The last size repeats.
 
     A percentage is one of all hosts that have something to do, and at least one host.
     """
     found, rest, n = [], list(hosts), 0
     while rest:
-        size = max(1, sizes[min(n, len(sizes) - 1)].of(len(hosts)))
+        size = max(1, sizes[min(n, len(sizes) - 1)].compute_number(len(hosts)))
         found.append(rest[:size])
         rest, n = rest[size:], n + 1
     return found
@@ -118,7 +118,7 @@ def limit(
     """
     if most is not None:
         sizes = Counter(group for of_one in groups.values() for group in of_one)
-        found, allowed = dict(groups), {group: max(1, most.of(size)) for group, size in sizes.items()}
+        found, allowed = dict(groups), {group: max(1, most.compute_number(size)) for group, size in sizes.items()}
     else:
         found = {host: of_one for host, of_one in groups.items() if host in drained}
         allowed = {group: 1 for of_one in found.values() for group in of_one}
@@ -128,7 +128,7 @@ def limit(
     return Limit(found, allowed)
 
 
-def batches(wave: Sequence[str], limits: Limit) -> list[list[str]]:
+def cut_batches(wave: Sequence[str], limits: Limit) -> list[list[str]]:
     """Cut a wave into batches within the limits, in the order of the wave.
 
     Each host goes into the first batch with room for it.

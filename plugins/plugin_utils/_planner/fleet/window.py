@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 
 DAYS = ("mo", "tu", "we", "th", "fr", "sa", "su")
@@ -43,28 +43,28 @@ class Window:
         return (weekday in self.days and minute >= self.start) or ((weekday - 1) % 7 in self.days and minute < self.end)
 
 
-def parsed(setting: str, value: Any) -> tuple[Window, ...]:
+def parse_windows(setting: str, value: Any) -> tuple[Window, ...]:
     """Parse one window or several, from text with semicolons or from a list. Return () for none."""
     if value in (None, "", []):
         return ()
     texts = [str(v) for v in value] if isinstance(value, list | tuple) else str(value).split(";")
-    return tuple(one(setting, text.strip()) for text in texts if text.strip())
+    return tuple(parse_window(setting, text.strip()) for text in texts if text.strip())
 
 
-def one(setting: str, text: str) -> Window:
+def parse_window(setting: str, text: str) -> Window:
     found = FORM.fullmatch(text)
     if re.fullmatch(DAYS_ALONE, text):
         row = messages.WINDOW_WITHOUT_TIMES
         raise PlanError(row.fill(setting=setting, window=text, example=EXAMPLE))
     if not found:
         raise PlanError(messages.NO_WINDOW.fill(setting=setting, window=text, example=EXAMPLE))
-    start, end = (minute(setting, text, found[name]) for name in ("from", "to"))
+    start, end = (parse_minute(setting, text, found[name]) for name in ("from", "to"))
     if start == end:
         raise PlanError(messages.EMPTY_WINDOW.fill(setting=setting, window=text))
-    return Window(days(setting, text, found["days"] or "mo-su"), start, end % MINUTES, found["zone"] or "UTC", text)
+    return Window(parse_days(setting, text, found["days"] or "mo-su"), start, end % MINUTES, found["zone"] or "UTC", text)
 
 
-def minute(setting: str, text: str, clock: str) -> int:
+def parse_minute(setting: str, text: str, clock: str) -> int:
     hours, minutes = (int(part) for part in clock.split(":"))
     if minutes > 59 or hours * 60 + minutes > MINUTES:
         row = messages.NO_SUCH_TIME
@@ -72,7 +72,7 @@ def minute(setting: str, text: str, clock: str) -> int:
     return hours * 60 + minutes
 
 
-def days(setting: str, text: str, said: str) -> frozenset[int]:
+def parse_days(setting: str, text: str, said: str) -> frozenset[int]:
     found: set[int] = set()
     for part in said.lower().split(","):
         first, _dash, last = part.partition("-")
@@ -95,11 +95,11 @@ def is_open(windows: Sequence[Window], now: Mapping[str, tuple[int, int]]) -> bo
 
 def opens(windows: Sequence[Window], now: Mapping[str, tuple[int, int]]) -> str:
     """Return the time when the first of closed windows opens, by its zone's own clock: `Mo 20:00 Europe/Berlin`."""
-    _wait, first = min(((wait(w, *now[w.zone]), w) for w in windows), key=lambda found: found[0])
-    day = DAYS[(now[first.zone][0] + (now[first.zone][1] + wait(first, *now[first.zone])) // MINUTES) % 7].capitalize()
+    _wait, first = min(((get_minutes_until_window(w, *now[w.zone]), w) for w in windows), key=lambda found: found[0])
+    day = DAYS[(now[first.zone][0] + (now[first.zone][1] + get_minutes_until_window(first, *now[first.zone])) // MINUTES) % 7].capitalize()
     return f"{day} {first.start // 60:02}:{first.start % 60:02} {first.zone}"
 
 
-def wait(window: Window, weekday: int, minute_: int) -> int:
+def get_minutes_until_window(window: Window, weekday: int, minute_: int) -> int:
     """Return the minutes until a window opens the next time."""
     return min(gap for day in window.days if (gap := ((day - weekday) * MINUTES + window.start - minute_) % (7 * MINUTES) or 7 * MINUTES))

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, change
 
 from tests.unit import gpus, repository_keys
@@ -33,14 +33,14 @@ def node() -> Iterator[Node]:
 
 def look(host: Host, **options: Any) -> str:
     """The digest that the preflight of a rollout has of this host."""
-    result = host.task("node_info", **{"packages": "ignore", **options})
+    result = host.task("host_info", **{"packages": "ignore", **options})
     assert not result.get("failed"), result
     assert not result["problem"], result
-    return change.digest(result, "gpu1")
+    return change.digest_change(result, "gpu1")
 
 
 def converge(host: Host, digest: str, **options: Any) -> dict[str, Any]:
-    return host.task("node", **{"packages": "ignore", "approved_change": digest, **options})
+    return host.task("host", **{"packages": "ignore", "approved_change": digest, **options})
 
 
 def sent(host: Host) -> list[Any]:
@@ -53,7 +53,7 @@ def test_what_was_approved_is_done(node: Node) -> None:
         digest = look(host)
         result = converge(host, digest)
         assert not result.get("failed"), result
-        assert change.digest(result, "gpu1") == digest
+        assert change.digest_change(result, "gpu1") == digest
         # what is converged needs no approval, and one that nobody gives binds nothing
         for again in (digest, approved.NONE, ""):
             assert not converge(host, again)["changed"]
@@ -111,7 +111,7 @@ CONFLICTS = [
 
 @pytest.mark.parametrize(("more", "same"), CONFLICTS)
 def test_after_a_conflict_the_new_plan_is_compared(node: Node, more: str, same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    exchange = transport.exchange
+    exchange = transport.run_host_program
     with running(node) as host:
         digest = look(host)
 
@@ -121,7 +121,7 @@ def test_after_a_conflict_the_new_plan_is_compared(node: Node, more: str, same: 
                 place.write_text(place.read_text() + more)
             return exchange(action, program, *rest)
 
-        monkeypatch.setattr(transport, "exchange", moved)
+        monkeypatch.setattr(transport, "run_host_program", moved)
         result = converge(host, digest)
         assert bool(result.get("failed")) is not same, result
         assert len(sent(host)) == (2 if same and more else 1)
@@ -228,4 +228,4 @@ def test_a_repository_whose_release_the_plan_knows_brings_what_was_approved(node
 @pytest.mark.parametrize(("value", "code"), [("5f0c1d2e3a4b5c6d", "older-change"), ("yes", "digest"), ("A" * 64, "digest")])
 def test_what_is_no_digest_is_refused_before_a_host_is_looked_at(node: Node, value: str, code: str) -> None:
     with pytest.raises(PlanError, match=rf"\[approval.{code}\]$"):
-        approved.parsed(value)
+        approved.parse_approval(value)

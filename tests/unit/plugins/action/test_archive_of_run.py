@@ -9,8 +9,9 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import archives, variables_check
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.action import variables_check
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import archives
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 STEP = "Name a file of this controller in gpufleet_bundle_file"
 CASES = {
@@ -28,7 +29,7 @@ CASES = {
 def test_an_archive_that_cannot_be_read_is_named_with_its_reason(name: str, more: dict[str, str], says: str, tmp_path: Path) -> None:
     (tmp_path / "bundle.tar").write_bytes(b"an archive")
     os.mkfifo(tmp_path / "pipe")
-    found = variables_check.wrong_archive({"gpufleet_bundle_file": str(tmp_path / name) if name else "", **more})
+    found = variables_check.list_wrong_archives({"gpufleet_bundle_file": str(tmp_path / name) if name else "", **more})
     assert [text for text in found if says in text and text.startswith(str(tmp_path))] == found
     assert len(found) == bool(says)
 

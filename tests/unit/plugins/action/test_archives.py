@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 from ansible import constants
-from ansible_collections.gpufleet.nvidia.plugins.action import archives
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import archives
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import manifest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,9 +37,9 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_packed_is_read(tmp_path: Path) -> None:
     place = tmp_path / "bundle.tar"
     place.write_bytes(bundles.archive())
-    assert archives.judged(str(place)) == bundles.described(bundles.content())
+    assert archives.verify_archive(str(place)) == bundles.described(bundles.content())
     name = f"apt/x86_64/{DEB}"
-    assert archives.taken(str(place), [name]) == {name: bundles.content()[name]}
+    assert archives.read_archive_files(str(place), [name]) == {name: bundles.content()[name]}
 
 
 def test_nobody_and_no_time_is_in_an_archive() -> None:
@@ -55,15 +55,15 @@ def test_the_same_files_make_the_same_bytes(files: dict[str, bytes], chance: obj
     """In whatever order they come, and whatever the umask and the time are."""
     shuffled = list(files.items())
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert archives.packed(dict(shuffled)) == archives.packed(files)
+    assert archives.pack_archive(dict(shuffled)) == archives.pack_archive(files)
 
 
 def repacked(change: Callable[[dict[str, bytes]], object]) -> bytes:
     """An archive whose files were changed, while its manifest was not."""
     files = bundles.content()
-    text = manifest.text(bundles.described(files)).encode()
+    text = manifest.render_manifest(bundles.described(files)).encode()
     change(files)
-    return archives.packed({**files, manifest.NAME: text})
+    return archives.pack_archive({**files, manifest.NAME: text})
 
 
 def joined(one: bytes, other: bytes) -> bytes:
@@ -105,9 +105,12 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a hard link": (joined(bundles.archive(), bundles.tar({"key.asc": b""}, tarfile.LNKTYPE)), "'key.asc', which is not a regular file"),
     "a device": (joined(bundles.archive(), bundles.tar({"key.asc": b""}, tarfile.CHRTYPE)), "'key.asc', which is not a regular file"),
     "a directory": (joined(bundles.archive(), bundles.tar({"apt": b""}, tarfile.DIRTYPE)), "'apt', which is not a regular file"),
-    "no manifest": (archives.packed(bundles.content()), "it does not begin with a manifest.json"),
-    "a manifest that is none": (archives.packed({manifest.NAME: b"{}"}), "its schema is None"),
-    "a manifest without end": (archives.packed({manifest.NAME: b" " * (manifest.LONGEST + 1)}), "it does not begin with a manifest.json"),
+    "no manifest": (archives.pack_archive(bundles.content()), "it does not begin with a manifest.json"),
+    "a manifest that is none": (archives.pack_archive({manifest.NAME: b"{}"}), "its schema is None"),
+    "a manifest without end": (
+        archives.pack_archive({manifest.NAME: b" " * (manifest.LONGEST + 1)}),
+        "it does not begin with a manifest.json",
+    ),
     "cut off in a package": (bundles.archive()[: CUT // 2], "truncated|is missing in it|has not the bytes"),
     "cut off in its first block": (bundles.archive()[:300], "it is truncated, or no tar archive"),
     "nothing": (b"", "it is truncated, or no tar archive"),
@@ -131,7 +134,7 @@ def test_an_archive_that_is_not_whole_is_refused_in_one_sentence(data: bytes, sa
     place.write_bytes(data)
     for _time in (1, 2):  # no verdict is kept of what was refused
         with pytest.raises(PlanError, match=says) as caught:
-            archives.judged(str(place))
+            archives.verify_archive(str(place))
         assert str(caught.value).startswith(f"{place}: this archive of packages cannot be used (")
         assert str(caught.value).isprintable()
     assert [*(tmp_path / "run").iterdir()] == []
@@ -142,42 +145,42 @@ def test_no_cut_goes_unnoticed_where_it_takes_bytes(at: int) -> None:
     """What is cut of the zeros at the end of an archive was never part of a file."""
     data = bundles.archive()[:at]
     try:
-        text = archives._verified(io.BytesIO(data))
+        text = archives._verify_manifest(io.BytesIO(data))
     except ValueError:
         return
-    assert text == manifest.text(bundles.described(bundles.content()))
+    assert text == manifest.render_manifest(bundles.described(bundles.content()))
     assert bundles.archive()[at:].strip(b"\0") == b""
 
 
 @pytest.mark.parametrize("name", ["missing.tar", "run"])
 def test_a_file_that_cannot_be_read_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=f"{name}: this archive of packages cannot be used .*Name a file of this controller"):
-        archives.judged(str(tmp_path / name))
+        archives.verify_archive(str(tmp_path / name))
 
 
 def test_one_process_of_a_run_reads_it_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "bundle.tar"
     place.write_bytes(bundles.archive())
-    archives.judged(str(place))
-    monkeypatch.setattr(archives, "_verified", lambda _stream: pytest.fail("it was read again"))
-    assert archives.judged(str(place)) == bundles.described(bundles.content())
+    archives.verify_archive(str(place))
+    monkeypatch.setattr(archives, "_verify_manifest", lambda _stream: pytest.fail("it was read again"))
+    assert archives.verify_archive(str(place)) == bundles.described(bundles.content())
 
 
 def test_an_archive_that_changes_while_hosts_do_is_not_used(tmp_path: Path) -> None:
     """With its old size and time, so that what was found of it still counts."""
     place, name = tmp_path / "bundle.tar", f"apt/x86_64/{DEB}"
     place.write_bytes(bundles.archive())
-    archives.judged(str(place))
+    archives.verify_archive(str(place))
     found = place.stat()
     with place.open("r+b") as stream:
         stream.write(repacked(lambda f: f.update({name: b"x" * len(f[name])})))
     os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
     with pytest.raises(PlanError, match=f"{DEB} is not what it was when this run began"):
-        archives.taken(str(place), [name])
+        archives.read_archive_files(str(place), [name])
 
 
 def test_licences_are_read_from_a_package() -> None:
-    assert archives.licences_of_deb("libnvidia-container1", bundles.deb("libnvidia-container1")) == ("Apache-2.0",)
+    assert archives.list_deb_licences("libnvidia-container1", bundles.deb("libnvidia-container1")) == ("Apache-2.0",)
 
 
 ODD = {
@@ -193,7 +196,7 @@ ODD = {
 
 @pytest.mark.parametrize("data", ODD.values(), ids=ODD)
 def test_a_licence_that_cannot_be_read_is_left_out(data: bytes) -> None:
-    assert archives.licences_of_deb("libnvidia-container1", data) == ()
+    assert archives.list_deb_licences("libnvidia-container1", data) == ()
 
 
 def test_the_bytes_of_a_change_are_filled_in_when_it_is_sent(tmp_path: Path) -> None:
@@ -203,7 +206,7 @@ def test_the_bytes_of_a_change_are_filled_in_when_it_is_sent(tmp_path: Path) -> 
     there: transaction.Archived = {"file": str(place), "name": name, "sha256": ""}
     archived: transaction.Write = {"path": "/b", "op": "write", "content": "", "mode": "0644", "archived": there}
     text = base64.b64encode(bundles.content()[name]).decode()
-    assert archives.filled([plain, archived, {"path": "/c", "op": "remove"}]) == [
+    assert archives.fill_changes_from_archive([plain, archived, {"path": "/c", "op": "remove"}]) == [
         plain,
         {"path": "/b", "op": "write", "content": text, "mode": "0644", "encoding": "base64"},
         {"path": "/c", "op": "remove"},

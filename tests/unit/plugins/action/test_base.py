@@ -12,24 +12,32 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import request as request_form
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as option_rules
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction_messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Handler, Leftover, Plan, Policy, Restart
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import request
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Difference,
+    Handler,
+    Leftover,
+    Plan,
+    Policy,
+    Restart,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options as planner_options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import transaction_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal
 
 from tests.unit import answered
 from tests.unit.builders import obs
 from tests.unit.coded import read_all_coded
 
 MODULES = [
-    "node", "node_info", "containerd_runtime", "crio_runtime", "docker_runtime",
-    "toolkit_config", "oci_hook", "cdi_spec", "cdi_spec_info", "node_check", "rollout_gate",
+    "node", "host_info", "containerd_runtime", "crio_runtime", "docker_runtime",
+    "toolkit_config", "oci_hook", "cdi_spec", "cdi_spec_info", "host_verify", "rollout_gate",
     "toolkit_repository", "fleet_table", "variables_check", "gpu_health",
 ]  # fmt: skip
 
@@ -40,24 +48,24 @@ def task(args: dict[str, Any]) -> Any:
 
 NAMED = [
     # role, option, how the sentence begins
-    ("gpufleet.nvidia.node", {"engine_version": "new"}, "gpufleet_engine_version is 'new'"),
-    ("gpufleet.nvidia.node", {"metrics_dir": "rel/dir"}, "gpufleet_metrics_dir is 'rel/dir'"),
-    ("gpufleet.nvidia.node", {"engine_version": "cdi_owner"}, "gpufleet_engine_version is 'cdi_owner'"),
-    ("gpufleet.nvidia.node", {"root": "tree"}, "gpufleet_root is 'tree'"),
+    ("gpufleet.nvidia.host", {"engine_version": "new"}, "gpufleet_engine_version is 'new'"),
+    ("gpufleet.nvidia.host", {"metrics_dir": "rel/dir"}, "gpufleet_metrics_dir is 'rel/dir'"),
+    ("gpufleet.nvidia.host", {"engine_version": "cdi_owner"}, "gpufleet_engine_version is 'cdi_owner'"),
+    ("gpufleet.nvidia.host", {"root": "tree"}, "gpufleet_root is 'tree'"),
     (
-        "gpufleet.nvidia.node",
+        "gpufleet.nvidia.host",
         {"drop_in": "never", "drop_in_path": "/etc/drop_in_path.toml"},
         "gpufleet_drop_in is never, and gpufleet_drop_in_path is /etc/drop_in_path.toml",
     ),
     (
-        "gpufleet.nvidia.node",
+        "gpufleet.nvidia.host",
         {"bundle_file": "/srv/b.tar", "toolkit_repository": "https://mirror.example/toolkit_repository"},
         "gpufleet_bundle_file is set besides gpufleet_toolkit_repository (gpufleet_toolkit_repository is https://mirror.example/toolkit_repo",
     ),
-    ("gpufleet.nvidia.node", {"config_path": "~/c.toml"}, "gpufleet_config_path is '~/c.toml'"),
-    ("gpufleet.nvidia.node", {"engine_version": 1.1}, "gpufleet_engine_version is the number 1.1"),
-    ("gpufleet.nvidia.node", {"sharing": {"0": [dt.date(2024, 1, 1)]}}, "gpufleet_sharing.0[0] is 2024-01-01"),
-    ("gpufleet.nvidia.node", {"sharing": {dt.date(2024, 1, 1): {}}}, "gpufleet_sharing has the key 2024-01-01"),
+    ("gpufleet.nvidia.host", {"config_path": "~/c.toml"}, "gpufleet_config_path is '~/c.toml'"),
+    ("gpufleet.nvidia.host", {"engine_version": 1.1}, "gpufleet_engine_version is the number 1.1"),
+    ("gpufleet.nvidia.host", {"sharing": {"0": [dt.date(2024, 1, 1)]}}, "gpufleet_sharing.0[0] is 2024-01-01"),
+    ("gpufleet.nvidia.host", {"sharing": {dt.date(2024, 1, 1): {}}}, "gpufleet_sharing has the key 2024-01-01"),
     ("example.site.gpu", {"root": "tree"}, "root is 'tree'"),
     ("", {"root": "tree"}, "root is 'tree'"),
 ]
@@ -68,14 +76,14 @@ def test_a_wrong_value_is_named_as_the_user_has_set_it(role: str, args: dict[str
     played = task(args)
     played._task._role = SimpleNamespace(get_name=lambda: role) if role else None
     with pytest.raises(PlanError) as failed:
-        arguments.of_task(played, arguments.spec("node"))
+        arguments.read_task_options(played, arguments.derive_argument_spec("host"))
     named = failed.value.name_options(arguments.find_option_names(played))
     assert str(named).startswith(sentence)
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_option_of_a_module_has_a_type_and_a_description(module: str) -> None:
-    for name, option in arguments.documentation(module)["options"].items():
+    for name, option in arguments.read_module_documentation(module)["options"].items():
         assert option.get("type"), name
         assert option.get("description"), name
 
@@ -95,7 +103,7 @@ def test_every_option_of_a_module_has_a_type_and_a_description(module: str) -> N
     ],
 )
 def test_options_become_a_policy(args: dict[str, Any], field: str, value: Any) -> None:
-    policy = arguments.policy(arguments.of_task(task(args), arguments.spec("node")))
+    policy = arguments.build_policy(arguments.read_task_options(task(args), arguments.derive_argument_spec("host")))
     assert getattr(policy, field) == value
 
 
@@ -119,7 +127,7 @@ def test_options_become_a_policy(args: dict[str, Any], field: str, value: Any) -
 )
 def test_bad_options_are_named(args: dict[str, Any], code: str, values: dict[str, Any]) -> None:
     with pytest.raises(PlanError) as caught:
-        arguments.policy(arguments.of_task(task(args), arguments.spec("node")))
+        arguments.build_policy(arguments.read_task_options(task(args), arguments.derive_argument_spec("host")))
     assert (caught.value.code, {**caught.value.values, **values}) == (code, caught.value.values)
 
 
@@ -139,12 +147,12 @@ def test_a_sentence_stands_once_whatever_ansible_chains() -> None:
 
 
 def test_a_root_that_is_not_there_is_named_and_not_taken_for_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base.transport, "exchange", lambda _action, _program, request, *_more: observe.run(request))
+    monkeypatch.setattr(base.transport, "run_host_program", lambda _action, _program, request, *_more: observe.run(request))
     there, gone = tmp_path / "there", tmp_path / "gone"
     there.mkdir()
 
     def look(root: Path) -> Observation:
-        return base.look(task({}), {}, Policy(root=str(root)), [queries.originals("/var/lib/gpufleet")], "auto")
+        return base.look_at_host(task({}), {}, Policy(root=str(root)), [queries.ask_for_originals("/var/lib/gpufleet")], "auto")
 
     assert look(there).host["root"] is True
     with pytest.raises(PlanError, match=rf"^{gone}: .*\[host.no-root-directory\]$"):
@@ -163,14 +171,14 @@ PLAN = Plan(
 
 
 def shaped(answer: dict[str, Any], **options: Any) -> dict[str, Any]:
-    return base.result(base.Outcome(PLAN, {"decision": {}}), answer, **{"check": False, "diff": False, "restart": "auto", **options})
+    return base.shape_result(base.Outcome(PLAN, {"decision": {}}), answer, **{"check": False, "diff": False, "restart": "auto", **options})
 
 
 @pytest.mark.parametrize(
     ("options", "docker"), [({"handlers": {"NVIDIA": {}}}, True), ({"engines": ["docker"], "handlers": {"NVIDIA": {}}}, False)]
 )
 def test_a_runtime_in_capitals_is_dockers_own_affair(options: dict[str, Any], docker: bool) -> None:
-    option_rules.check(options, docker=docker)
+    planner_options.check_options(options, docker=docker)
 
 
 def test_a_result_lists_what_differs_and_what_is_done() -> None:
@@ -186,7 +194,7 @@ def test_advice_for_before_is_not_given_afterwards() -> None:
     plan = dc.replace(PLAN, advice=("always",), beforehand=("drain first",))
 
     def advice(answer: dict[str, Any], *, check: bool = False) -> list[str]:
-        told: list[str] = base.result(base.Outcome(plan), answer, check=check, diff=False, restart="auto")["advice"]
+        told: list[str] = base.shape_result(base.Outcome(plan), answer, check=check, diff=False, restart="auto")["advice"]
         return told
 
     assert advice({}, check=True) == ["drain first", "always"]
@@ -228,7 +236,7 @@ STAYS = Leftover("nvidia-ctk", "/etc/c", (), False, "kept", "nothing explains it
 )
 def test_a_failed_run_has_taken_nothing_over(answer: dict[str, Any], fates: list[str]) -> None:
     outcome = base.Outcome(dc.replace(PLAN, leftovers=(TAKEN, BEFORE, STAYS)))
-    result = base.result(outcome, answer, check=False, diff=False, restart="auto")
+    result = base.shape_result(outcome, answer, check=False, diff=False, restart="auto")
     assert [left["fate"] for left in result["leftovers"]] == fates
 
 
@@ -245,7 +253,7 @@ def test_a_validator_that_refuses_the_present_configuration_too_is_quoted_so(pre
 
 def requested(policy: Policy, seen: Observation | None = None, **more: Any) -> dict[str, Any]:
     seen = seen or obs(packages={"containerd": "1.7.24~ds1-6"})
-    return base.transaction(PLAN, policy, seen, check=False, reason="test", **{"pending": [], **more})
+    return base.build_transaction_request(PLAN, policy, seen, check=False, reason="test", **{"pending": [], **more})
 
 
 def test_a_plan_becomes_a_transaction_only_beneath_the_real_root_with_restarts() -> None:
@@ -272,11 +280,11 @@ def test_a_transaction_expects_the_programs_that_were_seen() -> None:
 
 
 def test_what_was_rolled_back_while_nobody_looked_is_told_with_the_next_transaction() -> None:
-    seen = obs(outcomes=[{"id": "a1", "reason": "gpufleet.nvidia.node", "by": "the timer", "why": "it hung"}])
+    seen = obs(outcomes=[{"id": "a1", "reason": "gpufleet.nvidia.host", "by": "the timer", "why": "it hung"}])
     assert requested(Policy(), seen)["acknowledged"] == ["a1"]
-    transaction = "the transaction of an unknown time (gpufleet.nvidia.node)"
+    transaction = "the transaction of an unknown time (gpufleet.nvidia.host)"
     values = {"transaction": transaction, "by": "by the host's timer", "details": "it hung"}
-    assert read_all_coded(journal.advice(seen)) == [("journal.taken-back", values)]
+    assert read_all_coded(journal.advise_on_journal(seen)) == [("journal.taken-back", values)]
 
 
 @pytest.mark.parametrize(
@@ -299,9 +307,9 @@ def test_a_run_without_changes_notes_on_the_host_what_it_has_told_and_runs_no_tr
         asked.append((program, request))
         return answered.look(request, originals=answered.journal(**journal_says)) if program == "observe" else {}
 
-    monkeypatch.setattr(base.transport, "exchange", exchange)
+    monkeypatch.setattr(base.transport, "run_host_program", exchange)
     action: Any = SimpleNamespace(_task=SimpleNamespace(check_mode=check, diff=False))
-    answer = base.converge(
+    answer = base.converge_host(
         action, {}, Policy(), lambda _p: [answered.ORIGINALS], lambda _p, _s: base.Outcome(Plan()), reason="test", way="auto"
     )
     assert len(answer.get("warnings", [])) == len(journal_says)
@@ -312,23 +320,23 @@ def test_a_run_without_changes_notes_on_the_host_what_it_has_told_and_runs_no_tr
 
 def test_the_node_knows_every_key_of_a_request_and_asks_for_no_other() -> None:
     """`environment` is the transport's: the names that the task's `environment:` sets."""
-    assert set(requested(Policy())) == request_form.KEYS - {"environment"}
-    request_form.require(requested(Policy()))
+    assert set(requested(Policy())) == request.KEYS - {"environment"}
+    request.require_valid_request(requested(Policy()))
 
 
 def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it left may look just like the desired state: the plan would be empty, and the host would take it all back later."""
-    left = {"id": "a1", "state": "swapped", "reason": "gpufleet.nvidia.node", "at_work": False}
+    left = {"id": "a1", "state": "swapped", "reason": "gpufleet.nvidia.host", "at_work": False}
     sent: list[tuple[str, dict[str, Any]]] = []
 
     def exchange(_action: Any, program: str, request: dict[str, Any], *_more: Any) -> dict[str, Any]:
         sent.append((program, request))
         if program == "transaction":
-            return {"recovered": [{"id": "a1", "reason": "gpufleet.nvidia.node", "outcome": "rolled_back", "why": "the executor died"}]}
+            return {"recovered": [{"id": "a1", "reason": "gpufleet.nvidia.host", "outcome": "rolled_back", "why": "the executor died"}]}
         unfinished = [left] if len(sent) == 1 else []
         return answered.look(request, originals=answered.journal(unfinished=unfinished))
 
-    monkeypatch.setattr(base.transport, "exchange", exchange)
+    monkeypatch.setattr(base.transport, "run_host_program", exchange)
     action: Any = SimpleNamespace(_task=SimpleNamespace(check_mode=False, diff=False))
 
     def told(_policy: Policy) -> list[dict[str, Any]]:
@@ -337,20 +345,22 @@ def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(mo
     def nothing(_policy: Policy, _seen: Observation) -> base.Outcome:
         return base.Outcome(Plan())
 
-    answer = base.converge(action, {"inventory_hostname": "gpu1"}, Policy(), told, nothing, reason="test", way="auto")
+    answer = base.converge_host(action, {"inventory_hostname": "gpu1"}, Policy(), told, nothing, reason="test", way="auto")
     assert [(program, request.get("changes")) for program, request in sent] == [("observe", None), ("transaction", []), ("observe", None)]
     assert "the executor died" in answer["advice"][0]
     assert answer["advice"][0].endswith("[journal.recovered]")
     assert answer["warnings"] == [f"gpu1: {answer['advice'][0]}"], "seen by those, too, who print no results"
     sent.clear()
     error = {"phase": "recover", "message": "/var/lib/gpufleet/journal/a1: its entry cannot be read", "next": "Mend it"}
-    monkeypatch.setattr(base.transport, "exchange", lambda *given: {"error": error} if given[1] == "transaction" else exchange(*given))
+    monkeypatch.setattr(
+        base.transport, "run_host_program", lambda *given: {"error": error} if given[1] == "transaction" else exchange(*given)
+    )
     with pytest.raises(PlanError, match=r"its entry cannot be read. Mend it.*\[host.unfinished-transaction\]$"):
-        base.converge(action, {}, Policy(), told, nothing, reason="test", way="auto")
-    monkeypatch.setattr(base.transport, "exchange", exchange)
+        base.converge_host(action, {}, Policy(), told, nothing, reason="test", way="auto")
+    monkeypatch.setattr(base.transport, "run_host_program", exchange)
     sent.clear()
     left.update(at_work=True)
-    base.converge(action, {}, Policy(), told, nothing, reason="test", way="auto")
+    base.converge_host(action, {}, Policy(), told, nothing, reason="test", way="auto")
     assert [program for program, _request in sent] == ["observe"], "who is still at work is left to it"
 
 
@@ -359,11 +369,11 @@ def test_units_whose_restart_is_left_to_the_user_are_remembered_on_the_host() ->
         return base.Outcome(PLAN if policy.restart == "auto" else dc.replace(PLAN, restarts=()))
 
     left = dc.replace(PLAN, restarts=(), pending=("docker.service",))
-    assert base.left_out(Policy(restart="never"), obs(), planner, Plan()) == ["a.service"]
-    assert base.left_out(Policy(restart="never"), obs(), planner, left) == ["docker.service", "a.service"]
-    assert base.left_out(Policy(), obs(), planner, Plan()) == []
-    assert base.left_out(Policy(), obs(), planner, left) == ["docker.service"]
-    assert base.left_out(Policy(restart="never", root="/srv/image"), obs(), planner, Plan()) == []
+    assert base.list_left_out_restarts(Policy(restart="never"), obs(), planner, Plan()) == ["a.service"]
+    assert base.list_left_out_restarts(Policy(restart="never"), obs(), planner, left) == ["docker.service", "a.service"]
+    assert base.list_left_out_restarts(Policy(), obs(), planner, Plan()) == []
+    assert base.list_left_out_restarts(Policy(), obs(), planner, left) == ["docker.service"]
+    assert base.list_left_out_restarts(Policy(restart="never", root="/srv/image"), obs(), planner, Plan()) == []
 
 
 def test_a_restart_is_remembered_that_would_be_refused_for_the_sake_of_work() -> None:
@@ -372,7 +382,7 @@ def test_a_restart_is_remembered_that_would_be_refused_for_the_sake_of_work() ->
             raise PlanError("GPU 0 is in use by process 7")
         return base.Outcome(PLAN)
 
-    assert base.left_out(Policy(restart="never"), obs(), planner, Plan()) == ["a.service"]
+    assert base.list_left_out_restarts(Policy(restart="never"), obs(), planner, Plan()) == ["a.service"]
 
 
 # --- more looks: as long as there is something new to ask ----------------------------------------------------------------
@@ -384,7 +394,7 @@ def chain(length: int) -> Any:
     def planner(_policy: Policy, seen: Observation) -> base.Outcome:
         for n in range(length):
             if f"file:/{n}" not in seen.answers:
-                raise NeedMore([queries.file(f"/{n}", file_places.WHOLE)])
+                raise NeedMore([queries.ask_for_file(f"/{n}", file_places.WHOLE)])
         return base.Outcome(Plan(), {"looks": length})
 
     return planner
@@ -395,9 +405,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, *, deaf: bool = False) -> list[st
 
     def look(_action: Any, _vars: Any, _policy: Any, questions: list[dict[str, Any]], _way: str, so_far: Observation) -> Observation:
         asked.extend(q["id"] for q in questions)
-        return so_far if deaf else so_far.with_answers({"answers": {q["id"]: {"exists": False} for q in questions}})
+        return so_far if deaf else so_far.add_answers({"answers": {q["id"]: {"exists": False} for q in questions}})
 
-    monkeypatch.setattr(base, "look", look)
+    monkeypatch.setattr(base, "look_at_host", look)
     return asked
 
 

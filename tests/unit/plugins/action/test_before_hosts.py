@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import base, node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
 
 from tests.unit import running_host
 from tests.unit.running_host import Node
@@ -24,15 +24,15 @@ OPTIONS = {"packages": "ignore", "no_gpu": "prepare"}
 # A plan from a recorded look, as a host's process makes it: which patterns it compiles, and which of the collection's files it reads.
 PLAN = """
 import builtins, json, re, sys
-from ansible_collections.gpufleet.nvidia.plugins.action import node as action
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.action import host as action
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
 seen = Observation(**json.load(sys.stdin))
 compiler = re._compiler if hasattr(re, "_compiler") else re.sre_compile  # from Python 3.11 on, and before
 done, compiled, opened = [], compiler.compile, builtins.open
 compiler.compile = lambda *words: done.append(f"compile {words[0]}") or compiled(*words)
 builtins.open = lambda *words, **more: done.append(f"open {words[0]}") or opened(*words, **more)
-action.planner(Policy(packages="ignore", no_gpu="prepare"), seen)
+action.plan_host_module(Policy(packages="ignore", no_gpu="prepare"), seen)
 print(json.dumps(done))
 """
 
@@ -44,17 +44,17 @@ def nodes() -> Iterator[Node]:
 
 def looked_at(nodes: Node, engine: str, monkeypatch: pytest.MonkeyPatch) -> Observation:
     """What the looks at a converged host find."""
-    host, planned = build(nodes, ENGINES[engine].copy(), 0o644), node.planner
+    host, planned = build(nodes, ENGINES[engine].copy(), 0o644), action.plan_host_module
     seen: list[Observation] = []
 
     def planner(policy: Policy, obs: Observation, **more: bool) -> base.Outcome:
         seen.append(obs)
         return planned(policy, obs, **more)
 
-    monkeypatch.setattr(node, "planner", planner)
+    monkeypatch.setattr(action, "plan_host_module", planner)
     try:
-        host.task("node", **OPTIONS)
-        assert host.task("node", **OPTIONS)["changed"] is False
+        host.task("host", **OPTIONS)
+        assert host.task("host", **OPTIONS)["changed"] is False
         return seen[-1]
     finally:
         host.close()

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, bundle, online
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, repository
+from ansible_collections.gpufleet.nvidia.plugins.action import bundle
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import archives, arguments, online
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import manifest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages, repository
 
 from tests.unit import bundles
 
@@ -29,13 +30,13 @@ def served(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """The files of a repository, and which of them were asked for."""
     files: dict[str, bytes] = {}
     monkeypatch.setattr(online, "download", lambda url: files.get(url.removeprefix(URL + "/")))
-    monkeypatch.setattr(bundle, "verified", lambda _source, _name, data, _proof=None: data)
+    monkeypatch.setattr(bundle, "verify_signed_text", lambda _source, _name, data, _proof=None: data)
     return files
 
 
 def part(form: str = manifest.APT, versions: tuple[str, ...] = ()) -> tuple[manifest.Repository, dict[str, bytes]]:
     content: dict[str, bytes] = {}
-    return bundle.part(bundle.Source(form, "x86_64", URL, "key"), versions, content), content
+    return bundle.read_repository_part(bundle.RepositorySource(form, "x86_64", URL, "key"), versions, content), content
 
 
 def test_only_the_chosen_packages_are_in_it(served: dict[str, bytes]) -> None:
@@ -110,7 +111,7 @@ SAID: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize(("text", "says"), SAID.values(), ids=SAID)
 def test_which_signature_counts(text: str, says: str) -> None:
-    found = bundle.refusal(text, FPR)
+    found = bundle.explain_signature_refusal(text, FPR)
     assert found.startswith(says)
     assert bool(found) == bool(says)
 
@@ -125,14 +126,14 @@ ADDRESSES = {
 
 @pytest.mark.parametrize(("url", "machines", "formats", "ends"), ADDRESSES.values(), ids=ADDRESSES)
 def test_each_part_has_its_address(url: str, machines: tuple[str, ...], formats: tuple[str, ...], ends: list[str]) -> None:
-    found = [s.address for s in bundle.sources({"url": url, "architectures": machines, "formats": formats}, "key")]
+    found = [s.address for s in bundle.list_repository_sources({"url": url, "architectures": machines, "formats": formats}, "key")]
     assert [address.endswith(end) for address, end in zip(found, ends, strict=True)] == [True] * len(ends)
 
 
 @pytest.mark.parametrize(("machines", "formats"), [(["x86_64", "aarch64"], ["apt"]), (["x86_64"], ["apt", "rpm"])])
 def test_one_address_is_not_several_repositories(machines: list[str], formats: list[str]) -> None:
     with pytest.raises(PlanError, match="one address cannot be that of several repositories"):
-        bundle.sources({"url": URL, "architectures": machines, "formats": formats}, "key")
+        bundle.list_repository_sources({"url": URL, "architectures": machines, "formats": formats}, "key")
 
 
 KEYS: dict[str, tuple[Mapping[str, str], str]] = {
@@ -145,13 +146,13 @@ KEYS: dict[str, tuple[Mapping[str, str], str]] = {
 @pytest.mark.parametrize(("args", "says"), KEYS.values(), ids=KEYS)
 def test_a_key_that_is_none(args: Mapping[str, str], says: str, served: dict[str, bytes]) -> None:
     with pytest.raises(PlanError, match=says):
-        bundle.key_of(args)
+        bundle.read_armored_key(args)
 
 
 def test_nvidias_repository_is_known_by_the_fingerprint_of_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repository, "fingerprint", lambda _key: FPR)
+    monkeypatch.setattr(repository, "compute_key_fingerprint", lambda _key: FPR)
     with pytest.raises(PlanError) as refused:
-        bundle.key_of({"url": "nvidia", "key": "key", "key_fingerprint": ""})
+        bundle.read_armored_key({"url": "nvidia", "key": "key", "key_fingerprint": ""})
     assert (refused.value.code, refused.value.values) == ("repository.other-key", {"found": FPR, "expected": repository.FINGERPRINT})
 
 
@@ -162,11 +163,11 @@ def test_without_gpgv_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_index_is_unpacked_by_its_name() -> None:
-    source = bundle.Source("apt", "x86_64", URL, "key")
-    assert bundle.unpacked(source, "Packages", b"text") == b"text"
+    source = bundle.RepositorySource("apt", "x86_64", URL, "key")
+    assert bundle.unpack_index(source, "Packages", b"text") == b"text"
     for name, data in (("Packages.gz", b"text"), ("Packages.xz", b"text"), ("primary.xml.zst", b"text")):
         with pytest.raises(PlanError, match="index cannot be unpacked"):
-            bundle.unpacked(source, name, data)
+            bundle.unpack_index(source, name, data)
 
 
 def test_what_the_page_shows_are_settings() -> None:
@@ -176,8 +177,8 @@ def test_what_the_page_shows_are_settings() -> None:
     names = {f"gpufleet_bundle_{option}": option for option in ("file", "versions", "architectures", "formats")}
     assert set(shown) == set(names)
     given = {names[name]: value for name, value in shown.items()}
-    assert ArgumentSpecValidator(arguments.spec("bundle")).validate(given).error_messages == []
+    assert ArgumentSpecValidator(arguments.derive_argument_spec("bundle")).validate(given).error_messages == []
 
 
 def test_the_manifest_goes_first() -> None:
-    assert archives.packed({"a": b"", manifest.NAME: b""}).startswith(b"manifest.json")
+    assert archives.pack_archive({"a": b"", manifest.NAME: b""}).startswith(b"manifest.json")

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import claims
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import claims
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 ROOT = Path(__file__).resolve().parents[4]
-HERE = claims.process(os.getpid())
+HERE = claims.find_process(os.getpid())
 assert HERE
 OWNERS: list[tuple[str, dict[str, Any], bool | None]] = [
     ("this very process", {}, True),
@@ -33,14 +33,14 @@ OWNERS: list[tuple[str, dict[str, Any], bool | None]] = [
 def test_a_rollout_has_its_hosts_until_it_is_known_to_be_dead(fields: dict[str, Any], alive: bool | None, tmp_path: Path) -> None:
     assert HERE
     owner = dc.replace(HERE, **fields)
-    assert claims.lives(owner) is alive
-    claims._write(claims._of(tmp_path, owner), {"hosts": {"gpu1 b": "gpu1"}, "ended": [], "begun": "2", "about": ""}, owner)
-    found = claims.of_others(tmp_path)
+    assert claims.is_process_alive(owner) is alive
+    claims._write(claims._get_claim_file(tmp_path, owner), {"hosts": {"gpu1 b": "gpu1"}, "ended": [], "begun": "2", "about": ""}, owner)
+    found = claims.list_claims_of_others(tmp_path)
     assert ("gpu1 b" in found.taken) is (alive is not False)
     assert ("gpu1 b" in found.unproven) is (alive is False)
     assert ("this machine cannot tell whether it still runs: remove" in found.taken.get("gpu1 b", "")) is (alive is None)
     claims.take(tmp_path, {"gpu1": ("gpu1 b",)}, (), "3", "")
-    assert claims._of(tmp_path, owner).exists() is (alive is not False), "what is not known to be dead is left alone"
+    assert claims._get_claim_file(tmp_path, owner).exists() is (alive is not False), "what is not known to be dead is left alone"
 
 
 # A run that is killed while one of its children takes its hosts, as the plan of a large fleet does after its computing.
@@ -48,7 +48,7 @@ KILLED = """
 import multiprocessing, os, pathlib, sys
 sys.path.insert(0, sys.argv[1])
 import conftest
-from ansible_collections.gpufleet.nvidia.plugins.action import claims
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import claims
 
 def child(held, ends):
     os.close(held)
@@ -69,12 +69,12 @@ os.kill(os.getpid(), 9)
 def test_a_child_that_outlives_its_run_takes_no_host_in_the_name_of_whoever_is_its_parent_then(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, ROOT, tmp_path], stdout=subprocess.PIPE, check=False)  # until the child has ended
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"taken")
-    assert claims.of_others(tmp_path) == claims.Earlier({}, frozenset(), frozenset())
+    assert claims.list_claims_of_others(tmp_path) == claims.Earlier({}, frozenset(), frozenset())
     assert list(tmp_path.iterdir()) == []
 
 
 def known(boot: str, name: str = "gpu1", calls_itself: str = "gpu1", **variables: Any) -> tuple[str, ...]:
-    return claims.identities(name, {"work": {"hostname": calls_itself, "boot_id": boot} if boot else {}}, variables)
+    return claims.list_host_identities(name, {"work": {"hostname": calls_itself, "boot_id": boot} if boot else {}}, variables)
 
 
 # What a second rollout sees: the host, its name in the inventory, whether it is the one that the first rollout has, whether it is in the
@@ -98,24 +98,24 @@ def test_a_host_that_a_rollout_has_is_recognised_after_its_reboot(
 ) -> None:
     assert HERE
     claim = {"hosts": dict.fromkeys(known("b"), "gpu1"), "ended": [], "begun": "2", "about": ""}
-    dead, path = dc.replace(HERE, started="1"), claims._of(tmp_path, HERE)
+    dead, path = dc.replace(HERE, started="1"), claims._get_claim_file(tmp_path, HERE)
     claims._write(path, claim, HERE)
-    assert bool(claims.of_others(tmp_path).holder(seen)) is same
+    assert bool(claims.list_claims_of_others(tmp_path).find_holder(seen)) is same
     path.unlink()
 
-    claims._write(claims._of(tmp_path, dead), claim, dead)
-    assert claims.of_others(tmp_path).is_unproven(seen) is same
-    claims._write(claims._of(tmp_path, dead), {**claim, "ended": list(claim["hosts"])}, dead)
-    assert claims.of_others(tmp_path).is_proven(seen) is boot, "a proof is of one boot"
+    claims._write(claims._get_claim_file(tmp_path, dead), claim, dead)
+    assert claims.list_claims_of_others(tmp_path).is_unproven(seen) is same
+    claims._write(claims._get_claim_file(tmp_path, dead), {**claim, "ended": list(claim["hosts"])}, dead)
+    assert claims.list_claims_of_others(tmp_path).is_proven(seen) is boot, "a proof is of one boot"
     left = claims.take(tmp_path, {name: seen}, (), "3", "")
     assert bool(left) is (same and not settled), "people are told of a host that would be proven forever"
-    assert claims._of(tmp_path, dead).exists() is not settled, "what is settled leaves nothing behind"
+    assert claims._get_claim_file(tmp_path, dead).exists() is not settled, "what is settled leaves nothing behind"
 
 
 def test_a_claim_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty file after a power loss would stop every rollout."""
     assert HERE
-    path, stored = claims._of(tmp_path, HERE), []
+    path, stored = claims._get_claim_file(tmp_path, HERE), []
 
     def synced(handle: int) -> None:
         assert not path.exists()
@@ -136,12 +136,12 @@ def test_a_directory_that_others_may_write_to_says_nothing(
     place = tmp_path / "rollouts"
     place.mkdir()
     place.chmod(mode)
-    monkeypatch.setattr(claims, "place", lambda: place)
+    monkeypatch.setattr(claims, "get_claims_directory", lambda: place)
     monkeypatch.setattr(claims.os, "geteuid", lambda: place.stat().st_uid + owner)
     if not refused:
-        with claims.alone() as found:
+        with claims.lock_claims() as found:
             assert found == place
         return
-    with pytest.raises(PlanError, match="this directory cannot be used .others may write to it"), claims.alone():
+    with pytest.raises(PlanError, match="this directory cannot be used .others may write to it"), claims.lock_claims():
         pass
     assert list(place.iterdir()) == []

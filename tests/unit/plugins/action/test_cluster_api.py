@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import cluster_api, draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import cluster_api, draining
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 CONFLICT = {"failed": True, "msg": "Failed to patch: the object has been modified"}
 
@@ -45,7 +45,7 @@ def again(found: Mapping[str, Any]) -> list[api_calls.Call]:
 
 
 def carried_out(answers: Answers) -> None:
-    cluster_api.Api(answers, {}).judge([patching(1)])  # type: ignore[arg-type]
+    cluster_api.ClusterApi(answers, {}).judge([patching(1)])  # type: ignore[arg-type]
 
 
 def test_it_is_made_again_from_the_node_as_it_is() -> None:
@@ -97,14 +97,14 @@ SILENT = [
 @pytest.mark.parametrize(("kinds", "said"), SILENT)
 def test_a_cluster_that_does_not_list_what_every_cluster_has_is_refused(kinds: tuple[str, ...], said: str) -> None:
     with pytest.raises(PlanError) as refused:
-        cluster_api.Api(Silent(*kinds), {}).look("plugin", "config")  # type: ignore[arg-type]
+        cluster_api.ClusterApi(Silent(*kinds), {}).look("plugin", "config")  # type: ignore[arg-type]
     assert said in str(refused.value)
     assert refused.value.next
 
 
 def test_what_is_not_there_yet_is_seen_as_that() -> None:
     api = Silent("ConfigMap", "Namespace", "RuntimeClass", but="default")
-    found = cluster_api.Api(api, {}).look("plugin", "config")  # type: ignore[arg-type]
+    found = cluster_api.ClusterApi(api, {}).look("plugin", "config")  # type: ignore[arg-type]
     assert (found.config_map, found.namespace, found.classes) == (None, False, {})
 
 
@@ -127,7 +127,7 @@ class Dry:
 def test_what_was_not_listed_and_is_somebody_elses_is_not_taken_over(managers: tuple[str, ...], makes: bool, refused: bool) -> None:
     answers = Dry(*managers)
     calls = [api_calls.Call("write the RuntimeClass nvidia", "k8s", {}, (), makes=makes)]
-    api = cluster_api.Api(answers, {})  # type: ignore[arg-type]
+    api = cluster_api.ClusterApi(answers, {})  # type: ignore[arg-type]
     said = "cannot write the RuntimeClass nvidia .it is there already, from k3s, and the API did not list it"
     with pytest.raises(PlanError, match=said) if refused else contextlib.nullcontext():
         api.judge(calls)

@@ -23,8 +23,8 @@ compiled = []
 sys.addaudithook(lambda event, what: compiled.append(str(what[1])) if event == "compile" else None)
 from ansible.plugins.loader import action_loader, init_plugin_loader
 init_plugin_loader([])
-found = action_loader.get("gpufleet.nvidia.node", class_only=True)
-model = sys.modules["ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model"]
+found = action_loader.get("gpufleet.nvidia.host", class_only=True)
+model = sys.modules["ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model"]
 print(json.dumps([found.__module__, model.VALUE if hasattr(model, "VALUE") else 0, [name for name in compiled if "/_planner/" in name]]))
 """
 
@@ -48,7 +48,7 @@ def load(collection: Path, **more: str) -> tuple[str, int, list[str]]:
 
 def test_the_second_run_compiles_nothing_of_the_planner(collection: Path) -> None:
     module, _value, first = load(collection)
-    assert module == "ansible_collections.gpufleet.nvidia.plugins.action.node"
+    assert module == "ansible_collections.gpufleet.nvidia.plugins.action.host"
     assert len(first) > 50, "the test sees what is compiled"
     assert load(collection)[2] == []
 

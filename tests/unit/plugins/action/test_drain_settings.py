@@ -48,9 +48,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("given", GOOD)
 def test_settings_that_a_host_can_be_drained_with_are_taken(given: dict[str, Any]) -> None:
-    assert variables_check.wrong_drain(given) == []
+    assert variables_check.list_wrong_drain_values(given) == []
 
 
 @pytest.mark.parametrize(("given", "code"), WRONG)
 def test_settings_that_no_host_can_be_drained_with_are_one_message(given: dict[str, Any], code: str) -> None:
-    assert [message.code for message in variables_check.wrong_of_host(given)] == [code]
+    assert [message.code for message in variables_check.list_wrong_host_values(given)] == [code]

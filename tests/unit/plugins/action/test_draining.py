@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure
-from ansible_collections.gpufleet.nvidia.plugins.action import drain as action
-from ansible_collections.gpufleet.nvidia.plugins.action import draining
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_slurm
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing
+from ansible_collections.gpufleet.nvidia.plugins.action import drain as action_drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.drain import Standing
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_slurm
 
 Module = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 ARGS: dict[str, Any] = {
@@ -59,7 +60,7 @@ def test_slurm_gets_no_mark_on_a_drain_that_is_somebody_elses_by_now(step: str) 
 
 def test_slurm_gets_the_reason_on_a_node_of_this_rollout_that_is_down() -> None:
     said: list[Sequence[str]] = []
-    mark = drain_slurm.mark(ARGS["rollout"])
+    mark = drain_slurm.build_slurm_mark(ARGS["rollout"])
     slurm = draining.Slurm(calls(scontrol("DOWN+DRAIN", f"{mark} before", said)), ARGS, ("gpu1",), "why")
     slurm.keep("it was lost")
     assert [words[-1] for words in said if "update" in words] == [f"reason={mark} it was lost"]
@@ -72,7 +73,7 @@ def test_no_word_of_a_command_is_expanded_with_the_controllers_variables() -> No
         seen.append(args)
         return {"rc": 0}
 
-    calls(answer).command(["scontrol", "reason=$TOKEN"], 5)
+    calls(answer).run_program(["scontrol", "reason=$TOKEN"], 5)
     assert seen[0]["expand_argument_vars"] is False
 
 
@@ -81,7 +82,7 @@ def test_a_machine_that_drains_and_is_not_reached_is_a_failure() -> None:
         raise AnsibleConnectionFailure("no route to host")
 
     with pytest.raises(PlanError, match="cannot be reached .no route to host"):
-        calls(answer).command(["scontrol"], 5)
+        calls(answer).run_program(["scontrol"], 5)
 
 
 NODE: dict[str, Any] = {
@@ -115,7 +116,7 @@ def test_a_list_of_pods_that_the_api_did_not_give_is_no_empty_one(answer: dict[s
 
     kubernetes = draining.Kubernetes(calls(played), ARGS, ("gpu1",), "why", "")
     with pytest.raises(PlanError, match="cannot list the node's pods"):
-        kubernetes.waiting(1)
+        kubernetes.describe_waiting(1)
 
 
 @pytest.mark.parametrize("step", ["take_out", "give_back", "keep"])
@@ -151,7 +152,7 @@ def test_nothing_is_evicted_from_a_node_that_an_earlier_run_holds_by_a_taint(met
     args = {**ARGS, "method": method, "kubernetes_force": False, "kubernetes_delete_emptydir_data": False}
     kubernetes = draining.Kubernetes(calls(played), args, ("gpu1",), "why", "")
     with pytest.raises(draining.Refused, match="held by a taint") if refused else contextlib.nullcontext():
-        kubernetes.waiting(1)
+        kubernetes.describe_waiting(1)
     assert not (refused and evicted)
 
 
@@ -188,7 +189,7 @@ def test_a_drain_waits_where_its_orchestrator_is_out_of_reach_for_a_while(who: s
     one = draining.Slurm if who == "slurm" else draining.Kubernetes
     more = {} if who == "slurm" else {"boot_id": ""}
     made: Any = one(calls(played), {**ARGS, "timeout": 60, "interval": 0}, ("gpu1",), "why", **more)
-    run = action.Run(made.args, drain.DrainDecision(True, "why"), {who: made}, False, {who: Standing("held")}, ())
+    run = action_drain.Run(made.args, drain.DrainDecision(True, "why"), {who: made}, False, {who: Standing("held")}, ())
     found = run.drain()
     assert not outages
     assert found["outcome"] == ("drained" if waits else "left_out")
@@ -214,7 +215,7 @@ def test_only_who_holds_the_host_is_waited_for(slurm: str, kubernetes: str, need
 
     every = {"slurm": Ended("slurm"), "kubernetes": Ended("kubernetes")}
     standings = {"slurm": Standing(slurm), "kubernetes": Standing(kubernetes)}
-    found = action.Run(ARGS, drain.DrainDecision(needed, "why"), every, False, standings, ()).drain()
+    found = action_drain.Run(ARGS, drain.DrainDecision(needed, "why"), every, False, standings, ()).drain()
     assert found["outcome"] == "drained"
     assert sorted(asked) == sorted(wanted)
 
@@ -242,7 +243,7 @@ class Played:
 
 
 def drained(one: Played, before: str) -> dict[str, Any]:
-    run = action.Run(ARGS, drain.DrainDecision(True, "why"), {"kubernetes": one}, False, {"kubernetes": Standing(before)}, ())
+    run = action_drain.Run(ARGS, drain.DrainDecision(True, "why"), {"kubernetes": one}, False, {"kubernetes": Standing(before)}, ())
     return run.drain()
 
 
@@ -278,7 +279,7 @@ def test_a_node_that_is_not_ready_gets_its_reason_as_well(state: str, refuses: b
 
     monkeypatch.setattr(Played, "keep", keep)
     args = {**ARGS, "reason": "it was lost"}
-    run = action.Run(args, drain.DrainDecision(True, "why"), {"kubernetes": one}, False, {"kubernetes": Standing(state)}, ())
+    run = action_drain.Run(args, drain.DrainDecision(True, "why"), {"kubernetes": one}, False, {"kubernetes": Standing(state)}, ())
     assert run.keep()["outcome"] == outcome
     assert said == (["it was lost"] if outcome == "kept" else [])
 
@@ -295,7 +296,7 @@ def test_a_host_that_does_not_tell_its_boot_has_no_say_in_its_nodes_name(boot_id
     """Kubernetes would be asked for whatever node it names, with nothing to compare it with."""
     args = {**ARGS, "kubernetes_node": ""}
     played: Any = types.SimpleNamespace()
-    found = draining.of(played, {"inventory_hostname": "gpu1"}, args, drain.Work("login", boot_id), "why", ["kubernetes"])
+    found = draining.choose_orchestrators(played, {"inventory_hostname": "gpu1"}, args, drain.Work("login", boot_id), "why", ["kubernetes"])
     kubernetes = found["kubernetes"]
     assert isinstance(kubernetes, draining.Kubernetes)
     assert kubernetes.names == names

@@ -17,9 +17,9 @@ import pytest
 from ansible.errors import AnsibleActionFail, AnsibleActionSkip, AnsibleConnectionFailure, AnsibleError
 from ansible.utils.display import Display
 from ansible.utils.unsafe_proxy import AnsibleUnsafeText
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, guard
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, guard
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,7 +96,9 @@ def test_an_unexpected_error_names_our_own_line_and_tells_no_value(monkeypatch: 
     assert len(told) == 1
 
 
-@pytest.mark.parametrize("breaks", [(escape, "result"), (arguments, "failure"), (guard, "sentence")], ids=lambda part: part[1])
+@pytest.mark.parametrize(
+    "breaks", [(escape, "escape_result"), (arguments, "build_option_failure"), (guard, "describe_ansible_error")], ids=lambda part: part[1]
+)
 @pytest.mark.parametrize("error", [PlanError(TEMPLATE), AnsibleError(TEMPLATE)], ids=["PlanError", "AnsibleError"])
 def test_a_failure_of_what_makes_failures_is_one_too(error: Exception, breaks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_given: Any) -> Any:
@@ -105,7 +107,7 @@ def test_a_failure_of_what_makes_failures_is_one_too(error: Exception, breaks: A
     monkeypatch.setattr(*breaks, broken)
     found = raising(error)()
     assert (found["failed"], found["changed"]) == (True, False)
-    used = breaks[1] == "result" or (breaks[1] == "failure") == isinstance(error, PlanError)
+    used = breaks[1] == "escape_result" or (breaks[1] == "build_option_failure") == isinstance(error, PlanError)
     assert (TEMPLATE in found["msg"]) is not used
 
 

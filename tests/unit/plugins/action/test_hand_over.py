@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import hand_over as action
+from ansible_collections.gpufleet.nvidia.plugins.action import hand_over as action_hand_over
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain_kubernetes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import TOOLKIT_LABEL
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
 
 TOOLKIT = {"spec": {"template": {"spec": {"containers": [{"securityContext": {"privileged": True}}]}}}}
 LABELS, ROLLOUT = {"false": f"labels:\n  {TOOLKIT_LABEL}: 'false'\n", "true": f"labels:\n  {TOOLKIT_LABEL}: 'true'\n", "": ""}, "r7"
@@ -37,7 +37,7 @@ class Played:
 def checked(api: Played, to: str, *, check: bool = True) -> dict[str, Any]:
     args = {"to": to, "step": "check", "rollout": ROLLOUT}
     converged = {"decision": {"decisions": [{"engine": "containerd"}]}, "differences": []}
-    return action.Step(api, args, "gpu1", converged, check).run()  # type: ignore[arg-type]
+    return action_hand_over.Step(api, args, "gpu1", converged, check).run()  # type: ignore[arg-type]
 
 
 WAYS = [

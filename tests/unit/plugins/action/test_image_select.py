@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module image_select and the filter of the same name: both give what is chosen, and say in a sentence what is wrong."""
+"""The module select_image and the filter of the same name: both give what is chosen, and say in a sentence what is wrong."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
-from ansible_collections.gpufleet.nvidia.plugins.action import catalogues
-from ansible_collections.gpufleet.nvidia.plugins.action import image_select as action_plugin
-from ansible_collections.gpufleet.nvidia.plugins.filter.image_select import image_select
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu
+from ansible_collections.gpufleet.nvidia.plugins.action import image_select as action_image_select
+from ansible_collections.gpufleet.nvidia.plugins.filter.image_select import select_image
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import catalogues
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import cpu
 
 from tests.unit import gpus, running_host
 from tests.unit.running_host import Host, Node
@@ -46,7 +46,7 @@ def file(tmp_path: Path) -> str:
 
 def run(**options: Any) -> dict[str, Any]:
     """What a task's user gets: the result of the action, or of its failure."""
-    action = action_plugin.ActionModule.__new__(action_plugin.ActionModule)
+    action = action_image_select.ActionModule.__new__(action_image_select.ActionModule)
     action._task = types.SimpleNamespace(args=options, check_mode=False, diff=False, async_val=0)
     action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
     try:
@@ -60,7 +60,7 @@ def test_the_module_and_the_filter_choose_the_same(file: str) -> None:
     found = run(catalogue=file, facts=A100)
     assert found["choices"][0]["chosen"]["reference"] == "registry.example.org/team/app@sha256:" + "a" * 64
     assert found["changed"] is False
-    assert {key: found[key] for key in ("fits", "choices", "problem")} == image_select(A100, file)
+    assert {key: found[key] for key in ("fits", "choices", "problem")} == select_image(A100, file)
 
 
 def test_nothing_that_fits_is_a_failure_unless_it_shall_be_reported(file: str) -> None:
@@ -69,13 +69,13 @@ def test_nothing_that_fits_is_a_failure_unless_it_shall_be_reported(file: str) -
     assert "The nearest is cuda12" in found["msg"]
     assert not run(catalogue=file, facts=OLD, nothing_fits="report").get("failed")
     with pytest.raises(AnsibleError, match="The nearest is cuda12"):
-        image_select(OLD, file)
-    assert "The nearest is cuda12" in image_select(OLD, file, nothing_fits="report")["problem"]
+        select_image(OLD, file)
+    assert "The nearest is cuda12" in select_image(OLD, file, nothing_fits="report")["problem"]
 
 
 def test_a_wrong_value_of_the_filter_is_said(file: str) -> None:
     with pytest.raises(AnsibleError, match="gpus is all or each"):
-        image_select(A100, file, gpus="some")
+        select_image(A100, file, gpus="some")
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_a_catalogue_that_is_none_is_said(tmp_path: Path, content: bytes | None,
     assert str(path) in found["msg"]
     assert said in found["msg"]
     with pytest.raises(AnsibleError, match="image_select"):
-        image_select(A100, str(path))
+        select_image(A100, str(path))
 
 
 def test_a_pipe_is_no_catalogue_and_is_not_waited_for(tmp_path: Path) -> None:
@@ -177,13 +177,13 @@ def test_archspec_is_used_where_it_is_there(monkeypatch: pytest.MonkeyPatch) -> 
     class Library:
         TARGETS = {"haswell": Found()}
 
-    catalogues.targets.cache_clear()
+    catalogues.read_archspec_targets.cache_clear()
     monkeypatch.setattr(catalogues.importlib, "import_module", lambda _name: Library)
-    assert catalogues.targets() == {"haswell": cpu.Target("GenuineIntel", frozenset({"avx2"}))}
-    catalogues.targets.cache_clear()
+    assert catalogues.read_archspec_targets() == {"haswell": cpu.CpuTarget("GenuineIntel", frozenset({"avx2"}))}
+    catalogues.read_archspec_targets.cache_clear()
     monkeypatch.setattr(catalogues.importlib, "import_module", missing)
-    assert catalogues.targets() == {}
-    catalogues.targets.cache_clear()
+    assert catalogues.read_archspec_targets() == {}
+    catalogues.read_archspec_targets.cache_clear()
 
 
 def missing(_name: str) -> None:

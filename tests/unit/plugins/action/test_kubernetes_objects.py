@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import kubernetes_objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 SOMEBODY = 12345
 OURS = f"{files.HEAD}\nmetadata: {{}}\n"
@@ -60,7 +60,7 @@ UNREADABLE = [
 def test_what_cannot_be_read_is_said(place: Path, name: str, mode: int, where: str) -> None:
     (place / name).chmod(mode)
     with without_root(), pytest.raises(PlanError) as refused:
-        kubernetes_objects.read(place)
+        kubernetes_objects.read_cluster_directory(place)
     (place / name).chmod(0o755)
     assert str(place / where) in str(refused.value)
     assert "Permission denied" in str(refused.value)
@@ -71,8 +71,8 @@ def test_what_is_there_is_read(place: Path) -> None:
     (place / "nodes/notes.txt").write_text("mine")
     (place / "nodes/lost.yaml").symlink_to("nowhere")
     (place / "nodes/folder.yaml").mkdir()
-    assert sorted(kubernetes_objects.read(place)) == ["configmap.yaml", "helm/values.yaml", "nodes/gpu1.yaml"]
-    assert kubernetes_objects.read(place.with_name("south")) == {}
+    assert sorted(kubernetes_objects.read_cluster_directory(place)) == ["configmap.yaml", "helm/values.yaml", "nodes/gpu1.yaml"]
+    assert kubernetes_objects.read_cluster_directory(place.with_name("south")) == {}
 
 
 @pytest.mark.parametrize("link", ["nodes", "."], ids=["below the cluster's directory", "in its place"])
@@ -88,9 +88,9 @@ def test_nothing_is_read_or_removed_through_another_users_link(place: Path, link
     kept = sorted(named.rglob("gpu1.yaml"))
     assert len(kept) == 1
     for act in (
-        lambda: kubernetes_objects.read(place),
-        lambda: kubernetes_objects.write(place, "nodes/gpu1.yaml", None),
-        lambda: kubernetes_objects.write(place, "nodes/gpu1.yaml", "new"),
+        lambda: kubernetes_objects.read_cluster_directory(place),
+        lambda: kubernetes_objects.write_cluster_file(place, "nodes/gpu1.yaml", None),
+        lambda: kubernetes_objects.write_cluster_file(place, "nodes/gpu1.yaml", "new"),
     ):
         with pytest.raises(PlanError, match=r"gpufleet_kubernetes_dir is not used \(.* is a link of the user"):
             act()
@@ -100,7 +100,7 @@ def test_nothing_is_read_or_removed_through_another_users_link(place: Path, link
 def test_ones_own_link_is_followed(place: Path) -> None:
     (place / "nodes").rename(place.parent / "elsewhere")
     (place / "nodes").symlink_to(place.parent / "elsewhere")
-    assert "nodes/gpu1.yaml" in kubernetes_objects.read(place)
-    kubernetes_objects.write(place, "nodes/gpu1.yaml", None)
-    kubernetes_objects.write(place, "nodes/gpu1.yaml", None)
+    assert "nodes/gpu1.yaml" in kubernetes_objects.read_cluster_directory(place)
+    kubernetes_objects.write_cluster_file(place, "nodes/gpu1.yaml", None)
+    kubernetes_objects.write_cluster_file(place, "nodes/gpu1.yaml", None)
     assert list((place.parent / "elsewhere").iterdir()) == []

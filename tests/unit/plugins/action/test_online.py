@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 from ansible import constants
-from ansible_collections.gpufleet.nvidia.plugins.action import online, outside, registry
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.probes import reach
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import OutOfReach
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.probes import reach
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import online, outside, registry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.drain import OutOfReach
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 requests: list[str] = []
 
@@ -154,7 +154,7 @@ def test_a_server_that_gives_a_byte_now_and_then_keeps_nobody_waiting(trickle: s
     assert "within 1 s" in online.fetch(trickle + path)["error"]["message"]
     assert "cannot fetch this" in refused(lambda: online.download(trickle + path))
     if path == "/headers":
-        assert "within 1 s" in outside.send(trickle + path, None, {}, "GET")
+        assert "within 1 s" in outside.send_request(trickle + path, None, {}, "GET")
         assert reach.run({"url": trickle + path}) == {"tried": True, "reached": False, "why": "no answer in time"}
 
 
@@ -190,14 +190,14 @@ BODIES = [
 def test_a_download_ends_in_time_or_is_given_up(monkeypatch: pytest.MonkeyPatch, part: int, seconds: float, size: int, comes: bool) -> None:
     answer = _Slow(monkeypatch, part, seconds, size)
     with contextlib.nullcontext() if comes else pytest.raises(TimeoutError):
-        assert len(online.body(answer)) == size
+        assert len(online.read_answer_body(answer)) == size
     assert answer.now <= online.WHOLE + seconds
 
 
 def test_more_than_may_come_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(online, "LARGEST", 1000)
     answer = _Slow(monkeypatch, 300, 0, 10_000)
-    assert len(online.body(answer)) == 1200
+    assert len(online.read_answer_body(answer)) == 1200
     assert answer.left == 8800
 
 
@@ -206,7 +206,7 @@ def test_a_module_that_never_ends_is_interrupted() -> None:
     never = threading.Event()
 
     def hangs() -> None:
-        with online.interrupted(0.05, "the API", OutOfReach), contextlib.suppress(Exception):
+        with online.interrupt_after(0.05, "the API", OutOfReach), contextlib.suppress(Exception):
             never.wait(60)
 
     handler = signal.getsignal(signal.SIGALRM)
@@ -218,7 +218,7 @@ def test_a_module_that_never_ends_is_interrupted() -> None:
 def test_the_time_limit_of_a_task_counts_where_there_is_one() -> None:
     signal.setitimer(signal.ITIMER_REAL, 600)
     try:
-        with online.interrupted(0.001, "the API"):
+        with online.interrupt_after(0.001, "the API"):
             assert signal.getitimer(signal.ITIMER_REAL)[0] > 500
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 500
     finally:

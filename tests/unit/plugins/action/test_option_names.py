@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     VARIABLE_WORD,
     OptionName,
     Sentence,
@@ -25,13 +24,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_t
     join_texts,
     name_options_in,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import variables
 
 from tests.unit import tool_modules
 
 message_tables = tool_modules.loaded("message_tables")
 ROOT = message_tables.ROOT
 ACTIONS = "ansible_collections.gpufleet.nvidia.plugins.action."
-OURS = SimpleNamespace(get_name=lambda: "gpufleet.nvidia.node")
+OURS = SimpleNamespace(get_name=lambda: "gpufleet.nvidia.host")
 OTHERS = SimpleNamespace(get_name=lambda: "example.site.gpu")
 
 PATH = Sentence(
@@ -56,7 +56,7 @@ PLACES = {
     "a role of somebody else": (make_action("node", role=OTHERS), "config_path", "drop_in_path"),
     "a role of this collection": (make_action("node", role=OURS), "gpufleet_config_path", "gpufleet_drop_in_path"),
     "a playbook of this collection": (
-        make_action("node_info", path=f"{arguments.COLLECTION}/playbooks/plan.yml:3"),
+        make_action("host_info", path=f"{arguments.COLLECTION}/playbooks/plan.yml:3"),
         "gpufleet_config_path",
         "gpufleet_drop_in_path",
     ),
@@ -107,7 +107,7 @@ def test_the_result_of_a_failed_task_has_the_names() -> None:
 
 # ---------------------------------------------------------------- variables of options
 # These get the result of another task, or a value that a playbook makes.
-NOT_SET_BY_USERS = {"results", "drained", "node_result", "settings", "plan", "cdi_owner", "cdi_version", "state", "step", "own", "files"}
+NOT_SET_BY_USERS = {"results", "drained", "host_result", "settings", "plan", "cdi_owner", "cdi_version", "state", "step", "own", "files"}
 
 
 def find_tasks(value: Any) -> Iterator[tuple[str, str, str]]:
@@ -157,7 +157,7 @@ KEYS_OF_ENGINES = {"cdi_spec_dirs", "config_path"}
 OPTION_WORDS = {
     option
     for path in sorted((ROOT / "plugins/modules").glob("[!_]*.py"))
-    for option in arguments.spec(path.stem)
+    for option in arguments.derive_argument_spec(path.stem)
     if "_" in option and option not in KEYS_OF_ENGINES and f"gpufleet_{option}" in find_known()
 }
 

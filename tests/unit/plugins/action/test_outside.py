@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import outside
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import sink
 
 
@@ -59,11 +59,11 @@ def address(server: http.server.HTTPServer, path: str = "/reports/") -> str:
 
 
 def test_a_file_is_written_whole_for_everyone_to_read(tmp_path: Path) -> None:
-    place = outside.directory(str(tmp_path / "a/b"))
+    place = outside.make_writable_directory(str(tmp_path / "a/b"))
     (place / "report.html").write_text("old")
     before = os.umask(0o077)
     try:
-        outside.write(place, "report.html", "new")
+        outside.write_outside_file(place, "report.html", "new")
     finally:
         os.umask(before)
     assert (place / "report.html").read_text() == "new"
@@ -74,7 +74,7 @@ def test_a_file_is_written_whole_for_everyone_to_read(tmp_path: Path) -> None:
 def test_a_link_of_the_files_name_is_replaced_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     (tmp_path / "theirs").write_text("theirs")
     (tmp_path / "report.html").symlink_to("theirs")
-    outside.write(tmp_path, "report.html", "new")
+    outside.write_outside_file(tmp_path, "report.html", "new")
     assert (tmp_path / "theirs").read_text() == "theirs"
     assert not (tmp_path / "report.html").is_symlink()
 
@@ -82,21 +82,21 @@ def test_a_link_of_the_files_name_is_replaced_and_what_it_leads_to_stays(tmp_pat
 def test_a_link_of_ones_own_is_followed_and_one_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    assert outside.directory(str(tmp_path / "link/x")) == tmp_path / "link/x"
+    assert outside.make_writable_directory(str(tmp_path / "link/x")) == tmp_path / "link/x"
     owner = (tmp_path / "link").lstat().st_uid
     os.chown(tmp_path / "link", 12345, -1, follow_symlinks=False) if owner == 0 else monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with pytest.raises(PlanError, match=r"gpufleet_report_dir .*\[file.foreign-link\]$"):
-        outside.judged(str(tmp_path / "link/x"))
+        outside.require_usable_directory(str(tmp_path / "link/x"))
 
 
 def test_a_file_in_the_place_of_a_directory_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PlanError, match=r"gpufleet_report_dir .*\[file.not-a-directory\]$"):
-        outside.judged(str(tmp_path / "file/x"))
+        outside.require_usable_directory(str(tmp_path / "file/x"))
 
 
 def test_an_address_gets_each_file_by_its_name(tmp_path: Path, server: Any) -> None:
-    files = [outside.write(tmp_path, "report.html", "page"), outside.write(tmp_path, "report.json", "{}")]
+    files = [outside.write_outside_file(tmp_path, "report.html", "page"), outside.write_outside_file(tmp_path, "report.json", "{}")]
     assert outside.publish([address(server) + "?signature=s"], files) == ""
     assert server.kept == [
         ("PUT", "/reports/report.html?signature=s", "text/html; charset=utf-8", b"page"),
@@ -105,7 +105,7 @@ def test_an_address_gets_each_file_by_its_name(tmp_path: Path, server: Any) -> N
 
 
 def test_a_failure_is_one_sentence_without_what_opens_the_address(tmp_path: Path, server: Any) -> None:
-    file = outside.write(tmp_path, "report.html", "page")
+    file = outside.write_outside_file(tmp_path, "report.html", "page")
     why = outside.publish([address(server, "/full/?signature=secret").replace("//", "//user:secret@")], [file])
     assert "HTTP Error 507" in why
     assert "/full/report.html" in why
@@ -117,7 +117,7 @@ def test_a_failure_is_one_sentence_without_what_opens_the_address(tmp_path: Path
 def test_a_redirect_is_no_success(server: Any, method: str, status: int) -> None:
     """A page to log in at answers 200 to everybody, and has lost what was sent."""
     where = address(server, f"/moved/{status}")
-    why = outside.send(where, None if method == "GET" else b"{}", {}, method)
+    why = outside.send_request(where, None if method == "GET" else b"{}", {}, method)
     assert why.startswith(f"{where}: HTTP Error {status}: ")
     assert why.endswith(", a redirect, which is not followed: set the address that it leads to")
 
@@ -137,12 +137,12 @@ def test_what_another_user_has_put_in_a_files_place_is_not_sent(tmp_path: Path, 
 
 
 def test_a_file_with_a_text_that_is_no_unicode_is_written_all_the_same(tmp_path: Path) -> None:
-    outside.write(tmp_path, "report.json", "a\udcffb")
+    outside.write_outside_file(tmp_path, "report.json", "a\udcffb")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.json", "a\\udcffb")]
 
 
 def test_a_command_gets_the_names_and_says_why_it_failed(tmp_path: Path) -> None:
-    file = outside.write(tmp_path, "report.html", "page")
+    file = outside.write_outside_file(tmp_path, "report.html", "page")
     assert outside.publish(["/bin/sh", "-c", 'cp "$1" "$0"', str(tmp_path / "copy")], [file]) == ""
     assert (tmp_path / "copy").read_text() == "page"
     assert outside.publish(["/bin/sh", "-c", "echo full >&2; exit 3"], [file]) == "/bin/sh ended with 3: full"
@@ -193,9 +193,9 @@ SINKS = [
 @pytest.mark.parametrize(("value", "file", "wanted"), SINKS)
 def test_where_things_go_is_judged(value: Any, file: bool, wanted: Any) -> None:
     if isinstance(wanted, tuple):
-        assert sink.parsed("gpufleet_report_publish", value, file=file) == wanted
+        assert sink.parse_sink("gpufleet_report_publish", value, file=file) == wanted
     else:
         with pytest.raises(PlanError) as refused:
-            sink.parsed("gpufleet_report_publish", value, file=file)
+            sink.parse_sink("gpufleet_report_publish", value, file=file)
         assert refused.value.code == wanted
         assert refused.value.values["setting"] == "gpufleet_report_publish"

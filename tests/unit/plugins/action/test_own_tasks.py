@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import drain, rollout_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
 
 from tests.unit.rollout_looks import CHANGE, looked
 
@@ -32,13 +32,13 @@ LIMITS = [
 def test_hosts_that_a_file_of_the_user_may_reboot_go_one_at_a_time(
     tasks: dict[str, str], variables: dict[str, Any], outcome: str, sizes: list[int]
 ) -> None:
-    found = {"gpufleet_node_info": looked(CHANGE), **variables, **({registered.DRAIN_CHECK: {"outcome": outcome}} if outcome else {})}
-    wanted = settings.of({"canaries": 0, "waves": "100%"})
+    found = {"gpufleet_host_info": looked(CHANGE), **variables, **({registered.DRAIN_CHECK: {"outcome": outcome}} if outcome else {})}
+    wanted = settings.build_rollout_settings({"canaries": 0, "waves": "100%"})
     of_all = {"ansible_play_hosts_all": HOSTS, "hostvars": dict.fromkeys(HOSTS, found)}
-    plan = rollout.plan(rollout_plan.fleet(of_all, wanted, "gpufleet_node_info", tasks), wanted)
+    plan = rollout.plan_rollout(rollout_plan.read_fleet(of_all, wanted, "gpufleet_host_info", tasks), wanted)
     assert [len(batch.hosts) for batch in plan.batches] == sizes
 
 
 def test_the_drain_of_a_rollout_knows_the_users_files() -> None:
-    assert drain.tasks_of({registered.ROLLOUT_SETTINGS: {"settings": {"tasks": CHANGES}}}) == CHANGES
-    assert drain.tasks_of({}) == drain.tasks_of({registered.ROLLOUT_SETTINGS: {"failed": True}}) == {}
+    assert drain.get_rollout_task_files({registered.ROLLOUT_SETTINGS: {"settings": {"tasks": CHANGES}}}) == CHANGES
+    assert drain.get_rollout_task_files({}) == drain.get_rollout_task_files({registered.ROLLOUT_SETTINGS: {"failed": True}}) == {}

@@ -11,14 +11,10 @@ from typing import Any
 
 import pytest
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import base, stages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Difference,
-    Plan,
-    Policy,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base, stages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
 
 from tests.unit import answered
 
@@ -40,7 +36,7 @@ class Host:
         self.answers, self.first = list(answers), first
         self.sent: list[dict[str, Any]] = []
         self.installed = False
-        monkeypatch.setattr(base.transport, "exchange", self.exchange)
+        monkeypatch.setattr(base.transport, "run_host_program", self.exchange)
 
     def exchange(self, _action: Any, program: str, request: dict[str, Any], *_more: Any) -> dict[str, Any]:
         if program == "observe":
@@ -59,7 +55,7 @@ class Host:
         def asks(_policy: Policy) -> list[dict[str, Any]]:
             return [answered.ORIGINALS]
 
-        return base.converge(action, {}, Policy(), asks, self.plan, reason="test", way="auto")
+        return base.converge_host(action, {}, Policy(), asks, self.plan, reason="test", way="auto")
 
     @property
     def parts(self) -> list[str]:

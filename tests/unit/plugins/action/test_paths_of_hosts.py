@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, clusters
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, clusters
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options
 
 MODULES = sorted(path.stem for path in Path(arguments.MODULES).glob("*.py") if path.stem != "__init__")
 # Options of type `path` of the machine that runs Ansible.
@@ -20,16 +20,16 @@ OF_CONTROLLER = {"bundle_file", "dir", "directory", "file", "files", "registry_a
 PATHS = [
     (module, name)
     for module in MODULES
-    for name, option in arguments.spec(module).items()
+    for name, option in arguments.derive_argument_spec(module).items()
     if "path" in (option.get("type"), option.get("elements")) or name in options.HOST_PATHS
 ]
 WRITTEN = ["~/x", "~root/x", "$HOME/x", "/srv/$HOME/x", "/srv/${HOME}/x"]
 
 
 def of_task(module: str, **given: Any) -> dict[str, Any]:
-    required = {name: "x" for name, option in arguments.spec(module).items() if option.get("required")}
+    required = {name: "x" for name, option in arguments.derive_argument_spec(module).items() if option.get("required")}
     action: Any = SimpleNamespace(_task=SimpleNamespace(args={**required, **given}))
-    return arguments.of_task(action, arguments.spec(module))
+    return arguments.read_task_options(action, arguments.derive_argument_spec(module))
 
 
 def test_every_option_of_type_path_is_known_as_a_hosts_or_the_controllers() -> None:
@@ -57,7 +57,7 @@ def test_a_kubeconfig_is_of_the_machine_that_asks_the_api(monkeypatch: pytest.Mo
     with pytest.raises(PlanError) as refused:
         of_task("drain", kubeconfig="$HOME/config")
     assert refused.value.code == "options.kubeconfig-expands"
-    assert clusters.validated({"kubeconfig": "~/.kube/config"})["kubeconfig"] == "~/.kube/config"
+    assert clusters.validate_cluster_options({"kubeconfig": "~/.kube/config"})["kubeconfig"] == "~/.kube/config"
 
 
 def test_a_path_of_the_controller_has_its_home(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_plan, rollout_settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 PLAN = {"schema": 2, "changes": {}, "hosts": {}}
 
@@ -23,7 +23,7 @@ def test_a_plan_is_written_through_no_link_of_others(tmp_path: Path) -> None:
     precious.write_text("kept")
     for guess in (f".plan.json.{os.getpid()}", "plan.json"):
         (tmp_path / guess).symlink_to(precious)
-    rollout_plan.write(str(plan), PLAN)
+    rollout_plan.write_rollout_plan(str(plan), PLAN)
     assert precious.read_text() == "kept"
     assert not plan.is_symlink()
     assert rollout_settings.read_plan(str(plan)) == PLAN
@@ -34,7 +34,7 @@ def test_a_plan_is_written_through_no_link_of_others(tmp_path: Path) -> None:
 def test_a_plan_is_for_those_who_may_read_it_by_the_umask(umask: int, mode: int, tmp_path: Path) -> None:
     before = os.umask(umask)
     try:
-        rollout_plan.write(str(tmp_path / "plan.json"), PLAN)
+        rollout_plan.write_rollout_plan(str(tmp_path / "plan.json"), PLAN)
     finally:
         os.umask(before)
     assert (tmp_path / "plan.json").stat().st_mode & 0o777 == mode
@@ -43,7 +43,7 @@ def test_a_plan_is_for_those_who_may_read_it_by_the_umask(umask: int, mode: int,
 def test_a_plan_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "plan.json").mkdir()
     with pytest.raises(PlanError, match="plan.json: this file cannot be written"):
-        rollout_plan.write(str(tmp_path / "plan.json"), PLAN)
+        rollout_plan.write_rollout_plan(str(tmp_path / "plan.json"), PLAN)
     assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
 
 
@@ -82,7 +82,7 @@ def test_an_approval_that_is_none_is_refused(made: object, code: str, tmp_path: 
 def test_an_approval_may_be_shared_with_a_group_and_not_with_everybody(mode: int, accepted: bool, tmp_path: Path) -> None:
     """With the umask 0002 a plan is its group's as well from the beginning."""
     plan = tmp_path / "plan.json"
-    rollout_plan.write(str(plan), PLAN)
+    rollout_plan.write_rollout_plan(str(plan), PLAN)
     plan.chmod(mode)
     with contextlib.nullcontext() if accepted else pytest.raises(PlanError, match=r"\[rollout-file.plan-writable\]$"):
         assert rollout_settings.read_plan(str(plan)) == PLAN

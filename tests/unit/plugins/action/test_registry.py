@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 from ansible import constants
-from ansible_collections.gpufleet.nvidia.plugins.action import catalogues, registry
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import distribution
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import catalogues, registry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import distribution
 
 CONFIG = {"architecture": "amd64", "os": "linux", "config": {"Env": ["CUDA_VERSION=12.4.1", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"]}}
 PAIR = base64.b64encode(b"me:secret").decode()
@@ -89,7 +89,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
 
 
 def read(played: Played, tag: str = "1", digest_: str = "", auth_file: str = "") -> Any:
-    return registry.read(f"{played.name}/team/app:{tag}", digest_, registry.Access(auth_file, (played.name,)))
+    return registry.read_registry_image(f"{played.name}/team/app:{tag}", digest_, registry.Access(auth_file, (played.name,)))
 
 
 def refusal(played: Played, **more: Any) -> str:
@@ -119,7 +119,7 @@ def test_what_was_read_another_way_is_read_again(played: Played, tmp_path: Path)
     read(played, auth_file=auth(tmp_path, {}))
     assert len(played.asked) == 2 * before
     with pytest.raises(PlanError):
-        registry.read(f"{played.name}/team/app:1", "", registry.Access())  # by TLS
+        registry.read_registry_image(f"{played.name}/team/app:1", "", registry.Access())  # by TLS
 
 
 def test_an_index_says_its_platforms(played: Played) -> None:
@@ -175,7 +175,7 @@ def test_a_registry_with_a_ca_of_its_own_is_said_how_to_trust(code: int, ca: boo
         error.verify_code = code
         raise urllib.error.URLError(error)
 
-    monkeypatch.setattr(registry.Client, "_whole", untrusted)
+    monkeypatch.setattr(registry.Client, "_fetch_whole", untrusted)
     said = refusal(played)
     assert "its certificate or its TLS is not accepted)" in said
     assert ("Make its CA one that this machine trusts, or name the CA's file by SSL_CERT" in said) is ca
@@ -314,7 +314,7 @@ def test_a_registry_that_is_not_there_is_said(played: Played) -> None:
 
 def test_plain_text_is_no_tls(played: Played) -> None:
     with pytest.raises(PlanError, match="it speaks no TLS"):
-        registry.read(f"{played.name}/team/app:1", "", registry.Access())
+        registry.read_registry_image(f"{played.name}/team/app:1", "", registry.Access())
 
 
 def test_a_file_of_credentials_that_cannot_be_read_is_said(played: Played, tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ REFERENCES = [
 
 @pytest.mark.parametrize(("name", "digest_", "whole"), REFERENCES)
 def test_names_are_completed_as_engines_do(name: str, digest_: str, whole: str | None) -> None:
-    found = distribution.reference(name, digest_)
+    found = distribution.parse_reference(name, digest_)
     assert (str(found) if found else None) == whole
 
 
@@ -347,7 +347,7 @@ def test_a_catalogue_is_completed_by_registries_and_files(played: Played, tmp_pa
     (tmp_path / "own.json").write_text(json.dumps({"Architecture": "arm64", "Env": [], "Digest": "sha256:" + "b" * 64}))
     entries = [{"name": "a", "image": f"{played.name}/team/app:1"}, {"name": "b", "image": "registry.invalid/b:1", "inspected": "own.json"}]
     (tmp_path / "catalogue.yml").write_text(json.dumps({"schema": 1, "images": entries}))
-    found = catalogues.images(str(tmp_path / "catalogue.yml"), registry.Access("", (played.name,)))
+    found = catalogues.read_catalogue_images(str(tmp_path / "catalogue.yml"), registry.Access("", (played.name,)))
     assert [(image.digest, image.requires.cpu_arch) for image in found] == [(wanted, ("x86_64",)), ("sha256:" + "b" * 64, ("aarch64",))]
     assert dict(found[0].environment)["NVIDIA_REQUIRE_CUDA"] == "cuda>=12.4"
 
@@ -375,7 +375,7 @@ def test_a_pattern_stands_for_the_tags_that_match(page: Any, pattern: str, names
     for tag in ("1.4", "1.4-cuda11", "1.4-cuda12"):
         played.answers[f"/v2/team/app/manifests/{tag}"] = manifest
     given = {"schema": 1, "images": [{"name": "app", "image": f"{played.name}/team/app", "tags": pattern}]}
-    found = catalogues.images(given, registry.Access("", (played.name,)))
+    found = catalogues.read_catalogue_images(given, registry.Access("", (played.name,)))
     assert [image.name for image in found] == names
     assert all(image.digest and not image.tags for image in found)
 
@@ -397,10 +397,10 @@ def test_a_pattern_that_stands_for_nothing_is_said(page: Any, pattern: str, said
     listing(played, [page])
     given = {"schema": 1, "images": [{"name": "app", "image": f"{played.name}/team/app", "tags": pattern}]}
     with pytest.raises(PlanError) as refused:
-        catalogues.images(given, registry.Access("", (played.name,)))
+        catalogues.read_catalogue_images(given, registry.Access("", (played.name,)))
     assert said in str(refused.value)
     with pytest.raises(PlanError, match=r"\[registry.tags-unknown\]$"):
-        catalogues.images(given)
+        catalogues.read_catalogue_images(given)
 
 
 LINKS = [
@@ -413,12 +413,12 @@ LINKS = [
 
 @pytest.mark.parametrize(("link", "path"), LINKS)
 def test_the_next_page_of_tags(link: str, path: str) -> None:
-    assert distribution.following(link, "team/app") == path
+    assert distribution.get_next_page(link, "team/app") == path
 
 
 def test_a_list_that_leads_elsewhere_or_never_ends_is_left(played: Played) -> None:
     with pytest.raises(distribution.Odd, match="somewhere else"):
-        distribution.following('</v2/other/tags/list?last=a>; rel="next"', "team/app")
+        distribution.get_next_page('</v2/other/tags/list?last=a>; rel="next"', "team/app")
     listing(played, [{"tags": []}, {}])  # its next page is the same one
     with pytest.raises(PlanError, match=f"^{played.name}/team/app: the registry .* which tags there are .*more than 20 pages of tags"):
-        registry.tags(f"{played.name}/team/app", registry.Access("", (played.name,)))
+        registry.list_registry_tags(f"{played.name}/team/app", registry.Access("", (played.name,)))

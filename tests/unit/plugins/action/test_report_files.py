@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import fleet_report
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 FILES = [
     # content, why it is not read
@@ -28,5 +28,5 @@ def test_what_is_no_report_is_said(tmp_path: Path, content: bytes, why: str) -> 
     file = tmp_path / "report.json"
     file.write_bytes(content)
     with pytest.raises(PlanError, match=why) as refused:
-        fleet_report.read(str(file))
+        fleet_report.read_kept_report(str(file))
     assert str(file) in str(refused.value)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import claims, rollout_batch, rollout_report
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch, rollout_report
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import claims
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
 
 BEGUN: dict[str, Any] = {"point": "begin", "progress": {}, "ended": "", "held": {}}
 CHANGED = {registered.ROLLOUT_STEP: BEGUN, registered.CONVERGED: {"changed": True}}
@@ -49,7 +50,7 @@ def test_bookkeeping_that_fails_is_a_warning_and_the_rollout_has_its_gate_and_it
     def fails(_hosts: Any) -> None:
         raise error
 
-    monkeypatch.setattr(claims, "ended", fails)
+    monkeypatch.setattr(claims, "end_claims", fails)
     monkeypatch.setattr(claims, "give_up", fails)
     hosts = {"gpu1": CHANGED}
     gate = played(rollout_batch, hosts, "gpu1", point="end", settings={}, plan=plan(["gpu1"]))

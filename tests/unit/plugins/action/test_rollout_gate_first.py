@@ -22,5 +22,5 @@ CASES = [
 
 @pytest.mark.parametrize(("check", "number", "ended", "why"), CASES)
 def test_the_first_batch_does_not_begin_while_the_check_is_not_well(check: list[str], number: int, ended: str, why: str) -> None:
-    wanted = settings.of({"gate_check": check, "gate_retries": 0})
-    assert rollout_batch.before_first(progress.Progress(ended=ended), wanted, number).ended == why
+    wanted = settings.build_rollout_settings({"gate_check": check, "gate_retries": 0})
+    assert rollout_batch.ask_gate_before_first(progress.Progress(ended=ended), wanted, number).ended == why

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_report
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import outcomes
 
 OUT: dict[str, Any] = {"standing": "left out", "msg": "its directory is no whole path"}
 WAITS: dict[str, Any] = {"standing": "pending", "msg": "not drained within 60 s"}
@@ -40,5 +40,5 @@ RUNS: list[tuple[list[dict[str, Any]], progress.Progress, str]] = [
 @pytest.mark.parametrize(("became", "found", "said"), RUNS)
 def test_a_rollout_that_takes_no_host_fails_and_says_why(became: list[dict[str, Any]], found: progress.Progress, said: str) -> None:
     results = {f"gpu{number}": result for number, result in enumerate(became, 1)}
-    problem = rollout_report.nothing_taken(outcomes.totals(results), results, found)
+    problem = rollout_report.explain_nothing_taken(outcomes.count_outcomes(results), results, found)
     assert problem == (f"no host was changed, and none is as desired: {said}" if said else "")

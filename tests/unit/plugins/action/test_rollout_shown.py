@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table, rollout_batch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, health, rollout, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
 
 HOSTILE = "\x1b]0;well\x07\x1b[2J\u202e"
 PLAN = {"hosts": {"gpu1": {"class": "a", "gpus": 0, "running": []}}}
@@ -33,15 +33,19 @@ SAYS = [
 
 @pytest.mark.parametrize("variables", SAYS)
 def test_the_line_of_a_host_is_escaped(variables: dict[str, Any], shown: list[str]) -> None:
-    sick = health.why(rollout_batch.second_look("gpu1", PLAN, {**LOOK, **variables})) if registered.SOAK_COMMAND in variables else ""
-    fleet_table.show(events.list_hosts({"gpu1": rollout_batch.about("gpu1", "failed", sick, PLAN, variables)}))
+    sick = (
+        health.explain_ill_health(rollout_batch.get_second_look("gpu1", PLAN, {**LOOK, **variables}))
+        if registered.SOAK_COMMAND in variables
+        else ""
+    )
+    fleet_table.show(events.list_hosts({"gpu1": rollout_batch.describe_host_line("gpu1", "failed", sick, PLAN, variables)}))
     assert "\\x1b[2J\\u202e" in shown[0]
     assert shown[0].isprintable()
 
 
 def test_the_lines_of_a_plan_are_escaped_one_by_one(shown: list[str]) -> None:
     fleet = rollout.Fleet({"gpu1": {"failed": True, "msg": HOSTILE}})
-    lines = rollout.lines(rollout.plan(fleet, settings.of({"max_left_out": "100%"})))
+    lines = rollout.list_rollout_lines(rollout.plan_rollout(fleet, settings.build_rollout_settings({"max_left_out": "100%"})))
     fleet_table.show(lines)
     assert len(shown[0].split("\n")) == len(lines)
     assert shown[0].replace("\n", "").isprintable()

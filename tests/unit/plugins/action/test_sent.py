@@ -10,9 +10,10 @@ import zlib
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 
 ROOT = Path(__file__).resolve().parents[4]
 PROGRAMS = {"a look": "observe", "a change": "transaction", "an acknowledgement": "acknowledge", "a proof": "container_check"}
@@ -37,13 +38,15 @@ def test_the_page_begins_with_the_numbers_of_its_table() -> None:
 @pytest.mark.parametrize("row", PROGRAMS)
 def test_a_program_is_as_small_as_the_page_says(row: str) -> None:
     parts, lines, size = ROWS[row]
-    sent = transport.sources(PROGRAMS[row])
+    sent = transport.list_program_sources(PROGRAMS[row])
     counted = sum(1 for _name, text in sent for line in text.splitlines() if line.strip())
     assert len(sent) == parts
     assert 0.94 * lines <= counted <= lines, f"{counted} lines: write the table in ARCHITECTURE.md again"
-    assert 0.94 * size <= len(transport.packed(PROGRAMS[row])) <= size * OTHER_ZLIB, "write the table in ARCHITECTURE.md again"
+    assert 0.94 * size <= len(transport.pack_program_sources(PROGRAMS[row])) <= size * OTHER_ZLIB, (
+        "write the table in ARCHITECTURE.md again"
+    )
 
 
 def test_a_look_of_node_with_all_its_questions() -> None:
-    request = {"schema": 1, "root": "/", **queries.sent(queries.together(node.questions(Policy())))}
-    assert len(transport.script("observe", request, "gpufleet-" + "0" * 32 + ":", keep=True)) <= WHOLE_LOOK * OTHER_ZLIB
+    request = {"schema": 1, "root": "/", **queries.pack_questions(queries.merge_questions(host.list_host_questions(Policy())))}
+    assert len(transport.build_interpreter_input("observe", request, "gpufleet-" + "0" * 32 + ":", keep=True)) <= WHOLE_LOOK * OTHER_ZLIB

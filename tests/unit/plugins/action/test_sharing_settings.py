@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.action import variables_check
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
 
 CASES: list[tuple[dict[str, Any], str]] = [
     # variables of a host, the code of what is said; '' for nothing
@@ -29,5 +29,5 @@ CASES: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("given", "code"), CASES)
 def test_what_no_host_could_be_given_is_said_at_once(given: dict[str, Any], code: str) -> None:
-    found = variables_check.wrong_of_host(given)
+    found = variables_check.list_wrong_host_values(given)
     assert [get_code(text) for text in found] == ([code] if code else [])

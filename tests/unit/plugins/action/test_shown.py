@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts
 
 # --- what a host says is shown escaped ----------------------------------------------------------------------------------
 
@@ -27,5 +27,5 @@ def test_no_statistic_is_a_template_for_the_next_run() -> None:
 
 
 def test_the_table_is_shown_escaped() -> None:
-    lines = fleet_hosts.lines({"c17": {"failed": True, "msg": FORGED, "advice": [FORGED]}}, fleet_hosts.View(details=True))
+    lines = fleet_hosts.list_fleet_lines({"c17": {"failed": True, "msg": FORGED, "advice": [FORGED]}}, fleet_hosts.FleetView(details=True))
     assert [line for line in lines if not line.isprintable()] == []

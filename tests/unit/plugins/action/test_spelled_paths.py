@@ -16,18 +16,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, oci_hook
-from ansible_collections.gpufleet.nvidia.plugins.action import node as node_action
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, node, options
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import daemons
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect as podman
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.action import host as action_node
+from ansible_collections.gpufleet.nvidia.plugins.action import oci_hook
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import daemons
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import config as crio_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import detect as podman_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import cgroup_driver
 
 from tests.unit import cdi_plans, running_hosts
 from tests.unit.bare_trees import NODE, SINGLE, State, Tree
@@ -108,18 +110,18 @@ def given(case: Case, how: str, root: pathlib.Path) -> dict[str, Any]:
 
 def of_task(module: str, named: dict[str, Any]) -> dict[str, Any]:
     """The options of a task as its action has them."""
-    spec = arguments.spec(module)
+    spec = arguments.derive_argument_spec(module)
     action: Any = SimpleNamespace(_task=SimpleNamespace(args={k: v for k, v in named.items() if k in spec}))
-    return arguments.of_task(action, spec)
+    return arguments.read_task_options(action, spec)
 
 
 def run(tree: Tree, module: str, named: dict[str, Any]) -> dict[str, Any]:
     args = of_task(module, named)
-    policy = arguments.policy(args, single=module != "node")
+    policy = arguments.build_policy(args, single=module != "node")
     if module == "node":
-        return tree.task(policy, node.questions, node_action.planner)
+        return tree.task(policy, host.list_host_questions, action_node.plan_host_module)
     if module == "oci_hook":
-        about, plan = (functools.partial(f, path=args["path"]) for f in (oci_hook.questions_about, oci_hook.plan_for))
+        about, plan = (functools.partial(f, path=args["path"]) for f in (oci_hook.list_hook_module_questions, oci_hook.plan_for))
         return tree.task(policy, about, plan)
     return tree.task(policy, *SINGLE[module.removesuffix("_runtime")])
 
@@ -173,7 +175,7 @@ def timeless(state: State) -> State:
 
 
 def spec_options(case: Case, how: str, root: pathlib.Path) -> dict[str, Any]:
-    policy = arguments.policy(of_task(case.module, given(case, how, root)), single=True)
+    policy = arguments.build_policy(of_task(case.module, given(case, how, root)), single=True)
     return {f.name: getattr(policy, f.name) for f in dc.fields(policy) if f.name != "root"}
 
 
@@ -265,9 +267,9 @@ FLAGS: list[tuple[str, list[str], str]] = [
 
 
 FILES: dict[str, Callable[[Observation], str]] = {
-    "containerd": lambda seen: daemons.find(Policy(), seen)[0].config,
-    "crio": lambda seen: crio.places(Policy(), seen).config,
-    "dockerd": lambda seen: docker.places(Policy(), seen).config,
+    "containerd": lambda seen: daemons.find_containerd_daemons(Policy(), seen)[0].config,
+    "crio": lambda seen: crio_config.find_crio_paths(Policy(), seen).config,
+    "dockerd": lambda seen: docker_config.find_docker_paths(Policy(), seen).config,
 }
 
 
@@ -323,21 +325,21 @@ def state(host: Host, files: dict[str, str]) -> dict[str, str]:
 def test_a_drop_in_directory_has_one_name() -> None:
     argv = ["crio", "--config-dir", "/etc/crio//conf.d/"]
     seen = obs(processes=[{"pid": 7, "exe": "/usr/bin/crio", "argv": argv, "unit": "crio.service"}])
-    where = crio.places(Policy(), seen)
+    where = crio_config.find_crio_paths(Policy(), seen)
     assert (where.directory, where.drop_in) == ("/etc/crio/conf.d", "/etc/crio/conf.d/90-gpufleet.conf")
 
 
 @pytest.mark.parametrize("how", SPELLINGS)
 def test_the_engines_directories_have_one_name(how: str) -> None:
     said = {"default_runtime": "crun", "hooks_dir": [spell("/etc/hooks.d", how)], "cdi_spec_dirs": [spell("/etc/cdi", how)]}
-    force = crio.from_tables([{"crio": {"runtime": said}}], (1, 34), "files")
+    force = crio_config.merge_crio_tables([{"crio": {"runtime": said}}], (1, 34), "files")
     hooks = "/etc/x/../hooks.d" if how == "two dots" else "/etc/hooks.d"  # CRI-O opens it as it is, and the CDI library does not
     assert (force.hooks_dirs, force.cdi_dirs) == ((hooks,), ("/etc/cdi",))
-    assert docker_detect.cdi("28.5.2", {"CDISpecDirs": [spell("/etc/cdi", how)]}, None).dirs == ("/etc/cdi",)
+    assert docker_detect.describe_docker_cdi("28.5.2", {"CDISpecDirs": [spell("/etc/cdi", how)]}, None).dirs == ("/etc/cdi",)
     stopped = obs(files={"/etc/docker/daemon.json": json.dumps({"cdi-spec-dirs": [spell("/etc/cdi", how)]})})
-    assert docker.cdi_dirs(Policy(), stopped, "/etc/docker/daemon.json") == ("/etc/cdi",)
+    assert docker_config.list_docker_cdi_dirs(Policy(), stopped, "/etc/docker/daemon.json") == ("/etc/cdi",)
     conf = obs(files={"/etc/containers/containers.conf": f'[engine]\ncdi_spec_dirs = ["{spell("/etc/cdi", how)}"]\n'})
-    assert podman.looks_into(conf, "5.5.0") == ("/etc/cdi",)
+    assert podman_detect.looks_into(conf, "5.5.0") == ("/etc/cdi",)
 
 
 ENDPOINTS = [
@@ -350,7 +352,7 @@ ENDPOINTS = [
 
 @pytest.mark.parametrize(("endpoint", "socket", "same"), ENDPOINTS)
 def test_a_socket_has_one_name(endpoint: str, socket: str, same: bool) -> None:
-    assert cgroup_driver.same_socket(endpoint, socket) is same
+    assert cgroup_driver.is_same_socket(endpoint, socket) is same
 
 
 # ---------------------------------------------------------------- the one function
@@ -373,8 +375,8 @@ SPELLED = [
 
 @pytest.mark.parametrize(("path", "cleaned", "opened"), SPELLED)
 def test_a_path_has_one_spelling(path: str, cleaned: str, opened: str) -> None:
-    assert (host_paths.clean(path), host_paths.as_opened(path)) == (cleaned, opened)
-    assert (host_paths.clean(cleaned), host_paths.as_opened(opened)) == (cleaned, opened)
+    assert (host_paths.clean_host_path(path), host_paths.keep_as_opened(path)) == (cleaned, opened)
+    assert (host_paths.clean_host_path(cleaned), host_paths.keep_as_opened(opened)) == (cleaned, opened)
 
 
 # ---------------------------------------------------------------- names that are no text

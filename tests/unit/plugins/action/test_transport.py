@@ -20,12 +20,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, transport
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import deadline
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_service
 
 
 class Action:
@@ -58,18 +58,18 @@ PYTHON = {"ansible_python_interpreter": sys.executable}
 
 @pytest.mark.parametrize("noise", ["", "Welcome to node7!\nLast login: never\n", "no newline at the end"])
 def test_the_answer_is_found_among_a_login_banner(tmp_path: Any, noise: str) -> None:
-    answer = transport.exchange(Action(tmp_path, noise=noise), "observe", REQUEST, PYTHON)  # type: ignore[arg-type]
+    answer = transport.run_host_program(Action(tmp_path, noise=noise), "observe", REQUEST, PYTHON)  # type: ignore[arg-type]
     assert answer["answers"]["file:/etc/hostname"]["exists"] is True
 
 
 def test_an_interpreter_is_found_without_being_named(tmp_path: Any) -> None:
-    answer = transport.exchange(Action(tmp_path), "observe", REQUEST, {})  # type: ignore[arg-type]
+    answer = transport.run_host_program(Action(tmp_path), "observe", REQUEST, {})  # type: ignore[arg-type]
     assert answer["host"]["python"][0] == 3
 
 
 def test_the_request_is_not_readable_in_a_debug_log(tmp_path: Any) -> None:
     action = Action(tmp_path)
-    transport.exchange(action, "observe", REQUEST, PYTHON)  # type: ignore[arg-type]
+    transport.run_host_program(action, "observe", REQUEST, PYTHON)  # type: ignore[arg-type]
     assert b"/etc/hostname" not in action.sent[0][1]
 
 
@@ -91,7 +91,7 @@ NO_PIPE = SimpleNamespace(name="ksu", pipelining=False)
 )
 def test_which_way(tmp_path: Any, pipelining: bool, become: Any, way: str, modules: list[str]) -> None:
     action = Action(tmp_path, pipelining=pipelining, become=become)
-    transport.exchange(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
+    transport.run_host_program(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
     assert action.modules == modules
 
 
@@ -105,17 +105,17 @@ def test_a_sudo_that_wants_a_terminal_gets_the_module(way: str, modules: list[st
     action = Action(tmp_path, become=SUDO)
     action._low_level_execute_command = lambda *_words, **_options: {"rc": 1, stream: TTY}  # type: ignore[assignment]
     if modules:
-        transport.exchange(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
+        transport.run_host_program(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
     else:
         with pytest.raises(PlanError, match=r"gpufleet_transport.*\[transport.needs-terminal\]$"):
-            transport.exchange(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
+            transport.run_host_program(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
     assert action.modules == modules
 
 
 def test_who_keeps_the_files_of_a_task_gets_the_module(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport.constants, "DEFAULT_KEEP_REMOTE_FILES", True)
     action = Action(tmp_path)
-    transport.exchange(action, "observe", REQUEST, PYTHON, "auto")  # type: ignore[arg-type]
+    transport.run_host_program(action, "observe", REQUEST, PYTHON, "auto")  # type: ignore[arg-type]
     assert action.modules == ["gpufleet.nvidia.host_program"]
 
 
@@ -130,7 +130,7 @@ def test_who_keeps_the_files_of_a_task_gets_the_module(tmp_path: Any, monkeypatc
     ],
 )
 def test_a_module_without_an_answer_is_told_by_what_was_printed(result: dict[str, Any], said: str) -> None:
-    told = transport.said_by_module(result, "/no/python")
+    told = transport.explain_module_failure(result, "/no/python")
     assert told.startswith(said)
     assert ("ansible_python_interpreter, /no/python" in told) is ("json" in result["msg"])
 
@@ -147,7 +147,7 @@ def test_no_answer_is_one_sentence(tmp_path: Any, variables: dict[str, str], env
         transport_interpreters, transport.INTERPRETERS = transport.INTERPRETERS, "/no/such/python"
     try:
         with pytest.raises(PlanError, match=sentence):
-            transport.exchange(Action(tmp_path, environment=environment), "observe", REQUEST, variables)  # type: ignore[arg-type]
+            transport.run_host_program(Action(tmp_path, environment=environment), "observe", REQUEST, variables)  # type: ignore[arg-type]
     finally:
         if environment:
             transport.INTERPRETERS = transport_interpreters
@@ -156,7 +156,7 @@ def test_no_answer_is_one_sentence(tmp_path: Any, variables: dict[str, str], env
 def test_an_automatic_interpreter_is_left_to_the_node(tmp_path: Any) -> None:
     action = Action(tmp_path)
     for value in ("auto", "auto_silent", "auto_legacy"):
-        assert transport.interpreter(action, {"ansible_python_interpreter": value}) == ""  # type: ignore[arg-type]
+        assert transport.get_named_interpreter(action, {"ansible_python_interpreter": value}) == ""  # type: ignore[arg-type]
 
 
 # --- nothing is imported from where the connection stands --------------------------------------------------------------
@@ -165,7 +165,7 @@ PLAY = """
 - hosts: all
   gather_facts: false
   tasks:
-    - gpufleet.nvidia.node_info: {root: %s, transport: module}
+    - gpufleet.nvidia.host_info: {root: %s, transport: module}
       register: seen
     - ansible.builtin.debug: {msg: "answered: {{ seen.decision is defined }}"}
 """
@@ -190,11 +190,11 @@ def planted(tmp_path: Path) -> tuple[Path, Path, dict[str, str]]:
 @pytest.mark.parametrize("program", ["observe", "transaction"])
 def test_nothing_is_imported_from_where_the_connection_stands(tmp_path: Path, variables: dict[str, str], program: str) -> None:
     mark, here, environ = planted(tmp_path)
-    line = transport.command(variables.get("ansible_python_interpreter", ""), "")
+    line = transport.build_interpreter_command(variables.get("ansible_python_interpreter", ""), "")
     request = {**REQUEST, "id": "a" * 32, "changes": [], "root": "/", "check": True, "journal_dir": str(tmp_path / "journal")}
-    script = transport.script(program, request, "M:")
+    script = transport.build_interpreter_input(program, request, "M:")
     done = subprocess.run(["/bin/sh", "-c", line], input=script, capture_output=True, check=False, cwd=here, env=environ)
-    answer = [transport.unpack(row[2:]) for row in done.stdout.decode().splitlines() if row.startswith("M:")]
+    answer = [transport.unpack_answer(row[2:]) for row in done.stdout.decode().splitlines() if row.startswith("M:")]
     assert answer, done.stderr.decode()
     assert not mark.exists(), mark.read_text()
 
@@ -216,7 +216,9 @@ def test_no_interpreter_is_looked_up_by_the_path_of_an_account(tmp_path: Path) -
     for name in ("python3", "python3.13", "python3.6"):
         (tmp_path / name).write_text("#!/bin/sh\necho planted\n")
         (tmp_path / name).chmod(0o755)
-    line = transport.command("", "").replace("/usr/", "/no/usr/").replace("/run/", "/no/run/").replace("/opt/", "/no/opt/")
+    line = (
+        transport.build_interpreter_command("", "").replace("/usr/", "/no/usr/").replace("/run/", "/no/run/").replace("/opt/", "/no/opt/")
+    )
     environ = {"PATH": f"{tmp_path}:."}
     done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False, cwd=tmp_path, env=environ)
     assert (done.returncode, done.stdout.strip()) == (127, transport.NO_PYTHON)
@@ -230,7 +232,7 @@ def test_no_interpreter_of_a_program_that_stays_is_looked_up_either(there: tuple
         (tmp_path / name).write_text('#!/bin/sh\necho "${0##*/} $*"\n')
         (tmp_path / name).chmod(0o755)
     pythons = " ".join(str(tmp_path / name) for name in ("other", "own"))
-    unit = host_service.service("x", "X", seconds=60).replace(host_service.PYTHONS, pythons)
+    unit = host_service.write_service_unit("x", "X", seconds=60).replace(host_service.PYTHONS, pythons)
     (start,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
     argv = shlex.split(start.removeprefix("ExecStart=").replace("$$", "$"))
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": f"{tmp_path}/local:/usr/bin:/bin"})
@@ -239,21 +241,21 @@ def test_no_interpreter_of_a_program_that_stays_is_looked_up_either(there: tuple
 
 
 def test_the_requests_in_the_documentation_of_host_program_are_what_is_said_of_them() -> None:
-    tasks = arguments.documented("host_program", "EXAMPLES").split("- name: ")[1:]
+    tasks = arguments.read_module_text("host_program", "EXAMPLES").split("- name: ")[1:]
     requests = {}
     for text in tasks:
-        request = transport.unpack(text.partition("    request: ")[2].partition("\n")[0])
+        request = transport.unpack_answer(text.partition("    request: ")[2].partition("\n")[0])
         assert json.loads(" ".join(line.strip(" #") for line in text.splitlines() if line.startswith("    # "))) == request
         requests[text.partition("program: ")[2].partition("\n")[0]] = request
     answers = list(observe.run(requests["observe"])["answers"].values())
     assert ["error" in answer for answer in answers] == [False]
-    assert transaction.run(requests["transaction"])["error"] is None
+    assert transaction_entry.run(requests["transaction"])["error"] is None
 
 
 def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> None:
-    assert transport.unpack(transport.pack({"a": "x" * 1000})) == {"a": "x" * 1000}
+    assert transport.unpack_answer(transport.pack({"a": "x" * 1000})) == {"a": "x" * 1000}
     with pytest.raises(PlanError, match=r"128 MiB.*\[transport.answer-too-large\]$"):
-        transport.unpack(base64.b64encode(zlib.compress(bytes(transport.LONGEST + 1))).decode("ascii"))
+        transport.unpack_answer(base64.b64encode(zlib.compress(bytes(transport.LONGEST + 1))).decode("ascii"))
 
 
 def packed(data: bytes) -> str:
@@ -276,27 +278,27 @@ NO_ANSWERS = {
 @pytest.mark.parametrize("case", NO_ANSWERS)
 def test_what_is_no_answer_of_a_program_is_one_sentence(case: str) -> None:
     with pytest.raises(PlanError, match=r"\[transport.not-an-answer\]$"):
-        transport.answered(NO_ANSWERS[case])
+        transport.read_program_answer(NO_ANSWERS[case])
 
 
 def test_an_answer_that_is_too_deep_for_a_reader_is_refused() -> None:
     with pytest.raises(PlanError, match=r"\[transport.answer-too-deep\]$"):
-        transport.answered(packed(b"[" * 200_000))
+        transport.read_program_answer(packed(b"[" * 200_000))
 
 
 def test_an_answer_of_more_values_than_memory_has_room_for_is_refused() -> None:
     """Each empty list is two bytes on the wire, before they are compressed, and half a hundred in memory."""
     text = json.dumps({"file": "[],{}" * transport.MOST_VALUES, "quoted": '"[\\', "more": [1, {}]}).encode()
-    assert transport.answered(packed(text))["more"] == [1, {}]
+    assert transport.read_program_answer(packed(text))["more"] == [1, {}]
     with pytest.raises(PlanError, match=r"1048576 .*\[transport.answer-too-many-values\]$"):
-        transport.answered(packed(b"[" + b"[]," * transport.MOST_VALUES + b"[]]"))
+        transport.read_program_answer(packed(b"[" + b"[]," * transport.MOST_VALUES + b"[]]"))
 
 
 def test_every_start_of_python_on_a_host_is_isolated() -> None:
-    assert deadline.command("/x.py", "run", "/base")[1:3] == ["-I", "-S"]
-    assert "exec $p -I -S /" in host_service.command("x")[2]
-    assert "exec $$p -I -S /" in host_service.exec_start("x")
-    assert all(" -I -S -" in transport.command(python, "") for python in ("", "/usr/bin/python3"))
+    assert deadline.build_later_command("/x.py", "run", "/base")[1:3] == ["-I", "-S"]
+    assert "exec $p -I -S /" in host_service.build_service_command("x")[2]
+    assert "exec $$p -I -S /" in host_service.write_exec_start("x")
+    assert all(" -I -S -" in transport.build_interpreter_command(python, "") for python in ("", "/usr/bin/python3"))
 
 
 @pytest.mark.parametrize(
@@ -314,7 +316,7 @@ def test_every_start_of_python_on_a_host_is_isolated() -> None:
     ],
 )
 def test_a_missing_python_is_told_with_what_to_do(result: dict[str, Any], python: str, code: str) -> None:
-    assert transport.lost("observe", result, python).code == code
+    assert transport.explain_lost_answer("observe", result, python).code == code
 
 
 # --- what is sent -------------------------------------------------------------------------------------------------------
@@ -326,14 +328,14 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 @pytest.mark.parametrize("name", NODE_SIDE)
 def test_what_is_sent_is_the_same_program_line_by_line(name: str) -> None:
     """Only docstrings and comments stay behind: every other statement is there, with its line, by which an error names it."""
-    before, after = ast.parse(transport.text(name)), ast.parse(transport.part(name))
+    before, after = ast.parse(transport.read_program_text(name)), ast.parse(transport.read_program_part(name))
     for node in ast.walk(before):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
             node.body[0].value = ast.Constant(0)  # type: ignore[attr-defined]
     assert ast.dump(after) == ast.dump(before)
     lines = [[node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)] for tree in (before, after)]
     assert lines[0] == lines[1]
-    words = tokenize.generate_tokens(io.StringIO(transport.part(name)).readline)
+    words = tokenize.generate_tokens(io.StringIO(transport.read_program_part(name)).readline)
     assert [word.string for word in words if word.type == tokenize.COMMENT] == []
 
 
@@ -353,7 +355,7 @@ WORDS = [
 
 @pytest.mark.parametrize(("source", "sent"), WORDS)
 def test_words_that_python_does_not_run_stay_behind(source: str, sent: str) -> None:
-    assert transport.short(source) == sent
+    assert transport.shorten_source(source) == sent
 
 
 def test_sources_are_compressed_once_and_before_the_first_host() -> None:
@@ -361,7 +363,7 @@ def test_sources_are_compressed_once_and_before_the_first_host() -> None:
     code = (
         "import json\n"
         "from ansible_collections.gpufleet.nvidia.plugins.action import transport\n"
-        "print(json.dumps([transport.packed.cache_info().currsize, len(transport.PROGRAMS), transport.loader.cache_info().currsize]))"
+        "print(json.dumps([transport.pack_program_sources.cache_info().currsize, len(transport.PROGRAMS), transport.read_loader.cache_info().currsize]))"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
@@ -370,7 +372,7 @@ def test_sources_are_compressed_once_and_before_the_first_host() -> None:
 
 
 def test_the_parser_of_toml_is_imported_before_the_first_host_too() -> None:
-    code = "import sys; from ansible_collections.gpufleet.nvidia.plugins.action import node; print('tomllib' in sys.modules)"
+    code = "import sys; from ansible_collections.gpufleet.nvidia.plugins.action import host; print('tomllib' in sys.modules)"
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
     assert done.stdout.split() == [str(sys.version_info >= (3, 11))]
@@ -379,8 +381,10 @@ def test_the_parser_of_toml_is_imported_before_the_first_host_too() -> None:
 @pytest.mark.parametrize("cut", [1, 1000, 10000])
 def test_a_script_that_was_cut_short_runs_nothing(tmp_path: Path, cut: int) -> None:
     request = {**REQUEST, "questions": []}
-    script = transport.script("observe", request, "M:")
-    done = subprocess.run(["/bin/sh", "-c", transport.command(sys.executable, "")], input=script[:-cut], capture_output=True, check=False)
+    script = transport.build_interpreter_input("observe", request, "M:")
+    done = subprocess.run(
+        ["/bin/sh", "-c", transport.build_interpreter_command(sys.executable, "")], input=script[:-cut], capture_output=True, check=False
+    )
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"incomplete or truncated" in done.stderr
 
@@ -401,8 +405,8 @@ def test_what_stays_on_a_host_is_one_file(tmp_path: Path) -> None:
     missing = "1: no-such-tool: there is no such program in"
     said = {"modes": f"device {missing}", "mps": f"GPU-{missing}", "device_nodes": "modprobe", "cdi_guard": ""}
     words = {"mps": ["quit", "GPU-1"]}
-    assert sorted(transport.resident_sources()) == sorted(said)
-    for name, source in transport.resident_sources().items():
+    assert sorted(transport.map_resident_sources()) == sorted(said)
+    for name, source in transport.map_resident_sources().items():
         assert "ansible_collections" not in source
         (tmp_path / f"{name}.py").write_text(source)
         done = subprocess.run(
@@ -417,4 +421,4 @@ def test_what_stays_on_a_host_is_one_file(tmp_path: Path) -> None:
 
 def test_brackets_that_close_nothing_are_counted_before_they_are_walked() -> None:
     with pytest.raises(PlanError, match=r"1048576 .*\[transport.answer-too-many-values\]$"):
-        transport.answered(packed(b"[" * 66 + b"]" * (transport.MOST_VALUES + 1)))
+        transport.read_program_answer(packed(b"[" * 66 + b"]" * (transport.MOST_VALUES + 1)))

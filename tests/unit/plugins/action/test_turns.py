@@ -14,10 +14,15 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import base, claims, turns
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import work
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Plan, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base, claims, turns
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Difference,
+    Plan,
+    Policy,
+    Restart,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import work
 
 from tests.unit import answered
 
@@ -29,7 +34,7 @@ REFUSED = "precheck: this server is not changed, since s1, another server of its
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     found = tmp_path / "rollouts"
-    monkeypatch.setattr(claims, "place", lambda: found)
+    monkeypatch.setattr(claims, "get_claims_directory", lambda: found)
     return found
 
 
@@ -51,7 +56,7 @@ NEEDED: dict[str, tuple[Policy, tuple[Restart, ...], bool]] = {
 
 @pytest.mark.parametrize(("wanted", "restarts", "needed"), NEEDED.values(), ids=NEEDED)
 def test_who_waits_for_a_turn(wanted: Policy, restarts: tuple[Restart, ...], needed: bool) -> None:
-    assert turns.needed(wanted, Plan(restarts=restarts)) is needed
+    assert turns.needs_turn(wanted, Plan(restarts=restarts)) is needed
 
 
 def held(place: Path) -> list[bool]:
@@ -76,9 +81,9 @@ def test_no_other_server_of_the_cluster_is_changed_meanwhile(place: Path) -> Non
 
     def first() -> dict[str, Any]:
         seen.append(held(place))
-        return turns.taken("edge", "e1", other)  # of another cluster: it does not wait
+        return turns.take_turn("edge", "e1", other)  # of another cluster: it does not wait
 
-    assert turns.taken("one", "s1", first) == WELL
+    assert turns.take_turn("one", "s1", first) == WELL
     assert seen == [[True], [True, True]]
     assert held(place) == [False, False]
     assert list(place.glob("*.begun")) == []
@@ -93,39 +98,39 @@ def lost() -> dict[str, Any]:
 
 
 def failing() -> None:
-    assert turns.taken("one", "s1", lambda: BROKEN) == BROKEN
+    assert turns.take_turn("one", "s1", lambda: BROKEN) == BROKEN
 
 
 def losing() -> None:
     with pytest.raises(ConnectionError, match="the way to it broke"):
-        turns.taken("one", "s1", lost)
+        turns.take_turn("one", "s1", lost)
 
 
 @pytest.mark.parametrize("first", [failing, losing])
 def test_after_one_that_did_not_come_through_the_others_stay_as_they_are(first: Callable[[], None]) -> None:
     first()
-    refused = turns.taken("one", "s2", never)
+    refused = turns.take_turn("one", "s2", never)
     assert refused["error"]["message"] in REFUSED
     assert refused["error"]["next"] == "Look at s1, and run again once the cluster's API is well"
-    assert turns.taken("two", "t1", lambda: WELL) == WELL, "another cluster goes on"
-    assert turns.taken("one", "s1", lambda: WELL) == WELL, "its own next attempt"
-    assert turns.taken("one", "s2", lambda: WELL) == WELL, "after which the others go on"
+    assert turns.take_turn("two", "t1", lambda: WELL) == WELL, "another cluster goes on"
+    assert turns.take_turn("one", "s1", lambda: WELL) == WELL, "its own next attempt"
+    assert turns.take_turn("one", "s2", lambda: WELL) == WELL, "after which the others go on"
 
 
 def test_one_whose_files_another_program_has_changed_meanwhile_ends_nobodys_turn() -> None:
     """It was not changed, and what is planned again may be nothing."""
     conflict = {"changed": False, "conflict": [{"path": "/etc/x", "expected": "a", "found": "b"}]}
-    assert turns.taken("one", "s1", lambda: conflict) == conflict
-    assert turns.taken("one", "s2", lambda: WELL) == WELL
+    assert turns.take_turn("one", "s1", lambda: conflict) == conflict
+    assert turns.take_turn("one", "s2", lambda: WELL) == WELL
 
 
 def test_a_turn_that_cannot_be_noted_is_not_begun(place: Path) -> None:
-    turns.taken("one", "s1", lambda: BROKEN)
+    turns.take_turn("one", "s1", lambda: BROKEN)
     (file,) = place.glob("*.begun")
     file.unlink()
     file.mkdir()
     with pytest.raises(PlanError, match="this directory cannot be used") as refused:
-        turns.taken("one", "s2", never)
+        turns.take_turn("one", "s2", never)
     assert refused.value.where == str(place)
 
 
@@ -138,10 +143,10 @@ OTHER_RUNS = {
 
 @pytest.mark.parametrize("said", OTHER_RUNS.values(), ids=OTHER_RUNS)
 def test_what_another_run_has_left_ends_nobodys_turn(said: Callable[[dict[str, Any]], str], place: Path) -> None:
-    turns.taken("one", "s1", lambda: BROKEN)
+    turns.take_turn("one", "s1", lambda: BROKEN)
     (file,) = place.glob("*.begun")
     file.write_text(said(json.loads(file.read_text())))
-    assert turns.taken("one", "s2", lambda: WELL) == WELL
+    assert turns.take_turn("one", "s2", lambda: WELL) == WELL
 
 
 class Servers:
@@ -150,7 +155,7 @@ class Servers:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cas: dict[str, str], unfinished: dict[str, dict[str, Any]] | None = None) -> None:
         self.cas, self.sent, self.unfinished = cas, list[str](), unfinished or {}
         self.asked: list[str] = []
-        monkeypatch.setattr(base.transport, "exchange", self.exchange)
+        monkeypatch.setattr(base.transport, "run_host_program", self.exchange)
 
     def exchange(self, _action: Any, program: str, request: dict[str, Any], task_vars: dict[str, Any], *_more: Any) -> dict[str, Any]:
         host = task_vars["inventory_hostname"]
@@ -169,7 +174,7 @@ class Servers:
         plan = Plan(differences=(Difference("file", "/x", "", None, "y", "z"),), restarts=(Restart("k3s.service"),))
         questions = [answered.ORIGINALS]
         task_vars = {"inventory_hostname": host, **variables}
-        done = base.converge(
+        done = base.converge_host(
             action, task_vars, Policy(restart=restart), lambda _p: questions, lambda _p, _s: base.Outcome(plan), reason="test", way="auto"
         )
         return str(done.get("msg") or "")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
-from ansible_collections.gpufleet.nvidia.plugins.action import unread
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import unread
 from jinja2 import UndefinedError
 
 KEY = "gpufleet_toolkit_key"
@@ -69,14 +69,14 @@ CASES: list[tuple[Any, Any, str]] = [
 
 @pytest.mark.parametrize(("written", "read", "said"), CASES)
 def test_a_variable_that_cannot_be_read_is_named_with_the_message(written: Any, read: Any, said: str) -> None:
-    found = unread.why(Rendered({KEY: read}), {KEY: written, "known": {}})
+    found = unread.explain_unread_variable(Rendered({KEY: read}), {KEY: written, "known": {}})
     assert found == (f"{KEY} cannot be read: {said}" if said else "")
 
 
 def test_what_is_constant_or_read_by_no_role_and_no_connection_is_left_alone() -> None:
-    written = {KEY: "a key", "own": "{{ x }}", "gpufleet_node_info": {"msg": "{{ x }}"}, "ansible_user": "{{ x }}"}
+    written = {KEY: "a key", "own": "{{ x }}", "gpufleet_host_info": {"msg": "{{ x }}"}, "ansible_user": "{{ x }}"}
     variables = Rendered(written)
-    assert unread.why(variables, written) == "ansible_user cannot be read: x is undefined"
+    assert unread.explain_unread_variable(variables, written) == "ansible_user cannot be read: x is undefined"
     assert variables.read == ["ansible_user"]
 
 
@@ -84,7 +84,7 @@ def test_only_hosts_without_a_result_are_looked_at() -> None:
     bad = {KEY: "{{ of_the_site }}"}
     results = {"gpu1": {"changed": True}, "gpu2": {}, "gpu3": {}}
     hostvars = {"gpu1": Rendered(bad), "gpu2": Rendered(bad), "gpu3": Rendered({KEY: "a key"})}
-    found = unread.failed(results, hostvars)
+    found = unread.fail_unread_hosts(results, hostvars)
     assert found == {**results, "gpu2": {"failed": True, "msg": f"{KEY} cannot be read: of_the_site is undefined"}}
     assert hostvars["gpu1"].read == []
 
@@ -93,7 +93,7 @@ def test_lookups_that_do_not_answer_hold_up_no_table(monkeypatch: pytest.MonkeyP
     times = iter([0, 0, unread.SECONDS + 1])
     monkeypatch.setattr(unread, "time", types.SimpleNamespace(monotonic=lambda: next(times)))
     hostvars = Hosts({host: Rendered({KEY: AnsibleError("timed out")}) for host in ("gpu1", "gpu2")})
-    found = unread.failed(dict.fromkeys(hostvars, {}), hostvars)
+    found = unread.fail_unread_hosts(dict.fromkeys(hostvars, {}), hostvars)
     assert {host: bool(result) for host, result in found.items()} == {"gpu1": True, "gpu2": False}
 
 
@@ -102,4 +102,4 @@ def test_lookups_that_do_not_answer_hold_up_no_table(monkeypatch: pytest.MonkeyP
     [("ansible_host", True), ("ansible_become_exe", True), ("ansible_ssh_private_key_file", True), ("ansible_facts", False)],
 )
 def test_which_variables_of_ansible_a_connection_needs(name: str, asked: bool) -> None:
-    assert list(unread.asked({name: "{{ x }}"})) == ([name] if asked else [])
+    assert list(unread.list_asked_variables({name: "{{ x }}"})) == ([name] if asked else [])

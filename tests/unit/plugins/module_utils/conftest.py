@@ -13,10 +13,16 @@ import subprocess
 import threading
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import journal, journal_queries, keyed, observe, trust
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, launcher
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    journal,
+    journal_queries,
+    keyed,
+    observe,
+    trust,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import deadline, launcher
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
 
 VERSION = subprocess.run(["sleep", "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
 LOG = """Starting engine.service...
@@ -124,9 +130,9 @@ def first_on_path(monkeypatch, directory):
     This holds for this process, and for the program that it puts on the disk.
     """
     monkeypatch.setattr(trust, "PROGRAM_PATH", (directory,) + trust.PROGRAM_PATH)
-    source = launcher.source
+    source = launcher.read_part_source
     begins = "PROGRAM_PATH = ("
-    monkeypatch.setattr(launcher, "source", lambda part: source(part).replace(begins, "%s%r, " % (begins, directory), 1))
+    monkeypatch.setattr(launcher, "read_part_source", lambda part: source(part).replace(begins, "%s%r, " % (begins, directory), 1))
 
 
 def sha(text):
@@ -135,7 +141,7 @@ def sha(text):
 
 def told(text):
     """Return the digest of a text that the controller is told."""
-    return keyed.digest(sha(text))
+    return keyed.digest_with_key(sha(text))
 
 
 # --- a runtime that speaks just enough HTTP/2 ---------------------------------------------------------------------------
@@ -166,11 +172,11 @@ def answer(message, code="0", text="", status_block=b"\x88"):
 def status_message(config, handlers=(), ready=True):
     conditions = [(1, 2, [(1, 2, "RuntimeReady"), (2, 0, ready), (4, 2, "" if ready else "starting")])]
     info = [(2, 2, [(1, 2, "config"), (2, 2, json.dumps(config))])]
-    return cri.encode([(1, 2, conditions)] + info + [(3, 2, [(1, 2, name)]) for name in handlers])
+    return cri.encode_fields([(1, 2, conditions)] + info + [(3, 2, [(1, 2, name)]) for name in handlers])
 
 
 def wire_version(name, version):
-    return cri.encode([(2, 2, name), (3, 2, version)])
+    return cri.encode_fields([(2, 2, name), (3, 2, version)])
 
 
 class Runtime(object):
@@ -262,7 +268,7 @@ class Node(object):
         request = dict(
             {"schema": 1, "id": ID, "root": "/", "journal_dir": self.journal, "reason": "test", "changes": list(changes)}, **more
         )
-        return transaction.run(request)
+        return transaction_entry.run(request)
 
     def write(self, path, text, **more):
         return dict({"path": str(path), "op": "write", "content": text}, **more)
@@ -282,10 +288,10 @@ class Node(object):
         return found
 
     def originals(self):
-        return journal_queries.look("", self.journal)["originals"]
+        return journal_queries.look_at_journal("", self.journal)["originals"]
 
     def states(self):
-        return [entry["state"] for entry in journal.entries(self.journal)]
+        return [entry["state"] for entry in journal.list_transactions(self.journal)]
 
 
 @pytest.fixture
@@ -343,7 +349,7 @@ def host(tmp_path, systemd, monkeypatch):
     made.units = units
     monkeypatch.setattr(deadline, "RUNNING", str(tmp_path))
     monkeypatch.setattr(deadline, "UNITS", str(units))
-    source, named = launcher.source, 'UNITS = "/etc/systemd/system"'
-    monkeypatch.setattr(launcher, "source", lambda part: source(part).replace(named, "UNITS = %r" % str(units)))
+    source, named = launcher.read_part_source, 'UNITS = "/etc/systemd/system"'
+    monkeypatch.setattr(launcher, "read_part_source", lambda part: source(part).replace(named, "UNITS = %r" % str(units)))
     systemd.add("engine.service")
     return made

@@ -4,7 +4,7 @@
 """What of a program's output is told: codes of the table and values of their shape; and which part of a log is about the failure."""
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import causes
 
 TABLE = [
     {"code": "line", "pattern": r"line (?P<line>\S+)", "values": {"line": "number"}},
@@ -27,7 +27,7 @@ TABLE = [
     ],
 )
 def test_known_causes(text, found):
-    assert causes.recognised(text, TABLE) == [{"code": code, "values": values} for code, values in found]
+    assert causes.recognise_causes(text, TABLE) == [{"code": code, "values": values} for code, values in found]
 
 
 FAILED = """containerd.service: Main process exited, code=exited, status=1/FAILURE
@@ -56,4 +56,4 @@ LOGS = {
 @pytest.mark.parametrize("case", sorted(LOGS))
 def test_what_a_log_says_of_the_last_failure(case):
     log, said = LOGS[case]
-    assert causes.last_failure(log) == said
+    assert causes.find_last_failure(log) == said

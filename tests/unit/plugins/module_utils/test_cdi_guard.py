@@ -9,7 +9,7 @@ import os
 import stat
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import cdi_guard
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident import cdi_guard
 
 from .conftest import sha
 
@@ -75,7 +75,7 @@ def test_one_that_waits_in_the_kernel_gets_no_second_one_beside_it(host, capsys)
     assert cdi_guard.main(wanted) == 0
     assert stat.S_IMODE(os.stat(str(host / "running")).st_mode) == 0o600
     (host / "library").unlink()
-    with cdi_guard.first(str(host / "running")) as alone:
+    with cdi_guard.is_first_guard(str(host / "running")) as alone:
         assert alone
         assert cdi_guard.main(wanted) == 1
     assert places(host) == IN_PLACE

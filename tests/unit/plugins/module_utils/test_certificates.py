@@ -7,7 +7,7 @@ import hashlib
 import os
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import file_queries, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import file_queries, observe
 
 
 def pem(*bodies, kind="CERTIFICATE"):
@@ -29,12 +29,12 @@ CASES = [
 
 @pytest.mark.parametrize(("data", "digest"), CASES)
 def test_certificates_alone_make_the_digest(data, digest):
-    assert file_queries.certificates(data) == digest
+    assert file_queries.digest_certificates(data) == digest
 
 
 def test_the_order_of_certificates_makes_no_difference_and_which_they_are_does():
-    assert file_queries.certificates(pem("QUJD", "REVG")) == file_queries.certificates(pem("REVG", "QUJD"))
-    assert file_queries.certificates(pem("QUJD", "REVG")) != file_queries.certificates(pem("QUJD"))
+    assert file_queries.digest_certificates(pem("QUJD", "REVG")) == file_queries.digest_certificates(pem("REVG", "QUJD"))
+    assert file_queries.digest_certificates(pem("QUJD", "REVG")) != file_queries.digest_certificates(pem("QUJD"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="whose a file is counts from root on")

@@ -8,8 +8,8 @@ import os
 import subprocess
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import grpc_wire
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import entry as container_test_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import grpc_wire
 
 IMAGE = "localhost/probe:lab"
 GPU0, GPU1, CONTROL = "/dev/gpufleet-test0", "/dev/gpufleet-test1", "/dev/gpufleet-testctl"
@@ -44,7 +44,7 @@ BYTES = [
     ),
     (
         "CreateContainerRequest",
-        {"pod_sandbox_id": "s1", "config": container_test.container_config(CASE, "i"), "sandbox_config": SANDBOX},
+        {"pod_sandbox_id": "s1", "config": container_test_entry.build_container_config(CASE, "i"), "sandbox_config": SANDBOX},
         (
             "0a02733112a8010a070a05636865636b12070a0169920101691a072f62696e2f73681a022d631a0e6578656320736c6565702036303032060a0141120131320"
             "60a01421201323a110a022f6312092f6465762f6e756c6c18014a130a0e677075666c6565742d636865636b120131520a0a05612e622f631201645a09636865"
@@ -72,12 +72,12 @@ ANSWERS = [
 
 @pytest.mark.parametrize("name, values, expected", BYTES, ids=[row[0] for row in BYTES])
 def test_requests_are_the_bytes_of_the_protobuf_library(name, values, expected):
-    assert container_test.encode(name, values).hex() == expected
+    assert container_test_entry.encode_message(name, values).hex() == expected
 
 
 @pytest.mark.parametrize("name, data, expected", ANSWERS)
 def test_answers_are_read_as_the_protobuf_library_wrote_them(name, data, expected):
-    assert container_test.decode(name, bytes.fromhex(data)) == expected
+    assert container_test_entry.decode_message(name, bytes.fromhex(data)) == expected
 
 
 class Runtime(object):
@@ -87,7 +87,7 @@ class Runtime(object):
         self.said, self.answers, self.calls = said, answers, []
 
     def __call__(self, path, service, method, request, timeout):
-        values = container_test.decode(method + "Request", request)
+        values = container_test_entry.decode_message(method + "Request", request)
         self.calls.append((method, values))
         answer = self.answers.get(method, {})
         if isinstance(answer, list):
@@ -100,7 +100,7 @@ class Runtime(object):
             "CreateContainer": {"container_id": "container-1"},
             "ExecSync": {"stdout": self.said.encode()},
         }
-        return container_test.encode(method + "Response", dict(usual.get(method, {}), **answer))
+        return container_test_entry.encode_message(method + "Response", dict(usual.get(method, {}), **answer))
 
     @property
     def methods(self):
@@ -113,7 +113,7 @@ PHRASES = ["no shell", "(?:busy|broken|[a-z]+ not found)"]
 def prove(runtime, tmp_path, **case):
     wanted = dict({"name": "one", "socket": "/run/x.sock", "nodes": NODES, "list": "/dev/gpufleet-test*"}, **case)
     request = {"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": [wanted], "phrases": PHRASES}
-    return container_test.run(request, runtime)
+    return container_test_entry.run(request, runtime)
 
 
 def lines(*rows):
@@ -238,17 +238,17 @@ def test_a_shell_that_fails_is_an_error(tmp_path):
 
 
 def test_a_sandbox_taken_away_by_a_node_agent_is_tried_again(tmp_path):
-    gone = grpc_wire.CriError(container_test.NOT_FOUND, "sandbox not found")
+    gone = grpc_wire.CriError(container_test_entry.NOT_FOUND, "sandbox not found")
     runtime = Runtime(GOOD, CreateContainer=[gone, gone])
     assert prove(runtime, tmp_path)["cases"][0]["ok"]
     assert runtime.methods.count("RunPodSandbox") == 3
 
 
 def test_a_sandbox_that_is_taken_away_each_time_is_an_error(tmp_path):
-    gone = [grpc_wire.CriError(container_test.NOT_FOUND, "sandbox not found") for _try in range(9)]
+    gone = [grpc_wire.CriError(container_test_entry.NOT_FOUND, "sandbox not found") for _try in range(9)]
     runtime = Runtime(GOOD, CreateContainer=gone)
     assert prove(runtime, tmp_path)["cases"][0]["error"]["step"] == "CreateContainer"
-    assert runtime.methods.count("RunPodSandbox") == container_test.TRIES
+    assert runtime.methods.count("RunPodSandbox") == container_test_entry.TRIES
 
 
 def test_what_cannot_be_removed_is_told(tmp_path):
@@ -268,7 +268,7 @@ def test_leftovers_of_a_killed_check_are_removed_and_those_of_a_running_one_are_
 
 def test_a_bad_case_does_not_cost_the_others(tmp_path):
     cases = [{"name": "bad"}, {"name": "good", "socket": "/run/x.sock", "nodes": NODES}]
-    answer = container_test.run({"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": cases}, Runtime(GOOD))
+    answer = container_test_entry.run({"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": cases}, Runtime(GOOD))
     assert [case["ok"] for case in answer["cases"]] == [False, True]
     assert answer["cases"][0]["error"]["step"] == "request"
     assert answer["cases"][0]["error"]["message"].startswith("KeyError at entry.py:")
@@ -290,7 +290,7 @@ def test_a_node_of_the_host_that_cannot_be_looked_at_is_not_left_out(tmp_path, m
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         return stat(path, *words, **more)
 
-    monkeypatch.setattr(container_test.os, "stat", fail)
+    monkeypatch.setattr(container_test_entry.os, "stat", fail)
     nodes = [{"path": "/dev/gpufleet-lost", "rdev": None, "expect": "allowed"}]
     (case,) = prove(Runtime(lines()), tmp_path, nodes=nodes)["cases"]
     assert (case["ok"], case["error"]["step"]) == (False, "request")
@@ -312,7 +312,7 @@ def test_an_engine_that_cannot_look_for_an_image_is_not_without_it(tmp_path, mon
         rc = there if argv[1] == "image" else run
         return {"rc": rc, "stdout": said, "stderr": b"no such thing" if rc else b"", "timed_out": False, "truncated": False}
 
-    monkeypatch.setattr(container_test.commands, "run", answer)
+    monkeypatch.setattr(container_test_entry.commands, "run", answer)
     monkeypatch.setitem(globals(), "PHRASES", ["no such thing"])
     (case,) = prove(None, tmp_path, run=["podman", "run"], image_there=["podman", "image", "exists"])["cases"]
     assert (case["error"] or {}).get("step") == step
@@ -369,6 +369,10 @@ SHELLS = [shell for shell in (["/bin/dash"], ["/bin/bash"], ["/bin/bash", "--pos
 @pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
 def test_the_script_speaks_the_same_in_every_shell(shell, tools):
     arguments = ["/dev/nul[l] /dev/gpufleet-no*", "/dev/null", "1", "3", "/dev/gpufleet-none", "195", "0"]
-    said = subprocess.check_output(shell + ["-c", container_test.SCRIPT, "sh"] + arguments, env={"PATH": tools}).decode()
+    said = subprocess.check_output(shell + ["-c", container_test_entry.SCRIPT, "sh"] + arguments, env={"PATH": tools}).decode()
     nodes = [{"path": "/dev/null", "expect": "allowed"}, {"path": "/dev/gpufleet-none", "expect": "refused"}]
-    assert container_test.judge(nodes, said) == (["/dev/null"], {"/dev/null": "ok", "/dev/gpufleet-none": "EPERM"}, [])
+    assert container_test_entry.judge_container_lines(nodes, said) == (
+        ["/dev/null"],
+        {"/dev/null": "ok", "/dev/gpufleet-none": "EPERM"},
+        [],
+    )

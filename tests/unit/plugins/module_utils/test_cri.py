@@ -7,7 +7,7 @@ import base64
 import json
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri, cri_queries, grpc_wire
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import cri, cri_queries, grpc_wire
 
 from .conftest import answer, frame, header, status_message
 
@@ -30,7 +30,7 @@ OK = status_message({})
     ],
 )
 def test_encode(fields, data):
-    assert grpc_wire.encode(fields).hex() == data
+    assert grpc_wire.encode_fields(fields).hex() == data
 
 
 @pytest.mark.parametrize(
@@ -43,19 +43,19 @@ def test_encode(fields, data):
     ],
 )
 def test_decode(data, fields):
-    assert grpc_wire.decode(bytes.fromhex(data)) == fields
+    assert grpc_wire.decode_fields(bytes.fromhex(data)) == fields
 
 
 def test_a_number_is_no_message():
     with pytest.raises(grpc_wire.CriError) as caught:
-        grpc_wire.decode(7)
+        grpc_wire.decode_fields(7)
     assert caught.value.code == grpc_wire.INTERNAL
 
 
 @pytest.mark.parametrize("data", ["08", "0896", "1205aa", "0b", "0d0100", "08ffffffffffffffffffffff01"])
 def test_decode_of_what_is_no_message(data):
     with pytest.raises(grpc_wire.CriError) as caught:
-        grpc_wire.decode(bytes.fromhex(data))
+        grpc_wire.decode_fields(bytes.fromhex(data))
     assert caught.value.code == grpc_wire.INTERNAL
 
 
@@ -73,7 +73,7 @@ def test_decode_of_what_is_no_message(data):
     ],
 )
 def test_huffman(coded, plain):
-    assert grpc_wire.huffman(bytes.fromhex(coded)) == plain
+    assert grpc_wire.decode_huffman(bytes.fromhex(coded)) == plain
 
 
 def test_responses_of_rfc_7541_c_6_with_a_table_of_256_bytes():
@@ -105,7 +105,7 @@ def test_an_entry_that_was_never_sent_is_an_error():
 
 def test_what_a_call_sends(runtime):
     server = runtime(answer(b"\x0a\x01x"))
-    assert cri.unary(server.path, "runtime.v1.RuntimeService", "Version", b"\x08\x01", 5) == b"\x0a\x01x"
+    assert cri.call_unary(server.path, "runtime.v1.RuntimeService", "Version", b"\x08\x01", 5) == b"\x0a\x01x"
     preface, frames = server.requests[0]
     assert preface == b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     assert [(kind, stream) for kind, flags, stream, payload in frames] == [(4, 0), (8, 0), (1, 1), (0, 1)]
@@ -118,8 +118,8 @@ def test_what_a_call_sends(runtime):
 
 def test_a_long_request_goes_in_frames_that_every_server_takes(runtime):
     server = runtime(answer(b""))
-    request = grpc_wire.encode([(1, 2, "x" * 40000)])
-    cri.unary(server.path, "s", "M", request, 5)
+    request = grpc_wire.encode_fields([(1, 2, "x" * 40000)])
+    cri.call_unary(server.path, "s", "M", request, 5)
     body = b"".join(payload for kind, flags, stream, payload in server.requests[0][1] if kind == 0)
     assert body[5:] == request
     assert all(len(payload) <= 16384 for kind, flags, stream, payload in server.requests[0][1])
@@ -143,12 +143,12 @@ ODD_ANSWERS = {
 
 @pytest.mark.parametrize("what", sorted(ODD_ANSWERS))
 def test_answers_that_are_odd_and_right(runtime, what):
-    assert cri.status(runtime(ODD_ANSWERS[what]).path)["runtime"] == {"RuntimeReady": True}
+    assert cri.read_cri_status(runtime(ODD_ANSWERS[what]).path)["runtime"] == {"RuntimeReady": True}
 
 
 def test_a_big_answer(runtime):
     config = {"filler": "x" * 300000}
-    assert cri.status(runtime(answer(status_message(config))).path)["info"]["config"] == config
+    assert cri.read_cri_status(runtime(answer(status_message(config))).path)["info"]["config"] == config
 
 
 BAD_ANSWERS = {
@@ -176,26 +176,26 @@ BAD_ANSWERS = {
 def test_answers_that_are_errors(runtime, what):
     reply, code, said = BAD_ANSWERS[what]
     with pytest.raises(cri.CriError) as caught:
-        cri.unary(runtime(reply).path, "s", "M", b"", 5)
+        cri.call_unary(runtime(reply).path, "s", "M", b"", 5)
     assert caught.value.code == code
     assert said in caught.value.message
 
 
 def test_the_servers_own_sentence_is_kept_apart(runtime):
     with pytest.raises(cri.CriError) as caught:
-        cri.unary(runtime(answer(None, "5", "no%20such%20thing")).path, "s", "M", b"", 5)
+        cri.call_unary(runtime(answer(None, "5", "no%20such%20thing")).path, "s", "M", b"", 5)
     assert (caught.value.said, "thing" in caught.value.message) == ("no such thing", False)
 
 
 def test_no_answer_ends_at_the_limit(runtime):
     with pytest.raises(cri.CriError) as caught:
-        cri.unary(runtime(None).path, "s", "M", b"", 0.1)
+        cri.call_unary(runtime(None).path, "s", "M", b"", 0.1)
     assert caught.value.code == cri.DEADLINE
 
 
 def test_nobody_listens(tmp_path):
     with pytest.raises(cri.CriError) as caught:
-        cri.unary(str(tmp_path / "none.sock"), "s", "M")
+        cri.call_unary(str(tmp_path / "none.sock"), "s", "M")
     assert caught.value.code == cri.UNAVAILABLE
     assert "none.sock" in caught.value.message
 
@@ -205,7 +205,7 @@ def test_nobody_listens(tmp_path):
 
 def test_status(runtime):
     config = {"enableCDI": True, "registry": {"configs": {"r": {"auth": {"password": "hunter2"}}}}, "cdiSpecDirs": ["/etc/cdi", "a b"]}
-    found = cri.status(runtime(answer(status_message(config, ["", "nvidia"]))).path)
+    found = cri.read_cri_status(runtime(answer(status_message(config, ["", "nvidia"]))).path)
     assert found["service"] == "runtime.v1.RuntimeService"
     assert found["handlers"] == ["", "nvidia"]
     assert found["info"]["config"]["enableCDI"] is True
@@ -214,13 +214,15 @@ def test_status(runtime):
 def test_of_a_status_only_what_is_listed_leaves_the_host(runtime):
     config = {"enableCDI": True, "registry": {"configs": {"r": {"auth": {"password": "hunter2"}}}}, "cdiSpecDirs": ["/etc/cdi", "a b"]}
     keep = [[["config", "enableCDI"], "bool"], [["config", "cdiSpecDirs"], "paths"]]
-    found = cri_queries.selected(cri.status(runtime(answer(status_message(config, ["", "nvidia", "user:pw@host"]))).path), keep)
+    found = cri_queries.select_status(
+        cri.read_cri_status(runtime(answer(status_message(config, ["", "nvidia", "user:pw@host"]))).path), keep
+    )
     assert found["info"] == {"config": {"enableCDI": True, "cdiSpecDirs": ["/etc/cdi", "(hidden)"]}}
     assert found["handlers"] == ["", "nvidia", "(hidden)"]
     assert found["conditions"] == [{"type": "RuntimeReady", "status": True, "reason": ""}]
     assert found["runtime"] == {"RuntimeReady": True}
     said = {"conditions": [{"type": "at user:pw@host", "status": True, "reason": "a b"}], "handlers": [], "info": {}}
-    quoting = cri_queries.selected(said, keep)
+    quoting = cri_queries.select_status(said, keep)
     assert (quoting["conditions"], quoting["runtime"]) == (
         [{"type": "(hidden)", "status": True, "reason": "(hidden)"}], {"(hidden)": True},
     )  # fmt: skip
@@ -228,23 +230,23 @@ def test_of_a_status_only_what_is_listed_leaves_the_host(runtime):
 
 def test_an_old_runtime_is_asked_by_the_old_name(runtime):
     server = runtime(answer(None, "12", "unknown service runtime.v1.RuntimeService"), answer(OK))
-    assert cri.status(server.path)["service"] == "runtime.v1alpha2.RuntimeService"
+    assert cri.read_cri_status(server.path)["service"] == "runtime.v1alpha2.RuntimeService"
 
 
 def test_a_runtime_without_cri_says_so(runtime):
     with pytest.raises(cri.CriError) as caught:
-        cri.status(runtime(answer(None, "12", "unknown service")).path)
+        cri.read_cri_status(runtime(answer(None, "12", "unknown service")).path)
     assert caught.value.code == cri.UNIMPLEMENTED
 
 
 def test_info_that_is_no_json_stays_text(runtime):
-    message = grpc_wire.encode([(2, 2, [(1, 2, "golang"), (2, 2, "go1.22")]), (2, 2, [(1, 2, "n"), (2, 2, base64.b64encode(b"x"))])])
-    assert cri.status(runtime(answer(message)).path)["info"]["golang"] == "go1.22"
+    message = grpc_wire.encode_fields([(2, 2, [(1, 2, "golang"), (2, 2, "go1.22")]), (2, 2, [(1, 2, "n"), (2, 2, base64.b64encode(b"x"))])])
+    assert cri.read_cri_status(runtime(answer(message)).path)["info"]["golang"] == "go1.22"
 
 
 def test_version(runtime):
-    message = grpc_wire.encode([(1, 2, "0.1.0"), (2, 2, "containerd"), (3, 2, "v2.3.4")])
-    found = cri.version(runtime(answer(message)).path)
+    message = grpc_wire.encode_fields([(1, 2, "0.1.0"), (2, 2, "containerd"), (3, 2, "v2.3.4")])
+    found = cri.read_cri_version(runtime(answer(message)).path)
     assert (found["runtime_name"], found["runtime_version"]) == ("containerd", "v2.3.4")
 
 
@@ -254,7 +256,7 @@ def pod(namespace, name, handler, state=0):
 
 
 def test_pods_of_a_handler_and_of_no_other(runtime):
-    message = grpc_wire.encode(
+    message = grpc_wire.encode_fields(
         [
             pod("ml", "train-0", "nvidia"),
             pod("default", "secret-project", ""),
@@ -262,22 +264,22 @@ def test_pods_of_a_handler_and_of_no_other(runtime):
             pod("kube-system", "a b\x1b[2J", "nvidia"),
         ]
     )
-    assert cri_queries.pods(runtime(answer(message)).path, ["nvidia"]) == {"pods": ["kube-system/(hidden)", "ml/train-0"]}
+    assert cri_queries.list_ready_pods(runtime(answer(message)).path, ["nvidia"]) == {"pods": ["kube-system/(hidden)", "ml/train-0"]}
 
 
 def noted(info):
-    return answer(grpc_wire.encode([(1, 2, [(1, 2, "f00")]), (2, 2, [(1, 2, "info"), (2, 2, json.dumps(info))])]))
+    return answer(grpc_wire.encode_fields([(1, 2, [(1, 2, "f00")]), (2, 2, [(1, 2, "info"), (2, 2, json.dumps(info))])]))
 
 
 def test_a_handler_that_the_list_of_pods_does_not_tell_is_looked_up_pod_by_pod(runtime):
-    listed = answer(grpc_wire.encode([pod("ml", "a", ""), pod("ml", "b", ""), pod("ml", "c", ""), pod("ml", "d", "runc")]))
+    listed = answer(grpc_wire.encode_fields([pod("ml", "a", ""), pod("ml", "b", ""), pod("ml", "c", ""), pod("ml", "d", "runc")]))
     told = [{"runtimeSpec": {"annotations": {"handler": name}}} for name in ("nvidia", "")]
     server = runtime(listed, noted(told[0]), noted(told[1]), noted({"runtimeSpec": None}))
-    assert cri_queries.pods(server.path, ["nvidia"], "handler") == {"pods": ["ml/a"]}
+    assert cri_queries.list_ready_pods(server.path, ["nvidia"], "handler") == {"pods": ["ml/a"]}
 
 
 def test_of_pods_that_are_counted_only_numbers_are_told_stopped_ones_too(runtime):
-    message = grpc_wire.encode(
+    message = grpc_wire.encode_fields(
         [
             pod("ml", "train-0", "nvidia"),
             pod("ml", "done", "nvidia", state=1),
@@ -286,34 +288,34 @@ def test_of_pods_that_are_counted_only_numbers_are_told_stopped_ones_too(runtime
             pod("ml", "sandboxed", "kata"),
         ]
     )
-    found = cri_queries.sandboxes(runtime(answer(message)).path, ["nvidia", "nvidia-cdi"], ["nvidia-container-toolkit-daemonset"])
+    found = cri_queries.count_sandboxes(runtime(answer(message)).path, ["nvidia", "nvidia-cdi"], ["nvidia-container-toolkit-daemonset"])
     assert found == {"handlers": {"": 2, "nvidia": 2, "nvidia-cdi": 0}, "named": {"nvidia-container-toolkit-daemonset": 1}}
 
 
 def test_pods_are_counted_by_their_own_word_where_the_list_does_not_tell_their_handler(runtime):
-    listed = answer(grpc_wire.encode([pod("ml", "a", "", state=1), pod("ml", "b", "")]))
+    listed = answer(grpc_wire.encode_fields([pod("ml", "a", "", state=1), pod("ml", "b", "")]))
     told = [{"runtimeSpec": {"annotations": {"handler": name}}} for name in ("nvidia-cdi", "")]
-    found = cri_queries.sandboxes(runtime(listed, noted(told[0]), noted(told[1])).path, ["nvidia-cdi"], (), "handler")
+    found = cri_queries.count_sandboxes(runtime(listed, noted(told[0]), noted(told[1])).path, ["nvidia-cdi"], (), "handler")
     assert found == {"handlers": {"": 1, "nvidia-cdi": 1}, "named": {}}
 
 
 def test_a_pod_that_is_removed_between_the_list_and_its_status_uses_no_handler(runtime):
-    listed = answer(grpc_wire.encode([pod("ml", "a", ""), pod("ml", "b", "")]))
+    listed = answer(grpc_wire.encode_fields([pod("ml", "a", ""), pod("ml", "b", "")]))
     other = noted({"runtimeSpec": {"annotations": {"handler": "nvidia"}}})
     gone = answer(None, "5", "not%20found")
-    found = cri_queries.sandboxes(runtime(listed, gone, other).path, ["nvidia"], ["a", "b"], "handler")
+    found = cri_queries.count_sandboxes(runtime(listed, gone, other).path, ["nvidia"], ["a", "b"], "handler")
     assert found == {"handlers": {"": 0, "nvidia": 1}, "named": {"a": 0, "b": 1}}
-    assert cri_queries.pods(runtime(listed, gone, other).path, ["nvidia"], "handler") == {"pods": ["ml/b"]}
+    assert cri_queries.list_ready_pods(runtime(listed, gone, other).path, ["nvidia"], "handler") == {"pods": ["ml/b"]}
 
 
 def test_a_status_of_a_pod_that_fails_otherwise_is_an_error(runtime):
-    listed = answer(grpc_wire.encode([pod("ml", "a", "")]))
+    listed = answer(grpc_wire.encode_fields([pod("ml", "a", "")]))
     with pytest.raises(cri.CriError):
-        cri_queries.sandboxes(runtime(listed, answer(None, "13", "late")).path, ["nvidia"], (), "handler")
+        cri_queries.count_sandboxes(runtime(listed, answer(None, "13", "late")).path, ["nvidia"], (), "handler")
 
 
 def test_info_that_is_nested_too_deep_is_an_error_of_the_call(runtime):
-    message = grpc_wire.encode([(2, 2, [(1, 2, "config"), (2, 2, "[" * 200000)])])
+    message = grpc_wire.encode_fields([(2, 2, [(1, 2, "config"), (2, 2, "[" * 200000)])])
     with pytest.raises(cri.CriError) as caught:
-        cri.status(runtime(answer(message)).path)
+        cri.read_cri_status(runtime(answer(message)).path)
     assert caught.value.code == cri.INTERNAL

@@ -6,8 +6,8 @@
 import re
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import keyed
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import keyed
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import contents
 
 KEEP = {
     "format": "document",
@@ -23,7 +23,7 @@ KEEP = {
 
 
 def shown(text):
-    found = contents.shown(text.encode("utf-8"), KEEP, "/etc/x.yaml")
+    found = contents.show_content(text.encode("utf-8"), KEEP, "/etc/x.yaml")
     assert found["fault"] is None
     return re.sub(r"(\(hidden|hidden-)[ -]?[0-9a-f]{16}", r"\1", found["content"])
 
@@ -60,20 +60,20 @@ def test_what_is_listed_is_shown_and_the_rest_has_stand_ins(text, projected):
 
 
 def test_equal_values_have_one_keyed_tag(monkeypatch):
-    keyed._begun.cache_clear(), contents._latest.clear()
+    keyed._begin_hmac.cache_clear(), contents._latest.clear()
     monkeypatch.setattr(keyed, "_SOURCES", ("/nonexistent",))
     text = b"x: one\nw: one\nz: two\n"
-    tags = [re.findall(r': "\(hidden ([0-9a-f]{16})', contents.shown(text, KEEP, "/x")["content"])]
+    tags = [re.findall(r': "\(hidden ([0-9a-f]{16})', contents.show_content(text, KEEP, "/x")["content"])]
     monkeypatch.undo()
-    keyed._begun.cache_clear(), contents._latest.clear()
-    tags.append(re.findall(r": \"\(hidden ([0-9a-f]{16})", contents.shown(text, KEEP, "/x")["content"]))
-    keyed._begun.cache_clear(), contents._latest.clear()
+    keyed._begin_hmac.cache_clear(), contents._latest.clear()
+    tags.append(re.findall(r": \"\(hidden ([0-9a-f]{16})", contents.show_content(text, KEEP, "/x")["content"]))
+    keyed._begin_hmac.cache_clear(), contents._latest.clear()
     assert [(found[0] == found[1], found[1] == found[2]) for found in tags] == [(True, False)] * 2
     assert tags[0][0] != tags[1][0], "another key, another tag"
 
 
 def test_what_cannot_be_read_is_a_code_a_line_and_the_listed_comment_that_it_begins_with():
-    found = contents.shown(b"# ours\nsecret: [\n", KEEP, "/x")
+    found = contents.show_content(b"# ours\nsecret: [\n", KEEP, "/x")
     assert (found["content"], found["fault"]) == (None, {"code": "yaml-value", "line": 2, "begins": "# ours"})
-    found = contents.shown(b"# theirs\nsecret: !tag x\n", KEEP, "/x")
+    found = contents.show_content(b"# theirs\nsecret: !tag x\n", KEEP, "/x")
     assert (found["content"], found["fault"]) == (None, {"code": "yaml-form", "line": 2})

@@ -8,9 +8,9 @@ import os
 import re
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits, staging
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import projector
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import edits, staging
 
 KEEP = {"format": "toml", "places": [[["a"], "int"], [["t", "b"], "int"], [["t", "c"], "names"]]}
 TEXT = "a = 1 # hunter2\npassword = '''\nhunter2\n\n'''\n[t]\n  b = 2   # hunter2\n  secret = 'x'\n[[u]]\nb = 'hunter2'\n"
@@ -18,7 +18,7 @@ TEXT = "a = 1 # hunter2\npassword = '''\nhunter2\n\n'''\n[t]\n  b = 2   # hunter
 
 def planned(text, change):
     """What a planner makes of what it sees: `change` takes that text and gives another. As one edit of the lines that differ."""
-    before = projector.project(text.encode(), KEEP).data.decode()
+    before = projector.project_file(text.encode(), KEEP).data.decode()
     after = change(before)
     old, new = edits.split_lines(before.encode()), edits.split_lines(after.encode())
     head = len(os.path.commonprefix([old, new]))
@@ -28,7 +28,7 @@ def planned(text, change):
 
 
 def edited(text, change):
-    return edits.edited("/c.toml", text.encode(), planned(text, change)).decode()
+    return edits.apply_line_edits("/c.toml", text.encode(), planned(text, change)).decode()
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,16 @@ def test_an_edit_that_would_cost_a_hidden_byte_is_refused(change, why):
 def test_a_planner_that_saw_another_text_is_refused():
     change = dict(planned(TEXT, lambda text: text.replace("a = 1", "a = 2")), result="0" * 64)
     with pytest.raises(host_files.NodeError, match="another file than was planned"):
-        edits.edited("/c.toml", TEXT.encode(), change)
+        edits.apply_line_edits("/c.toml", TEXT.encode(), change)
 
 
 def test_in_one_line_of_json_what_is_hidden_stays():
     keep = {"format": "json", "places": [[["a"], "int"]]}
     text = '{"token": "hunter2", "a": 1, "b": "hunter2"}'
-    seen = projector.project(text.encode(), keep).data.decode()
+    seen = projector.project_file(text.encode(), keep).data.decode()
     after = seen.replace('"a": 1', '"a": 2')
     change = {"edits": [{"start": 0, "end": 1, "text": after}], "keep": keep, "result": hashlib.sha256(after.encode()).hexdigest()}
-    assert edits.edited("/d.json", text.encode(), change).decode() == text.replace('"a": 1', '"a": 2')
+    assert edits.apply_line_edits("/d.json", text.encode(), change).decode() == text.replace('"a": 1', '"a": 2')
 
 
 ONE_LINE = {"format": "json", "places": [[["runtimes", "*", "path"], "program"], [["features", "*"], "bool"]]}
@@ -94,12 +94,12 @@ ONE_LINE = {"format": "json", "places": [[["runtimes", "*", "path"], "program"],
     ],
 )
 def test_what_is_hidden_between_two_changes_of_one_line_stays(text):
-    seen = projector.project(text.encode(), ONE_LINE).data.decode()
+    seen = projector.project_file(text.encode(), ONE_LINE).data.decode()
     after = seen.replace("{", '{"features": {"cdi": true}, ', 1).replace('"runtimes": {}', '"runtimes": {"n": {"path": "/usr/bin/n"}}')
     edit = {"start": 0, "end": 1, "text": after}
     change = {"path": "/d.json", "edits": [edit], "keep": ONE_LINE, "result": hashlib.sha256(after.encode()).hexdigest()}
     wanted = text.replace("{", '{"features": {"cdi": true}, ', 1).replace('"runtimes": {}', '"runtimes": {"n": {"path": "/usr/bin/n"}}')
-    assert edits.edited("/d.json", text.encode(), change).decode() == wanted
+    assert edits.apply_line_edits("/d.json", text.encode(), change).decode() == wanted
 
 
 MINE, OTHERS = os.getegid(), 54321
@@ -127,11 +127,11 @@ def test_what_is_copied_from_a_file_can_be_read_by_nobody_who_cannot_read_it_the
     if gid != MINE:
         os.chown(str(source), -1, gid)
     source.parent.chmod(folder)
-    expect = host_files.sha256(text)
+    expect = host_files.digest_bytes(text)
     reference = {"at": 4, "path": "/etc/site/c.toml", "expect": expect, "span": [4, 19]}
-    shown = projector.project(text, COPIED).data.decode()
+    shown = projector.project_file(text, COPIED).data.decode()
     change = {"path": "/etc/ours.toml", "op": "write", "content": shown, "mode": "0644", "references": [reference]}
     tmp_path.chmod(0o755)
-    [planned], conflicts = staging.plan(str(tmp_path), str(tmp_path / "journal"), [dict(change, keep=COPIED)])
+    [planned], conflicts = staging.plan_file_changes(str(tmp_path), str(tmp_path / "journal"), [dict(change, keep=COPIED)])
     assert (conflicts, planned.after.data) == ([], text)
     assert oct(planned.after.mode) == oct(wanted)

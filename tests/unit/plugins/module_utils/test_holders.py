@@ -15,7 +15,12 @@ import time
 import types
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe, process_queries, process_trust, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    observe,
+    process_queries,
+    process_trust,
+    trust,
+)
 
 from .conftest import ask
 
@@ -53,7 +58,7 @@ def test_which_device_and_in_which_control_group(device):
     pattern, slave = device
     named = pattern.replace("/pts/", "/pts/(?P<device>").replace("$", ")$")
     answer = ask(kind="holders", pattern=named, groups=True)
-    group = process_trust.service(pathlib.Path("/proc/self/cgroup").read_text(), pathlib.Path("/proc/1/cgroup").read_text())[0]
+    group = process_trust.find_trusted_service(pathlib.Path("/proc/self/cgroup").read_text(), pathlib.Path("/proc/1/cgroup").read_text())[0]
     assert answer["held"] == [[os.getpid(), [os.path.basename(os.ttyname(slave))], group]]
     assert answer["pids"] == [os.getpid()]
     assert "held" not in ask(kind="holders", pattern=pattern)
@@ -198,7 +203,7 @@ def watcher(device):
     path = place / "watcher"
     shutil.copy(os.path.realpath("/bin/sleep"), str(path))
     child = subprocess.Popen([str(path), "60"], stdin=device[1])
-    while trust.named(child.pid) != "watcher":
+    while trust.get_process_name(child.pid) != "watcher":
         os.sched_yield()  # between fork and exec it is us
     yield device[0], path, child
     child.kill()
@@ -226,19 +231,19 @@ CASES = [
 @pytest.mark.parametrize("fields, unit, watches", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_what_only_watches_is_a_service_of_the_hosts_systemd(watcher, monkeypatch, fields, unit, watches):
     pattern, path, child = watcher
-    real, first = trust.process, trust.proc_text("/proc/1/cgroup")
+    real, first = trust.read_process, trust.read_proc_file("/proc/1/cgroup")
     top = first.splitlines()[-1].split(":", 2)[2].rsplit("/init.scope", 1)[0].rstrip("/")
     own = dict({"groups": SERVICE}, **fields)
     own["groups"] = own["groups"].replace("0::", "0::" + top)
-    monkeypatch.setattr(trust, "process", lambda pid: real(pid)._replace(**own))
+    monkeypatch.setattr(trust, "read_process", lambda pid: real(pid)._replace(**own))
     shown = dict({"MainPID": str(child.pid), "FragmentPath": "", "DropInPaths": ""}, **unit)
-    monkeypatch.setattr(process_queries, "_units_of_processes", lambda names: {name: shown for name in names})
+    monkeypatch.setattr(process_queries, "_list_process_units", lambda names: {name: shown for name in names})
     assert (child.pid not in held(pattern, services=["watcher"])) is watches
 
 
 def test_a_program_that_somebody_else_may_write_watches_nothing(watcher, monkeypatch):
     pattern, path, child = watcher
-    monkeypatch.setattr(process_trust.Judge, "leads", lambda self, found: True)
+    monkeypatch.setattr(process_trust.Judge, "is_main_process", lambda self, found: True)
     assert child.pid not in held(pattern, services=["watcher"])
     path.chmod(0o777)
     assert child.pid in held(pattern, services=["watcher"])
@@ -249,7 +254,7 @@ CALLS_ITSELF = "import sys; open('/proc/self/comm', 'w').write('watcher'); print
 
 def test_a_name_that_a_process_gives_itself_counts_for_nothing(device, monkeypatch):
     """prctl(PR_SET_NAME) and argv[0] are anybody's."""
-    monkeypatch.setattr(process_trust.Judge, "leads", lambda self, found: True)
+    monkeypatch.setattr(process_trust.Judge, "is_main_process", lambda self, found: True)
     pattern, slave = device
     words = ["watcher", "-c", CALLS_ITSELF]
     child = subprocess.Popen(words, executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=slave)

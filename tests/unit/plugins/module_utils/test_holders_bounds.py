@@ -11,7 +11,7 @@ import stat
 import types
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import process_queries
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import process_queries
 
 PATTERN = r"(/.*)?/dev/gpu(?P<device>\d+)$"
 ROOT, ALICE, MALLORY = 0, 1000, 1001
@@ -83,9 +83,9 @@ def a_player(monkeypatch):
         host = Host(processes, tick)
         monkeypatch.setattr(process_queries, "os", host)
         monkeypatch.setattr(process_queries, "time", host)
-        monkeypatch.setattr(process_queries, "_owner", host.owner)
-        monkeypatch.setattr(process_queries.trust, "proc_text", host.text)
-        return host, process_queries.holders(PATTERN, groups=True)
+        monkeypatch.setattr(process_queries, "_read_owner", host.owner)
+        monkeypatch.setattr(process_queries.trust, "read_proc_file", host.text)
+        return host, process_queries.list_holders(PATTERN, groups=True)
 
     return play
 
@@ -178,7 +178,7 @@ def test_what_is_not_found_is_not_known(play):
 
 def test_the_user_is_the_one_that_a_process_cannot_choose():
     """/proc/PID belongs to root where a process may not be dumped, which it can ask for by itself."""
-    user, size = process_queries._owner(os.getpid())
+    user, size = process_queries._read_owner(os.getpid())
     assert user == os.getuid()
     assert size >= len(os.listdir("/proc/self/fd")) - 1
 
@@ -187,5 +187,5 @@ def test_a_process_that_ends_meanwhile_is_nobody(play, monkeypatch):
     def gone(_pid):
         raise OSError(errno.ESRCH, "gone")
 
-    monkeypatch.setattr(process_queries, "_owner", gone)
-    assert process_queries.holders(PATTERN)["pids"] == []
+    monkeypatch.setattr(process_queries, "_read_owner", gone)
+    assert process_queries.list_holders(PATTERN)["pids"] == []

@@ -7,8 +7,8 @@ import json
 import struct
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test.http_api import Api, words
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import entry as container_test_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test.http_api import HttpEngine, read_log_words
 
 NODE = {"path": "/dev/null", "rdev": [1, 3], "expect": "allowed"}
 CASE = {"name": "one", "image": "probe:1", "create": {"User": "0"}, "nodes": [NODE], "list": "/dev/none*"}
@@ -51,7 +51,7 @@ def whole(connection):
 
 def run(server, **case):
     request = {"schema": 1, "timeout": 5, "phrases": ["no such thing", "nope"], "cases": [dict(CASE, socket=server.path, **case)]}
-    return container_test.run(request)["cases"][0]
+    return container_test_entry.run(request)["cases"][0]
 
 
 def test_a_container_is_made_read_and_removed(engine):
@@ -99,18 +99,18 @@ def test_what_the_engine_says_against_it(engine, replies, step, message):
 
 def test_no_engine(tmp_path):
     case = dict(CASE, socket=str(tmp_path / "none.sock"))
-    (found,) = container_test.run({"schema": 1, "timeout": 1, "cases": [case]})["cases"]
+    (found,) = container_test_entry.run({"schema": 1, "timeout": 1, "cases": [case]})["cases"]
     assert "No such file or directory" in found["error"]["message"]
 
 
 def test_only_what_was_left_long_ago_is_swept(engine):
     listed = json.dumps([{"Id": "old", "Created": 1}, {"Id": "new", "Created": 2**33}]).encode()
     server = engine(reply(body=listed), STARTED)
-    Api(server.path, 5, str).sweep("gpufleet-check", 900)
+    HttpEngine(server.path, 5, str).clean_earlier("gpufleet-check", 900)
     assert [line.split()[:2] for line, _body in server.requests][1:] == [["DELETE", "/containers/old?force=1&v=1"]]
     assert "gpufleet-check" in server.requests[0][0]
 
 
 def test_logs_that_were_cut_off():
-    assert words(frames(b"whole") + b"\1\0\0") == "whole"
-    assert words(b"") == ""
+    assert read_log_words(frames(b"whole") + b"\1\0\0") == "whole"
+    assert read_log_words(b"") == ""

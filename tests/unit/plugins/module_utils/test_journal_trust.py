@@ -8,8 +8,8 @@ import re
 import stat
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import launcher
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import launcher
 
 from .conftest import CONFIG, RESTART
 

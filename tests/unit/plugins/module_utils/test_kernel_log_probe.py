@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.probes import kernel_log
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.probes import kernel_log
 
 XID = "NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 PATTERN = r"NVRM: Xid \(PCI:(?P<pci>[0-9A-Fa-f:.]+)\): (?P<xid>[0-9]+)"  # what a controller asks for, in short
@@ -107,7 +107,7 @@ def test_what_is_not_the_kernels_log_is_not_opened(monkeypatch):
     monkeypatch.setattr(kernel_log.os, "open", act)
     for path in ("/dev/null", "/dev"):
         with pytest.raises(kernel_log.Unknown):
-            kernel_log.opened(path)
+            kernel_log.open_kernel_log(path)
 
 
 def test_records_that_are_written_over_while_they_are_read_make_it_incomplete(monkeypatch):
@@ -120,4 +120,4 @@ def test_records_that_are_written_over_while_they_are_read_make_it_incomplete(mo
         return found
 
     monkeypatch.setattr(kernel_log.os, "read", read)
-    assert kernel_log.read(0) == (["6,1,1,-;a", "6,9,1,-;b", ""], False)
+    assert kernel_log.read_kernel_log(0) == (["6,1,1,-;a", "6,9,1,-;b", ""], False)

@@ -8,9 +8,14 @@ import json
 import os
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, journal, journal_queries, observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import acknowledge, journal_writer
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    commands,
+    journal,
+    journal_queries,
+    observe,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import acknowledge, journal_writer
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
 
 from .conftest import CONFIG, RESTART, Node, Systemd, first_on_path, sha
 
@@ -136,10 +141,10 @@ def test_killed_at_any_step_the_host_is_old_or_new_after_recovery(tmp_path):
             Steps(monkeypatch.patch, at, kill)
             assert in_child(host.change) == 9, "killed at call %d" % at
         with monkeypatch.path():
-            transaction.recover(journal_dir=host.journal)
+            transaction_entry.recover_transactions(journal_dir=host.journal)
             settled(host, seen, "killed at call %d of %d" % (at, total))
             once = host.look()
-            transaction.recover(journal_dir=host.journal)
+            transaction_entry.recover_transactions(journal_dir=host.journal)
             assert host.look() == once, "recovery twice is recovery once"
     assert seen["old"] > seen["new"] > 0
 
@@ -150,7 +155,7 @@ def test_killed_while_it_is_taken_back_it_is_taken_back_all_the_same(tmp_path):
     def cut_short(name):
         host, monkeypatch = fresh(tmp_path, name)
         with monkeypatch:
-            monkeypatch.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+            monkeypatch.patch.setattr(transaction_entry.executor.health, "run_unit_action", lambda *args: os._exit(9))
             assert in_child(host.change) == 9
         return host, monkeypatch
 
@@ -159,9 +164,9 @@ def test_killed_while_it_is_taken_back_it_is_taken_back_all_the_same(tmp_path):
         host, monkeypatch = cut_short("again%d" % at)
         with monkeypatch:
             Steps(monkeypatch.patch, at, kill)
-            status = in_child(lambda journal_dir=host.journal: transaction.recover(journal_dir=journal_dir))
+            status = in_child(lambda journal_dir=host.journal: transaction_entry.recover_transactions(journal_dir=journal_dir))
         with monkeypatch.path():
-            transaction.recover(journal_dir=host.journal)
+            transaction_entry.recover_transactions(journal_dir=host.journal)
             settled(host, seen, "killed at call %d of the taking back" % at)
         at += 1 if os.environ.get("GPUFLEET_EVERY_STEP") else 5
     assert seen["new"] == 0
@@ -173,9 +178,9 @@ def settled(host, seen, where):
     assert state != "half", "%s: %s" % (where, host.look())
     seen[state] += 1
     assert host.left_over() == [], where
-    assert [meta["state"] for meta in journal.entries(host.journal) if not meta["closed"]] == [], where
+    assert [meta["state"] for meta in journal.list_transactions(host.journal) if not meta["closed"]] == [], where
     assert host.systemd.state("engine.service") == "active", where
-    originals = sorted(journal_queries.look("", host.journal)["originals"])
+    originals = sorted(journal_queries.look_at_journal("", host.journal)["originals"])
     wanted = sorted(str(path) for path in (host.config, host.dropin, host.old)) if state == "new" else []
     assert originals == wanted, where
 
@@ -229,7 +234,7 @@ def test_refused_at_any_step_the_host_is_old_or_new(number, tmp_path):
             Steps(monkeypatch.patch, at, fail(getattr(errno, number)))
             in_child(host.change)
         with monkeypatch.path():
-            transaction.recover(journal_dir=host.journal)
+            transaction_entry.recover_transactions(journal_dir=host.journal)
             settled(host, seen, "%s at call %d of %d" % (number, at, total))
     assert seen["old"]
 
@@ -256,10 +261,10 @@ def test_a_disk_that_is_full_from_some_step_on_still_gives_everything_back(tmp_p
 def test_the_next_transaction_takes_back_what_was_cut_short_and_says_so(host, monkeypatch):
     with Patched(host.systemd.bin.parent) as patched:
         Steps(patched.patch, 0, kill)
-        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction_entry.executor.health, "run_unit_action", lambda *args: os._exit(9))
         assert in_child(host.change) == 9
     assert host.config.read_text() == NEW
-    seen = journal_queries.look("", host.journal)
+    seen = journal_queries.look_at_journal("", host.journal)
     assert [entry["state"] for entry in seen["unfinished"]] == ["swapped"]
     found = host.run([], id="2" * 32)
     assert [(entry["outcome"], entry["by"]) for entry in found["recovered"]] == [("rolled_back", "the next transaction")]
@@ -270,7 +275,7 @@ def test_the_next_transaction_takes_back_what_was_cut_short_and_says_so(host, mo
 
 def test_check_mode_takes_nothing_back_but_says_that_a_run_would(host):
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction_entry.executor.health, "run_unit_action", lambda *args: os._exit(9))
         assert in_child(host.change) == 9
     cut = host.look()
     found = host.run([], check=True, id="2" * 32)
@@ -280,7 +285,7 @@ def test_check_mode_takes_nothing_back_but_says_that_a_run_would(host):
 
 
 def test_a_unit_that_began_again_with_half_of_the_files_is_restarted_with_the_old_ones(host):
-    swap = transaction.executor.swap
+    swap = transaction_entry.executor.swap
     with Patched(host.systemd.bin.parent) as patched:
 
         def dying(*args):
@@ -290,33 +295,33 @@ def test_a_unit_that_began_again_with_half_of_the_files_is_restarted_with_the_ol
         patched.patch.setattr(swap, "_settle", dying)
         assert in_child(host.change) == 9
     assert host.restarts() == 0
-    transaction.recover(journal_dir=host.journal)
+    transaction_entry.recover_transactions(journal_dir=host.journal)
     assert host.restarts() == 1
     assert host.look() == host.before
 
 
 def test_a_file_that_somebody_wrote_after_the_executor_died_is_left_to_them(host):
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction_entry.executor.health, "run_unit_action", lambda *args: os._exit(9))
         in_child(host.change)
     host.config.write_text("mended by hand\n")
-    outcome = transaction.recover(journal_dir=host.journal)[0]
+    outcome = transaction_entry.recover_transactions(journal_dir=host.journal)[0]
     assert outcome["foreign"] == [str(host.config)]
     assert host.config.read_text() == "mended by hand\n"
     assert not host.dropin.exists()
 
 
 def test_after_a_boot_files_come_back_and_no_unit_is_waited_for(host, monkeypatch):
-    undo = transaction.rollback
+    undo = transaction_entry.rollback
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction_entry.executor.health, "run_unit_action", lambda *args: os._exit(9))
         in_child(host.change)
-    with journal_writer.locked(host.journal, "boot", keep=True):
-        assert undo.recover("", host.journal, "the next boot", booting=True) == [], "this very boot is none"
-    monkeypatch.setattr(undo.system, "boot", lambda: "another")
+    with journal_writer.hold_transaction_lock(host.journal, "boot", keep=True):
+        assert undo.recover_open_transactions("", host.journal, "the next boot", booting=True) == [], "this very boot is none"
+    monkeypatch.setattr(undo.system, "name_boot", lambda: "another")
     actions = len(host.systemd.actions)
-    with journal_writer.locked(host.journal, "boot", keep=True):
-        outcome = undo.recover("", host.journal, "the next boot", booting=True)[0]
+    with journal_writer.hold_transaction_lock(host.journal, "boot", keep=True):
+        outcome = undo.recover_open_transactions("", host.journal, "the next boot", booting=True)[0]
     assert outcome["why"] == "the host was switched off in the middle of it"
     assert host.tree() == host.before[0]
     assert host.systemd.actions[actions:] == ["--no-reload enable refresh.path", "--no-block start refresh.path"]
@@ -328,11 +333,11 @@ def test_a_boot_undoes_what_is_quick_and_names_what_a_package_manager_has_left_t
     left = host.config.parent / "undone"
     command = {"argv": ["true"], "undo": ["touch", str(left)], "undo_within": within}
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction_entry.executor.health, "run_unit_action", lambda *args: os._exit(9))
         in_child(lambda: host.run([host.write(host.config, NEW)], commands_before=[command], units=RESTART))
-    monkeypatch.setattr(transaction.rollback.system, "boot", lambda: "another")
-    with journal_writer.locked(host.journal, "boot", keep=True):
-        outcome = transaction.rollback.recover("", host.journal, "the next boot", booting=True)[0]
+    monkeypatch.setattr(transaction_entry.rollback.system, "name_boot", lambda: "another")
+    with journal_writer.hold_transaction_lock(host.journal, "boot", keep=True):
+        outcome = transaction_entry.rollback.recover_open_transactions("", host.journal, "the next boot", booting=True)[0]
     assert left.exists() is undone
     assert outcome["trouble"] is None if undone else "a boot cannot undo it; run: touch %s" % left in outcome["trouble"]
 
@@ -341,11 +346,11 @@ def test_a_command_that_outlives_its_executor_is_waited_for_as_long_as_it_may_ta
     """By that the time of who takes a transaction back is measured: longer, and systemd would end them before units run again."""
     quick = [{"argv": ["true"], "undo": ["true"], "timeout": seconds} for seconds in (7, 5)]
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction_entry.executor.health, "run_unit_action", lambda *args: os._exit(9))
         in_child(lambda: host.run([host.write(host.config, NEW)], commands_before=quick, units=RESTART))
     waited = []
-    monkeypatch.setattr(transaction.rollback.orphans, "require_ended", lambda _unit, within: waited.append(within))
-    transaction.recover(journal_dir=host.journal, by="systemd")
+    monkeypatch.setattr(transaction_entry.rollback.orphans, "require_ended", lambda _unit, within: waited.append(within))
+    transaction_entry.recover_transactions(journal_dir=host.journal, by="systemd")
     assert waited == [7]
 
 
@@ -361,9 +366,9 @@ def by_itself(host, ids):
 @pytest.mark.parametrize("way", [by_a_transaction, by_itself])
 def test_what_was_rolled_back_is_told_until_somebody_says_that_he_knows(host, way):
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction_entry.executor.health, "run_unit_action", lambda *args: os._exit(9))
         in_child(host.change)
-    transaction.recover(journal_dir=host.journal, by="the timer")
+    transaction_entry.recover_transactions(journal_dir=host.journal, by="the timer")
     question = {"id": "o", "kind": "originals", "dir": host.journal, "listing": True}
 
     def look():
@@ -381,30 +386,30 @@ def test_what_was_rolled_back_is_told_until_somebody_says_that_he_knows(host, wa
 
 def test_what_is_not_over_is_not_acknowledged_away(host):
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction_entry.executor.health, "run_unit_action", lambda *args: os._exit(9))
         in_child(host.change)
-    (entry,) = journal.entries(host.journal)
+    (entry,) = journal.list_transactions(host.journal)
     by_itself(host, [entry["id"]])
-    assert journal.names(host.journal, "open") == [entry["name"]], "somebody still has to take it back"
+    assert journal.list_transaction_names(host.journal, "open") == [entry["name"]], "somebody still has to take it back"
 
 
 def test_who_is_at_work_is_not_disturbed_by_an_acknowledgement(host):
     host.change()
-    with journal_writer.locked(host.journal, "the other one", keep=True):
+    with journal_writer.hold_transaction_lock(host.journal, "the other one", keep=True):
         answer = acknowledge.run({"schema": 1, "root": "/", "journal_dir": host.journal, "ids": [], "strays": []})
     assert "locked by process" in answer["error"]
 
 
 def test_a_restart_that_is_left_to_somebody_is_remembered_until_the_unit_began_again(host):
     host.run([host.write(host.config, NEW)], pending=["engine.service"])
-    found = journal_queries.look("", host.journal)["pending"]
+    found = journal_queries.look_at_journal("", host.journal)["pending"]
     assert [(entry["unit"], entry["reason"]) for entry in found] == [("engine.service", "test")]
     (host.systemd.units / "engine.service" / "InvocationID").write_text("i2\n")
-    assert journal_queries.look("", host.journal)["pending"] == []
+    assert journal_queries.look_at_journal("", host.journal)["pending"] == []
     host.run([host.write(host.config, "newer\n")], pending=["engine.service"], id="2" * 32)
-    assert len(journal_queries.look("", host.journal)["pending"]) == 1
+    assert len(journal_queries.look_at_journal("", host.journal)["pending"]) == 1
     host.run([host.write(host.config, "newest\n")], units=RESTART, id="3" * 32)
-    assert journal_queries.look("", host.journal)["pending"] == []
+    assert journal_queries.look_at_journal("", host.journal)["pending"] == []
 
 
 UNREADABLE = [
@@ -418,9 +423,9 @@ UNREADABLE = [
 @pytest.mark.parametrize("name, content, said", UNREADABLE)
 def test_an_entry_that_cannot_be_read_is_neither_passed_over_nor_guessed_at(host, name, content, said):
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction_entry.executor.health, "run_unit_action", lambda *args: os._exit(9))
         in_child(host.change)
-    entry = journal.entries(host.journal)[0]["entry"]
+    entry = journal.list_transactions(host.journal)[0]["entry"]
     with open(os.path.join(entry, name), "wb") as stream:
         stream.write(content)
     cut = host.look()
@@ -435,11 +440,11 @@ def test_an_entry_that_cannot_be_read_is_neither_passed_over_nor_guessed_at(host
 
 def test_a_torn_state_leaves_the_one_before(host):
     host.change()
-    entry = journal.entries(host.journal)[0]["entry"]
-    before = journal.states(entry)
-    journal_writer.mark(entry, "undoing", why="x" * 5000)
+    entry = journal.list_transactions(host.journal)[0]["entry"]
+    before = journal.list_entry_states(entry)
+    journal_writer.mark_state(entry, "undoing", why="x" * 5000)
     with open(os.path.join(entry, "states"), "r+b") as stream:
         stream.seek((len(before) % journal.SLOTS) * journal.SLOT)
         stream.write(b'{"n": 99, "sta')
         stream.write(b"\0" * 40)
-    assert journal.states(entry) == before
+    assert journal.list_entry_states(entry) == before

@@ -14,9 +14,14 @@ import stat
 import subprocess
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import journal, observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, health, journal_writer, launcher
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import journal, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    deadline,
+    health,
+    journal_writer,
+    launcher,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
 
 from .conftest import CONFIG, RESTART, script
 
@@ -29,7 +34,9 @@ exit 1
 def test_the_program_has_every_part_that_a_part_imports():
     for part in launcher.PARTS:
         wanted = set()
-        for package, names in re.findall(r"^from \S+\._node(\S*) import (\(.*?\)|[^\n]*)", launcher.source(part), re.DOTALL | re.MULTILINE):
+        for package, names in re.findall(
+            r"^from \S+\._host(\S*) import (\(.*?\)|[^\n]*)", launcher.read_part_source(part), re.DOTALL | re.MULTILINE
+        ):
             modules = [name.split(" as ")[0].strip("() \n") for name in names.strip("() \n,").partition("#")[0].split(",")]
             own = package.lstrip(".")
             wanted |= {own} if own in launcher.PARTS else {(own + "." + name).lstrip(".") for name in modules}
@@ -127,7 +134,7 @@ def test_the_program_on_disk_is_run_by_its_digest(tmp_path, spoil, says):
     program.write_bytes(text)
     if spoil:
         spoil(program)
-    argv = deadline.command(str(program), "after", "/base", "id")
+    argv = deadline.build_later_command(str(program), "after", "/base", "id")
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/", check=False)
     assert says in done.stdout.decode()
     assert (done.returncode == 0) is (spoil is None)
@@ -135,7 +142,7 @@ def test_the_program_on_disk_is_run_by_its_digest(tmp_path, spoil, says):
 
 def test_a_line_of_a_unit_means_the_same_words():
     words = ["/usr/bin/python3", "-c", 'a = "b"; c', "/x/%n.py", "boot"]
-    assert shlex.split(deadline.line(words).replace("%%", "%")) == words
+    assert shlex.split(deadline.write_unit_command(words).replace("%%", "%")) == words
 
 
 def test_under_systemd_there_is_a_unit_with_its_follower_and_a_timer(host):
@@ -156,14 +163,14 @@ def test_what_runs_later_is_not_run_by_an_interpreter_that_somebody_else_may_cha
     own = tmp_path / "python"
     script(own, "#!/bin/sh\n")
     monkeypatch.setattr(deadline.sys, "executable", str(own))
-    assert deadline.python() == str(own)
+    assert deadline.find_later_python() == str(own)
     os.chown(str(own), 1001, 0)
     system = script(tmp_path / "python3", "#!/bin/sh\n")
     monkeypatch.setattr(deadline, "PYTHONS", ("/there/is/none", system))
-    assert deadline.python() == system
+    assert deadline.find_later_python() == system
     monkeypatch.setattr(deadline, "PYTHONS", ())
     with pytest.raises(journal_writer.host_files.NodeError) as caught:
-        deadline.python()
+        deadline.find_later_python()
     assert "belongs to user" in str(caught.value)
 
 
@@ -173,14 +180,14 @@ def test_the_boots_unit_is_a_file_and_a_link_and_both_go(host):
     assert "Before=sysinit.target" in text
     assert re.search(r"^ExecStart=\S+ -I -S -c '.*' /var/lib/gpufleet/program/x.py boot %s$" % re.escape(host.journal), text, re.MULTILINE)
     assert os.readlink(str(host.units / deadline.WANTS / deadline.BOOT_UNIT)) == str(host.units / deadline.BOOT_UNIT)
-    deadline.disarm_boot()
+    deadline.cancel_boot_unit()
     assert [name for _dir, _subdirs, names in os.walk(str(host.units)) for name in names] == []
 
 
 def test_old_versions_of_the_program_go(host):
     for number in range(6):
         path = os.path.join(host.journal, "program", "%d.py" % number)
-        journal_writer.make_dirs(os.path.dirname(path))
+        journal_writer.make_durable_dirs(os.path.dirname(path))
         journal_writer.write_durably(path, b"")
         os.utime(path, (number, number))
     kept = launcher.install(host.journal)
@@ -197,7 +204,7 @@ def test_the_lock_of_the_dead_is_free_and_that_of_the_living_is_not(host):
     ready = fork.Event()
 
     def hold():
-        with journal_writer.locked(host.journal, "the other one", keep=True, token="other"):
+        with journal_writer.hold_transaction_lock(host.journal, "the other one", keep=True, token="other"):
             ready.set()
             signal.pause()
 
@@ -209,7 +216,7 @@ def test_the_lock_of_the_dead_is_free_and_that_of_the_living_is_not(host):
     assert not launcher._stop_holder(host.journal, "mine"), "only a transaction's own timer may end its executor"
     os.kill(child.pid, signal.SIGKILL)
     child.join()
-    assert journal_writer.holder(host.journal)["who"] == "the other one"
+    assert journal_writer.find_lock_holder(host.journal)["who"] == "the other one"
     assert host.run([host.write(host.config, "new\n")])["error"] is None
 
 
@@ -218,7 +225,7 @@ def test_who_ends_an_earlier_probation_is_waited_for(host):
     ready, go = fork.Event(), fork.Event()
 
     def judge():
-        with journal_writer.locked(host.journal, "transaction 1 (%s)" % journal_writer.PROBATION, keep=True):
+        with journal_writer.hold_transaction_lock(host.journal, "transaction 1 (%s)" % journal_writer.PROBATION, keep=True):
             ready.set()
             go.wait(0.5)
 
@@ -234,7 +241,7 @@ def test_who_has_no_name_yet_or_any_more_is_waited_for(host):
     ready, seen = fork.Event(), fork.Event()
 
     def nobody():
-        with journal_writer.locked(host.journal, "the other one", keep=True):
+        with journal_writer.hold_transaction_lock(host.journal, "the other one", keep=True):
             with open(os.path.join(host.journal, "lock"), "w"):
                 ready.set()
             seen.wait(0.5)
@@ -251,7 +258,7 @@ def test_the_timer_ends_its_own_executor_when_it_hangs(host):
     ready = fork.Event()
 
     def hang():
-        with journal_writer.locked(host.journal, "an executor that hangs", keep=True, token="mine"):
+        with journal_writer.hold_transaction_lock(host.journal, "an executor that hangs", keep=True, token="mine"):
             ready.set()
             signal.pause()
 
@@ -264,10 +271,10 @@ def test_the_timer_ends_its_own_executor_when_it_hangs(host):
 
 
 def test_a_lock_file_that_was_removed_holds_nobody_up(host):
-    with journal_writer.locked(host.journal, "one", keep=True):
+    with journal_writer.hold_transaction_lock(host.journal, "one", keep=True):
         os.unlink(os.path.join(host.journal, "lock"))
-        with journal_writer.locked(host.journal, "two", keep=True):
-            assert journal_writer.holder(host.journal)["who"] == "two"
+        with journal_writer.hold_transaction_lock(host.journal, "two", keep=True):
+            assert journal_writer.find_lock_holder(host.journal)["who"] == "two"
 
 
 # --- what hangs ---------------------------------------------------------------------------------------------------------
@@ -284,12 +291,12 @@ def test_a_systemctl_that_hangs_is_bounded(host, monkeypatch):
 
 def test_on_probation_a_crash_is_taken_back_and_a_restart_by_somebody_is_not(host, monkeypatch):
     on_probation(host, monkeypatch)
-    meta = journal.entries(host.journal)[0]
+    meta = journal.list_transactions(host.journal)[0]
     assert (meta["state"], host.config.read_text()) == ("probation", "new\n")
     (host.systemd.units / "engine.service" / "InvocationID").write_text("i9\n")
-    assert transaction.rollback.judge(meta) is None
+    assert transaction_entry.rollback.judge_probation(meta) is None
     (host.systemd.units / "engine.service" / "ActiveState").write_text("failed\n")
-    outcome = transaction.recover(journal_dir=host.journal, by="its probation")[0]
+    outcome = transaction_entry.recover_transactions(journal_dir=host.journal, by="its probation")[0]
     assert outcome["why"].startswith("engine.service came up and has crashed since")
     assert host.config.read_text() == CONFIG
     assert host.originals() == {}
@@ -303,7 +310,9 @@ def test_the_next_transaction_ends_a_probation_and_stops_at_nothing(host, monkey
     assert host.config.read_text() == CONFIG
 
 
-@pytest.mark.parametrize("what, value", [("boot", lambda: "another"), ("started", lambda pid: None)], ids=["a boot", "a death"])
+@pytest.mark.parametrize(
+    "what, value", [("name_boot", lambda: "another"), ("get_process_start", lambda pid: None)], ids=["a boot", "a death"]
+)
 def test_a_probation_that_was_cut_short_is_nobodys_until_the_next_run(host, monkeypatch, what, value):
     on_probation(host, monkeypatch)
     question = {"id": "o", "kind": "originals", "dir": host.journal}
@@ -314,7 +323,7 @@ def test_a_probation_that_was_cut_short_is_nobodys_until_the_next_run(host, monk
 
     assert at_work() == [True], "its watch lives"
     with monkeypatch.context() as patched:
-        patched.setattr(transaction.rollback.system, what, value)
+        patched.setattr(transaction_entry.rollback.system, what, value)
         assert at_work() == [False]
         assert host.run([], id="2" * 32)["recovered"] == [], "it has come to its end, and not back"
     assert (at_work(), host.states(), host.config.read_text()) == ([], ["committed"], "new\n")
@@ -322,17 +331,17 @@ def test_a_probation_that_was_cut_short_is_nobodys_until_the_next_run(host, monk
 
 def test_a_probation_is_left_out_at_boot_only_when_nothing_lies_beside_the_files_any_more(host, monkeypatch):
     calls = []
-    clean = transaction.executor.swap.clean
-    monkeypatch.setattr(transaction.executor.swap, "clean", lambda *given: (calls.append("clean"), clean(*given)))
-    on_probation(host, monkeypatch, disarm_boot=lambda *args: calls.append("disarm the boot"))
+    clean = transaction_entry.executor.swap.remove_leftovers
+    monkeypatch.setattr(transaction_entry.executor.swap, "remove_leftovers", lambda *given: (calls.append("clean"), clean(*given)))
+    on_probation(host, monkeypatch, cancel_boot_unit=lambda *args: calls.append("disarm the boot"))
     assert calls == ["clean", "disarm the boot"]
 
 
 def on_probation(host, monkeypatch, **more):
-    for name in ("arm", "arm_boot", "disarm", "disarm_boot"):
+    for name in ("arm", "arm_boot", "cancel_timer", "cancel_boot_unit"):
         monkeypatch.setattr(deadline, name, more.get(name) or (lambda *args: None))
     request = {"id": "1" * 32, "journal_dir": host.journal, "changes": [host.write(host.config, "new\n")], "units": RESTART}
-    answer = transaction.executor.Transaction(dict(request, probation=15), "/program").run()
+    answer = transaction_entry.executor.Transaction(dict(request, probation=15), "/program").run()
     assert (answer["error"], answer["probation"]) == (None, 15)
 
 
@@ -355,8 +364,8 @@ CAUSES = [
     ("lock", "_lock", _read_only, "Mount this file system writable, then run again"),
     ("lock", "_lock", _no_room, "Make room on this file system, then run again"),
     ("lock", "_lock", _held, "Wait until it is done, then run again"),
-    ("backup", "begin", _read_only, "Mount this file system writable, then run again"),
-    ("backup", "begin", _no_room, "Make room on this file system, then run again"),
+    ("backup", "begin_transaction", _read_only, "Mount this file system writable, then run again"),
+    ("backup", "begin_transaction", _no_room, "Make room on this file system, then run again"),
 ]
 
 
@@ -378,7 +387,7 @@ def test_a_missing_systemd_run_is_named_with_what_brings_it(host, monkeypatch):
 def test_the_timer_waits_for_what_is_undone_as_long_as_that_may_take():
     """It kills the executor, and a package manager that is killed in its middle leaves the host without the way back."""
     install = {"argv": ["true"], "timeout": 900}
-    plain = deadline.seconds({"commands_before": [install]})
-    assert deadline.seconds({"commands_before": [dict(install, undo=["true"], undo_within=900)]}) - plain == 900
-    assert deadline.seconds({"commands_before": [dict(install, undo=["true"])]}) - plain == health.ENDS_WITHIN
-    assert deadline.seconds({"commands_before": [dict(install, undo=None)]}) == plain
+    plain = deadline.compute_time_limit({"commands_before": [install]})
+    assert deadline.compute_time_limit({"commands_before": [dict(install, undo=["true"], undo_within=900)]}) - plain == 900
+    assert deadline.compute_time_limit({"commands_before": [dict(install, undo=["true"])]}) - plain == health.ENDS_WITHIN
+    assert deadline.compute_time_limit({"commands_before": [dict(install, undo=None)]}) == plain

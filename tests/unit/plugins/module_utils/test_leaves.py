@@ -6,14 +6,14 @@
 import json
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import leaves
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import leaves
 
 KEEP = {"format": "toml", "places": [[["p", "shown"], "bool"]]}
 
 
 def told(text, prefixes=(["p"],)):
-    return leaves.tagged(text.encode(), KEEP, list(prefixes))
+    return leaves.tag_leaves(text.encode(), KEEP, list(prefixes))
 
 
 def tags(text, prefixes=(["p"],)):
@@ -79,7 +79,7 @@ MOVED = {
 def test_a_string_that_a_program_reads_as_a_list_of_another_name_is_tagged_as_that(name):
     one, other, same = MOVED[name]
     moves = [[["p", "c", "one"], ["p", "c", "list"]]]
-    found, expected = (leaves.tagged(text.encode(), KEEP, [["p"]], moves)["leaves"] for text in (one, other))
+    found, expected = (leaves.tag_leaves(text.encode(), KEEP, [["p"]], moves)["leaves"] for text in (one, other))
     assert ([leaf[2:] for leaf in found] == [leaf[2:] for leaf in expected]) is same
     assert tags(one) != tags(other), "without moves they are different keys"
 
@@ -146,7 +146,7 @@ class Counted(bytes):
 
 def test_lines_are_not_counted_from_the_beginning_for_each_key():
     text = Counted("".join(f"k{number} = 1\n" for number in range(1000)).encode())
-    assert [line for _number, line, _key, _value in leaves.tagged(text, KEEP, [[]])["leaves"]] != []
+    assert [line for _number, line, _key, _value in leaves.tag_leaves(text, KEEP, [[]])["leaves"]] != []
     assert Counted.searched <= len(text)
 
 

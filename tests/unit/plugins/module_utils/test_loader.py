@@ -13,7 +13,7 @@ import sys
 import zlib
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import loader, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import loader, trust
 
 PARTS = [
     ["used", "from far.away import unused, inner\nimport far.away.inner.most as most\n\ndef run(asked):\n    return [asked, most.value]\n"],
@@ -36,7 +36,7 @@ def run(main, asked="x", base=None, keep=False):
     blobs = [zlib.compress(data.encode()) for data in (own, joined(PARTS), json.dumps(job))]
     start = (
         "import sys,zlib;s=sys.stdin.buffer;n=[int(w) for w in s.readline().split()];"
-        "o=zlib.decompress(s.read(n[0]));exec(o);sent(s,o.decode('utf-8'),n[1:])"
+        "o=zlib.decompress(s.read(n[0]));exec(o);run_sent_program(s,o.decode('utf-8'),n[1:])"
     )
     words = " ".join(str(len(blob)) for blob in blobs).encode() + b"\n" + b"".join(blobs)
     child = subprocess.Popen(
@@ -44,7 +44,7 @@ def run(main, asked="x", base=None, keep=False):
     )
     out, err = child.communicate(words)
     lines = [line for line in out.decode().splitlines() if line.startswith("M:")]
-    return (loader.unpack(loader.binascii.a2b_base64(lines[0][2:])) if lines else None), err.decode()
+    return (loader.unpack_job(loader.binascii.a2b_base64(lines[0][2:])) if lines else None), err.decode()
 
 
 def test_a_part_runs_when_something_of_it_is_used_and_not_before():
@@ -193,9 +193,9 @@ def test_a_form_that_is_not_as_it_has_to_be_is_not_run(base, spoilt):
 def test_what_the_rule_for_paths_doubts_is_not_run(base, spoilt):
     """The loader judges before `trust` is there, and by no means more mildly."""
     path = kept(base)
-    assert trust.path("", str(path)) is None
+    assert trust.judge_path("", str(path)) is None
     SPOILT[spoilt](path)
-    if trust.path("", str(path)) is not None:
+    if trust.judge_path("", str(path)) is not None:
         assert form(base).read() == {}
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import file_queries, journal, journal_queries
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import file_queries, journal, journal_queries
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_of_a_directory_only_names_like_ours_are_looked_at(tmp_path, looked_at):
     os.utime(str(tmp_path / ours), (1, 1))
     for number in range(100):
         tmp_path.joinpath("other%d" % number).write_text("")
-    assert journal_queries.strays("", str(tmp_path / "journal"), [str(tmp_path)]) == [str(tmp_path / ours)]
+    assert journal_queries.list_strays("", str(tmp_path / "journal"), [str(tmp_path)]) == [str(tmp_path / ours)]
     assert looked_at[ours] >= 1
     assert not [name for name in looked_at if name.startswith("other")]
     assert journal.is_stray(str(tmp_path / "journal"), str(tmp_path / "other0")) is False
@@ -49,7 +49,7 @@ def test_a_name_from_a_listing_is_looked_at_once(tmp_path, looked_at):
 
 def test_a_link_to_nothing_is_found_by_a_pattern(tmp_path):
     tmp_path.joinpath("x").symlink_to("nothing")
-    assert file_queries.glob("", "%s/*" % tmp_path) == ["%s/x" % tmp_path]
+    assert file_queries.list_glob_matches("", "%s/*" % tmp_path) == ["%s/x" % tmp_path]
 
 
 # pattern: names that match it, names that do not
@@ -67,7 +67,7 @@ MATCHES = {
 @pytest.mark.parametrize("pattern", sorted(MATCHES))
 def test_a_name_matches_a_pattern_as_a_whole(pattern):
     yes, no = MATCHES[pattern]
-    fits = file_queries._matcher(pattern)
+    fits = file_queries._build_matcher(pattern)
     assert [name for name in yes + no if fits(name)] == yes
 
 
@@ -77,8 +77,8 @@ import re
 compiler = re._compiler if hasattr(re, "_compiler") else re.sre_compile
 done, compiled = [], compiler.compile
 compiler.compile = lambda *words: done.append(words[0]) or compiled(*words)
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
-assert projector.project(b"a = 1\\n", {"format": "toml", "places": [[["a"], "int"]]})
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import projector
+assert projector.project_file(b"a = 1\\n", {"format": "toml", "places": [[["a"], "int"]]})
 of_lines = [projector._YAML_LINE, projector._ENV_LINE, projector._FLAG, projector._YAML_KEY, projector._YAML_REMARK]
 print([pattern for pattern in done if pattern in of_lines], len(done) > 5)
 """
@@ -97,7 +97,7 @@ LATE = [name for name in DEAR if name != "traceback" or sys.version_info >= (3, 
 def test_a_look_imports_nothing_that_is_dear():
     code = (
         "import sys\n"
-        "from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe\n"
+        "from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe\n"
         "observe.run({'questions': [{'id': 'o', 'kind': 'originals', 'dir': '/nowhere', 'keep': []}]})\n"
         "print([name for name in %r if name in sys.modules])" % (LATE,)
     )

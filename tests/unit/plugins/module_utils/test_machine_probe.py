@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.probes import machine
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.probes import machine
 
 
 def probe(path):

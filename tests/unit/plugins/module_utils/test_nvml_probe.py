@@ -13,7 +13,7 @@ import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(os.path.join(HERE, "..", "..", "..", ".."))
-SOURCE = os.path.join(ROOT, "plugins", "module_utils", "_node", "probes", "nvml.py")
+SOURCE = os.path.join(ROOT, "plugins", "module_utils", "_host", "probes", "nvml.py")
 FAKE = os.path.join(ROOT, "tests", "lab", "fakegpu", "nvml.c")
 UUIDS = ["GPU-11111111-0000-5000-8000-000000000001", "GPU-22222222-0000-5000-8000-000000000002"]
 DRIVER = "driver 550.163.01\ncuda 12040\n"

@@ -9,7 +9,12 @@ import sys
 import tempfile
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, observe, system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    commands,
+    host_files,
+    observe,
+    system,
+)
 
 from .conftest import ask, tree
 
@@ -193,7 +198,7 @@ def test_questions_for_units_take_one_call_of_systemctl(monkeypatch):
         calls.append(list(names))
         return {name: {"Id": name} for name in names}
 
-    monkeypatch.setattr(system, "units", units)
+    monkeypatch.setattr(system, "list_units", units)
     questions = [{"id": "1", "kind": "units", "names": ["a", "b"]}, {"id": "2", "kind": "units", "names": ["b", "c"]}]
     answers = observe.run({"schema": 1, "questions": questions})["answers"]
     assert {key: sorted(answer["units"]) for key, answer in answers.items()} == {"1": ["a", "b"], "2": ["b", "c"]}
@@ -201,7 +206,7 @@ def test_questions_for_units_take_one_call_of_systemctl(monkeypatch):
 
 
 def test_a_wrong_question_for_units_leaves_the_others_alone(monkeypatch):
-    monkeypatch.setattr(system, "units", lambda names, properties=None: {name: {} for name in names})
+    monkeypatch.setattr(system, "list_units", lambda names, properties=None: {name: {} for name in names})
     questions = [{"id": "1", "kind": "units"}, {"id": "2", "kind": "units", "names": ["b"]}]
     answers = observe.run({"schema": 1, "questions": questions})["answers"]
     assert answers["1"]["error"]["kind"] == "bad-question"
@@ -254,13 +259,13 @@ def test_a_package_database_that_cannot_be_read_is_no_host_without_packages(tmp_
     rpm = tmp_path / "rpm"
     rpm.write_text(RPM % said)
     rpm.chmod(0o755)
-    run = observe.look_system.commands.run
-    monkeypatch.setattr(observe.look_system.commands, "run", lambda argv, **more: run([str(rpm)] + argv[1:], **more))
+    run = observe.system.commands.run
+    monkeypatch.setattr(observe.system.commands, "run", lambda argv, **more: run([str(rpm)] + argv[1:], **more))
     if kind is None:
-        assert observe.look_system._rpm(["containerd", "runc"]) == {"containerd": "1.7.24-1", "runc": None}
+        assert observe.system._list_rpm(["containerd", "runc"]) == {"containerd": "1.7.24-1", "runc": None}
         return
     with pytest.raises(observe.host_files.NodeError) as caught:
-        observe.look_system._rpm(["containerd", "runc"])
+        observe.system._list_rpm(["containerd", "runc"])
     assert (caught.value.kind, "rpm -q says nothing of runc" in caught.value.message) == (kind, True)
 
 

@@ -8,7 +8,7 @@ import json
 import os
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import keyed
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import keyed
 
 from .conftest import ask, sha, tree
 
@@ -22,7 +22,7 @@ def test_a_file(tmp_path):
     found = ask(kind="file", path=str(path))
     assert found["exists"]
     assert (found["type"], found["mode"], found["size"], found["nlink"], found["rdev"]) == ("file", 0o640, 6, 1, None)
-    assert (found["content"], found["encoding"], found["sha256"]) == ("x = 1\n", "utf-8", keyed.digest(sha("x = 1\n")))
+    assert (found["content"], found["encoding"], found["sha256"]) == ("x = 1\n", "utf-8", keyed.digest_with_key(sha("x = 1\n")))
     assert (found["real"], found["links"]) == (str(path), [])
     assert found["uid"] == os.getuid()
 
@@ -30,7 +30,7 @@ def test_a_file(tmp_path):
 def test_without_content(tmp_path):
     (tmp_path / "a").write_text("x")
     found = ask(kind="file", path=str(tmp_path / "a"), content=False)
-    assert (found["content"], found["sha256"]) == (None, keyed.digest(sha("x")))
+    assert (found["content"], found["sha256"]) == (None, keyed.digest_with_key(sha("x")))
 
 
 def test_not_there():

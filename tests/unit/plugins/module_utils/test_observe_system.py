@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import process_trust, system, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import process_trust, system, trust
 
 from .conftest import answer, ask, status_message, tree, wire_version
 
@@ -51,7 +51,7 @@ def test_packages_of_rpm(monkeypatch, systemd):
     path = systemd.bin / "rpm"
     path.write_text("#!/bin/sh\necho 'containerd.io 1:1.7.2-1.el8'\necho 'package none is not installed'\nexit 1\n")
     path.chmod(0o755)
-    found = system.packages("", ["containerd.io", "none"])
+    found = system.list_installed_packages("", ["containerd.io", "none"])
     assert found == {"manager": "rpm", "installed": {"containerd.io": "1:1.7.2-1.el8", "none": None}, "candidates": {}}
 
 
@@ -71,7 +71,7 @@ def test_where_both_databases_are_the_distribution_decides(tmp_path, release, da
     tree(tmp_path, var__lib__dpkg__status=DPKG, etc__os_release=release)
     (tmp_path / "etc/os_release").rename(tmp_path / "etc/os-release")
     (tmp_path / "var/lib/rpm").mkdir()
-    assert system._database(str(tmp_path)) == database
+    assert system._name_database(str(tmp_path)) == database
 
 
 def test_no_package_manager(tmp_path):
@@ -84,14 +84,14 @@ def test_candidates_of_apt(systemd):
         "#!/bin/sh\nprintf 'a:\\n  Installed: 1\\n  Candidate: 2\\n  Version table:\\n     2 500\\nb:\\n  Candidate: (none)\\n'\n"
     )
     path.chmod(0o755)
-    assert system._offered_by_apt(["a", "b", "c"]) == {"candidates": {"a": "2", "b": None, "c": None}}
+    assert system._list_apt_offers(["a", "b", "c"]) == {"candidates": {"a": "2", "b": None, "c": None}}
 
 
 def test_an_apt_that_fails_offers_no_less_than_is_known(systemd):
     path = systemd.bin / "apt-cache"
     path.write_text("#!/bin/sh\necho 'E: The list of sources could not be read.' >&2\nexit 100\n")
     path.chmod(0o755)
-    assert system._offered_by_apt(["a"]) == {"candidates_error": "apt-cache policy ended with exit status 100"}
+    assert system._list_apt_offers(["a"]) == {"candidates_error": "apt-cache policy ended with exit status 100"}
 
 
 def test_units(systemd):
@@ -159,7 +159,7 @@ def test_processes(monkeypatch):
     assert own[0]["unverified"] in ROWS_OF_A_TEST
     assert own[0]["argv"] == []
     assert "environment" not in own[0]
-    monkeypatch.setattr(process_trust.Judge, "doubt", lambda self, found: None)
+    monkeypatch.setattr(process_trust.Judge, "find_doubt", lambda self, found: None)
     own = own_process(environment={"PATH": "name"})
     assert own[0]["verified"] is True
     assert own[0]["ppid"] == os.getppid()
@@ -167,19 +167,19 @@ def test_processes(monkeypatch):
     assert not own[0]["deleted"]
     assert set(own[0]["argv"][1:]) <= {"(hidden)", "-(hidden)", "-(hidden)=(hidden)"}
     assert own[0]["environment"] == {"PATH": "(hidden)"}
-    assert own[0]["ticks"] == system.started(os.getpid())
+    assert own[0]["ticks"] == system.get_process_start(os.getpid())
     assert 0 < own[0]["start"] <= os.stat("/proc/self").st_mtime + 86400
     assert ask(kind="processes", names=["pytho"])["processes"] == []  # the whole name, or none
 
 
 def test_candidates_of_what_is_missing_only(monkeypatch):
-    monkeypatch.setattr(system, "_dpkg", lambda root, names: {"have": "1", "none": None})
-    monkeypatch.setattr(system, "_apt_candidates", lambda names: {name: "9" for name in names})
+    monkeypatch.setattr(system, "_list_dpkg", lambda root, names: {"have": "1", "none": None})
+    monkeypatch.setattr(system, "_list_apt_candidates", lambda names: {name: "9" for name in names})
     monkeypatch.setattr(system.os.path, "exists", lambda path: True)
-    assert system.packages("", ["none", "have"], "first missing")["candidates"] == {"none": "9"}
-    assert system.packages("", ["have", "none"], "first missing")["candidates"] == {}
-    assert system.packages("", ["have", "none"], True)["candidates"] == {"have": "9", "none": "9"}
-    assert system.packages("", ["have"], False)["candidates"] == {}
+    assert system.list_installed_packages("", ["none", "have"], "first missing")["candidates"] == {"none": "9"}
+    assert system.list_installed_packages("", ["have", "none"], "first missing")["candidates"] == {}
+    assert system.list_installed_packages("", ["have", "none"], True)["candidates"] == {"have": "9", "none": "9"}
+    assert system.list_installed_packages("", ["have"], False)["candidates"] == {}
 
 
 # --- sockets --------------------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_what_others_may_write_is_not_read_and_what_the_kernel_says_is(tmp_path)
 
 
 def test_files_of_the_kernel_are_read_whoever_they_belong_to(monkeypatch):
-    monkeypatch.setattr(trust, "path", lambda *_args: pytest.fail("judged"))
+    monkeypatch.setattr(trust, "judge_path", lambda *_args: pytest.fail("judged"))
     assert ask(kind="file", path="/proc/uptime", max=4096)["content"]
 
 
@@ -295,7 +295,7 @@ def test_a_program_is_asked_where_the_first_package_is_missing(monkeypatch, syst
     path = systemd.bin / "tool"
     path.write_text("#!/bin/sh\necho 'a word of its own'\necho 'tool 12 and more'\n")
     path.chmod(0o755)
-    monkeypatch.setattr(system, "packages", lambda *_more: {"installed": {"containerd": "1.7", "none": None}})
+    monkeypatch.setattr(system, "list_installed_packages", lambda *_more: {"installed": {"containerd": "1.7", "none": None}})
     answer_ = ask(kind="package", names=names, **{"else": INSTEAD})
     assert (answer_.get("program") or {}).get("stdout") == found
 
@@ -304,7 +304,7 @@ def test_a_program_that_others_may_write_to_is_not_asked(monkeypatch, systemd):
     path = systemd.bin / "tool"
     path.write_text("#!/bin/sh\necho 'tool 12'\n")
     path.chmod(0o777)
-    monkeypatch.setattr(system, "packages", lambda *_more: {"installed": {"none": None}})
+    monkeypatch.setattr(system, "list_installed_packages", lambda *_more: {"installed": {"none": None}})
     assert ask(kind="package", names=["none"], **{"else": INSTEAD})["program"]["error"]["kind"] == "untrusted"
 
 

@@ -13,8 +13,13 @@ import time
 import urllib.parse
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import journal, journal_queries, keyed, observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import journal_writer
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    journal,
+    journal_queries,
+    keyed,
+    observe,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import journal_writer
 
 from .conftest import CONFIG, RESTART, told
 
@@ -24,7 +29,7 @@ def restore(path, **more):
 
 
 def kept(node, name):
-    return os.path.join(journal.original_dir(node.journal, str(node.config)), name)
+    return os.path.join(journal.get_original_directory(node.journal, str(node.config)), name)
 
 
 def put(path, data):
@@ -70,7 +75,7 @@ def test_a_damaged_copy_is_never_written(node, damage, check):
 def test_a_look_tells_of_a_damaged_copy_instead_of_passing_over_it(node, damage):
     node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")])
     DAMAGE[damage][0](node)
-    found = journal_queries.look("", node.journal)
+    found = journal_queries.look_at_journal("", node.journal)
     assert list(found["originals"]) == [str(node.dropin)]
     assert [entry["path"] for entry in found["damaged"]] == [str(node.config)]
     assert DAMAGE[damage][1] in found["damaged"][0]["why"]
@@ -94,7 +99,7 @@ def test_a_pipe_in_the_place_of_a_copy_holds_nothing_up(node, name):
 @pytest.mark.parametrize("name", ["states", "meta.json", "outcome.json"])
 def test_a_pipe_in_the_place_of_an_entrys_file_holds_nothing_up(node, name):
     token = node.run([node.write(node.config, "ours\n")])["id"]
-    entry = next(meta["entry"] for meta in journal.entries(node.journal) if meta["id"] == token)
+    entry = next(meta["entry"] for meta in journal.list_transactions(node.journal) if meta["id"] == token)
     place = os.path.join(entry, name)
     if os.path.exists(place):
         os.unlink(place)
@@ -122,7 +127,7 @@ def test_restarts_that_are_due_and_cannot_be_read_are_not_taken_for_none(node, m
 def test_a_copy_that_names_another_file_is_told_as_damaged(node):
     node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")])
     changed_meta(node, path="/etc/passwd")
-    found = journal_queries.look("", node.journal)
+    found = journal_queries.look_at_journal("", node.journal)
     assert list(found["originals"]) == [str(node.dropin)]
     assert [entry["directory"] for entry in found["damaged"]] == [os.path.dirname(kept(node, "x"))]
     assert "names a file that is kept by another name" in found["damaged"][0]["why"]
@@ -301,29 +306,29 @@ def left_beside(node, token, name="0acfdb3a", age=7200, mode="dir"):
 def test_names_that_nobody_refers_to_are_told_and_removed(node):
     stray = left_beside(node, DEAD)
     beside = [str(node.directory / "etc"), str(node.etc), "/no/such/directory"]
-    assert journal_queries.look("", node.journal, stray_globs=beside)["strays"] == [stray]
+    assert journal_queries.look_at_journal("", node.journal, stray_globs=beside)["strays"] == [stray]
     found = node.run([], id="2" * 32, strays=[stray])
     assert (found["error"], found["swept"]) == (None, [stray])
     assert not os.path.lexists(stray)
     assert node.config.read_text() == CONFIG
-    assert journal_queries.look("", node.journal, stray_globs=beside)["strays"] == []
+    assert journal_queries.look_at_journal("", node.journal, stray_globs=beside)["strays"] == []
 
 
 @pytest.mark.parametrize("case", ["open", "at work", "new", "a link", "a file", "another name"])
 def test_what_may_be_needed_or_is_not_ours_is_left(node, case):
     if case == "open":
         node.run([node.write(node.config, "x\n")], id=ALIVE)
-        put(os.path.join(node.journal, "open", journal.names(node.journal)[0]), b"")
+        put(os.path.join(node.journal, "open", journal.list_transaction_names(node.journal)[0]), b"")
     kinds = {"a link": "link", "a file": "file"}
     place = left_beside(node, ALIVE, age=60 if case == "new" else 7200, mode=kinds.get(case, "dir"))
     if case == "another name":
         os.rename(place, place + "x")
         place += "x"
     if case == "at work":
-        with journal_writer.locked(node.journal, "somebody", keep=True, token=ALIVE):
-            assert journal_queries.look("", node.journal, stray_globs=[os.path.dirname(place)])["strays"] == []
+        with journal_writer.hold_transaction_lock(node.journal, "somebody", keep=True, token=ALIVE):
+            assert journal_queries.look_at_journal("", node.journal, stray_globs=[os.path.dirname(place)])["strays"] == []
     else:
-        assert journal_queries.look("", node.journal, stray_globs=[os.path.dirname(place)])["strays"] == []
+        assert journal_queries.look_at_journal("", node.journal, stray_globs=[os.path.dirname(place)])["strays"] == []
         found = node.run([], id="2" * 32, strays=[place])
         assert not found["swept"]
         assert (found["error"] is None) == (case != "another name"), "what is no such name is no request"
@@ -332,14 +337,14 @@ def test_what_may_be_needed_or_is_not_ours_is_left(node, case):
 
 @pytest.mark.parametrize("path", ["/etc/a b", "/etc/ä%41+~", "/x" * 150, "/%", "/etc/containerd/config.toml"])
 def test_the_name_of_an_original_is_as_of_the_standard_library(path):
-    name = journal.quoted(path)
+    name = journal.quote_path(path)
     assert name == urllib.parse.quote(path, safe="~")  # before 3.7 it took "~" for a special sign
-    assert journal.unquoted(name) == path == urllib.parse.unquote(name)
+    assert journal.unquote_path(name) == path == urllib.parse.unquote(name)
 
 
 def test_a_keyed_digest_is_the_hmac_of_the_standard_library():
     for data in (b"", b"x", b"y" * 1000):
-        assert keyed._keyed(b"kind", data) == hmac.new(keyed._key(), b"kind:" + data, hashlib.sha256).hexdigest()
+        assert keyed._digest_keyed(b"kind", data) == hmac.new(keyed._read_key(), b"kind:" + data, hashlib.sha256).hexdigest()
 
 
 SPEC = "# theirs\nkind: x/y\npassword: /hunter2\n"
@@ -356,7 +361,7 @@ WRITTEN = {
 
 
 def told_in(node):
-    return os.path.join(journal.original_dir(node.journal, str(node.dropin)), "meta.json")
+    return os.path.join(journal.get_original_directory(node.journal, str(node.dropin)), "meta.json")
 
 
 def told_of(node, **more):

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import orphans
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import orphans
 
 UNIT = "gpufleet-1.service"
 FIRST = "12:pids:/\n1:name=systemd:/init.scope\n0::/init.scope\n"  # the control groups of the host's first process
@@ -36,7 +36,7 @@ def test_a_command_is_waited_for(case, monkeypatch):
     program = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     child = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=output)
     known = "/proc/%d/cgroup" % child.pid
-    monkeypatch.setattr(orphans.trust, "proc_text", lambda name: groups if name == known else FIRST)
+    monkeypatch.setattr(orphans.trust, "read_proc_file", lambda name: groups if name == known else FIRST)
     try:
         if waited:
             with pytest.raises(host_files.NodeError) as raised:
@@ -53,7 +53,7 @@ def test_this_process_is_none_of_them(monkeypatch):
     """systemd runs what takes a transaction back in the unit of the transaction, with whatever output."""
     monkeypatch.setattr(orphans.os, "readlink", lambda name: "pipe:[1]")
     monkeypatch.setattr(
-        orphans.trust, "proc_text", lambda name: "0::/system.slice/" + UNIT if name == "/proc/%d/cgroup" % os.getpid() else FIRST
+        orphans.trust, "read_proc_file", lambda name: "0::/system.slice/" + UNIT if name == "/proc/%d/cgroup" % os.getpid() else FIRST
     )
     orphans.require_ended(UNIT, 0)
 
@@ -61,5 +61,5 @@ def test_this_process_is_none_of_them(monkeypatch):
 def test_a_host_that_is_itself_in_a_group_has_its_units_below_that(monkeypatch):
     """As in a container without a control group namespace of its own."""
     for first in ("0::/machine.slice/m.scope/payload/init.scope\n", "0::/machine.slice/m.scope/payload\n"):
-        monkeypatch.setattr(orphans.trust, "proc_text", lambda name, first=first: first)
+        monkeypatch.setattr(orphans.trust, "read_proc_file", lambda name, first=first: first)
         assert orphans._groups(UNIT) == {"0::/machine.slice/m.scope/payload/system.slice/" + UNIT}

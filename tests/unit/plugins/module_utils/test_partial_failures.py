@@ -7,7 +7,7 @@ import errno
 import os
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import (
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     commands,
     host_files,
     journal,
@@ -16,8 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import (
     system,
     trust,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import (
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
     deadline,
     health,
     preconditions,
@@ -71,9 +71,9 @@ def cut_short(node, monkeypatch):
 
 def lose_backup(node):
     """Take the second name of the middle file, and the readability of its copy in the journal."""
-    (meta,) = journal.entries(node.journal)
+    (meta,) = journal.list_transactions(node.journal)
     record = meta["changes"][1]
-    os.unlink(swap.spot("", record["real"], (), meta["id"])[0] + "/old")
+    os.unlink(swap.find_swap_spot("", record["real"], (), meta["id"])[0] + "/old")
     place = os.path.join(meta["entry"], record["backup"])
     os.unlink(place)
     os.mkdir(place)
@@ -96,8 +96,8 @@ def test_a_copy_that_cannot_be_read_keeps_no_other_file_from_coming_back(cut_sho
 
 
 def test_a_full_disk_keeps_no_other_file_from_coming_back(cut_short, monkeypatch):
-    (meta,) = journal.entries(cut_short.journal)
-    os.unlink(swap.spot("", meta["changes"][1]["real"], (), meta["id"])[0] + "/old")
+    (meta,) = journal.list_transactions(cut_short.journal)
+    os.unlink(swap.find_swap_spot("", meta["changes"][1]["real"], (), meta["id"])[0] + "/old")
     monkeypatch.setattr(swap, "_write_spare", fail(errno.ENOSPC))
     found = cut_short.run([], id="2" * 32)
     assert [path.read_text() for path in cut_short.others] == ["old\n", "old\n"]
@@ -107,7 +107,7 @@ def test_a_full_disk_keeps_no_other_file_from_coming_back(cut_short, monkeypatch
 def test_originals_that_cannot_be_written_keep_no_unit_from_running_with_the_files_from_before(node, systemd, monkeypatch):
     systemd.add("engine.service")
     systemd.hook("engine.service", "restart", "grep -q new %s && exit 1; exit 0" % node.config)
-    monkeypatch.setattr(rollback.journal_writer, "unsettle_originals", fail(errno.ENOSPC))
+    monkeypatch.setattr(rollback.journal_writer, "restore_originals", fail(errno.ENOSPC))
     found = node.run([node.write(node.config, "new\n")], units=RESTART)
     assert (node.config.read_text(), systemd.state("engine.service")) == (CONFIG, "active")
     assert (found["error"]["phase"], node.states()) == ("rollback", ["undoing"])
@@ -138,20 +138,20 @@ def taken_back(node, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(swap, "apply", fail(errno.EIO))
         assert node.run([node.write(node.config, "new\n")])["rolled_back"]
-    return journal.entries(node.journal)[0]["id"]
+    return journal.list_transactions(node.journal)[0]["id"]
 
 
 @pytest.mark.parametrize("content", [b"", b'{"id": "1"', b"\0" * 9])
 def test_a_finished_transaction_whose_description_cannot_be_read_stops_nothing_and_is_reported_once(node, monkeypatch, content):
     token = taken_back(node, monkeypatch)
-    (meta,) = journal.entries(node.journal)
+    (meta,) = journal.list_transactions(node.journal)
     with open(os.path.join(meta["entry"], "meta.json"), "wb") as stream:
         stream.write(content)
-    found = journal_queries.look("", node.journal, listing=True)
+    found = journal_queries.look_at_journal("", node.journal, listing=True)
     assert [entry["id"] for entry in found["outcomes"]] == [token]
     assert [(entry["id"], entry["state"]) for entry in found["journal"]] == [(token, "unreadable")], "and not one that wrote no file"
     assert node.run([node.write(node.config, "newer\n")], acknowledged=[token], id="2" * 32)["error"] is None
-    assert journal_queries.look("", node.journal)["outcomes"] == []
+    assert journal_queries.look_at_journal("", node.journal)["outcomes"] == []
 
 
 def test_a_directory_of_the_journal_that_cannot_be_listed_is_not_one_that_holds_nothing(node, monkeypatch):
@@ -209,13 +209,13 @@ def test_a_directory_that_does_not_exist_is_staged_as_an_empty_one(node):
 def test_units_that_systemd_did_not_come_to_are_not_absent(monkeypatch, more, kind):
     monkeypatch.setattr(commands, "run", printed("Id=a.service\nNames=a.service\nLoadState=loaded\n\n", **more))
     with pytest.raises(host_files.NodeError) as error:
-        system.units(["a.service", "b.service"])
+        system.list_units(["a.service", "b.service"])
     assert error.value.kind == kind
 
 
 def test_packages_that_apt_did_not_come_to_are_not_without_a_candidate(monkeypatch):
     monkeypatch.setattr(commands, "run", printed("one:\n  Candidate: 1\n", truncated=True))
-    assert "candidates" not in system._offered_by_apt(["one", "two"])
+    assert "candidates" not in system._list_apt_offers(["one", "two"])
 
 
 class Verified(object):
@@ -236,25 +236,25 @@ class Verified(object):
 @pytest.mark.parametrize("ended", [True, False])
 def test_an_environment_that_cannot_be_read_is_not_an_empty_one(monkeypatch, ended):
     monkeypatch.setattr(process_queries.process_trust, "Judge", Verified)
-    own = trust.process(os.getpid())
-    assert process_queries._judged([own], {}, {"PATH": "name"})[0]["verified"]
+    own = trust.read_process(os.getpid())
+    assert process_queries._judge_process([own], {}, {"PATH": "name"})[0]["verified"]
     if ended:
-        monkeypatch.setattr(system, "started", lambda _pid: None)
-        assert process_queries._judged([own], {}, {"PATH": "name"}) == []
-        assert len(process_queries._judged([own], {}, {})) == 1, "nothing of it is read then"
+        monkeypatch.setattr(system, "get_process_start", lambda _pid: None)
+        assert process_queries._judge_process([own], {}, {"PATH": "name"}) == []
+        assert len(process_queries._judge_process([own], {}, {})) == 1, "nothing of it is read then"
         return
     read = fail(errno.EACCES, only=lambda path: str(path).endswith("/environ"), real=os.open)
     monkeypatch.setattr(host_files.os, "open", read)
     with pytest.raises(host_files.NodeError):
-        process_queries._judged([own], {}, {"PATH": "name"})
+        process_queries._judge_process([own], {}, {"PATH": "name"})
 
 
 def test_a_time_of_boot_that_cannot_be_read_is_not_1970(monkeypatch):
     monkeypatch.setattr(process_queries.process_trust, "Judge", Verified)
-    own = trust.process(os.getpid())
+    own = trust.read_process(os.getpid())
     monkeypatch.setattr(host_files.os, "open", fail(only=lambda path: path == "/proc/stat", real=os.open))
     with pytest.raises(host_files.NodeError):
-        process_queries._judged([own], {}, {})
+        process_queries._judge_process([own], {}, {})
 
 
 @pytest.mark.parametrize("where", ["the file", "its directory", "its attributes", "the list of mounts"])
@@ -268,21 +268,21 @@ def test_what_protects_a_file_and_cannot_be_read_is_not_absent(node, monkeypatch
         asked = str(node.config if where == "the file" else node.etc)
         monkeypatch.setattr(preconditions.os, "open", fail(only=lambda path: path == asked, real=os.open))
     with pytest.raises(host_files.NodeError) as error:
-        preconditions.require("", str(node.config), str(node.config), [])
+        preconditions.require_changeable("", str(node.config), str(node.config), [])
     assert "Input/output error" in error.value.message
     monkeypatch.undo()
-    preconditions.require("", str(node.config), str(node.config), [])
+    preconditions.require_changeable("", str(node.config), str(node.config), [])
 
 
 @pytest.mark.parametrize("number", [errno.ENOTTY, errno.EOPNOTSUPP])
 def test_a_file_system_without_attributes_protects_nothing(node, monkeypatch, number):
     monkeypatch.setattr(preconditions.fcntl, "ioctl", lambda *_words: fail(number)("flags"))
-    preconditions.require("", str(node.config), str(node.config), [])
+    preconditions.require_changeable("", str(node.config), str(node.config), [])
 
 
 def test_without_proc_nothing_is_known_of_mounts_and_the_rename_decides(node, monkeypatch):
     monkeypatch.setattr(preconditions, "open", fail(errno.ENOENT), raising=False)
-    assert not preconditions.mounted(str(node.config))
+    assert not preconditions.is_mount_point(str(node.config))
 
 
 # --- units ------------------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_without_proc_nothing_is_known_of_mounts_and_the_rename_decides(node, mo
 @pytest.mark.parametrize("more", [{"rc": 1}, {"rc": None, "timed_out": True}, {"truncated": True}], ids=["fails", "hangs", "cut"])
 def test_a_log_that_cannot_be_read_is_not_one_without_a_failure(monkeypatch, state, more):
     monkeypatch.setattr(commands, "run", printed("", **more))
-    monkeypatch.setattr(health, "states", lambda names: {name: {"ActiveState": state} for name in names})
+    monkeypatch.setattr(health, "read_unit_states", lambda names: {name: {"ActiveState": state} for name in names})
     found = health.log("engine.service", 0)
     assert (found["failed"], found["causes"]) == (state == "failed", [])
     assert found["evidence"].startswith("journalctl --unit=engine.service")
@@ -300,13 +300,13 @@ def test_a_log_that_cannot_be_read_is_not_one_without_a_failure(monkeypatch, sta
 
 def test_a_runtime_that_listens_and_does_not_answer_is_the_one_to_be_replaced(runtime):
     server = runtime(None)
-    version = cri.version
+    version = cri.read_cri_version
     check = {"kind": "cri", "socket": server.path}
     try:
-        cri.version = lambda path, _timeout: version(path, 0.2)
-        assert health.replacing(check)["replaces"] == os.getpid()
+        cri.read_cri_version = lambda path, _timeout: version(path, 0.2)
+        assert health.require_replacement(check)["replaces"] == os.getpid()
     finally:
-        cri.version = version
+        cri.read_cri_version = version
 
 
 # --- what the host does later -----------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def test_a_python_that_does_not_know_its_own_path_is_not_what_an_error_names(mon
     monkeypatch.setattr(deadline.sys, "executable", own)
     monkeypatch.setattr(deadline, "PYTHONS", ("/there/is/none", "/nor/here"))
     with pytest.raises(host_files.NodeError) as error:
-        deadline.python()
+        deadline.find_later_python()
     assert error.value.message.startswith("/there/is/none is no executable file")
 
 

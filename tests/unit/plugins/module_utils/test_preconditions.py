@@ -11,7 +11,7 @@ import stat
 import struct
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import preconditions
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import preconditions
 
 from .conftest import CONFIG, Node, restore
 
@@ -32,7 +32,7 @@ def world_writable(node, _monkeypatch):
 
 
 def mounted(node, monkeypatch):
-    monkeypatch.setattr(preconditions, "mounted", lambda path: path == str(node.config))
+    monkeypatch.setattr(preconditions, "is_mount_point", lambda path: path == str(node.config))
 
 
 def immutable(node, monkeypatch):
@@ -128,7 +128,7 @@ def test_other_names_keep_the_old_content_where_nobody_expects_another(node, cha
 def test_an_image_based_system_keeps_its_usr(monkeypatch):
     monkeypatch.setattr(preconditions, "_IMAGE_BASED", "/proc/self/stat")  # something that is there
     with pytest.raises(preconditions.host_files.NodeError) as caught:
-        preconditions.require("", "/usr/share/x.json", "/usr/share/x.json", [])
+        preconditions.require_changeable("", "/usr/share/x.json", "/usr/share/x.json", [])
     assert "image-based" in str(caught.value)
 
 

@@ -7,7 +7,7 @@ import json
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import projector
 
 CRI = ["plugins", "io.containerd.grpc.v1.cri"]
 RUNTIME = CRI + ["containerd", "runtimes", "*"]
@@ -67,7 +67,7 @@ SPELLINGS = {
 
 
 def shown(text, keep=None):
-    found = projector.project(text.encode("utf-8"), KEEP if keep is None else keep)
+    found = projector.project_file(text.encode("utf-8"), KEEP if keep is None else keep)
     return found, found.data.decode("utf-8")
 
 
@@ -118,8 +118,8 @@ def test_what_is_withheld_is_named_by_its_place_and_kind():
     ],
 )  # fmt: skip
 def test_a_text_that_is_not_toml_is_told_by_a_code_and_a_line(text, code, line):
-    with pytest.raises(projector.Unreadable) as found:
-        projector.project(text.encode("latin-1"), KEEP)
+    with pytest.raises(projector.UnreadableText) as found:
+        projector.project_file(text.encode("latin-1"), KEEP)
     assert (found.value.code, found.value.line) == (code, line)
     assert "hunter2" not in str(found.value)
 
@@ -159,8 +159,8 @@ def test_of_json_the_listed_members_stay_and_the_others_keep_their_commas(text, 
     ],
 )  # fmt: skip
 def test_a_text_that_is_not_json_is_told_by_a_code_and_a_line(text, code, line):
-    with pytest.raises(projector.Unreadable) as found:
-        projector.project(text.encode(), JSON_KEEP)
+    with pytest.raises(projector.UnreadableText) as found:
+        projector.project_file(text.encode(), JSON_KEEP)
     assert (found.value.code, found.value.line) == (code, line)
 
 
@@ -183,7 +183,7 @@ KUBELET = [[["driver"], "name"], [["gates", "One"], "bool"]]
     ],
 )
 def test_of_yaml_one_level_below_a_key_is_shown_and_what_is_listed_and_not_shown_is_told(text, projected, withheld):
-    found = projector.project(text.encode(), {"format": "yaml", "places": KUBELET})
+    found = projector.project_file(text.encode(), {"format": "yaml", "places": KUBELET})
     assert found.data.decode() == projected
     assert [entry["path"] for entry in found.withheld] == withheld
 
@@ -214,7 +214,7 @@ def test_a_path_is_shown_by_its_letters_and_not_by_its_bytes(form, line):
     keep = {"format": form, "places": [[["OUT"], "path"]], "patterns": [r"^/[\w./]+$"]}
     for value, is_shown in ((b"/a", True), ("/caf\u00e9".encode(), form != "text"), (b"/\xff", False), (b"/\xaa", False)):
         data = line % value
-        assert (projector.project(data, keep).data == data) is is_shown, value
+        assert (projector.project_file(data, keep).data == data) is is_shown, value
 
 
 LINES = {"format": "text", "patterns": [r"^A: b$", r"^ü$", r"(?s)^BEGIN$.*?^END$"]}
@@ -259,7 +259,7 @@ def _calls(text):
 
     sys.setprofile(note)
     try:
-        projector.project(text.encode("utf-8"), KEEP)
+        projector.project_file(text.encode("utf-8"), KEEP)
     finally:
         sys.setprofile(None)
     return count[0]
@@ -293,8 +293,8 @@ def _listed(data, places, path=()):
     if isinstance(data, dict):
         found = {key: _listed(value, places, (*path, key)) for key, value in data.items()}
         return {key: value for key, value in found.items() if value is not None and value != {}}
-    shape = projector.selection.listed(places, list(path))
-    return data if shape is not None and projector.fits(shape, data) else None
+    shape = projector.selection.get_listed_shape(places, list(path))
+    return data if shape is not None and projector.fits_scanned_shape(shape, data) else None
 
 
 @hypothesis.settings(deadline=None, max_examples=count_examples(300))
@@ -304,7 +304,7 @@ def test_another_parser_reads_the_listed_part_of_what_it_reads_from_the_original
     text = text.replace("\n", "\r\n") if crlf and '"""' not in text else text
     found, projected = shown(text)
     assert _listed(tomllib.loads(projected), KEEP["places"]) == _listed(tomllib.loads(text), KEEP["places"])
-    assert projector.project(found.data, KEEP).data == found.data, "a projection is its own projection"
+    assert projector.project_file(found.data, KEEP).data == found.data, "a projection is its own projection"
 
 
 @hypothesis.settings(deadline=None, max_examples=count_examples(500))
@@ -317,7 +317,7 @@ def test_what_another_parser_refuses_is_refused_and_nothing_else(noise, at):
         wanted = None
     try:
         projected = shown(text)[1]
-    except projector.Unreadable:
+    except projector.UnreadableText:
         projected = None
     assert (projected is None) == (wanted is None)
     if projected is not None:

@@ -11,7 +11,12 @@ import stat
 import time
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import cdi_guard, device_nodes, modes, programs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident import (
+    cdi_guard,
+    device_nodes,
+    modes,
+    programs,
+)
 
 from .conftest import script
 
@@ -107,7 +112,7 @@ def test_one_node_for_each_file_with_its_own_mode(host):
     (host / "other").write_text("Minor: 9\nHidden: Yes\n")
     (host / "odd").write_text("Minor: many\n")
     with open(rules(host, [dict(each, unless=["Hidden", "Yes"])])[0]) as stream:
-        found, unread = device_nodes.desired_nodes(json.load(stream))
+        found, unread = device_nodes.list_desired_nodes(json.load(stream))
     assert [(node["path"], node["numbers"], node["mode"]) for node in found] == [("/dev/cap3", (7, 3), 0o444)]
     assert unread == []
 
@@ -196,7 +201,7 @@ def test_a_lock_on_a_file_system_that_is_read_only_is_taken_all_the_same(host, m
     monkeypatch.setattr(os, "open", read_only)
     assert device_nodes.main(rules(host, [fixed(host)])) == 0
     assert numbers(host / "dev" / "null") == RIGHT
-    assert programs.stamp() is not None
+    assert programs.get_lock_stamp() is not None
 
 
 @pytest.mark.parametrize("number, there", [(errno.ENODATA, False), (errno.EOPNOTSUPP, False), (errno.EIO, True), (errno.EACCES, True)])

@@ -7,7 +7,7 @@ import json
 import os
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import modes, programs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident import modes, programs
 
 from .conftest import script
 

@@ -10,7 +10,7 @@ import stat
 import subprocess
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import mps
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident import mps
 
 from .conftest import script
 

@@ -10,10 +10,21 @@ import os
 import stat
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import cdi_guard, device_nodes, modes, mps, programs
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import acknowledge, journal_writer, launcher, waiting
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import commands, host_files, journal
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident import (
+    cdi_guard,
+    device_nodes,
+    modes,
+    mps,
+    programs,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    acknowledge,
+    journal_writer,
+    launcher,
+    waiting,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
 
 from .conftest import Node, script, sha
 
@@ -195,7 +206,7 @@ def test_a_guard_beside_a_transaction_that_is_held_at_any_step_does_nothing_and_
         if host.answer["error"] is not None:
             assert host.answer["conflict"] or host.answer["error"]["phase"] == "lock"
             assert host.now() == [None, OLD]
-        assert journal.names(host.journal, "waiting") == []
+        assert journal.list_transaction_names(host.journal, "waiting") == []
 
 
 def test_the_file_of_a_reproduced_race(tmp_path, monkeypatch):
@@ -288,11 +299,11 @@ def test_a_program_works_where_no_transaction_is_under_way(host, of):
 
 @pytest.mark.parametrize("of", PROGRAMS)
 def test_a_program_leaves_a_transaction_alone_and_is_started_after_it(host, of):
-    with journal_writer.locked(host.journal, "somebody", keep=True):
+    with journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True):
         assert start(host, of) == "SLOW"
         assert host.woken == []
     assert host.woken == [json.loads(host.settings.read_text())["units"][0].replace("NAME", "GPU-1")]
-    with journal_writer.locked(host.journal, "somebody", keep=True):
+    with journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True):
         pass
     assert len(host.woken) == 1
 
@@ -300,10 +311,12 @@ def test_a_program_leaves_a_transaction_alone_and_is_started_after_it(host, of):
 @pytest.mark.parametrize("of", PROGRAMS)
 @pytest.mark.parametrize("unit, works", [(UNIT, True), ("gpufleet-other.service", False), ("engine.service", False)])
 def test_a_program_for_whose_unit_a_transaction_waits_works_in_its_place(host, of, unit, works):
-    with journal_writer.locked(host.journal, "somebody", keep=True):
-        with waiting.units(host.journal, ["systemctl", "start", "gpufleet-mps@GPU-1.service" if of is of_mps and works else unit]):
+    with journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True):
+        with waiting.write_awaited_units(
+            host.journal, ["systemctl", "start", "gpufleet-mps@GPU-1.service" if of is of_mps and works else unit]
+        ):
             assert (start(host, of) == "FAST") is works
-        assert not journal_writer.holder(host.journal).get("starts")
+        assert not journal_writer.find_lock_holder(host.journal).get("starts")
 
 
 @pytest.mark.parametrize("of", [of_modes])
@@ -354,7 +367,7 @@ def test_without_the_directory_of_transactions_none_is_under_way(tmp_path, monke
     monkeypatch.setattr(programs, "LOCK", str(tmp_path / "none" / "lock"))
     with programs.turn([UNIT]) as mine:
         assert mine
-    assert programs.stamp() is None
+    assert programs.get_lock_stamp() is None
 
 
 def test_nothing_but_units_of_this_collection_is_started(host):
@@ -363,13 +376,13 @@ def test_nothing_but_units_of_this_collection_is_started(host):
     for name in ("engine.service", "gpufleet-x.service", "gpufleet-y.timer", "gpufleet-a b.service"):
         with open(os.path.join(place, name), "w"):
             pass
-    with journal_writer.locked(host.journal, "somebody", keep=True):
+    with journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True):
         pass
     assert host.woken == ["gpufleet-x.service"]
 
 
 def waits(host, unit=UNIT):
-    with journal_writer.locked(host.journal, "somebody", keep=True, root="/of another host"), programs.turn([unit]) as mine:
+    with journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True, root="/of another host"), programs.turn([unit]) as mine:
         assert not mine
 
 
@@ -382,7 +395,7 @@ def test_whoever_is_killed_at_any_step_of_starting_units_leaves_them_to_the_next
         waits(host)
         host.waits = True
         try:
-            waiting.wake(host.journal)
+            waiting.start_waiting_units(host.journal)
         except Killed:
             pass
 
@@ -395,7 +408,7 @@ def test_whoever_is_killed_at_any_step_of_starting_units_leaves_them_to_the_next
     assert len(hosts) >= 2
     for host in hosts:
         monkeypatch.setattr(waiting.commands, "run", host._play(commands.run))
-        waiting.wake(host.journal)
+        waiting.start_waiting_units(host.journal)
         assert UNIT in host.woken
         assert left_waiting(host) == []
 
@@ -412,11 +425,11 @@ def slow():
 def test_units_that_systemd_was_not_told_of_are_started_by_the_next_one(host, systemd):
     waits(host)
     host.systemd = systemd
-    waiting.wake(host.journal)
+    waiting.start_waiting_units(host.journal)
     assert host.woken == []
     waits(host, "gpufleet-other.service")
     host.systemd = lambda: False
-    waiting.wake(host.journal)
+    waiting.start_waiting_units(host.journal)
     assert sorted(host.woken) == ["gpufleet-other.service", UNIT]
     assert left_waiting(host) == []
 
@@ -427,17 +440,17 @@ def test_units_are_started_in_the_order_in_which_they_came(host, first, second):
     for time, unit in enumerate([first, second]):
         waits(host, unit)
         os.utime(os.path.join(host.journal, "waiting", unit), (time, time))
-    waiting.wake(host.journal)
+    waiting.start_waiting_units(host.journal)
     assert host.woken == [first, second]
 
 
 def test_a_program_that_has_to_wait_again_while_it_is_started_is_started_again(host):
     waits(host)
     host.systemd = lambda: waits(host) is not None
-    waiting.wake(host.journal)
+    waiting.start_waiting_units(host.journal)
     assert left_waiting(host) == [UNIT]
     host.systemd = lambda: False
-    waiting.wake(host.journal)
+    waiting.start_waiting_units(host.journal)
     assert host.woken == [UNIT, UNIT]
 
 
@@ -458,7 +471,7 @@ def test_work_on_the_files_of_another_host_starts_no_unit_here(host):
     answer = host.run([{"path": "/etc/a", "op": "write", "content": NEW, "expect": None}], root=str(tree), journal_dir="/lib")
     assert answer["error"] is None
     assert (tree / "etc" / "a").read_text() == NEW
-    transaction.recover(str(tree), "/lib")
+    transaction_entry.recover_transactions(str(tree), "/lib")
     assert acknowledge.run({"root": str(tree), "journal_dir": "/lib", "strays": [], "ids": []})["error"] is None
     assert host.woken == []
 
@@ -475,14 +488,14 @@ def test_the_words_of_a_holder_who_was_killed_let_no_program_work_beside_the_nex
 
 def test_a_holder_that_begins_to_wait_for_a_unit_finds_its_program_at_work(host, monkeypatch):
     """The program was on its way already, and the second start of a unit that starts is none."""
-    note = programs.note
-    with journal_writer.locked(host.journal, "somebody", keep=True), contextlib.ExitStack() as stack:
+    note = programs.note_waiting_unit
+    with journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True), contextlib.ExitStack() as stack:
 
         def noted(unit):
             note(unit)
-            stack.enter_context(waiting.units(host.journal, [UNIT]))
+            stack.enter_context(waiting.write_awaited_units(host.journal, [UNIT]))
 
-        monkeypatch.setattr(programs, "note", noted)
+        monkeypatch.setattr(programs, "note_waiting_unit", noted)
         with programs.turn([UNIT]) as mine:
             assert mine
 

@@ -6,7 +6,7 @@
 import json
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
 
 hypothesis = pytest.importorskip("hypothesis")  # not on the oldest Python
 from hypothesis import strategies as st  # noqa: E402
@@ -19,8 +19,8 @@ NO_TEXT = [
 
 def test_a_list_that_is_too_long_is_hidden_as_a_whole():
     paths = ["/etc/%d" % number for number in range(selection.MANY + 1)]
-    assert selection.shown("paths", paths[1:]) == paths[1:]
-    assert selection.shown("paths", paths) == [selection.HIDDEN]
+    assert selection.show_value_in_shape("paths", paths[1:]) == paths[1:]
+    assert selection.show_value_in_shape("paths", paths) == [selection.HIDDEN]
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_a_list_that_is_too_long_is_hidden_as_a_whole():
     ],
 )  # fmt: skip
 def test_a_value_of_the_shape(shape, value):
-    assert selection.fits(shape, value)
+    assert selection.fits_listed_shape(shape, value)
 
 
 @pytest.mark.parametrize(
     "shape, value",
     [
-        *[(shape, text) for shape in selection.shapes() for text in NO_TEXT],
+        *[(shape, text) for shape in selection.list_shapes() for text in NO_TEXT],
         ("bool", 1), ("bool", "true"), ("int", True), ("int", "1"), ("int", 2**63), ("int", 1.5),
         ("name", "/usr/bin/runc"), ("name", "a:b"), ("name", "-x"), ("name", ["runc"]), ("name", {"a": "b"}), ("name", "a" * 129),
         ("path", "relative/path"), ("path", "//user:pw@host"), ("path", "/a b"), ("path", "/a=b"), ("path", "/" + "a" * 1024),
@@ -58,12 +58,12 @@ def test_a_value_of_the_shape(shape, value):
     ],
 )  # fmt: skip
 def test_a_value_of_another_shape(shape, value):
-    assert not selection.fits(shape, value)
+    assert not selection.fits_listed_shape(shape, value)
 
 
 def test_a_shape_that_is_not_known_is_an_error():
     with pytest.raises(ValueError):
-        selection.fits("anything", "text")
+        selection.fits_listed_shape("anything", "text")
 
 
 KEEP = [
@@ -87,7 +87,7 @@ KEEP = [
     ],
 )  # fmt: skip
 def test_what_is_listed(path, shape):
-    assert selection.listed(KEEP, path) == shape
+    assert selection.get_listed_shape(KEEP, path) == shape
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_is_listed(path, shape):
     ],
 )  # fmt: skip
 def test_what_leads_to_something_listed(path, way):
-    assert selection.on_the_way(KEEP, path) is way
+    assert selection.is_on_the_way(KEEP, path) is way
 
 
 @pytest.mark.parametrize(
@@ -148,13 +148,13 @@ FLAGS = {"--config": "path", "-c": "path", "--host": "address", "--live-restore"
     ],
 )  # fmt: skip
 def test_of_a_command_line_only_listed_flags_travel(argv, shown):
-    assert selection.arguments(argv, FLAGS) == shown
+    assert selection.select_arguments(argv, FLAGS) == shown
 
 
 def test_of_an_environment_only_listed_names_travel():
     pairs = ["STRATEGY=cdi-cri", "MODE=a b", "API_TOKEN=x", "STRATEGYX=y", "loose"]
     names = {"STRATEGY": "name", "MODE": "name", "ABSENT": "name"}
-    assert selection.environment(pairs, names) == {"STRATEGY": "cdi-cri", "MODE": "(hidden)"}
+    assert selection.select_environment(pairs, names) == {"STRATEGY": "cdi-cri", "MODE": "(hidden)"}
 
 
 MARKER = "S3CR3T"
@@ -175,7 +175,7 @@ WORDS = st.sampled_from([*FLAGS, "--config=/x", "--token", "-x", "", "=", "pw=" 
 
 @hypothesis.given(st.lists(WORDS))
 def test_nothing_that_is_not_listed_is_in_the_arguments(argv):
-    shown = selection.arguments(argv, FLAGS)
+    shown = selection.select_arguments(argv, FLAGS)
     assert MARKER not in json.dumps(shown)
     assert len(shown) == len(argv)
 
@@ -211,5 +211,5 @@ def test_the_first_listed_path_that_fits_speaks(wanted, path):
     keep = [[parts, "shape %d" % number] for number, parts in enumerate(wanted)]
     told = [one(parts, path) for parts in wanted]
     first = next((keep[number][1] for number, (whole, _way) in enumerate(told) if whole), None)
-    assert selection.listed(keep, path) == first
-    assert selection.on_the_way(keep, path) == any(way for _whole, way in told)
+    assert selection.get_listed_shape(keep, path) == first
+    assert selection.is_on_the_way(keep, path) == any(way for _whole, way in told)

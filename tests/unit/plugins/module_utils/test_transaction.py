@@ -11,8 +11,8 @@ import stat
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, journal, observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import journal_writer
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, journal, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import journal_writer
 
 from .conftest import CONFIG, ask, edit, restore, sha, told
 
@@ -155,7 +155,7 @@ def test_a_file_that_moved_on_is_a_conflict(node, expect, found):
 def test_files_units_packages_and_programs_that_were_only_looked_at_count_too(node, systemd):
     systemd.add("engine.service", invocation="i2")
     expect = {"files": {str(node.config): sha("x")}, "units": {"engine.service": "i1"}, "packages": {"no-such-package": "1"}}
-    expect["programs"] = {"/no/such/program": "1:2:3", sys.executable: host_files.identity("", sys.executable), "/nor/this": None}
+    expect["programs"] = {"/no/such/program": "1:2:3", sys.executable: host_files.identify_program("", sys.executable), "/nor/this": None}
     found = node.run([node.write(node.dropin, "x")], expect=expect)
     assert [(entry["what"], entry["expected"], entry["found"]) for entry in found["conflict"]] == [
         ("file", sha("x"), told(CONFIG)),
@@ -167,7 +167,7 @@ def test_files_units_packages_and_programs_that_were_only_looked_at_count_too(no
 
 
 def test_two_transactions_at_once(node):
-    with journal_writer.locked(node.journal, "the other one", keep=True):
+    with journal_writer.hold_transaction_lock(node.journal, "the other one", keep=True):
         found = node.run([node.write(node.config, "new\n")])
     assert found["error"]["phase"] == "lock"
     assert "the other one" in found["error"]["message"]
@@ -217,7 +217,7 @@ def test_a_directory_goes_with_the_last_of_our_files_in_it(node, order, last):
 def test_the_journal_is_in_the_order_in_which_it_happened_also_within_a_second(node):
     for number, first in enumerate("c1b0"):  # names begin with the second, and go on with the id
         node.run([node.write(node.config, "%d\n" % number)], id=first * 32)
-    assert [entry["id"][0] for entry in journal.entries(node.journal)] == list("c1b0")
+    assert [entry["id"][0] for entry in journal.list_transactions(node.journal)] == list("c1b0")
 
 
 def test_a_directory_in_which_somebody_else_has_a_file_stays(node):
@@ -291,7 +291,7 @@ def test_a_clock_that_is_set_back_hides_no_transaction(node):
     dated(node, 2099, range(kept))
     for number in (kept, kept + 1):
         node.run([node.write(node.config, "%d\n" % number)], id="%032x" % number)
-    found = [entry["id"] for entry in journal.entries(node.journal)]
+    found = [entry["id"] for entry in journal.list_transactions(node.journal)]
     assert len(found) == kept
     assert found[-2:] == ["%032x" % kept, "%032x" % (kept + 1)]
     listed = ask(kind="originals", dir=node.journal, listing=True)
@@ -303,8 +303,10 @@ def test_transactions_are_in_the_order_of_their_numbers(node, monkeypatch):
     monkeypatch.setattr(journal.time, "strftime", lambda *_words: "20300101T%06dZ" % next(times))
     for number in range(12):
         node.run([node.write(node.config, "%d\n" % number)], id="%032x" % (99 - number))
-    assert [entry["id"] for entry in journal.entries(node.journal)] == ["%032x" % (99 - number) for number in range(12)]
-    assert [name.partition("-")[0] for name in journal.names(node.journal)] == ["n%010d" % number for number in range(1, 13)]
+    assert [entry["id"] for entry in journal.list_transactions(node.journal)] == ["%032x" % (99 - number) for number in range(12)]
+    assert [name.partition("-")[0] for name in journal.list_transaction_names(node.journal)] == [
+        "n%010d" % number for number in range(1, 13)
+    ]
 
 
 def test_what_is_newest_stays_whatever_the_clock_says(tmp_path):
@@ -314,7 +316,7 @@ def test_what_is_newest_stays_whatever_the_clock_says(tmp_path):
         os.utime(str(path), (4e9 + number, 4e9 + number))
     new = tmp_path / "0-new.txt"
     new.write_text("")
-    assert journal_writer.older(str(new)) == [str(path) for path in paths]
+    assert journal_writer.list_older_files(str(new)) == [str(path) for path in paths]
     last = tmp_path / "0-last.txt"
     last.write_text("")
-    assert journal_writer.older(str(last))[-1] == str(new)
+    assert journal_writer.list_older_files(str(last))[-1] == str(new)

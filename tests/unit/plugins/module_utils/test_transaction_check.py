@@ -6,7 +6,7 @@
 import os
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import executor
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import executor
 
 from .conftest import CONFIG, edit, script
 
@@ -216,7 +216,7 @@ def test_a_command_that_failed_has_changed_something_where_packages_are_not_as_t
             raise OSError("the database is locked")
         return {"installed": dict.fromkeys(names, now)}
 
-    monkeypatch.setattr(executor.system, "packages", asked)
+    monkeypatch.setattr(executor.system, "list_installed_packages", asked)
     half = {"argv": ["false"], "undo": ["true"], "undo_leaves": leaves}
     found = node.run([], commands_before=[half], expect={"packages": {"toolkit": "1.0"}})
     assert (found["error"]["phase"], found["changed"]) == ("command", changed)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import health
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import health
 
 from .conftest import CONFIG, RESTART, answer, restore, status_message
 
@@ -93,7 +93,7 @@ def test_healthy_means_that_the_runtime_serves_as_wanted(node, systemd, runtime)
 )
 def test_an_option_may_be_spelled_in_any_way_where_that_is_said(case, options, folded, well):
     want = {"path": ["options", "BinaryName"], "equals": "/b", **({"folded": True} if folded else {})}
-    assert (health._lacks(want, [], {"options": options}) is None) is well, case
+    assert (health._find_lacking(want, [], {"options": options}) is None) is well, case
 
 
 BROKEN = {
@@ -207,7 +207,7 @@ def test_what_takes_files_up_by_itself_is_waited_for_until_another_process_serve
 def test_where_nobody_serves_any_process_is_another_one(node, systemd):
     systemd.add("engine.service")
     check = {"kind": "cri", "socket": "/nowhere/containerd.sock", "timeout": 0.1, "require": [], "replaces": 7}
-    assert health.replacing(check)["replaces"] is None
+    assert health.require_replacement(check)["replaces"] is None
 
 
 def test_a_reload_leaves_a_restart_that_is_due_as_it_is(node, systemd):
@@ -262,7 +262,7 @@ def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(
 
 
 def test_a_swap_that_fails_half_way_is_taken_back(node, monkeypatch):
-    from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import swap
+    from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import swap
 
     settle, calls = swap._settle, []
 
@@ -316,7 +316,7 @@ def test_a_closed_connection_does_not_stop_it(node):
     """SIGHUP, SIGINT and SIGTERM between swap and commit: it goes on to the end."""
     program = """
 import os, signal, sys
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction, swap
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction, swap
 apply = swap.apply
 def applied(*args):
     apply(*args)

@@ -8,7 +8,7 @@ import os
 import struct
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, trust
 
 NOBODY = 0xFFFFFFFF
 STAFF, MICROK8S, NIXBLD, STRANGER = 50, 998, 30000, 1001
@@ -49,7 +49,7 @@ def tree(tmp_path):
 
 def test_path_of_nothing_special(tree):
     tree.add(("/etc/engine", "dir", 0o755, 0, 0), ("/etc/engine/config.toml", "file", 0o644, 0, 0))
-    assert trust.path(tree.root, "/etc/engine/config.toml") is None
+    assert trust.judge_path(tree.root, "/etc/engine/config.toml") is None
 
 
 # name, entries, the path that is asked about, the admin groups of its manager
@@ -113,7 +113,7 @@ PASSES = [
 @pytest.mark.parametrize("entries, path, groups", [row[1:] for row in PASSES], ids=[row[0] for row in PASSES])
 def test_path_passes_where_only_root_can_change_what_is_found(tree, entries, path, groups):
     tree.add(*entries)
-    assert trust.path(tree.root, path, groups) is None
+    assert trust.judge_path(tree.root, path, groups) is None
 
 
 # name, entries, path, the place that is named, the reason, the remedy
@@ -215,7 +215,7 @@ FAILS = [
 @pytest.mark.parametrize("entries, path, place, why, remedy", [row[1:] for row in FAILS], ids=[row[0] for row in FAILS])
 def test_path_names_the_place_that_somebody_else_can_change(tree, entries, path, place, why, remedy):
     tree.add(*entries)
-    doubt = trust.path(tree.root, path)
+    doubt = trust.judge_path(tree.root, path)
     assert (doubt.row, doubt.place) == ("path", place)
     assert why in doubt.why
     assert remedy in doubt.remedy
@@ -230,7 +230,7 @@ def test_path_with_an_acl_is_not_judged_by_the_groups_bits(tree):
         )
     except OSError:
         pytest.skip("this file system has no ACLs")
-    assert "those that its ACL names" in trust.path(tree.root, "/etc/c").why
+    assert "those that its ACL names" in trust.judge_path(tree.root, "/etc/c").why
 
 
 @pytest.mark.parametrize("number, doubted", [(errno.ENODATA, False), (errno.EOPNOTSUPP, False), (errno.EIO, True), (errno.EACCES, True)])
@@ -240,15 +240,16 @@ def test_an_acl_that_cannot_be_read_is_not_taken_for_none(tree, monkeypatch, num
 
     tree.add(("/etc/c", "file", 0o664, 0, 0))
     monkeypatch.setattr(os, "getxattr", fails)
-    assert bool(trust.path(tree.root, "/etc/c")) is doubted
+    assert bool(trust.judge_path(tree.root, "/etc/c")) is doubted
 
 
 def test_program_is_an_executable_file_on_such_a_path(tree):
     tree.add(("/usr/bin", "dir", 0o755, 0, 0), ("/usr/bin/engine", "file", 0o755, 0, 0), ("/usr/bin/notes", "file", 0o644, 0, 0))
     tree.add(("/usr/bin/loose", "file", 0o775, 0, 100), ("/home/m/engine", "file", 0o755, STRANGER, 0))
-    assert trust.program(tree.root, "/usr/bin/engine") is None
+    assert trust.judge_program(tree.root, "/usr/bin/engine") is None
     said = {
-        path: trust.program(tree.root, path) for path in ("/usr/bin/notes", "/usr/bin", "/usr/bin/loose", "/home/m/engine", "/usr/bin/none")
+        path: trust.judge_program(tree.root, path)
+        for path in ("/usr/bin/notes", "/usr/bin", "/usr/bin/loose", "/home/m/engine", "/usr/bin/none")
     }
     assert {path: (doubt.row, doubt.why) for path, doubt in said.items()} == {
         "/usr/bin/notes": ("program", "is no executable file"),
@@ -267,16 +268,16 @@ def test_program_by_name_is_root_s_own(tree, monkeypatch):
         ("/usr/local/bin/other", "file", 0o755, 0, 0),
     )
     monkeypatch.setenv("PATH", "/home/m:/usr/local/bin")
-    assert trust.find_program(tree.root, "engine") == "/usr/bin/engine"
-    assert trust.find_program(tree.root, "other") is None
+    assert trust.find_root_program(tree.root, "engine") == "/usr/bin/engine"
+    assert trust.find_root_program(tree.root, "other") is None
     tree.add(("/run/current-system/sw/bin/other", "file", 0o555, 0, 0))
-    assert trust.find_program(tree.root, "other") == "/run/current-system/sw/bin/other"
+    assert trust.find_root_program(tree.root, "other") == "/run/current-system/sw/bin/other"
 
 
 @pytest.mark.parametrize("name, kind", [("no-such-program", "not-found"), ("bin/sh", "bad-question"), ("/no/such/program", "not-found")])
 def test_program_that_cannot_be_run_is_said_to_be(name, kind):
     with pytest.raises(host_files.NodeError) as caught:
-        trust.require_program(name)
+        trust.require_root_program(name)
     assert caught.value.kind == kind
 
 
@@ -286,6 +287,6 @@ def test_program_of_somebody_else_is_not_run_and_the_remedy_is_named(tmp_path):
     place.chmod(0o775)
     os.chown(str(place), 0, 100)
     with pytest.raises(host_files.NodeError) as caught:
-        trust.require_program(str(place))
+        trust.require_root_program(str(place))
     assert caught.value.kind == "untrusted"
     assert "chmod g-w" in caught.value.message

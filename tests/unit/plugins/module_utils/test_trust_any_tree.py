@@ -7,7 +7,7 @@ import os
 import stat
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, trust
 
 hypothesis = pytest.importorskip("hypothesis")  # not on the oldest Python
 from hypothesis import example, given  # noqa: E402
@@ -48,9 +48,9 @@ def test_path_that_passes_can_be_changed_by_no_stranger(entries):
         return os.stat_result(((stat.S_IFDIR if directory else stat.S_IFREG) | mode, 0, 0, 1, uid, gid, 0, 0, 0, 0))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(host_files, "lstat", lstat)
+        patch.setattr(host_files, "get_lstat", lstat)
         patch.setattr(trust, "_has_acl", lambda place: False)
-        doubt = trust.spot("", wanted)
+        doubt = trust.judge_spot("", wanted)
     chain = [tree["/".join(["", *"abcd"[:n]]) or "/"] for n in range(len(entries) + 1)]
     exchanged = any(may_exchange(STRANGER, {100}, chain[n], chain[n + 1], n + 1 == len(entries)) for n in range(len(entries)))
     assert doubt or not exchanged

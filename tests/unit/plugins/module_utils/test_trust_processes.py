@@ -11,7 +11,13 @@ import subprocess
 import tempfile
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, process_queries, process_trust, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    commands,
+    host_files,
+    process_queries,
+    process_trust,
+    trust,
+)
 
 from .conftest import VERSION
 
@@ -35,7 +41,7 @@ def a_process(**more):
 
 
 def judge(monkeypatch, others=(), first="0::/init.scope\n"):
-    monkeypatch.setattr(trust, "path", lambda root, wanted: None)
+    monkeypatch.setattr(trust, "judge_path", lambda root, wanted: None)
     known = {process.pid: process for process in others}
 
     def look(pid):
@@ -45,7 +51,7 @@ def judge(monkeypatch, others=(), first="0::/init.scope\n"):
 
     made = process_trust.Judge(lambda names: UNITS)
     made.first, made.users, made.root = first, HOST, os.stat_result((0, ROOT[1], ROOT[0]) + (0,) * 7)
-    monkeypatch.setattr(trust, "process", look)
+    monkeypatch.setattr(trust, "read_process", look)
     return made
 
 
@@ -86,7 +92,7 @@ PROCESSES = [
 
 @pytest.mark.parametrize("fields, ancestors, row", [case[1:] for case in PROCESSES], ids=[case[0] for case in PROCESSES])
 def test_process_counts_when_root_s_systemd_has_started_it_as_a_service_of_this_host(monkeypatch, fields, ancestors, row):
-    doubt = judge(monkeypatch, [a_process(**more) for more in ancestors]).doubt(a_process(**fields))
+    doubt = judge(monkeypatch, [a_process(**more) for more in ancestors]).find_doubt(a_process(**fields))
     assert (doubt and doubt.row) == row
     assert row is None or doubt.remedy
 
@@ -94,9 +100,11 @@ def test_process_counts_when_root_s_systemd_has_started_it_as_a_service_of_this_
 def test_process_is_judged_below_the_group_of_the_hosts_first_process(monkeypatch):
     """In a container that is a host of its own (a lab's, LXC's), everything lies in the group that the outer host has made."""
     inside = judge(monkeypatch, first="0::/machine.slice/machine-x.scope/payload/init.scope\n")
-    assert inside.doubt(a_process(groups="0::/machine.slice/machine-x.scope/payload/system.slice/engine.service\n")) is None
-    assert inside.doubt(a_process(groups="0::/system.slice/engine.service\n")).row == "service"
-    assert judge(monkeypatch).doubt(a_process(groups="0::/machine.slice/machine-x.scope/system.slice/engine.service\n")).row == "service"
+    assert inside.find_doubt(a_process(groups="0::/machine.slice/machine-x.scope/payload/system.slice/engine.service\n")) is None
+    assert inside.find_doubt(a_process(groups="0::/system.slice/engine.service\n")).row == "service"
+    assert (
+        judge(monkeypatch).find_doubt(a_process(groups="0::/machine.slice/machine-x.scope/system.slice/engine.service\n")).row == "service"
+    )
 
 
 @pytest.mark.parametrize("place", ["/usr/lib/systemd/system/engine.service", "/etc/systemd/system/engine.service.d/10-proxy.conf"])
@@ -105,9 +113,9 @@ def test_process_of_a_unit_that_somebody_else_may_write_is_not_verified(monkeypa
     made = judge(monkeypatch)
     made.show = lambda names: shown
     monkeypatch.setattr(
-        trust, "path", lambda root, wanted: trust.Doubt("path", place, "belongs to user 7", "chown") if wanted == place else None
+        trust, "judge_path", lambda root, wanted: trust.Doubt("path", place, "belongs to user 7", "chown") if wanted == place else None
     )
-    doubt = made.doubt(a_process())
+    doubt = made.find_doubt(a_process())
     assert (doubt.row, doubt.place, doubt.why) == ("unit", place, "belongs to user 7 (a file of engine.service)")
 
 
@@ -121,43 +129,43 @@ def test_process_that_changes_while_it_is_read_is_dropped(monkeypatch):
 
     monkeypatch.setattr(trust, "_read_process", changing)
     with pytest.raises(trust.Gone):
-        trust.process(os.getpid())
+        trust.read_process(os.getpid())
     monkeypatch.setattr(trust, "_read_process", real)
-    assert trust.process(os.getpid()).pid == os.getpid()
+    assert trust.read_process(os.getpid()).pid == os.getpid()
 
 
 def test_a_program_that_is_being_started_is_waited_for_until_it_has_its_arguments(monkeypatch):
     """Between two steps of execve(2) it has its name and no arguments: an engine with --config would be one without."""
-    real, asked = trust.proc_text, []
+    real, asked = trust.read_proc_file, []
 
     def late(name, place=None, **more):
         asked.extend([name] if name == "cmdline" else [])
         return "" if name == "cmdline" and len(asked) < 9 else real(name, place, **more)
 
-    monkeypatch.setattr(trust, "proc_text", late)
-    found = trust.process(os.getpid())
+    monkeypatch.setattr(trust, "read_proc_file", late)
+    found = trust.read_process(os.getpid())
     assert found.argv == tuple(pathlib.Path("/proc/self/cmdline").read_text().split("\0")[:-1])
 
 
 def test_a_process_that_has_taken_its_arguments_away_is_one_without(monkeypatch):
-    real = trust.proc_text
-    monkeypatch.setattr(trust, "proc_text", lambda name, place=None, **more: "" if name == "cmdline" else real(name, place, **more))
-    assert trust.process(os.getpid()).argv == ()
+    real = trust.read_proc_file
+    monkeypatch.setattr(trust, "read_proc_file", lambda name, place=None, **more: "" if name == "cmdline" else real(name, place, **more))
+    assert trust.read_process(os.getpid()).argv == ()
 
 
 def test_process_that_is_gone_is_dropped():
     child = subprocess.Popen(["true"])
     child.wait()
     with pytest.raises(trust.Gone):
-        trust.process(child.pid)
+        trust.read_process(child.pid)
 
 
 def test_process_is_named_by_its_program_never_by_what_it_calls_itself(tmp_path):
     child = subprocess.Popen(["an-engine", "60"], executable="/bin/sleep")
     try:
-        assert trust.named(child.pid) == os.path.basename(os.path.realpath("/bin/sleep"))
+        assert trust.get_process_name(child.pid) == os.path.basename(os.path.realpath("/bin/sleep"))
         assert process_trust.is_root(child.pid)
-        assert process_queries.processes(["an-engine"])["processes"] == []
+        assert process_queries.list_processes(["an-engine"])["processes"] == []
     finally:
         child.kill()
         child.wait()
@@ -172,8 +180,8 @@ def test_process_of_anybody_else_is_counted_and_never_read(tmp_path, monkeypatch
     monkeypatch.setattr(process_queries, "MAX_PROCESSES", 1)
     children = [subprocess.Popen([str(engine), "60"], preexec_fn=lambda: os.setuid(1001)) for _number in range(3)]
     try:
-        monkeypatch.setattr(trust, "process", lambda pid: pytest.fail("read"))
-        assert process_queries.processes(["engine", "other"]) == {"processes": [], "programs": {}, "others": {"engine": 3}}
+        monkeypatch.setattr(trust, "read_process", lambda pid: pytest.fail("read"))
+        assert process_queries.list_processes(["engine", "other"]) == {"processes": [], "programs": {}, "others": {"engine": 3}}
     finally:
         for child in children:
             child.kill()
@@ -191,10 +199,10 @@ BECOME = [
 @pytest.mark.parametrize("become", [case[1] for case in BECOME], ids=[case[0] for case in BECOME])
 def test_process_that_has_become_something_else_since_it_was_named_is_dropped(engine, monkeypatch, become):
     """Between its name and its being read it may have started a setuid program, which is root's and not what was asked for."""
-    real = trust.process
-    assert [found["pid"] for found in process_queries.processes(["engine"])["processes"]] == [engine[1].pid]
-    monkeypatch.setattr(trust, "process", lambda pid: real(pid)._replace(**become))
-    assert process_queries.processes(["engine"])["processes"] == []
+    real = trust.read_process
+    assert [found["pid"] for found in process_queries.list_processes(["engine"])["processes"]] == [engine[1].pid]
+    monkeypatch.setattr(trust, "read_process", lambda pid: real(pid)._replace(**become))
+    assert process_queries.list_processes(["engine"])["processes"] == []
 
 
 # --- programs that run ------------------------------------------------------------------------------------------------------
@@ -207,7 +215,7 @@ def engine(tmp_path):
     path.parent.mkdir()
     shutil.copy(os.path.realpath("/bin/sleep"), str(path))
     child = subprocess.Popen([str(path), "60"])
-    while trust.named(child.pid) != "engine" or not open("/proc/%d/cmdline" % child.pid, "rb").read():
+    while trust.get_process_name(child.pid) != "engine" or not open("/proc/%d/cmdline" % child.pid, "rb").read():
         os.sched_yield()  # between fork and exec it is us, and its words come after its name
     yield path, child
     child.kill()
@@ -215,8 +223,8 @@ def engine(tmp_path):
 
 
 def run_again(path, child, **more):
-    start = trust.process(child.pid).start
-    return commands.text(commands.run([str(path), "--version"], process=dict({"pid": child.pid, "ticks": start}, **more)))
+    start = trust.read_process(child.pid).start
+    return commands.decode_answer(commands.run([str(path), "--version"], process=dict({"pid": child.pid, "ticks": start}, **more)))
 
 
 def test_running_program_is_run_by_its_descriptor_wherever_it_lies(engine):
@@ -232,7 +240,7 @@ def test_running_program_is_run_even_where_something_else_has_taken_its_name(eng
     path.unlink()
     path.write_text("#!/bin/sh\necho somebody else\n")
     path.chmod(0o755)
-    assert trust.process(child.pid).deleted
+    assert trust.read_process(child.pid).deleted
     assert run_again(path, child)["stdout"] == VERSION
 
 
@@ -266,7 +274,7 @@ def test_programs_get_a_working_directory_and_an_environment_of_our_own(monkeypa
     monkeypatch.setenv("LD_PRELOAD", "/home/m/x.so")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setattr(commands, "asked_for", ["HTTPS_PROXY", "NOT_SET"])
-    said = commands.text(commands.run(["sh", "-c", "pwd; env"]))["stdout"].splitlines()
+    said = commands.decode_answer(commands.run(["sh", "-c", "pwd; env"]))["stdout"].splitlines()
     assert said[0] == "/"
     found = dict(line.split("=", 1) for line in said[1:])
     assert {name: value for name, value in found.items() if name not in ("PWD", "OLDPWD", "SHLVL", "_")} == {
@@ -319,5 +327,5 @@ def test_socket_of_somebody_or_in_a_place_of_somebody_is_not_talked_to(listening
 
 
 def test_socket_that_somebody_else_answers_gets_nothing(listening, monkeypatch):
-    monkeypatch.setattr(trust, "peer", lambda connection: (4711, 1001))
+    monkeypatch.setattr(trust, "get_socket_peer", lambda connection: (4711, 1001))
     assert "is answered by user 1001" in refused(listening)

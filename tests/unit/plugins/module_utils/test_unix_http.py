@@ -4,8 +4,8 @@
 """One request over a unix socket: every form of an answer that servers give, and none that ends too early is taken for a whole one."""
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import unix_http
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import unix_http
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -14,7 +14,7 @@ CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 def ask(runtime, reply, cap=None, body=None):
     server = runtime(reply)
     server._request = lambda connection: connection.recv(65536)
-    return unix_http.ask(server.path, "GET", "/x", 5, body, cap), server.requests[0]
+    return unix_http.ask_http(server.path, "GET", "/x", 5, body, cap), server.requests[0]
 
 
 ANSWERS = {
@@ -71,5 +71,5 @@ def test_a_server_that_says_nothing_is_not_waited_for(runtime):
     server = runtime(None)
     server._request = lambda connection: connection.recv(65536)
     with pytest.raises(host_files.NodeError, match=r"no answer to GET /x within 0\.2 s") as caught:
-        unix_http.ask(server.path, "GET", "/x", 0.2)
+        unix_http.ask_http(server.path, "GET", "/x", 0.2)
     assert caught.value.kind == "timeout"

@@ -12,7 +12,7 @@ import os
 import struct
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import swap
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import swap
 
 from .conftest import restore
 
@@ -71,13 +71,13 @@ def test_a_file_that_comes_changes_and_is_given_back(node, watch):
 
 def test_a_directory_that_is_watched_before_its_first_file_is_in_it(node, monkeypatch):
     """As where a container asks for a device at that moment: the library looks for directories that were missing, at each request."""
-    made, watches = swap.make_dirs, []
+    made, watches = swap.make_swap_dirs, []
 
     def watched(root, paths):
         made(root, paths)
         watches.extend(Watch(path) for path in paths)
 
-    monkeypatch.setattr(swap, "make_dirs", watched)
+    monkeypatch.setattr(swap, "make_swap_dirs", watched)
     assert node.run([node.write(node.dropin, "one\n", expect=None)])["error"] is None
     (watch,) = watches
     assert heard(watch)
@@ -87,10 +87,10 @@ def test_a_directory_that_is_watched_before_its_first_file_is_in_it(node, monkey
 
 def test_an_announcement_that_is_cut_short_keeps_no_directory(node, monkeypatch):
     def cut_short(root, real, token):
-        os.mkdir(swap._spots(root, real, (), token)[1])
+        os.mkdir(swap._list_spots(root, real, (), token)[1])
         raise OSError(28, "No space left on device", real)
 
-    monkeypatch.setattr(swap, "_announce", cut_short)
+    monkeypatch.setattr(swap, "_notify_watchers", cut_short)
     assert node.run([node.write(node.dropin, "one\n", expect=None)])["rolled_back"]
     assert not node.dropin.parent.exists()
 

@@ -9,14 +9,14 @@ import base64
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
 
 from tests.unit import builders
 
-ENGINES = {"containerd": containerd, "crio": crio}
+ENGINES = {"containerd": containerd_detect, "crio": crio_detect}
 TOML = "/etc/containerd/config.toml"
 CONF_D = "/etc/containerd/conf.d"
 CRIO_D = "/etc/crio/crio.conf.d"
@@ -28,8 +28,8 @@ V2, V3 = 'plugins."io.containerd.grpc.v1.cri"', 'plugins."io.containerd.cri.v1.r
 def planned(engine: str, version: str, files: dict[str, Any]) -> Plan:
     policy = Policy(root="/tree", engine_version=version, engines=(engine,))
     seen = builders.obs(files=files)
-    instance, decision = node.single(policy, seen, engine)
-    found: Plan = ENGINES[engine].plan(policy, seen, instance, decision)
+    instance, decision = host.find_single_instance(policy, seen, engine)
+    found: Plan = ENGINES[engine].plan_instance(policy, seen, instance, decision)
     return found
 
 

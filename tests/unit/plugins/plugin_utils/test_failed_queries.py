@@ -10,11 +10,11 @@ import itertools
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import QueryFailed
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
 
 from tests.unit import builders
 from tests.unit.hosts_of_queries import CRIO_SOCKET, ERRORS, NODES, Node, OneBad, planned, process, unit
@@ -22,23 +22,32 @@ from tests.unit.hosts_of_queries import CRIO_SOCKET, ERRORS, NODES, Node, OneBad
 # ---------------------------------------------------------------- the accessors, one by one
 
 ACCESSES = {
-    "file": (queries.file("/etc/a", file_places.WHOLE), lambda obs: obs.text("/etc/a")),
-    "stat": (queries.file("/etc/a", content=False), lambda obs: obs.exists("/etc/a")),
-    "dir": (queries.directory("/etc/d"), lambda obs: obs.directory("/etc/d")),
-    "glob": (queries.glob("/etc/*.toml", file_places.WHOLE), lambda obs: obs.glob("/etc/*.toml")),
-    "paths": (queries.paths("driver files", ["/usr/lib/*"]), lambda obs: obs.raw(queries.paths("driver files", ["/usr/lib/*"]))),
-    "mentioned": (queries.mentioned("/etc/cdi/*", ("x",)), lambda obs: obs.raw(queries.mentioned("/etc/cdi/*", ("x",)))),
-    "tags": (queries.tags("/etc/a", [[]], {}), lambda obs: obs.raw(queries.tags("/etc/a", [[]], {}))),
-    "which": (queries.which(["runc"]), lambda obs: obs.raw(queries.which(["runc"])).get("found")),
-    "command": (queries.command(["runc", "--version"]), lambda obs: obs.command(["runc", "--version"])),
-    "package": (queries.package(["containerd"]), lambda obs: obs.package("containerd")),
-    "units": (queries.units(["containerd.service"]), lambda obs: obs.unit("containerd.service")),
-    "whether a unit was asked for": (queries.units(["containerd.service"]), lambda obs: obs.unit_asked("containerd.service")),
-    "processes": (queries.processes(["containerd"]), lambda obs: obs.processes()),
-    "cri": (queries.cri("/run/a.sock"), lambda obs: obs.cri("/run/a.sock")),
-    "http": (queries.http("/run/a.sock", "/info"), lambda obs: obs.raw(queries.http("/run/a.sock", "/info"))),
-    "probe": (queries.probe("nvml", "", {}), lambda obs: obs.raw(queries.probe("nvml", "", {}))),
-    "originals": (queries.originals("/var/lib/gpufleet"), lambda obs: obs.raw(queries.originals("/var/lib/gpufleet")).get("originals")),
+    "file": (queries.ask_for_file("/etc/a", file_places.WHOLE), lambda obs: obs.get_text("/etc/a")),
+    "stat": (queries.ask_for_file("/etc/a", content=False), lambda obs: obs.is_there("/etc/a")),
+    "dir": (queries.ask_for_directory("/etc/d"), lambda obs: obs.list_directory("/etc/d")),
+    "glob": (queries.ask_for_glob("/etc/*.toml", file_places.WHOLE), lambda obs: obs.list_glob_files("/etc/*.toml")),
+    "paths": (
+        queries.ask_for_paths("driver files", ["/usr/lib/*"]),
+        lambda obs: obs.get_answer(queries.ask_for_paths("driver files", ["/usr/lib/*"])),
+    ),
+    "mentioned": (
+        queries.ask_for_mentioned_paths("/etc/cdi/*", ("x",)),
+        lambda obs: obs.get_answer(queries.ask_for_mentioned_paths("/etc/cdi/*", ("x",))),
+    ),
+    "tags": (queries.ask_for_tags("/etc/a", [[]], {}), lambda obs: obs.get_answer(queries.ask_for_tags("/etc/a", [[]], {}))),
+    "which": (queries.ask_for_program(["runc"]), lambda obs: obs.get_answer(queries.ask_for_program(["runc"])).get("found")),
+    "command": (queries.ask_for_command(["runc", "--version"]), lambda obs: obs.get_command(["runc", "--version"])),
+    "package": (queries.ask_for_packages(["containerd"]), lambda obs: obs.get_package("containerd")),
+    "units": (queries.ask_for_units(["containerd.service"]), lambda obs: obs.get_unit("containerd.service")),
+    "whether a unit was asked for": (queries.ask_for_units(["containerd.service"]), lambda obs: obs.was_unit_asked("containerd.service")),
+    "processes": (queries.ask_for_processes(["containerd"]), lambda obs: obs.processes()),
+    "cri": (queries.ask_for_cri("/run/a.sock"), lambda obs: obs.get_cri("/run/a.sock")),
+    "http": (queries.ask_for_http("/run/a.sock", "/info"), lambda obs: obs.get_answer(queries.ask_for_http("/run/a.sock", "/info"))),
+    "probe": (queries.probe("nvml", "", {}), lambda obs: obs.get_answer(queries.probe("nvml", "", {}))),
+    "originals": (
+        queries.ask_for_originals("/var/lib/gpufleet"),
+        lambda obs: obs.get_answer(queries.ask_for_originals("/var/lib/gpufleet")).get("originals"),
+    ),
 }
 
 
@@ -73,7 +82,7 @@ def test_an_error_is_no_answer(name: str, kind: str) -> None:
 def test_the_sentence_says_what_where_why_and_what_next(qid: str, message: str, sentence: str) -> None:
     obs = Observation({}, {qid: {"error": {"kind": "failed", "message": message}}})
     with pytest.raises(QueryFailed) as caught:
-        obs.raw({"id": qid})
+        obs.get_answer({"id": qid})
     assert str(caught.value) == f"{sentence}. {caught.value.next} [query.failed]"
 
 

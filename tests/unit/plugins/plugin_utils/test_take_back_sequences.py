@@ -10,7 +10,7 @@ import pathlib
 import tempfile
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

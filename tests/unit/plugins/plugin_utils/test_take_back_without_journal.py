@@ -9,7 +9,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file
 
 from tests.unit.taken_back import (
     CTK,

@@ -29,5 +29,5 @@ NAMES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 def test_a_group_keeps_its_name(case: str) -> None:
     host, said, name = NAMES[case]
     known = hosts({"gpu1": {**host, "driver": {**host["driver"], "gpus": []}}}, gpu1=members.OfInventory(**said))
-    (group,) = objects.render("north", known, objects.Settings()).groups
+    (group,) = objects.render_cluster("north", known, objects.ClusterSettings()).groups
     assert group.name == name

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import hand_over
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 LIVE = {"fate": "live", "why": "its process nvidia-toolkit runs", "handlers": {"nvidia": "/x/toolkit/nvidia"}, "installed": True}
 GONE = {"fate": "dead", "why": "operator_toolkit is gone", "handlers": {}, "installed": False}
@@ -34,7 +34,7 @@ def node(label: str = "", *pods: dict[str, Any], host: dict[str, Any] | None = N
     """there: the operator's DaemonSet; else one of a user with its label, which has no rights on a host."""
     labels = {"labels": {hand_over.TOOLKIT_LABEL: label}} if label else {}
     found = {"operator_toolkit": host or GONE, "decision": {"decisions": []}, **result}
-    return hand_over.of("gpu1", {"metadata": {"name": "gpu1", **labels}}, pods, [daemon_set(there)], found)
+    return hand_over.read_handover_node("gpu1", {"metadata": {"name": "gpu1", **labels}}, pods, [daemon_set(there)], found)
 
 
 OURS = {"decision": {"decisions": [{"engine": "containerd"}]}, "differences": []}
@@ -57,7 +57,7 @@ OWNERS: dict[str, tuple[hand_over.Node, str, bool, bool]] = {
 def test_a_pod_that_has_ended_keeps_no_node(phase: str) -> None:
     """One that its kubelet has refused, for example, stays in the cluster until somebody removes it."""
     ended = {**pod(), "status": {"phase": phase}}
-    assert hand_over.waiting(node("false", ended), hand_over.COLLECTION) == ""
+    assert hand_over.describe_handover_wait(node("false", ended), hand_over.COLLECTION) == ""
     assert node("false", ended, **OURS).owner == hand_over.COLLECTION
 
 
@@ -71,18 +71,18 @@ HELD = [
 
 @pytest.mark.parametrize(("to", "found", "needed"), HELD)
 def test_a_node_that_was_left_out_of_service_is_handed_over_again(to: str, found: hand_over.Node, needed: bool) -> None:
-    assert hand_over.needed(found, to) is False
+    assert hand_over.needs_handover(found, to) is False
     held = dc.replace(found, held=True)
-    assert hand_over.needed(held, to) is needed
+    assert hand_over.needs_handover(held, to) is needed
     words = "(to put it back into service, hand it over to `collection` or `operator`) and has the label"
-    assert f"gpu1 is held out of service by this collection {words}" in hand_over.described(held)
+    assert f"gpu1 is held out of service by this collection {words}" in hand_over.describe_handover_node(held)
 
 
 @pytest.mark.parametrize("case", OWNERS)
 def test_whose_a_node_is_and_where_it_has_to_go(case: str) -> None:
     found, owner, to_collection, to_operator = OWNERS[case]
     assert found.owner == owner
-    needed = [hand_over.needed(found, to) for to in hand_over.TO]
+    needed = [hand_over.needs_handover(found, to) for to in hand_over.TO]
     assert needed == [to_collection, to_operator, False]
 
 
@@ -97,7 +97,7 @@ NO_OPERATOR = {
 @pytest.mark.parametrize("to", NO_OPERATOR)
 def test_without_the_operator_there_is_nothing_to_hand_over(to: str) -> None:
     with pytest.raises(PlanError) as refused:
-        hand_over.needed(node(there=False), to)
+        hand_over.needs_handover(node(there=False), to)
     assert str(refused.value).startswith(NO_OPERATOR[to])
 
 
@@ -114,13 +114,13 @@ COUNTS: list[tuple[dict[str, int] | None, bool]] = [
 def test_a_daemon_set_whose_pods_are_all_refused_is_nobody(status: dict[str, int] | None, there: bool) -> None:
     """Any user can make one in a namespace of their own; that its pods may not change a host is the namespace's pod security."""
     sets = [{**daemon_set(), "status": status}]
-    assert hand_over.of("gpu1", {"metadata": {"name": "gpu1"}}, (), sets, {}).there is there
+    assert hand_over.read_handover_node("gpu1", {"metadata": {"name": "gpu1"}}, (), sets, {}).there is there
 
 
 def test_of_a_host_that_nobody_has_looked_at_nothing_is_said() -> None:
     """Its look has failed, for example."""
-    found = hand_over.of("gpu1", {"metadata": {"name": "gpu1"}}, (), (), {"unreachable": True})
-    assert hand_over.described(found).endswith("; its host was not looked at")
+    found = hand_over.read_handover_node("gpu1", {"metadata": {"name": "gpu1"}}, (), (), {"unreachable": True})
+    assert hand_over.describe_handover_node(found).endswith("; its host was not looked at")
 
 
 PATCHES: dict[str, tuple[dict[str, str] | None, str, dict[str, str] | None]] = {
@@ -134,7 +134,7 @@ PATCHES: dict[str, tuple[dict[str, str] | None, str, dict[str, str] | None]] = {
 @pytest.mark.parametrize("case", PATCHES)
 def test_the_label_is_set_where_nobody_has_changed_the_labels_meanwhile(case: str) -> None:
     labels, to, after = PATCHES[case]
-    found = hand_over.patch({"metadata": {"labels": labels}}, to)
+    found = hand_over.build_handover_patch({"metadata": {"labels": labels}}, to)
     path = "/metadata/labels"
     assert found == ([] if after is None else [{"op": "test", "path": path, "value": labels}, {"op": "add", "path": path, "value": after}])
 
@@ -158,10 +158,10 @@ WAITING: dict[str, tuple[tuple[dict[str, Any], ...], str, str]] = {
 @pytest.mark.parametrize("case", WAITING)
 def test_what_the_cluster_still_has_to_do(case: str) -> None:
     pods, to, words = WAITING[case]
-    assert hand_over.waiting(node("true", *pods), to) == words
+    assert hand_over.describe_handover_wait(node("true", *pods), to) == words
 
 
-BACK = {"state": "rolled_back", "reason": "gpufleet.nvidia.node (state: absent)", "why": "crashed"}
+BACK = {"state": "rolled_back", "reason": "gpufleet.nvidia.host (state: absent)", "why": "crashed"}
 LEFT: dict[str, tuple[dict[str, Any], str, str]] = {
     "lost": ({"unreachable": True, "msg": "timed out"}, "operator", "gpu1 was lost while it was changed (timed out)"),
     "left alone": (
@@ -173,7 +173,7 @@ LEFT: dict[str, tuple[dict[str, Any], str, str]] = {
         {"journal": [BACK]}, "operator",
         "this collection's changes to gpu1 are there again, since taking them back was rolled back (crashed)"),
     "taken back by a change": ({"journal": "/var/lib/gpufleet/journal/20260131T165844Z-52"}, "operator", ""),
-    "another one was rolled back before": ({"journal": [{**BACK, "reason": "gpufleet.nvidia.node"}]}, "operator", ""),
+    "another one was rolled back before": ({"journal": [{**BACK, "reason": "gpufleet.nvidia.host"}]}, "operator", ""),
 }  # fmt: skip
 
 
@@ -189,8 +189,8 @@ def test_a_host_that_was_left_as_it_was_has_not_been_handed_over(case: str) -> N
 
 
 def test_a_node_is_described_by_what_cluster_and_host_show() -> None:
-    assert hand_over.described(node("true", pod(READY), host=LIVE)) == (
+    assert hand_over.describe_handover_node(node("true", pod(READY), host=LIVE)) == (
         "the node gpu1 has the label nvidia.com/gpu.deploy.container-toolkit=true; the pod toolkit-x is ready; on the host it is live "
         "(its process nvidia-toolkit runs), handlers of it: nvidia"
     )
-    assert "=(none); none of its pods is there; on the host it is not known" in hand_over.described(node(host={"fate": ""}))
+    assert "=(none); none of its pods is there; on the host it is not known" in hand_over.describe_handover_node(node(host={"fate": ""}))

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups, live, objects
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 from tests.unit.cluster_hosts import fallback, hosts, native, rendered
 from tests.unit.cluster_objects import by, doing, empty, made, node
 
-SETTINGS = objects.Settings()
+SETTINGS = objects.ClusterSettings()
 TWO = {"gpu1": native(), "old1": fallback()}
 TAINT = "nvidia.com/gpu=present:NoSchedule"
 
@@ -28,7 +28,7 @@ def after(wanted: objects.Rendered) -> live.Live:
 
 
 def test_a_new_cluster_gets_what_labels_name_before_the_labels() -> None:
-    plan = live.plan(rendered(TWO), empty("gpu1", "old1", namespace=False), SETTINGS)
+    plan = live.plan_cluster(rendered(TWO), empty("gpu1", "old1", namespace=False), SETTINGS)
     assert doing(plan) == [
         "make the namespace nvidia-device-plugin",
         "write the ConfigMap",
@@ -41,7 +41,7 @@ def test_a_new_cluster_gets_what_labels_name_before_the_labels() -> None:
 
 def test_what_is_there_is_not_done_again() -> None:
     wanted = rendered(TWO)
-    assert live.plan(wanted, after(wanted), SETTINGS) == live.Plan()
+    assert live.plan_cluster(wanted, after(wanted), SETTINGS) == live.ClusterPlan()
 
 
 @pytest.mark.parametrize(("finalizers", "holder"), [(["acme.example/hold"], "acme.example/hold"), ([], "somebody else")])
@@ -51,7 +51,7 @@ def test_nothing_is_written_into_a_config_map_that_is_being_deleted(finalizers: 
     assert there.config_map
     there.config_map["metadata"].update(deletionTimestamp="2026-01-31T16:58:44Z", finalizers=finalizers)
     with pytest.raises(PlanError) as refused:
-        live.plan(wanted, there, SETTINGS)
+        live.plan_cluster(wanted, there, SETTINGS)
     assert refused.value.code == "cluster.being-deleted"
     assert refused.value.values == {"object": "ConfigMap nvidia-device-plugin/gpufleet-device-plugin", "holder": holder}
 
@@ -60,7 +60,7 @@ def test_an_annotation_alone_that_is_another_one_is_named() -> None:
     wanted = rendered({"gpu1": native()})
     there = after(wanted)
     there.nodes["gpu1"]["metadata"]["annotations"][objects.DECISION] = "{}"
-    (call,) = live.plan(wanted, there, SETTINGS).calls
+    (call,) = live.plan_cluster(wanted, there, SETTINGS).calls
     (found,) = call.differences
     assert (found.key, found.before, found.after) == ("annotations", f"{objects.DECISION} (another value)", objects.DECISION)
 
@@ -68,7 +68,7 @@ def test_an_annotation_alone_that_is_another_one_is_named() -> None:
 def test_a_configuration_goes_after_the_last_label_that_names_it() -> None:
     before = after(rendered(TWO))
     wanted = rendered({"gpu1": native(), "old1": native()})
-    plan = live.plan(wanted, before, SETTINGS)
+    plan = live.plan_cluster(wanted, before, SETTINGS)
     assert doing(plan) == ["label the nodes", "write the ConfigMap"]
     assert list(plan.calls[-1].arguments["resource_definition"][0]["data"]) == [wanted.groups[0].name]
 
@@ -80,18 +80,18 @@ def test_a_configuration_stays_while_somebody_elses_label_names_it(who: str) -> 
     old, host = before.nodes["old1"], "old1" if who == "argocd-controller" else "gpu1"
     theirs = {name: (made(old, who) if name == "old1" else there) for name, there in before.nodes.items()}
     wanted = rendered({host: native()})
-    plan = live.plan(wanted, empty(nodes=theirs, config_map=before.config_map, classes=before.classes), SETTINGS)
+    plan = live.plan_cluster(wanted, empty(nodes=theirs, config_map=before.config_map, classes=before.classes), SETTINGS)
     named = old["metadata"]["labels"][objects.CONFIG_LABEL]
     assert all(named in c.arguments["resource_definition"][0]["data"] for c in plan.calls if "ConfigMap" in c.doing)
     none = {"gpu1": {**native(), "decision": {"skipped": "no GPU"}}}
-    plan = live.plan(rendered(none), empty(nodes=theirs, config_map=before.config_map, classes={}), SETTINGS)
+    plan = live.plan_cluster(rendered(none), empty(nodes=theirs, config_map=before.config_map, classes={}), SETTINGS)
     assert list(plan.calls[-1].arguments["resource_definition"][0]["data"]) == [named], "and it is not removed with the last of our own"
 
 
 def test_a_node_without_an_answer_keeps_its_configuration() -> None:
     before = after(rendered(TWO))
-    kept = live.kept(before, ["gpu1"])
-    assert live.plan(rendered({"gpu1": native(), "old1": {}}, kept), before, SETTINGS) == live.Plan()
+    kept = live.list_kept_nodes(before, ["gpu1"])
+    assert live.plan_cluster(rendered({"gpu1": native(), "old1": {}}, kept), before, SETTINGS) == live.ClusterPlan()
 
 
 @pytest.mark.parametrize("handler", ["gvisor", "Not_A.Name"])
@@ -102,8 +102,8 @@ def test_the_label_of_a_lost_node_makes_no_runtime_class(handler: str) -> None:
     labels = {**old["metadata"]["labels"], f"{objects.HANDLER_LABEL}{handler}": "true"}
     lost = made({**old, "metadata": {**old["metadata"], "labels": labels}})
     there = empty(nodes={**before.nodes, "old1": lost}, config_map=before.config_map, classes=before.classes)
-    wanted = rendered({"gpu1": native(), "old1": {"unreachable": True}}, live.kept(there, ["gpu1"]))
-    assert live.plan(wanted, there, SETTINGS) == live.Plan()
+    wanted = rendered({"gpu1": native(), "old1": {"unreachable": True}}, live.list_kept_nodes(there, ["gpu1"]))
+    assert live.plan_cluster(wanted, there, SETTINGS) == live.ClusterPlan()
 
 
 LISTS = [
@@ -116,7 +116,7 @@ LISTS = [
 
 @pytest.mark.parametrize(("text", "known"), LISTS)
 def test_the_strategies_in_a_configuration_are_words(text: str, known: tuple[str, ...]) -> None:
-    assert groups.strategies_in(f"flags: {{plugin: {{deviceListStrategy: {text}}}}}") == known
+    assert groups.list_file_strategies(f"flags: {{plugin: {{deviceListStrategy: {text}}}}}") == known
 
 
 def test_a_configuration_that_somebody_else_has_written_is_read_to_an_end() -> None:
@@ -124,13 +124,13 @@ def test_a_configuration_that_somebody_else_has_written_is_read_to_an_end() -> N
     signs = "abcdefghijkl"
     lines = [f"{sign}: &{sign} [{', '.join([f'*{before}'] * 10)}]" for before, sign in zip(signs, signs[1:], strict=False)]
     text = "\n".join(["a: &a [x]", *lines, "flags: {plugin: {deviceListStrategy: *l}}"])
-    assert groups.strategies_in(text) == ()
+    assert groups.list_file_strategies(text) == ()
 
 
 def test_a_node_without_gpus_loses_what_was_written_there() -> None:
     before = after(rendered(TWO, taints=(TAINT,)))
     none = {**fallback(), "decision": {"skipped": "no GPU"}}
-    plan = live.plan(rendered({"gpu1": native(), "old1": none}), before, SETTINGS)
+    plan = live.plan_cluster(rendered({"gpu1": native(), "old1": none}), before, SETTINGS)
     assert doing(plan) == ["take the labels from the nodes", "write the ConfigMap"]
     assert plan.calls[0].arguments["resource_definition"] == [
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "old1", "uid": "u"}}
@@ -187,7 +187,9 @@ OTHERS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
 def test_what_others_keep_is_only_rendered(case: str) -> None:
     there, calls, said = OTHERS[case]
     profile = "operator" if "operator" in case else "chart"
-    plan = live.plan(rendered({"gpu1": native()}, profile=profile), empty("gpu1", **there), objects.Settings(profile=profile))
+    plan = live.plan_cluster(
+        rendered({"gpu1": native()}, profile=profile), empty("gpu1", **there), objects.ClusterSettings(profile=profile)
+    )
     assert (doing(plan), list(plan.said)) == (calls, said)
 
 
@@ -219,21 +221,21 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_node_that_is_not_the_host_is_refused(case: str) -> None:
     nodes, words = REFUSED[case]
     with pytest.raises(PlanError) as refused:
-        live.plan(rendered({"gpu1": native()}), empty(nodes=nodes), SETTINGS)
+        live.plan_cluster(rendered({"gpu1": native()}), empty(nodes=nodes), SETTINGS)
     assert str(refused.value).startswith(words)
 
 
 def test_one_node_that_is_not_there_has_another_name() -> None:
     """Where others of the cluster are, the kubeconfig is the right one."""
     with pytest.raises(PlanError) as refused:
-        live.plan(rendered({"gpu1": native(), "gpu2": native()}), empty("gpu2"), SETTINGS)
+        live.plan_cluster(rendered({"gpu1": native(), "gpu2": native()}), empty("gpu2"), SETTINGS)
     assert str(refused.value).startswith("there is no node gpu1 (the cluster north has gpu2). Set gpufleet_kubernetes_node")
 
 
 def test_absent_takes_ours_and_nothing_else() -> None:
     before = after(rendered(TWO))
     assert before.config_map is not None
-    plan = live.absent(before, [before.config_map, keeper("Argo CD")], hosts({"gpu1": native()}), SETTINGS)
+    plan = live.plan_cluster_removal(before, [before.config_map, keeper("Argo CD")], hosts({"gpu1": native()}), SETTINGS)
     assert doing(plan) == [
         "take the labels from the nodes",
         "remove the ConfigMap nvidia-device-plugin/gpufleet-device-plugin",
@@ -241,7 +243,7 @@ def test_absent_takes_ours_and_nothing_else() -> None:
     ]
     assert {d.why for call in plan.calls for d in call.differences} == {live.TAKEN_BACK}
     foreign = empty("gpu1", classes={"nvidia": helm_class("nvidia")})
-    assert live.absent(foreign, [keeper("Argo CD")], hosts({"x": {}}), SETTINGS) == live.Plan()
+    assert live.plan_cluster_removal(foreign, [keeper("Argo CD")], hosts({"x": {}}), SETTINGS) == live.ClusterPlan()
 
 
 KEPT_SINCE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -259,10 +261,10 @@ def test_what_somebody_has_taken_over_is_theirs(case: str) -> None:
     there = copy.deepcopy(dict(before.classes["nvidia"]))
     there["metadata"].update(more)
     there["metadata"]["managedFields"].append(by(who, there))
-    plan = live.absent(empty(nodes=before.nodes, classes={"nvidia": there}), [], hosts({"gpu1": native()}), SETTINGS)
+    plan = live.plan_cluster_removal(empty(nodes=before.nodes, classes={"nvidia": there}), [], hosts({"gpu1": native()}), SETTINGS)
     assert doing(plan) == ["take the labels from the nodes"]
     there["handler"] = "another"
-    plan = live.plan(
+    plan = live.plan_cluster(
         rendered({"gpu1": native()}), empty(nodes=before.nodes, config_map=before.config_map, classes={"nvidia": there}), SETTINGS
     )
     assert (doing(plan), len(plan.said)) == ([], 1)
@@ -281,4 +283,4 @@ def test_another_cluster_is_not_taken_back(case: str) -> None:
     before = after(rendered({"gpu1": native()}))
     there = empty(nodes={**before.nodes, **more}, config_map=before.config_map, classes=before.classes)
     with pytest.raises(PlanError, match=words):
-        live.absent(there, [], hosts(of_run), SETTINGS)
+        live.plan_cluster_removal(there, [], hosts(of_run), SETTINGS)

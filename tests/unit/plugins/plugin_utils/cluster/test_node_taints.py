@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
 from tests.unit.cluster_hosts import hosts, native, rendered
 from tests.unit.cluster_objects import doing, empty, made, node
 
-SETTINGS = objects.Settings()
+SETTINGS = objects.ClusterSettings()
 TAINT = "nvidia.com/gpu=present:NoSchedule"
 
 
@@ -23,14 +23,14 @@ def test_a_taint_is_added_to_those_of_others_and_only_ours_is_taken_away() -> No
     mine = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
     there = node("gpu1")
     there["spec"] = {"taints": [others]}
-    plan = live.plan(rendered({"gpu1": native()}, taints=(TAINT,)), empty(nodes={"gpu1": there}), SETTINGS)
+    plan = live.plan_cluster(rendered({"gpu1": native()}, taints=(TAINT,)), empty(nodes={"gpu1": there}), SETTINGS)
     assert [c.arguments["patch"] for c in plan.calls if c.module == "k8s_json_patch"] == [
         [{"op": "test", "path": "/spec/taints", "value": [others]}, {"op": "add", "path": "/spec/taints", "value": [others, mine]}]
     ]
     noted = made(
         {**there, "metadata": {**plan.calls[2].arguments["resource_definition"][0]["metadata"]}, "spec": {"taints": [others, mine]}}
     )
-    gone = live.absent(empty(nodes={"gpu1": noted}, config_map=config_map(TAINT)), [], hosts({"gpu1": native()}), SETTINGS)
+    gone = live.plan_cluster_removal(empty(nodes={"gpu1": noted}, config_map=config_map(TAINT)), [], hosts({"gpu1": native()}), SETTINGS)
     removed = "remove the ConfigMap nvidia-device-plugin/gpufleet-device-plugin"
     assert doing(gone) == ["taint the node gpu1", "take the labels from the nodes", removed]
     assert gone.calls[0].arguments["patch"][1]["value"] == [others]
@@ -47,7 +47,7 @@ def config_map(*taints: str) -> dict[str, Any]:
 def test_a_taint_of_somebody_else_in_the_place_of_our_own_is_said(value: str, said: bool) -> None:
     """A node has one of a key and an effect, and pods that tolerate the other value are kept out."""
     theirs = {"key": "nvidia.com/gpu", "value": value, "effect": "NoSchedule"}
-    plan = live.plan(
+    plan = live.plan_cluster(
         rendered({"gpu1": native()}, taints=(TAINT,)), empty(nodes={"gpu1": {**node("gpu1"), "spec": {"taints": [theirs]}}}), SETTINGS
     )
     sentence = (
@@ -60,7 +60,7 @@ def test_a_taint_of_somebody_else_in_the_place_of_our_own_is_said(value: str, sa
 
 def test_a_taint_is_planned_again_where_a_controller_was_faster() -> None:
     """The cluster's own controllers change the taints of nodes at any time, and their list is patched as a whole."""
-    plan = live.plan(rendered({"gpu1": native()}, taints=(TAINT,)), empty("gpu1"), SETTINGS)
+    plan = live.plan_cluster(rendered({"gpu1": native()}, taints=(TAINT,)), empty("gpu1"), SETTINGS)
     (call,) = (c for c in plan.calls if c.again)
     theirs = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
     now = node("gpu1")
@@ -74,7 +74,7 @@ def test_a_taint_is_planned_again_where_a_controller_was_faster() -> None:
 def tainted(*taints: str, more: Any = (), **spec: Any) -> dict[str, Any]:
     """A node as a run with these taints has left it, and with those of others."""
     wanted = rendered({"gpu1": native()}, taints=taints)
-    (noted, _first, _last) = node_taints.with_taints(wanted.nodes[0], node("gpu1"), wanted.taints, ())
+    (noted, _first, _last) = node_taints.add_taints(wanted.nodes[0], node("gpu1"), wanted.taints, ())
     there = made({**node("gpu1"), "metadata": {**noted["metadata"], "uid": "uid-gpu1"}})
     return {**there, "spec": {"taints": [*more, *wanted.taints], **spec}}
 
@@ -82,7 +82,7 @@ def tainted(*taints: str, more: Any = (), **spec: Any) -> dict[str, Any]:
 def taint_calls(wanted: tuple[str, ...], there: dict[str, Any], before: tuple[str, ...]) -> list[tuple[str, Any]]:
     """What is done with a node and with the ConfigMap's note, in its order; of a patch the values that the node then has."""
     new = rendered({"gpu1": native()}, taints=wanted)
-    calls = live.plan(new, empty(nodes={"gpu1": there}, config_map=config_map(*before)), SETTINGS).calls
+    calls = live.plan_cluster(new, empty(nodes={"gpu1": there}, config_map=config_map(*before)), SETTINGS).calls
     return [done(call) for call in calls if "node" in call.doing or "ConfigMap" in call.doing]
 
 
@@ -123,7 +123,7 @@ def test_a_taint_stays_noted_for_as_long_as_a_node_of_which_nothing_is_known_has
     there = tainted("a=old:NoSchedule")
     other = {**there, "metadata": {**there["metadata"], "name": "gpu2", "uid": "uid-gpu2"}}
     before = empty(nodes={"gpu1": there, "gpu2": other}, config_map=config_map("a=old:NoSchedule"))
-    calls = live.plan(rendered({"gpu1": native()}), before, SETTINGS).calls
+    calls = live.plan_cluster(rendered({"gpu1": native()}), before, SETTINGS).calls
     assert [done(call)[0] for call in calls if "RuntimeClass" not in call.doing] == ["patch", "Node"]
 
 
@@ -131,7 +131,7 @@ def test_taints_are_taken_back_that_a_config_map_of_another_name_notes() -> None
     """gpufleet_kubernetes_config_map, the namespace or the profile was another one when they were set."""
     old = config_map("a=old:NoSchedule")
     old["metadata"]["name"] = "another"
-    plan = live.absent(empty(nodes={"gpu1": tainted("a=old:NoSchedule")}), [old], hosts({"gpu1": native()}), SETTINGS)
+    plan = live.plan_cluster_removal(empty(nodes={"gpu1": tainted("a=old:NoSchedule")}), [old], hosts({"gpu1": native()}), SETTINGS)
     assert doing(plan) == ["taint the node gpu1", "take the labels from the nodes", "remove the ConfigMap nvidia-device-plugin/another"]
     assert plan.said == ()
 
@@ -155,8 +155,8 @@ def test_root_of_a_node_has_no_taint_of_its_node_removed(note: Any, noted: tuple
     there = {**made(there), "spec": {"taints": [THEIRS]}}
     now = empty(nodes={"gpu1": there}, config_map=config_map(*noted))
     plans = [
-        live.plan(rendered({"gpu1": native()}, taints=wanted), now, SETTINGS),
-        live.absent(now, [], hosts({"gpu1": native()}), objects.Settings(taints=wanted)),
+        live.plan_cluster(rendered({"gpu1": native()}, taints=wanted), now, SETTINGS),
+        live.plan_cluster_removal(now, [], hosts({"gpu1": native()}), objects.ClusterSettings(taints=wanted)),
     ]
     for plan in plans:
         patches = [done(call)[1] for call in plan.calls if "patch" in call.arguments]
@@ -170,7 +170,7 @@ def test_root_of_a_node_has_no_taint_of_its_node_removed(note: Any, noted: tuple
 def test_a_taint_that_goes_is_known_as_ours_where_a_controller_was_faster() -> None:
     there = tainted("a=old:NoSchedule")
     before = empty(nodes={"gpu1": there}, config_map=config_map("a=old:NoSchedule"))
-    (call,) = (c for c in live.plan(rendered({"gpu1": native()}), before, SETTINGS).calls if c.again)
+    (call,) = (c for c in live.plan_cluster(rendered({"gpu1": native()}), before, SETTINGS).calls if c.again)
     now = {**there, "metadata": node("gpu1")["metadata"], "spec": {"taints": [*there["spec"]["taints"], THEIRS]}}  # and the note is gone
     assert call.again is not None
     (following,) = call.again(now)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups, members, objects, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Kubelet
 
 from tests.unit.cluster_hosts import fallback, hook, hosts, looked, native, rendered
 
@@ -70,7 +70,9 @@ def test_hosts_with_equal_decisions_are_one_group() -> None:
 def test_a_group_is_called_by_its_content() -> None:
     """The plugin's sidecar looks at the label alone: other content under the same name would never be read."""
     one, same = rendered({"gpu1": native()}).groups[0], rendered({"other": native()}).groups[0]
-    (another,) = objects.render("north", hosts({"gpu1": native()}, gpu1=members.OfInventory(device_ids="index")), objects.Settings()).groups
+    (another,) = objects.render_cluster(
+        "north", hosts({"gpu1": native()}, gpu1=members.OfInventory(device_ids="index")), objects.ClusterSettings()
+    ).groups
     assert one.name == same.name
     assert one.name != another.name
     assert all(len(group.name) <= objects.LONGEST_LABEL for group in (one, another))
@@ -86,7 +88,9 @@ CLASSES: dict[str, tuple[dict[str, dict[str, Any]], list[tuple[str, dict[str, An
 @pytest.mark.parametrize("case", CLASSES)
 def test_a_runtime_class_is_there_for_each_handler(case: str) -> None:
     results, classes = CLASSES[case]
-    found = objects.runtime_classes(groups.of(m for m in hosts(results) if isinstance(m, members.Member)), objects.Kept())
+    found = objects.build_runtime_classes(
+        groups.group_members(m for m in hosts(results) if isinstance(m, members.ClusterMember)), objects.Kept()
+    )
     assert [(c["handler"], c.get("scheduling")) for c in found] == classes
 
 
@@ -102,7 +106,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str, bool]] = {
         "its Kubernetes does not run",
         False,
     ),
-    "only a result of a change": ({"decision": {}, "changed": True}, "it was not looked at by node_info", False),
+    "only a result of a change": ({"decision": {}, "changed": True}, "it was not looked at by host_info", False),
     "its engine is the operator's": (
         {**native(), "decision": {"decisions": [], "refused": [["k", "the GPU Operator configures it"]]}},
         "the GPU Operator configures it",
@@ -127,22 +131,22 @@ def test_an_image_is_a_node_where_the_inventory_says_so() -> None:
     """A kubelet may come into an image later; on a host that runs there is one, or there is none."""
     image = {**looked(kubelet=NO_KUBELET), "work": {"hostname": ""}}
     declared = members.OfInventory(cluster="north")
-    assert isinstance(hosts({"gpu1": image}, gpu1=declared)[0], members.Member)
+    assert isinstance(hosts({"gpu1": image}, gpu1=declared)[0], members.ClusterMember)
     assert isinstance(hosts({"gpu1": looked(kubelet=NO_KUBELET)}, gpu1=declared)[0], members.LeftOut)
-    assert isinstance(hosts({"gpu1": {**image, "kubelet": INSTALLED.__dict__}})[0], members.Member)
+    assert isinstance(hosts({"gpu1": {**image, "kubelet": INSTALLED.__dict__}})[0], members.ClusterMember)
 
 
 def test_a_lost_host_is_of_the_only_cluster_and_of_none_of_several() -> None:
     """Only its kubelet's CA says which cluster a host is of where the inventory does not."""
     north, south, lost = ({**native(), "work": {"hostname": "h", "cluster": c}} for c in ("ca-north", "ca-south", ""))
-    one = objects.clusters(hosts({"gpu1": north, "gpu2": {}}))
+    one = objects.group_hosts_by_cluster(hosts({"gpu1": north, "gpu2": {}}))
     assert {name: [h.host for h in of] for name, of in one.items()} == {"ca-north": ["gpu1", "gpu2"]}
-    several = objects.clusters(hosts({"gpu1": north, "gpu2": {}, "gpu3": south}))
+    several = objects.group_hosts_by_cluster(hosts({"gpu1": north, "gpu2": {}, "gpu3": south}))
     assert {name: [h.host for h in of] for name, of in several.items()} == {"ca-north": ["gpu1"], "ca-south": ["gpu3"], "default": ["gpu2"]}
-    assert objects.without_cluster(several)
-    assert not objects.without_cluster(objects.clusters(hosts({"gpu1": north, "gpu3": south})))
-    assert not objects.without_cluster(objects.clusters(hosts({"gpu1": {}})))
-    assert not objects.without_cluster(objects.clusters(hosts({"gpu1": north, "gpu2": lost, "gpu3": south})))
+    assert objects.is_without_cluster(several)
+    assert not objects.is_without_cluster(objects.group_hosts_by_cluster(hosts({"gpu1": north, "gpu3": south})))
+    assert not objects.is_without_cluster(objects.group_hosts_by_cluster(hosts({"gpu1": {}})))
+    assert not objects.is_without_cluster(objects.group_hosts_by_cluster(hosts({"gpu1": north, "gpu2": lost, "gpu3": south})))
 
 
 def test_what_this_run_knows_nothing_of_stays() -> None:
@@ -280,7 +284,7 @@ def test_a_host_without_a_cluster_gets_no_node_of_the_one_cluster_twice() -> Non
         {"gpu1": native(), "gpu2": none}, gpu1=members.OfInventory(cluster="north", node="same"), gpu2=members.OfInventory(node="same")
     )
     with pytest.raises(PlanError, match=r"gpu1 and gpu2 .* north\. .*\[cluster.same-node\]$"):
-        objects.clusters(found)
+        objects.group_hosts_by_cluster(found)
 
 
 BAD: dict[str, tuple[str, Any, str]] = {
@@ -305,7 +309,7 @@ BAD: dict[str, tuple[str, Any, str]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_a_wrong_setting_is_one_message_before_a_host_is_looked_at(case: str) -> None:
     name, value, code = BAD[case]
-    (message,) = settings.problems({**dict.fromkeys(settings.RULES, ""), name: value})
+    (message,) = settings.list_cluster_setting_problems({**dict.fromkeys(settings.RULES, ""), name: value})
     assert message.code == code
     assert message.startswith(f"{name} ")
 
@@ -320,7 +324,7 @@ TAINTS_AS_KUBECTL_WRITES_THEM = {
 
 def test_taints_as_kubectl_writes_them() -> None:
     texts = TAINTS_AS_KUBECTL_WRITES_THEM
-    assert objects.taints(texts) == tuple(texts.values())
+    assert objects.parse_taints(texts) == tuple(texts.values())
 
 
 def test_mig_devices_need_a_word_of_the_user() -> None:
@@ -329,5 +333,5 @@ def test_mig_devices_need_a_word_of_the_user() -> None:
     with pytest.raises(PlanError, match=r"gpu1 .*\[cluster.mig-strategy-missing\]$"):
         hosts({"gpu1": divided})
     (m,) = hosts({"gpu1": divided}, gpu1=members.OfInventory(mig="mixed"))
-    assert isinstance(m, members.Member)
+    assert isinstance(m, members.ClusterMember)
     assert m.setting.mig == "mixed"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
 
 from tests.unit.cluster_hosts import native, rendered
 from tests.unit.records import instance
@@ -120,7 +120,7 @@ def test_the_name_of_the_handler_is_the_operators_runtime_class() -> None:
 def test_nothing_of_the_plugin_is_said_where_all_hosts_keep_it() -> None:
     assert values(kept(), kept()) == {"toolkit": {"enabled": True}, "operator": {"runtimeClass": "nvidia"}}
     found = rendered({"gpu1": kept()}, profile="operator")
-    assert list(files.of(found)) == ["helm/values.yaml"]
+    assert list(files.render_cluster_files(found)) == ["helm/values.yaml"]
     assert rendered({"gpu1": kept()}).values.values == {}
 
 
@@ -137,9 +137,9 @@ def test_the_toolkit_stays_on_where_some_hosts_keep_it() -> None:
 
 
 def test_reasons_are_beside_the_values() -> None:
-    text = files.of(rendered({"gpu1": kept(manager="microk8s", default_handler="nvidia", **MICROK8S)}, profile="operator"))[
-        "helm/values.yaml"
-    ]
+    text = files.render_cluster_files(
+        rendered({"gpu1": kept(manager="microk8s", default_handler="nvidia", **MICROK8S)}, profile="operator")
+    )["helm/values.yaml"]
     assert "# gpu1: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them." in text
     assert "# MicroK8s makes its configuration from a template" in text
     assert "# NVIDIA_RUNTIME_SET_AS_DEFAULT: the operator sets it with CDI on, and it ranks above CONTAINERD_SET_AS_DEFAULT." in text

@@ -35,7 +35,7 @@ TABLE: tuple[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row[0])
 def test_the_order_is_that_of_the_table(row: Any) -> None:
     _name, now, after, old, new, first = row
-    assert order.first(now, after, old, new) == first
+    assert order.decide_first_change(now, after, old, new) == first
 
 
 SETS = st.sets(st.sampled_from((ENVVAR, MOUNTS, *BY_CDI)))
@@ -50,8 +50,8 @@ def test_no_order_loses_what_worked(now: set[str], after: set[str], old: set[str
         "plugin": [(now, new)],
         "both": [(now, old | new), (after, old | new)],
     }
-    if order.works(now, old) and order.works(after, new):
-        assert all(order.works(host, plugin) for host, plugin in between[order.first(now, after, old, new)])
+    if order.gets_gpu(now, old) and order.gets_gpu(after, new):
+        assert all(order.gets_gpu(host, plugin) for host, plugin in between[order.decide_first_change(now, after, old, new)])
 
 
 def declared(result: dict[str, Any], strategy: str) -> dict[str, Any]:
@@ -73,7 +73,7 @@ AFTER: dict[str, tuple[dict[str, Any], set[str]]] = {
 @pytest.mark.parametrize("case", AFTER)
 def test_what_a_host_understands_follows_from_its_decision(case: str) -> None:
     result, understood = AFTER[case]
-    assert ways.decided(result, result["decision"]["decisions"][0]) == understood
+    assert ways.list_decided_strategies(result, result["decision"]["decisions"][0]) == understood
 
 
 def changing(instance: dict[str, Any], **policy: Any) -> tuple[members.Host, ...]:
@@ -89,16 +89,16 @@ def changing(instance: dict[str, Any], **policy: Any) -> tuple[members.Host, ...
 def test_an_engine_that_changes_first_holds_its_label_back() -> None:
     """The look says that the plugin uses the variable, and nothing of the host resolves CDI yet."""
     legacy = {"default_handler": "nvidia", "handlers": {"nvidia": "/usr/bin/nvidia-container-runtime"}, "cdi": {"enabled": False}}
-    found = order.ordered(changing(legacy, set_as_default="enabled"), {})
+    found = order.order_hosts(changing(legacy, set_as_default="enabled"), {})
     assert (found.held, found.ahead) == ({"gpu1"}, frozenset())
     assert found.steps == ("gpu1: change the hosts first (gpufleet.nvidia.rollout), then apply: they do not understand cdi-cri yet",)
 
 
 def test_both_ways_are_used_where_no_order_keeps_the_gpus() -> None:
     legacy = {"default_handler": "nvidia", "handlers": {"nvidia": "/usr/bin/nvidia-container-runtime"}, "cdi": {"enabled": False}}
-    found = order.ordered(changing(legacy), {})
+    found = order.order_hosts(changing(legacy), {})
     (m,) = found.hosts
-    assert isinstance(m, members.Member)
+    assert isinstance(m, members.ClusterMember)
     assert (m.setting.strategies, found.held, found.ahead) == ((ENVVAR, CRI), frozenset(), {"gpu1"})
     assert "apply again: until then the plugin uses envvar,cdi-cri" in found.steps[0]
 
@@ -110,20 +110,20 @@ def test_a_plugin_of_which_nothing_is_known_is_said_to_be_so() -> None:
         "cdi": {"enabled": True, "cri_field": True},
     }
     (host,) = changing(both)
-    assert isinstance(host, members.Member)
-    found = order.ordered((dc.replace(host, plugin=()),), {})
+    assert isinstance(host, members.ClusterMember)
+    found = order.order_hosts((dc.replace(host, plugin=()),), {})
     assert found.steps == ("gpu1: apply first, then change the hosts: by which strategy their pods get GPUs now is not known",)
 
 
 def test_a_host_that_is_as_decided_has_no_order() -> None:
-    found = order.ordered(hosts({"gpu1": native()}), {"gpu1": (ENVVAR,)})
+    found = order.order_hosts(hosts({"gpu1": native()}), {"gpu1": (ENVVAR,)})
     assert (found.held, found.steps) == (frozenset(), ())
 
 
 def test_the_operators_strategies_are_the_same_before_and_after() -> None:
     """Its plugin is set for all nodes, so a host that understands them already waits for nothing, and any other changes first."""
-    fixed = objects.Settings(profile="operator").fixed
+    fixed = objects.ClusterSettings(profile="operator").fixed
     native_already = {"default_handler": "runc", "handlers": {}, "cdi": {"enabled": True, "cri_field": True}}
-    assert order.ordered(changing(native_already), {}, fixed).steps == ()
+    assert order.order_hosts(changing(native_already), {}, fixed).steps == ()
     legacy = {"default_handler": "nvidia", "handlers": {"nvidia": "/usr/bin/nvidia-container-runtime"}, "cdi": {"enabled": False}}
-    assert order.ordered(changing(legacy), {}, fixed).held == {"gpu1"}
+    assert order.order_hosts(changing(legacy), {}, fixed).held == {"gpu1"}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups, helm, members
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import MOST_CLIENTS, POLICIES, Replicas
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import device_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.by_plugin import MOST_CLIENTS, POLICIES, Replicas
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +21,7 @@ from tests.unit.schemas import judged
 SCHEMA: dict[str, Any] = yaml.safe_load((Path(__file__).resolve().parents[4] / "fixtures/device-plugin-v1.schema.yml").read_text())
 PATHS = ("", "/", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia", "/opt/a: b # c")
 SETTINGS = st.builds(
-    members.Setting,
+    members.MemberSetting,
     strategies=st.lists(st.sampled_from(device_plugin.KNOWN), min_size=1, unique=True).map(tuple),
     prefix=st.sampled_from(members.PREFIXES),
     device_ids=st.sampled_from(members.DEVICE_IDS),
@@ -38,12 +38,15 @@ SETTINGS = st.builds(
         fail=st.sampled_from([None, True, False]),
     ),
 )
-FIXED = [helm.fixed(helm.CHART, {}), *(helm.fixed(helm.OPERATOR, helm.environment_of(given)) for given in ({}, {"MIG_STRATEGY": ""}))]
+FIXED = [
+    helm.list_fixed_plugin_keys(helm.CHART, {}),
+    *(helm.list_fixed_plugin_keys(helm.OPERATOR, helm.get_plugin_environment(given)) for given in ({}, {"MIG_STRATEGY": ""})),
+]
 
 
 @given(SETTINGS, st.sampled_from(FIXED))
-def test_what_is_rendered_is_what_the_plugin_documents(setting: members.Setting, fixed: frozenset[str]) -> None:
-    assert judged(yaml.safe_load(groups.document(setting, fixed)), SCHEMA) == []
+def test_what_is_rendered_is_what_the_plugin_documents(setting: members.MemberSetting, fixed: frozenset[str]) -> None:
+    assert judged(yaml.safe_load(groups.build_plugin_document(setting, fixed)), SCHEMA) == []
 
 
 REFUSED = {

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
 @pytest.mark.parametrize(("driver", "version"), [({"version": "550.163.01"}, "550.163.01"), ({}, None), (None, None)])
 def test_a_record_has_the_decision_and_the_driver(driver: Any, version: str | None) -> None:
     result = {"decision": {"isolation": "strict"}, "driver": driver}
-    found = json.loads(members.record(result, {"engine": "containerd", "why": "a reason"}))
+    found = json.loads(members.write_public_record(result, {"engine": "containerd", "why": "a reason"}))
     assert (found["engine"], found["isolation"], found["driver"], "why" in found) == ("containerd", "strict", version, False)
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members, objects, summary
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 from tests.unit.cluster_hosts import hosts, native
 
 UUID, BUS, MODEL = "GPU-11111111-0000-5000-8000-000000000001", "0000:17:00.0", "NVIDIA A100"
 OTHER = "0000:43:00.0"
 FOUR = {"time_slicing": {"replicas": 4}}
-PROFILES = {"chart": {}, "operator": {"profile": "operator", "environment": helm.environment_of({})}}
+PROFILES = {"chart": {}, "operator": {"profile": "operator", "environment": helm.get_plugin_environment({})}}
 
 
 def looked(*migs: int) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def looked(*migs: int) -> dict[str, Any]:
 
 def rendered(sharing: dict[str, Any], *migs: int, mig: str = "", **settings: Any) -> objects.Rendered:
     wanted = members.OfInventory(sharing=sharing, mig=mig)
-    return objects.render("north", hosts({"gpu1": looked(*(migs or (0, 0)))}, gpu1=wanted), objects.Settings(**settings))
+    return objects.render_cluster("north", hosts({"gpu1": looked(*(migs or (0, 0)))}, gpu1=wanted), objects.ClusterSettings(**settings))
 
 
 RESOURCES = {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}
@@ -63,20 +63,22 @@ def test_the_policy_of_a_node_is_in_the_file_of_its_group(case: str, profile: st
 
 def test_hosts_that_share_are_a_group_of_their_own() -> None:
     wanted = {"gpu1": members.OfInventory(sharing={MODEL: FOUR}), "gpu3": members.OfInventory(sharing={MODEL: {"mps": {"replicas": 2}}})}
-    found = objects.render("north", hosts({f"gpu{n}": looked(0) for n in (1, 2, 3)}, **wanted), objects.Settings())
+    found = objects.render_cluster("north", hosts({f"gpu{n}": looked(0) for n in (1, 2, 3)}, **wanted), objects.ClusterSettings())
     assert sorted(([m.host for m in group.members], "sharing" in group.text) for group in found.groups) == [
         (["gpu1"], True),
         (["gpu2"], False),
         (["gpu3"], True),
     ]
-    lines = "\n".join(summary.lines(found))
+    lines = "\n".join(summary.list_cluster_lines(found))
     assert "gpu1: cdi-cri; each GPU for 4 pods (time_slicing);" in lines
     assert "gpu3: cdi-cri; each GPU for 2 pods (mps);" in lines
     assert found.values.values["gfd"] == {"enabled": True}, "the chart's MPS daemon runs where GPU Feature Discovery has labelled"
 
 
 def test_no_gpu_is_known_of_a_directory_tree() -> None:
-    (group,) = objects.render("north", hosts({"gpu1": looked()}, gpu1=members.OfInventory(sharing={"0": FOUR})), objects.Settings()).groups
+    (group,) = objects.render_cluster(
+        "north", hosts({"gpu1": looked()}, gpu1=members.OfInventory(sharing={"0": FOUR})), objects.ClusterSettings()
+    ).groups
     assert "replicas: 4" in group.text
 
 
@@ -133,6 +135,6 @@ def test_modes_of_a_host_are_refused_with_the_way_round() -> None:
 
 
 def test_mps_is_refused_where_the_operator_sets_mig_to_mixed_for_all_nodes() -> None:
-    environment = helm.environment_of({"MIG_STRATEGY": "mixed"})
+    environment = helm.get_plugin_environment({"MIG_STRATEGY": "mixed"})
     with pytest.raises(PlanError, match="gpufleet_sharing has mps, and the device plugin does not start with that and MIG_STRATEGY=mixed"):
         rendered({MODEL: {"mps": {"replicas": 2}}}, profile="operator", environment=environment)

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, rollout, settings
 
 from tests.unit.rollout_looks import CHANGE, looked
@@ -19,11 +19,11 @@ OTHER = {**CHANGE, "path": "/etc/other"}
 
 
 def planned(hosts: dict[str, Any], **more: Any) -> rollout.Rollout:
-    return rollout.plan(rollout.Fleet(hosts), settings.of({"max_left_out": "100%", **more}))
+    return rollout.plan_rollout(rollout.Fleet(hosts), settings.build_rollout_settings({"max_left_out": "100%", **more}))
 
 
 def approved(**hosts: Any) -> dict[str, list[str]]:
-    return approval.of(rollout.digests(planned(hosts)))
+    return approval.build_approval_digests(rollout.digests(planned(hosts)))
 
 
 def test_the_plan_of_one_job_binds_the_next_one_through_json() -> None:
@@ -65,12 +65,12 @@ WRONG = ["x", "[1]", '{"a": 1}', {"a": ["5f0c"]}, {"a": "5f0c" * 16}, ["5f0c" * 
 @pytest.mark.parametrize("value", WRONG)
 def test_what_is_no_approval_is_refused(value: Any) -> None:
     with pytest.raises(PlanError, match=r"\[approval.not-a-dictionary\]$"):
-        settings.of({"approved_changes": value})
+        settings.build_rollout_settings({"approved_changes": value})
 
 
 @pytest.mark.parametrize("value", [{"L4": ["5f0c1d2e3a4b5c6d"]}, '{"L4": ["5f0c1d2e3a4b5c6d"]}', {"L4": ["5f0c" * 16, "5f0c1d2e3a4b5c6d"]}])
 def test_an_approval_of_an_older_release_is_refused_by_name(value: Any) -> None:
     with pytest.raises(PlanError) as error:
-        settings.of({"approved_changes": value})
+        settings.build_rollout_settings({"approved_changes": value})
     assert error.value.what == "gpufleet_rollout_approved_changes has 5f0c1d2e3a4b5c6d"
     assert error.value.next == "Plan again, and have that plan approved"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, messages
 
 
@@ -17,17 +17,17 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 def test_an_approval_that_is_not_the_rollouts_own_is_refused(value: str, planned: str, refused: bool) -> None:
     of_rollout = {"hosts": {"gpu1": {"approved": planned}}}
     if not refused:
-        approved.require_same(value, of_rollout, "gpu1")
+        approved.require_approved_transaction(value, of_rollout, "gpu1")
         return
     with pytest.raises(PlanError) as caught:
-        approved.require_same(value, of_rollout, "gpu1")
+        approved.require_approved_transaction(value, of_rollout, "gpu1")
     assert caught.value.code == messages.OTHER_CHANGE.code
 
 
 def test_only_what_the_plan_from_before_does_not_do_is_surplus() -> None:
     edit = {"do": "edit", "path": "/etc/a", "keys": [["k", True]]}
     other = {"do": "restart", "unit": "containerd.service"}
-    assert [*approved.surplus({"bound": [edit, other]}, {"bound": [edit]})] == [other]
-    assert [*approved.surplus({"bound": [edit]}, {})] == [edit]
+    assert [*approved.list_surplus_items({"bound": [edit, other]}, {"bound": [edit]})] == [other]
+    assert [*approved.list_surplus_items({"bound": [edit]}, {})] == [edit]
     foreseen = {"differences": [{"path": "/etc/a", "key": "k", "after": True}]}
-    assert [*approved.surplus({"bound": [edit]}, foreseen)] == []
+    assert [*approved.list_surplus_items({"bound": [edit]}, foreseen)] == []

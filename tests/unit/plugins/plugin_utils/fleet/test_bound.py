@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, bound, canonical, change
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps as mps_unit
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps_limits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import mps as sharing_mps
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import mps_limits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ def node() -> Iterator[Node]:
 
 def planned(node: Node, options: Options, engine: str = "containerd, GPU", there: Hardware = USUAL) -> dict[str, Any]:
     with running(node, engine, there) as host:
-        result = host.task("node_info", packages="ignore", no_gpu="prepare", **options)
+        result = host.task("host_info", packages="ignore", no_gpu="prepare", **options)
     assert not result.get("failed"), result
     assert not result["problem"], result
     return result
@@ -61,7 +61,7 @@ POLICIES: list[tuple[str, str, list[Options]]] = [
 
 @pytest.mark.parametrize(("engine", "policies"), [row[1:] for row in POLICIES], ids=[row[0] for row in POLICIES])
 def test_policies_that_do_different_things_have_different_changes(node: Node, engine: str, policies: list[Options]) -> None:
-    digests = [change.digest(planned(node, policy, engine), "gpu1") for policy in policies]
+    digests = [change.digest_change(planned(node, policy, engine), "gpu1") for policy in policies]
     assert all(approved.DIGEST.fullmatch(digest) for digest in digests)
     assert len(set(digests)) == len(policies)
 
@@ -84,7 +84,7 @@ SHARED: list[tuple[str, Callable[[Hardware], Options]]] = [
 @pytest.mark.parametrize("wanted", [row[1] for row in SHARED], ids=[row[0] for row in SHARED])
 @pytest.mark.parametrize("there", [OTHER, SWAPPED], ids=["other", "swapped"])
 def test_hosts_whose_hardware_has_other_names_share_a_change(node: Node, wanted: Callable[[Hardware], Options], there: Hardware) -> None:
-    one, other = (change.of(planned(node, wanted(names), there=names), "gpu1") for names in (USUAL, there))
+    one, other = (change.build_shared_change(planned(node, wanted(names), there=names), "gpu1") for names in (USUAL, there))
     assert one == other
 
 
@@ -94,14 +94,14 @@ def test_hosts_that_have_a_spec_of_other_names_share_what_follows(node: Node, wa
     found = []
     for there in (USUAL, OTHER, SWAPPED):
         with running(node, there=there) as host:
-            assert host.task("node", packages="ignore")["changed"]
-            found.append(change.of(host.task("node_info", packages="ignore", **wanted), "gpu1"))
+            assert host.task("host", packages="ignore")["changed"]
+            found.append(change.build_shared_change(host.task("host_info", packages="ignore", **wanted), "gpu1"))
     assert found[0]["bound"]
     assert found == found[:1] * len(found)
 
 
 def test_another_release_of_the_driver_is_another_change(node: Node) -> None:
-    one, other = (change.digest(planned(node, {}, there=names), "gpu1") for names in (USUAL, Hardware(driver="550.163.02")))
+    one, other = (change.digest_change(planned(node, {}, there=names), "gpu1") for names in (USUAL, Hardware(driver="550.163.02")))
     assert one != other
 
 
@@ -109,7 +109,7 @@ def test_what_only_looks_like_the_name_of_hardware_stays(node: Node) -> None:
     """Of a policy that names a directory after a GPU of the host, as of one that names any other."""
     options = ({"cdi_driver_root": f"/opt/{uuid}"} for uuid in (gpus.UUIDS[0], OTHER.uuids[0]))
     with running(node, "containerd") as host:
-        found = [host.task("node_info", packages="ignore", no_gpu="prepare", **option)["planned"] for option in options]
+        found = [host.task("host_info", packages="ignore", no_gpu="prepare", **option)["planned"] for option in options]
     assert found[0] == found[1]  # nothing of a driver is planned without a GPU
 
 
@@ -119,7 +119,7 @@ def test_an_address_that_is_none_replaces_no_word(node: Node, said: str) -> None
     with running(node) as host:
         rows = "".join(f"{at}, {USUAL.uuids[at]}, {said}, Default, Disabled\n" for at in (0, 1))
         host.known.insert(0, ("nvidia-smi --query-gpu=index,uuid,pci.bus_id", 0, rows, ""))
-        odd = host.task("node_info", packages="ignore", **mps(clients=4))["planned"]
+        odd = host.task("host_info", packages="ignore", **mps(clients=4))["planned"]
     assert odd == planned(node, mps(clients=4))["planned"]
 
 
@@ -132,7 +132,7 @@ TREES = [
 
 
 def in_tree(root: str, host: str) -> str:
-    return change.digest({"planned": {"bound": [*bound.within(root), {"do": "remove", "path": "/x"}]}}, host)
+    return change.digest_change({"planned": {"bound": [*bound.list_bound_trees(root), {"do": "remove", "path": "/x"}]}}, host)
 
 
 @pytest.mark.parametrize(("one", "other"), TREES)
@@ -159,10 +159,12 @@ def test_an_approver_reads_each_value_of_the_settings_of_a_program(
     node: Node, before: dict[str, int], after: Options, row: tuple[str, str, str]
 ) -> None:
     with running(node) as host:
-        limits = mps_limits.Limits(**before).of(81559)
-        host.write(mps_unit.SETTINGS, mps_unit.settings_text({gpus.UUIDS[0]: mps_unit.daemon(limits)}))
-        found = host.task("node_info", packages="ignore", **after)
-    (shown,) = (d for d in change.of(found, "gpu1")["differences"] if (d["path"], d["key"]) == (mps_unit.SETTINGS, row[0]))
+        limits = mps_limits.Limits(**before).complete_limits(81559)
+        host.write(sharing_mps.SETTINGS, sharing_mps.render_mps_settings({gpus.UUIDS[0]: sharing_mps.get_daemon_limits(limits)}))
+        found = host.task("host_info", packages="ignore", **after)
+    (shown,) = (
+        d for d in change.build_shared_change(found, "gpu1")["differences"] if (d["path"], d["key"]) == (sharing_mps.SETTINGS, row[0])
+    )
     assert row[1] in shown["before"]
     assert row[2] in shown["after"]
     words = [str(d[field]) for d in found["differences"] for field in ("before", "after")]
@@ -170,8 +172,8 @@ def test_an_approver_reads_each_value_of_the_settings_of_a_program(
 
 
 def test_an_approver_reads_the_values_of_settings_that_are_new(node: Node) -> None:
-    shown = {(d["path"], d["key"]): d["after"] for d in change.of(planned(node, mps(clients=4)), "gpu1")["differences"]}
-    assert shown[mps_unit.SETTINGS, "daemons.<GPU 0>.policy"] == "4 clients, 20389 MiB, 25 % of the threads"
+    shown = {(d["path"], d["key"]): d["after"] for d in change.build_shared_change(planned(node, mps(clients=4)), "gpu1")["differences"]}
+    assert shown[sharing_mps.SETTINGS, "daemons.<GPU 0>.policy"] == "4 clients, 20389 MiB, 25 % of the threads"
     assert shown["/etc/gpufleet/sharing.json", "policies.<GPU 0>"] == "mps (4 clients)"
     assert re.fullmatch("content [0-9a-f]{12}", shown["/usr/local/libexec/gpufleet/mps.py", ""])
 
@@ -197,10 +199,10 @@ def test_two_policies_have_one_change_only_if_they_do_the_same(node: Node) -> No
     @functools.cache
     def seen(policy: str) -> tuple[str, str]:
         with running(node) as host:
-            result = host.task("node", check=True, packages="ignore", **json.loads(policy))
+            result = host.task("host", check=True, packages="ignore", **json.loads(policy))
         assert not result.get("failed"), result
         deed = [result["diff"], result["actions"], result["restarted"]]
-        return change.digest(result, "gpu1"), json.dumps(deed)
+        return change.digest_change(result, "gpu1"), json.dumps(deed)
 
     known: dict[str, str] = {}
 
@@ -227,4 +229,4 @@ def test_two_policies_have_one_change_only_if_they_do_the_same(node: Node) -> No
 )
 def test_an_identity_is_replaced_as_a_whole_and_by_its_own_name(text: str, shown: str) -> None:
     names = {"0000:3b:00.0": "<P>", "GPU-00000000-0000-0000-0000-00000000000a": "<U>"}
-    assert canonical.Identities(names).text(f"a {text} b") == f"a {shown} b"
+    assert canonical.Identities(names).replace_in_text(f"a {text} b") == f"a {shown} b"

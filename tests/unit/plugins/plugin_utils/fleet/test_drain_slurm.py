@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_slurm
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,13 +38,15 @@ CLAIMED = [
 
 @pytest.mark.parametrize(("state", "claimed"), CLAIMED)
 def test_a_node_that_slurm_reboots_or_switches_off_is_left_to_slurm(state: str, claimed: bool) -> None:
-    found = drain_slurm.standing(drain_slurm.parse(shown(state)), "r7")
+    found = drain_slurm.judge_slurm_standing(drain_slurm.parse_slurm_node(shown(state)), "r7")
     assert found.obstacle.startswith("Slurm is rebooting the node gpu1 or switching it off (") is claimed
     assert bool(found.obstacle) is claimed
 
 
 def test_the_drain_of_another_rollout_is_named() -> None:
-    found = drain_slurm.standing(drain_slurm.parse(shown("IDLE+DRAIN", "gpufleet.nvidia r70: the restart ends 1 container (web)")), "r7")
+    found = drain_slurm.judge_slurm_standing(
+        drain_slurm.parse_slurm_node(shown("IDLE+DRAIN", "gpufleet.nvidia r70: the restart ends 1 container (web)")), "r7"
+    )
     assert "drained by the rollout r70" in found.obstacle
 
 
@@ -61,9 +63,9 @@ FORGED = [
 def test_an_output_that_tells_a_field_twice_is_not_believed(words: str, before: str) -> None:
     text = shown("IDLE+DRAIN", "fan 3 is broken")
     at = text.rindex(before) + before.startswith("\n")
-    assert drain_slurm.standing(drain_slurm.parse(text), "r7").state == "others"
+    assert drain_slurm.judge_slurm_standing(drain_slurm.parse_slurm_node(text), "r7").state == "others"
     with pytest.raises(PlanError, match=r"\[drain.slurm-several-nodes\]$"):
-        drain_slurm.parse(text[:at] + words + text[at:])
+        drain_slurm.parse_slurm_node(text[:at] + words + text[at:])
 
 
 CASES = [
@@ -94,27 +96,27 @@ CASES = [
 
 @pytest.mark.parametrize(("state", "reason", "standing", "drained"), CASES)
 def test_how_a_node_stands(state: str, reason: str, standing: str, drained: bool) -> None:
-    node = drain_slurm.parse(shown(state, reason))
-    found = drain_slurm.standing(node, "r7")
+    node = drain_slurm.parse_slurm_node(shown(state, reason))
+    found = drain_slurm.judge_slurm_standing(node, "r7")
     assert found.state == standing
     assert bool(found.text) == (standing != "in_service")
-    assert (drain_slurm.waiting(node) == "") == drained
+    assert (drain_slurm.explain_slurm_wait(node) == "") == drained
 
 
 def test_output_that_is_no_node_is_an_error() -> None:
     with pytest.raises(PlanError, match=r"\[drain.slurm-output\]$"):
-        drain_slurm.parse("slurm_load_node error: Unable to contact slurm controller (connect failure)")
+        drain_slurm.parse_slurm_node("slurm_load_node error: Unable to contact slurm controller (connect failure)")
 
 
 @given(st.text(), st.text(alphabet="abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=9))
 def test_what_is_written_is_recognised_by_its_own_rollout_only(text: str, rollout: str) -> None:
-    node = drain_slurm.parse(shown("IDLE+DRAIN", drain_slurm.reason(rollout, text, "why")))
+    node = drain_slurm.parse_slurm_node(shown("IDLE+DRAIN", drain_slurm.build_slurm_reason(rollout, text, "why")))
     assert drain_slurm.is_held(node, rollout)
     assert not drain_slurm.is_held(node, f"{rollout}x")
 
 
 def test_a_reason_of_many_spaces_is_read_in_one_pass() -> None:
     before = time.process_time()
-    found = drain_slurm.parse(shown("IDLE+DRAIN", " " * 200_000 + "x"))
+    found = drain_slurm.parse_slurm_node(shown("IDLE+DRAIN", " " * 200_000 + "x"))
     assert time.process_time() - before < 1
     assert (found.reason.strip(), found.by) == ("x", "root")

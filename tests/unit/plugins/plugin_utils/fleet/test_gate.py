@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
 
 # ---------------------------------------------------------------- uniform fleets
@@ -28,7 +28,7 @@ def test_a_mix_names_the_hosts_by_engine() -> None:
 
 def test_hosts_of_a_mix_are_named_as_in_the_table() -> None:
     results = {**{f"gpu{number}": decided("containerd") for number in range(1, 601)}, "x": decided("crio")}
-    assert gate.mixed(results) == "containerd on gpu[1-600]; crio on x"
+    assert gate.describe_mixed_engines(results) == "containerd on gpu[1-600]; crio on x"
 
 
 OLD, NEW = ("nvidia-runtime", "nvidia", True), ("native-cdi", "nvidia", False)
@@ -97,7 +97,7 @@ GATES = [
 
 @pytest.mark.parametrize(("lost", "total", "max_failed", "ok", "allowed"), GATES)
 def test_gate(lost: int, total: int, max_failed: int | str, ok: bool, allowed: int) -> None:
-    verdict = gate.gate(lost, total, max_failed)
+    verdict = gate.judge_lost_hosts(lost, total, max_failed)
     assert (verdict.ok, verdict.allowed) == (ok, allowed)
     assert f"{lost} of {total} hosts failed or were lost, {'and' if ok else 'but'} at most {allowed} may fail" == verdict.sentence
 
@@ -112,5 +112,5 @@ NO_BUDGET = {
 @pytest.mark.parametrize(("wrong", "code"), NO_BUDGET.items())
 def test_a_budget_that_is_none(wrong: Any, code: str) -> None:
     with pytest.raises(PlanError) as refused:
-        gate.gate(0, 1, wrong)
+        gate.judge_lost_hosts(0, 1, wrong)
     assert refused.value.code == code

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_health, health
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import gpu_health
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,7 +44,7 @@ ENGINES: list[tuple[tuple[str, ...], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("ran", "more", "why"), ENGINES)
 def test_an_engine_that_ran_before_the_change_has_to_run_after_it(ran: tuple[str, ...], more: dict[str, Any], why: str) -> None:
-    assert health.why(health.Second(second(**more), 8, running=ran)) == why
+    assert health.explain_ill_health(health.Second(second(**more), 8, running=ran)) == why
 
 
 ENTRY = {"state": "rolled_back", "by": "the timer", "why": "containerd.service came up and has crashed since"}
@@ -69,11 +70,11 @@ LOOKS = [
 
 @pytest.mark.parametrize(("look", "why"), LOOKS)
 def test_the_second_look_finds_what_went_wrong_later(look: dict[str, Any], why: str) -> None:
-    assert health.why(health.Second(look, 8, changed=True)) == why
+    assert health.explain_ill_health(health.Second(look, 8, changed=True)) == why
 
 
 def test_a_rollback_from_before_this_run_is_no_reason() -> None:
-    assert health.why(health.Second(second(journal=[ENTRY]), 8, changed=False)) == ""
+    assert health.explain_ill_health(health.Second(second(journal=[ENTRY]), 8, changed=False)) == ""
 
 
 # ---------------------------------------------------------------- errors of GPUs
@@ -115,19 +116,19 @@ def test_errors_of_gpus_that_are_new_fail_a_host_but_those_of_applications(
     before: Mapping[str, Any], after: Mapping[str, Any], why: str, notes: list[str]
 ) -> None:
     found = health.Second(second(), 8, before=before, after=after)
-    assert health.why(found) == why
-    assert health.notes(found) == notes
+    assert health.explain_ill_health(found) == why
+    assert health.list_health_notes(found) == notes
 
 
 def test_a_host_that_was_unreachable_for_the_look_for_errors_is_not_well() -> None:
     lost = {"unreachable": True, "msg": "no route to host"}
-    assert health.why(health.Second(second(), 8, before=log(), after=lost)).startswith(
+    assert health.explain_ill_health(health.Second(second(), 8, before=log(), after=lost)).startswith(
         "it was unreachable for the look for errors of its GPUs"
     )
 
 
 def test_nothing_is_noted_of_a_tree() -> None:
-    assert health.notes(health.Second(second(work={"boot_id": ""}), 8)) == []
+    assert health.list_health_notes(health.Second(second(work={"boot_id": ""}), 8)) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 200)), unique_by=lambda e: e[0]), st.integers(-1, 300))
@@ -135,14 +136,14 @@ def test_each_error_is_old_or_new(errors: list[tuple[int, int]], last: int) -> N
     """The two looks agree about every line: none is told twice, none is lost."""
     every = sorted(errors)
     old = [e for e in every if e[0] <= last]
-    new, unknown = gpu_health.since(log(*old, last=last)["kernel_log"], log(*every, last=300)["kernel_log"])
+    new, unknown = gpu_health.list_errors_since(log(*old, last=last)["kernel_log"], log(*every, last=300)["kernel_log"])
     assert [(e["sequence"], e["xid"]) for e in new] == [e for e in every if e not in old]
     assert unknown == ""
 
 
 def test_many_errors_are_counted() -> None:
     errors = log(*((n, 79) for n in range(5)))["kernel_log"]["errors"]
-    assert gpu_health.described(errors).endswith("and 2 more")
+    assert gpu_health.describe_xid_errors(errors).endswith("and 2 more")
 
 
 # ---------------------------------------------------------------- the user's command
@@ -167,12 +168,12 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("result", "why"), COMMANDS)
 def test_a_command_of_the_user_has_to_end_with_0(result: dict[str, Any], why: str) -> None:
-    assert health.why(health.Second(second(), 8, command=result)) == why
+    assert health.explain_ill_health(health.Second(second(), 8, command=result)) == why
 
 
 def test_a_command_of_the_user_is_ended_by_the_host() -> None:
-    assert health.argv(()) == []
-    assert health.argv(("/bin/well", "--quick")) == ["timeout", "-k", "10", "300", "/bin/well", "--quick"]
+    assert health.get_check_command(()) == []
+    assert health.get_check_command(("/bin/well", "--quick")) == ["timeout", "-k", "10", "300", "/bin/well", "--quick"]
 
 
 # ---------------------------------------------------------------- the diagnosis
@@ -224,7 +225,7 @@ DIAGNOSES = [
 
 
 def answered(answer: Mapping[str, Any]) -> dict[str, Any]:
-    return gpu_health.diagnosis(Observation({}, {str(gpu_health.diagnosis_question()["id"]): answer}))
+    return gpu_health.read_diagnosis(Observation({}, {str(gpu_health.ask_for_diagnosis()["id"]): answer}))
 
 
 @pytest.mark.parametrize(("rc", "out", "known", "failed", "why"), DIAGNOSES)
@@ -242,12 +243,16 @@ NOT_DIAGNOSED = [
 def test_a_diagnosis_that_could_not_be_made_is_not_known(answer: dict[str, Any], why: str) -> None:
     found = answered(answer)
     assert (found["known"], found["failed"]) == (False, [])
-    assert health.diagnosis_notes({"diagnosis": found}) == [f"the GPUs were not diagnosed while the host was out of service: {why}"]
-    assert health.diagnosis_notes({"diagnosis": answered({"rc": 0, "stdout": DCGM_3.format("Pass")})}) == health.diagnosis_notes({}) == []
+    assert health.list_diagnosis_notes({"diagnosis": found}) == [f"the GPUs were not diagnosed while the host was out of service: {why}"]
+    assert (
+        health.list_diagnosis_notes({"diagnosis": answered({"rc": 0, "stdout": DCGM_3.format("Pass")})})
+        == health.list_diagnosis_notes({})
+        == []
+    )
 
 
 def test_of_a_thousand_failed_diagnoses_the_first_are_named() -> None:
     """DCGM has some thirty tests; a host that tells more doesn't make the message longer."""
     table = "".join(f"| test {number} | Fail |\n" for number in range(1000))
-    found, _verdicts = gpu_health.failed_tests(table)
+    found, _verdicts = gpu_health.list_failed_tests(table)
     assert found == [f"test {number}" for number in range(gpu_health.MOST_TESTS)]

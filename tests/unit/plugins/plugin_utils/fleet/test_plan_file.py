@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import plan_file, rollout, settings
 
 from tests.unit.rollout_looks import CHANGE, looked
@@ -23,7 +23,9 @@ HOSTS: dict[str, dict[str, Any]] = {
 
 
 def document(**hosts: dict[str, Any]) -> dict[str, Any]:
-    return plan_file.document(rollout.plan(rollout.Fleet(hosts), settings.of({"max_left_out": "100%"})), hosts)
+    return plan_file.build_plan_document(
+        rollout.plan_rollout(rollout.Fleet(hosts), settings.build_rollout_settings({"max_left_out": "100%"})), hosts
+    )
 
 
 def test_a_plan_is_as_its_schema_says() -> None:
@@ -53,19 +55,19 @@ MOVED = [
 
 @pytest.mark.parametrize(("now", "why"), MOVED)
 def test_a_host_that_plans_something_else_than_what_was_approved_is_left_out(now: dict[str, Any], why: str) -> None:
-    assert plan_file.moved(document(a=looked(CHANGE), z=looked()), {"a": now}) == ({"a": why} if why else {})
+    assert plan_file.map_moved_hosts(document(a=looked(CHANGE), z=looked()), {"a": now}) == ({"a": why} if why else {})
 
 
 def test_of_many_changes_that_were_not_approved_three_are_named() -> None:
     new = [{**CHANGE, "key": key} for key in "abcde"]
-    found = plan_file.moved(document(a=looked(CHANGE)), {"a": looked(CHANGE, *new)})["a"]
+    found = plan_file.map_moved_hosts(document(a=looked(CHANGE)), {"a": looked(CHANGE, *new)})["a"]
     assert [key for key in "abcde" if f"config.toml {key} is new" in found] == ["a", "b", "c"]
     assert "2 more" in found
 
 
 def test_a_host_that_nobody_has_approved_is_left_out_if_it_has_something_to_do() -> None:
     approved = document(a=looked(CHANGE), done=looked())
-    found = plan_file.moved(approved, {"new": looked(CHANGE), "idle": looked(), "done": looked(CHANGE)})
+    found = plan_file.map_moved_hosts(approved, {"new": looked(CHANGE), "idle": looked(), "done": looked(CHANGE)})
     assert found["new"] == "it is not in the approved plan"
     assert found["done"].startswith("it plans something else than what was approved: ")
     assert "idle" not in found

@@ -33,7 +33,7 @@ CASES = [
 
 @pytest.mark.parametrize(("known", "number", "canaries", "again"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_what_is_proven_again(known: dict[str, Any], number: int, canaries: set[str], again: set[str]) -> None:
-    found = rollout.plan(rollout.Fleet(L4, **known), settings.of({"canaries": number}))
+    found = rollout.plan_rollout(rollout.Fleet(L4, **known), settings.build_rollout_settings({"canaries": number}))
     assert {name for name, host in found.hosts.items() if host.state == "do"} == {"do1", "do2"} | again
     assert set(found.canaries) == canaries
     assert found.order[: len(again)] == [name for name in found.order if name in again], "before anything else is changed"
@@ -41,17 +41,19 @@ def test_what_is_proven_again(known: dict[str, Any], number: int, canaries: set[
 
 def test_a_class_in_which_nothing_changes_is_not_proven_again() -> None:
     hosts = {**L4, "h1": looked(gpu="H100")}
-    found = rollout.plan(rollout.Fleet(hosts, proof=frozenset(hosts)), settings.of({}))
+    found = rollout.plan_rollout(rollout.Fleet(hosts, proof=frozenset(hosts)), settings.build_rollout_settings({}))
     assert found.hosts["h1"].state == "done"
     done = {"done1": looked(), "done2": looked()}
-    assert rollout.plan(rollout.Fleet(done, proof=frozenset(done)), settings.of({})).order == []
-    died = rollout.plan(rollout.Fleet(done, proof=frozenset(done), unproven=frozenset({"done2"})), settings.of({}))
+    assert rollout.plan_rollout(rollout.Fleet(done, proof=frozenset(done)), settings.build_rollout_settings({})).order == []
+    died = rollout.plan_rollout(
+        rollout.Fleet(done, proof=frozenset(done), unproven=frozenset({"done2"})), settings.build_rollout_settings({})
+    )
     assert died.order == ["done2"]
 
 
 def test_people_read_which_hosts_are_only_proven() -> None:
-    found = rollout.plan(rollout.Fleet(L4, proof=ALL), settings.of({}))
-    assert "  as desired, to be proven or put back into service: done1" in rollout.lines(found)
+    found = rollout.plan_rollout(rollout.Fleet(L4, proof=ALL), settings.build_rollout_settings({}))
+    assert "  as desired, to be proven or put back into service: done1" in rollout.list_rollout_lines(found)
 
 
 COUNTS = [
@@ -67,13 +69,13 @@ COUNTS = [
 
 @pytest.mark.parametrize(("known", "line", "numbers"), COUNTS)
 def test_a_host_that_is_as_desired_is_none_to_change(known: dict[str, Any], line: str, numbers: dict[str, int]) -> None:
-    found = rollout.plan(rollout.Fleet(L4, **known), settings.of({"waves": "100%", "canaries": 1}))
-    assert rollout.lines(found)[0] == line
-    assert {key: events.start(rollout_plan.plain(found))[key] for key in numbers} == numbers
+    found = rollout.plan_rollout(rollout.Fleet(L4, **known), settings.build_rollout_settings({"waves": "100%", "canaries": 1}))
+    assert rollout.list_rollout_lines(found)[0] == line
+    assert {key: events.build_start_event(rollout_plan.convert_rollout_plan(found))[key] for key in numbers} == numbers
 
 
 def test_a_plan_that_is_none_of_a_rollout_names_no_batches() -> None:
     """The playbook plan has neither waves nor drains: its batches would not be the rollout's."""
-    lines = rollout.lines(rollout.plan(rollout.Fleet(L4), settings.of({})), batches=False)
+    lines = rollout.list_rollout_lines(rollout.plan_rollout(rollout.Fleet(L4), settings.build_rollout_settings({})), batches=False)
     assert lines[0] == "4 hosts: 2 to change, 2 already as desired, 0 left out"
     assert not [line for line in lines if "batch" in line]

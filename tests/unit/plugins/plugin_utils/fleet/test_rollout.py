@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     change,
     events,
@@ -43,38 +43,40 @@ CLASSES = [
 
 @pytest.mark.parametrize(("paths", "text"), CLASSES)
 def test_a_class_is_the_values_at_key_paths(paths: Any, text: str) -> None:
-    wanted = settings.of({"class": paths})
-    found = rollout.plan(rollout.Fleet({"a": looked(CHANGE)}, {"a": {"rack": "r7", "place": {"row": 3}}}), wanted)
+    wanted = settings.build_rollout_settings({"class": paths})
+    found = rollout.plan_rollout(rollout.Fleet({"a": looked(CHANGE)}, {"a": {"rack": "r7", "place": {"row": 3}}}), wanted)
     assert found.hosts["a"].hardware == text
 
 
 def test_no_class_is_a_template_for_the_run_that_gets_its_approval() -> None:
     forged = {**looked(CHANGE), "os": {"id": "debian{{ lookup('pipe', 'id') }}", "version": "12" * 500}}
-    text = rollout.plan(fleet(a=forged), settings.of({})).hosts["a"].hardware
+    text = rollout.plan_rollout(fleet(a=forged), settings.build_rollout_settings({})).hosts["a"].hardware
     assert text.startswith("containerd 1.7 (package), native-cdi, L4, 550, debian(( lookup('pipe', 'id') )) 12")
     assert len(text) < 300
     other = {**looked(CHANGE), "os": {"id": "debian", "version": "12" * 499 + "13"}}
     same = {**looked(CHANGE), "os": {"id": "debian", "version": "12" * 500}}
-    assert len({h.hardware for h in rollout.plan(fleet(a=other, b=same), settings.of({})).hosts.values()}) == 2
+    assert len({h.hardware for h in rollout.plan_rollout(fleet(a=other, b=same), settings.build_rollout_settings({})).hosts.values()}) == 2
 
 
 def test_a_long_value_that_is_no_whole_text_is_a_class_too() -> None:
     """A host's facts are JSON, where half of a pair of surrogates can be written, and would end the plan of all hosts."""
     facts = {"a": {"board": "\ud800" * 300}, "b": {"board": "\ud800" * 299 + "x"}}
-    found = rollout.plan(rollout.Fleet({"a": looked(CHANGE), "b": looked(CHANGE)}, facts), settings.of({"class": ["board"]}))
+    found = rollout.plan_rollout(
+        rollout.Fleet({"a": looked(CHANGE), "b": looked(CHANGE)}, facts), settings.build_rollout_settings({"class": ["board"]})
+    )
     assert len({h.hardware for h in found.hosts.values()}) == 2
 
 
 def test_a_key_path_that_no_host_has_is_an_error_and_one_that_some_have_is_not() -> None:
     hosts = {"a": looked(CHANGE), "b": looked(CHANGE)}
     with pytest.raises(PlanError, match=r"^gpufleet_rollout_domain .*\[rollout.unknown-key-path\]$"):
-        rollout.plan(rollout.Fleet(hosts, {"a": {"rack": "r1"}}), settings.of({"domain": ["rak"]}))
-    found = rollout.plan(rollout.Fleet(hosts, {"a": {"rack": "r1"}}), settings.of({"domain": ["rack"]}))
+        rollout.plan_rollout(rollout.Fleet(hosts, {"a": {"rack": "r1"}}), settings.build_rollout_settings({"domain": ["rak"]}))
+    found = rollout.plan_rollout(rollout.Fleet(hosts, {"a": {"rack": "r1"}}), settings.build_rollout_settings({"domain": ["rack"]}))
     assert {h.name: h.domain for h in found.hosts.values()} == {"a": "r1", "b": hardware.NONE}
 
 
 def test_a_host_where_nothing_was_found_has_a_class_too() -> None:
-    assert hardware.view({})["engine"] == hardware.NONE
+    assert hardware.build_class_view({})["engine"] == hardware.NONE
 
 
 # ---------------------------------------------------------------- changes
@@ -94,7 +96,7 @@ SAME = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_what_belongs_to_one_host_or_one_moment_is_no_part_of_a_change(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert change.digest(looked({**CHANGE, **one}), "a") == change.digest(looked({**CHANGE, **other}), "b")
+    assert change.digest_change(looked({**CHANGE, **one}), "a") == change.digest_change(looked({**CHANGE, **other}), "b")
 
 
 OTHER = [{"path": "/etc/other"}, {"key": "other"}, {"before": False}, {"after": "1.7.24"}, {"what": "unit"}]
@@ -102,14 +104,14 @@ OTHER = [{"path": "/etc/other"}, {"key": "other"}, {"before": False}, {"after": 
 
 @pytest.mark.parametrize("other", OTHER)
 def test_what_a_reviewer_would_want_to_know_is_part_of_a_change(other: dict[str, Any]) -> None:
-    assert change.digest(looked(CHANGE), "a") != change.digest(looked({**CHANGE, **other}), "a")
-    assert change.digest(looked(CHANGE), "a") != change.digest({**looked(CHANGE), "would_restart": []}, "a")
+    assert change.digest_change(looked(CHANGE), "a") != change.digest_change(looked({**CHANGE, **other}), "a")
+    assert change.digest_change(looked(CHANGE), "a") != change.digest_change({**looked(CHANGE), "would_restart": []}, "a")
 
 
 @pytest.mark.parametrize(("one", "other"), [pair for pair in SAME if "before" in pair[0]])
 def test_what_is_wanted_is_never_taken_for_evidence(one: dict[str, Any], other: dict[str, Any]) -> None:
     wanted = (looked({**CHANGE, "after": values["before"]}) for values in (one, other))
-    assert len({change.digest(result, host) for result, host in zip(wanted, "ab", strict=True)}) == 2
+    assert len({change.digest_change(result, host) for result, host in zip(wanted, "ab", strict=True)}) == 2
 
 
 NUMBERS = st.integers(0, 9999)
@@ -118,20 +120,24 @@ NUMBERS = st.integers(0, 9999)
 @given(NUMBERS, NUMBERS, st.permutations([CHANGE, {**CHANGE, "key": "b"}, {**CHANGE, "path": "/x"}]))
 def test_an_approval_does_not_expire_because_a_container_started(before: int, after: int, differences: list[dict[str, Any]]) -> None:
     def of(number: int, order: list[dict[str, Any]]) -> str:
-        return change.digest(looked(*({**d, "why": f"{number} containers", "before": f"keeps {number} containers"} for d in order)), "a")
+        return change.digest_change(
+            looked(*({**d, "why": f"{number} containers", "before": f"keeps {number} containers"} for d in order)), "a"
+        )
 
     assert of(before, sorted(differences, key=str)) == of(after, differences)
 
 
 def test_what_has_moved_is_said_by_place_and_unit() -> None:
-    before, after = (change.of(r, "a") for r in (looked(CHANGE), looked({**CHANGE, "path": "/etc/b"}, would_restart=["b.service"])))
-    assert change.moved(before, after) == [
+    before, after = (
+        change.build_shared_change(r, "a") for r in (looked(CHANGE), looked({**CHANGE, "path": "/etc/b"}, would_restart=["b.service"]))
+    )
+    assert change.list_moved_changes(before, after) == [
         "/etc/b enable_cdi is new in the plan",
         "/etc/containerd/config.toml enable_cdi is in the plan no more",
         "b.service would restart",
         "containerd.service would not restart any more",
     ]
-    assert change.moved(before, before) == []
+    assert change.list_moved_changes(before, before) == []
 
 
 # ---------------------------------------------------------------- canaries and who has something to do
@@ -140,7 +146,7 @@ def test_what_has_moved_is_said_by_place_and_unit() -> None:
 def test_one_canary_of_each_class_goes_first_and_hosts_that_are_done_take_no_slot() -> None:
     hosts = {f"l{n}": looked(CHANGE) for n in range(5)} | {f"h{n}": looked(CHANGE, gpu="H100") for n in range(5)}
     hosts["done"] = looked(gpu="A2")
-    found = rollout.plan(fleet(**hosts), settings.of({"waves": "100%"}))
+    found = rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({"waves": "100%"}))
     assert [(b.wave, len(b.hosts)) for b in found.batches] == [(0, 2), (1, 8)]
     assert {name[0] for name in found.canaries} == {"l", "h"}
     assert "done" not in found.order
@@ -149,32 +155,34 @@ def test_one_canary_of_each_class_goes_first_and_hosts_that_are_done_take_no_slo
 
 def test_a_host_that_is_as_desired_stands_for_the_canary_of_its_class() -> None:
     hosts = {"done": looked(), **{f"l{n}": looked(CHANGE) for n in range(3)}, **{f"h{n}": looked(CHANGE, gpu="H100") for n in range(3)}}
-    assert {h[0] for h in rollout.plan(fleet(**hosts), settings.of({})).canaries} == {"h"}
-    assert len(rollout.plan(fleet(**hosts), settings.of({"canaries": 2})).canaries) == 3
-    assert rollout.plan(fleet(**hosts), settings.of({"canaries": 0})).canaries == []
+    assert {h[0] for h in rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({})).canaries} == {"h"}
+    assert len(rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({"canaries": 2})).canaries) == 3
+    assert rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({"canaries": 0})).canaries == []
 
 
 def test_hosts_that_nobody_manages_are_no_canaries() -> None:
     idle = {"decision": {"decisions": [], "skipped": "no GPU"}, "differences": [], "would_restart": []}
-    assert rollout.plan(fleet(idle=idle, a={**idle, "differences": [CHANGE]}), settings.of({})).canaries == ["a"]
+    assert rollout.plan_rollout(fleet(idle=idle, a={**idle, "differences": [CHANGE]}), settings.build_rollout_settings({})).canaries == [
+        "a"
+    ]
 
 
 def test_a_rollout_that_goes_on_is_the_same_one() -> None:
     hosts = {f"gpu{n}": looked(CHANGE) for n in range(40)}
-    whole = rollout.plan(fleet(**hosts), settings.of({})).order
+    whole = rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({})).order
     rest = {name: looked() if name in whole[:9] else look for name, look in hosts.items()}
-    assert rollout.plan(fleet(**rest), settings.of({})).order == whole[9:]
+    assert rollout.plan_rollout(fleet(**rest), settings.build_rollout_settings({})).order == whole[9:]
 
 
 def test_hosts_that_an_earlier_run_took_out_of_service_go_first() -> None:
     hosts = {f"gpu{n}": looked(CHANGE) for n in range(40)}
-    found = rollout.plan(rollout.Fleet(hosts, first=frozenset({"gpu7", "gpu9"})), settings.of({"canaries": 0}))
+    found = rollout.plan_rollout(rollout.Fleet(hosts, first=frozenset({"gpu7", "gpu9"})), settings.build_rollout_settings({"canaries": 0}))
     assert set(found.order[:2]) == {"gpu7", "gpu9"}
 
 
 def test_a_rollout_without_hosts_says_so() -> None:
     with pytest.raises(PlanError, match=r"\[rollout.no-hosts\]$"):
-        rollout.plan(fleet(), settings.of({}))
+        rollout.plan_rollout(fleet(), settings.build_rollout_settings({}))
 
 
 # ---------------------------------------------------------------- left out
@@ -192,8 +200,8 @@ LEFT_OUT = [
 @pytest.mark.parametrize(("result", "why"), LEFT_OUT)
 def test_a_host_that_was_broken_before_is_left_out(result: dict[str, Any], why: str) -> None:
     hosts = {f"gpu{n}": looked(CHANGE) for n in range(9)}
-    found = rollout.plan(fleet(bad=result, **hosts), settings.of({}))
-    assert found.named(rollout.LEFT_OUT) == ["bad"]
+    found = rollout.plan_rollout(fleet(bad=result, **hosts), settings.build_rollout_settings({}))
+    assert found.list_hosts_in_state(rollout.LEFT_OUT) == ["bad"]
     assert found.hosts["bad"].why == why
     assert "bad" not in found.order
 
@@ -202,10 +210,10 @@ def test_a_host_that_was_broken_before_is_left_out(result: dict[str, Any], why: 
 def test_too_many_that_are_left_out_end_the_run_before_it_begins(broken: int, most: str, stops: bool) -> None:
     hosts = {**{f"gpu{n}": looked(CHANGE) for n in range(5)}, **{f"bad{n}": {} for n in range(broken)}}
     if not stops:
-        assert len(rollout.plan(fleet(**hosts), settings.of({"max_left_out": most})).order) == 5
+        assert len(rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({"max_left_out": most})).order) == 5
         return
     with pytest.raises(PlanError, match=rf"{broken} of {5 + broken} hosts .*\[rollout.too-many-left-out\]$"):
-        rollout.plan(fleet(**hosts), settings.of({"max_left_out": most}))
+        rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({"max_left_out": most}))
 
 
 # ---------------------------------------------------------------- large fleets
@@ -215,7 +223,7 @@ def calls(number: int) -> int:
     """How much work the plan of so many hosts is, one in fifty of them dead, in racks of twenty."""
     hosts = {f"gpu{n}": {} if n % 50 == 7 else looked(CHANGE, gpu=f"G{n % 5}") for n in range(number)}
     planned = rollout.Fleet(hosts, {host: {"rack": n // 20} for n, host in enumerate(hosts)})
-    wanted = settings.of({"domain": "rack", "max_unavailable": 2})
+    wanted = settings.build_rollout_settings({"domain": "rack", "max_unavailable": 2})
     count = 0
 
     def one_more(_frame: Any, event: str, _arg: Any) -> None:
@@ -224,10 +232,10 @@ def calls(number: int) -> int:
 
     sys.setprofile(one_more)
     try:
-        found = rollout.plan(planned, wanted)
+        found = rollout.plan_rollout(planned, wanted)
     finally:
         sys.setprofile(None)
-    assert len(found.order) == number - len(found.named(rollout.LEFT_OUT)) == number - number // 50
+    assert len(found.order) == number - len(found.list_hosts_in_state(rollout.LEFT_OUT)) == number - number // 50
     assert len(found.canaries) == 5
     return count
 
@@ -266,12 +274,12 @@ def test_the_budget_is_one_of_all_waves() -> None:
     assert not first.ended
     second = after({"b": "rolled back"}, "1", start=first)
     assert second.ended == ("2 of 10 hosts failed, were rolled back or lost, 1 may be (gpufleet_rollout_max_failed: 1): a, b")
-    assert progress.held(second, TWO) == {"a": second.ended, "b": second.ended}
+    assert progress.map_held_hosts(second, TWO) == {"a": second.ended, "b": second.ended}
 
 
 def test_a_class_whose_canary_did_not_come_through_does_not_start() -> None:
     found = after({"a": "rolled back"}, "5", canaries=True)
-    assert progress.held(found, {"c": "x", "d": "y"}) == {"c": "its class has stopped: its canary a was rolled back"}
+    assert progress.map_held_hosts(found, {"c": "x", "d": "y"}) == {"c": "its class has stopped: its canary a was rolled back"}
 
 
 UNTRIED = [
@@ -289,14 +297,14 @@ UNTRIED = [
 @pytest.mark.parametrize(("words", "canaries", "why"), UNTRIED)
 def test_a_class_whose_canary_was_not_changed_does_not_start(words: dict[str, str], canaries: bool, why: str) -> None:
     found = after(words, "5", canaries=canaries)
-    assert progress.held(found, {"c": "x", "d": "y"}) == ({"c": why} if why else {})
+    assert progress.map_held_hosts(found, {"c": "x", "d": "y"}) == ({"c": why} if why else {})
 
 
 def test_a_pause_is_no_failure_and_hides_none() -> None:
-    paused = progress.ended(START, "the window is closed", paused=True)
+    paused = progress.end_progress(START, "the window is closed", paused=True)
     assert (paused.ended, paused.paused) == ("the window is closed", True)
     stopped = after({"a": "failed"}, "0")
-    assert progress.ended(stopped, "the window is closed", paused=True) == stopped
+    assert progress.end_progress(stopped, "the window is closed", paused=True) == stopped
 
 
 ENDED = [
@@ -328,7 +336,7 @@ def test_the_end_of_a_batch_counts_each_host_once(
 ) -> None:
     batch = progress.Ended(words, dict.fromkeys(words, "L4"), False, unhealthy)
     plan = {"batches": [{"hosts": ["a"]}, {"hosts": ["b"]}]}
-    found = progress.after(START, batch, 2, waves.Amount(0, False))
+    found = progress.update_progress(START, batch, 2, waves.Amount(0, False))
     assert events.summarize_batch(0, plan, words, found, limit=limit, seconds=seconds) == line
 
 

@@ -38,22 +38,22 @@ class Fleet:
             down = {"unreachable": True, "msg": "no route to host"}
             looks[host] = down if host in self.dead else looked(*change, gpu=MODELS[number % 4])
         racks = {host: {"rack": f"r{number // 20:02}"} for number, host in enumerate(HOSTS)}
-        return rollout.plan(rollout.Fleet(looks, racks), settings.of({"domain": ["rack"], **options}))
+        return rollout.plan_rollout(rollout.Fleet(looks, racks), settings.build_rollout_settings({"domain": ["rack"], **options}))
 
     def roll(self, outcome: Outcome, until: int | None = None, **options: Any) -> tuple[rollout.Rollout, progress.Progress, list[str]]:
         """Batch after batch as the playbook does it; until: the controller dies before the batch of this number. The hosts that began."""
-        found, began, wanted = self.plan(**options), list[str](), settings.of(options)
+        found, began, wanted = self.plan(**options), list[str](), settings.build_rollout_settings(options)
         reached = progress.Progress()
         for number, batch in enumerate(found.batches):
             if number == until:
                 break
             classes = {host: found.hosts[host].hardware for host in batch.hosts}
-            started = [host for host in batch.hosts if host not in progress.held(reached, classes)]
+            started = [host for host in batch.hosts if host not in progress.map_held_hosts(reached, classes)]
             words = {host: outcome(host) for host in started}
             began += started
             self.done.update(host for host, word in words.items() if word == "yes")
             ended = progress.Ended(words, classes, batch.wave == rollout.CANARY)
-            reached = progress.after(reached, ended, len(found.order), wanted.max_failed)
+            reached = progress.update_progress(reached, ended, len(found.order), wanted.max_failed)
         return found, reached, began
 
 
@@ -64,7 +64,7 @@ def well(_host: str) -> str:
 def test_two_dead_hosts_of_a_hundred_are_left_out_and_all_others_are_done() -> None:
     fleet = Fleet()
     found, reached, began = fleet.roll(well)
-    assert found.named(rollout.LEFT_OUT) == DEAD
+    assert found.list_hosts_in_state(rollout.LEFT_OUT) == DEAD
     assert (reached.ended, reached.bad, reached.done) == ("", {}, 392)
     assert sorted(began) == sorted(set(HOSTS) - set(DEAD)) == sorted(fleet.done)
     assert [len(b.hosts) for b in found.batches] == [4, 1, 38, 194, 155]  # canaries, then 1, 10%, 50% and the rest of 388
@@ -98,7 +98,7 @@ def test_no_more_hosts_fail_than_the_budget_and_one_batch_allow(number: int, per
     bad = [host for host in began if fates[host] != "yes"]
     assert sorted(bad) == sorted(reached.bad)
     assert len(began) == len(set(began)) == reached.done
-    allowed = settings.of(options).max_failed.of(len(found.order))
+    allowed = settings.build_rollout_settings(options).max_failed.compute_number(len(found.order))
     last = next(batch.hosts for batch in found.batches if began[-1] in batch.hosts)
     assert len([host for host in bad if host not in last]) <= allowed, "within the budget until the batch that ended it"
     stopped = {found.hosts[host].hardware for host in bad if host in found.canaries}

@@ -32,16 +32,16 @@ def test_who_waits_for_hosts_that_have_not_come_back(
     out: list[str], rest: list[list[str]], allowed: dict[str, int], waits: list[str], pauses: bool
 ) -> None:
     batches = [dict.fromkeys(hosts, "x") for hosts in rest]
-    found = room.begun(progress.Progress(), out, batches, waves.Limit(GROUPS, allowed))
+    found = room.begin_batch(progress.Progress(), out, batches, waves.Limit(GROUPS, allowed))
     assert (bool(found.ended), found.paused) == (pauses, pauses)
-    assert sorted(progress.held(found, batches[0])) == sorted(rest[0] if pauses else waits)
+    assert sorted(progress.map_held_hosts(found, batches[0])) == sorted(rest[0] if pauses else waits)
     if out == ["a1"] and "partition a" in allowed and (waits or pauses) and allowed == ONE:
-        assert set(progress.held(found, batches[0]).values()) == {WHY}
+        assert set(progress.map_held_hosts(found, batches[0]).values()) == {WHY}
 
 
 def test_a_class_that_has_stopped_needs_no_room() -> None:
     stopped = progress.Progress(stopped={"x": "its canary failed"})
-    assert room.begun(stopped, ["a1"], [{"a2": "x"}], waves.Limit(GROUPS, ONE)) == stopped
+    assert room.begin_batch(stopped, ["a1"], [{"a2": "x"}], waves.Limit(GROUPS, ONE)) == stopped
 
 
 HOSTS = st.lists(st.sampled_from([f"h{number}" for number in range(30)]), unique=True, min_size=1)
@@ -51,12 +51,12 @@ HOSTS = st.lists(st.sampled_from([f"h{number}" for number in range(30)]), unique
 def test_whoever_does_not_come_back_never_more_than_the_limit_are_out(hosts: list[str], most: int, parts: int, stuck: set[int]) -> None:
     groups = {host: [f"partition {int(host[1:]) % parts}"] for host in hosts}
     limit = waves.Limit(groups, {group: most for of_one in groups.values() for group in of_one})
-    batches = [dict.fromkeys(batch, "x") for batch in waves.batches(hosts, limit)]
+    batches = [dict.fromkeys(batch, "x") for batch in waves.cut_batches(hosts, limit)]
     reached, out = progress.Progress(), list[str]()
     for number, batch in enumerate(batches):
-        reached = room.begun(reached, out, batches[number:], limit)
-        taken = [host for host in batch if host not in progress.held(reached, batch)]
-        assert max(room.counted([*out, *taken], limit).values(), default=0) <= most
+        reached = room.begin_batch(reached, out, batches[number:], limit)
+        taken = [host for host in batch if host not in progress.map_held_hosts(reached, batch)]
+        assert max(room.count_groups_out([*out, *taken], limit).values(), default=0) <= most
         out += [host for host in taken if int(host[1:]) in stuck]
     if not out:
         assert (reached.ended, reached.full) == ("", {})

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings, variables
 
-SPEC = arguments.spec("rollout_settings")
+SPEC = arguments.derive_argument_spec("rollout_settings")
 # As a person writes it into a survey, where that is not the YAML of the example in variables.RUN.
 TEXTS = {
     "class": "gpu.model, rack",
@@ -42,11 +41,18 @@ WRITTEN = [*((name, TEXTS.get(name, variables.RUN[settings.PREFIX + name].strip(
 
 def judged(**given: Any) -> dict[str, Any]:
     """What settings mean: as the task does it, what is empty is not set, then come the module's spec and the settings themselves."""
-    found = ArgumentSpecValidator(SPEC).validate(settings.given_of(given))
+    found = ArgumentSpecValidator(SPEC).validate(settings.list_given_options(given))
     assert found.error_messages == []
     values = found.validated_parameters
-    whole = {"tasks": settings.tasks_of(values["tasks"]), "host_timeout": settings.number("host_timeout", values["host_timeout"])}
-    return {"settings": settings.of(values), **whole, **{name: values[name] for name in ("pause", "plan_file", "approved")}}
+    whole = {
+        "tasks": settings.parse_task_files(values["tasks"]),
+        "host_timeout": settings.parse_whole_number("host_timeout", values["host_timeout"]),
+    }
+    return {
+        "settings": settings.build_rollout_settings(values),
+        **whole,
+        **{name: values[name] for name in ("pause", "plan_file", "approved")},
+    }
 
 
 def meant(name: str) -> Any:

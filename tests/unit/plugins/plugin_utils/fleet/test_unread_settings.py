@@ -29,5 +29,5 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("given", "named"), CASES)
 def test_a_setting_that_a_rollout_does_not_read_is_named(given: dict[str, Any], named: list[str]) -> None:
-    said = settings.unread(given)
+    said = settings.warn_of_unread_settings(given)
     assert [sentence.split(". ")[0] for sentence in said] == [f"gpufleet.nvidia.rollout does not read {name}" for name in named]

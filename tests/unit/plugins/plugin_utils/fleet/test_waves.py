@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import order, rollout, settings, waves, window
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +32,7 @@ CUTS = [
 
 @pytest.mark.parametrize(("wanted", "number", "sizes"), CUTS)
 def test_hosts_are_cut_into_waves(wanted: Any, number: int, sizes: list[int]) -> None:
-    assert [len(wave) for wave in waves.cut(HOSTS[:number], waves.parsed("gpufleet_rollout_waves", wanted))] == sizes
+    assert [len(wave) for wave in waves.cut_waves(HOSTS[:number], waves.parse_wave_sizes("gpufleet_rollout_waves", wanted))] == sizes
 
 
 BATCHES = [
@@ -49,21 +49,21 @@ BATCHES = [
 @pytest.mark.parametrize(("most", "domains", "batches"), BATCHES)
 def test_a_wave_is_cut_so_that_few_hosts_of_a_domain_are_out_at_once(most: str | None, domains: str, batches: list[str]) -> None:
     of = dict(zip(HOSTS, domains, strict=False))
-    limits = waves.limit(None if most is None else waves.amount("x", most), {h: [d] for h, d in of.items()}, frozenset())
-    assert ["".join(of[h] for h in batch) for batch in waves.batches(list(of), limits)] == batches
+    limits = waves.limit(None if most is None else waves.parse_amount("x", most), {h: [d] for h, d in of.items()}, frozenset())
+    assert ["".join(of[h] for h in batch) for batch in waves.cut_batches(list(of), limits)] == batches
 
 
 def test_without_a_setting_hosts_that_are_drained_go_one_by_one_in_their_cluster() -> None:
     limits = waves.limit(None, {h: ["c"] for h in HOSTS[:6]}, frozenset(HOSTS[:3]))
-    assert [len(b) for b in waves.batches(HOSTS[:6], limits)] == [4, 1, 1]
+    assert [len(b) for b in waves.cut_batches(HOSTS[:6], limits)] == [4, 1, 1]
 
 
 @given(NAMES, st.integers(1, 5), st.lists(st.sampled_from([1, 3, "20%", "100%"]), min_size=1, max_size=3), st.integers(1, 4))
 def test_each_host_is_in_one_batch_and_no_batch_is_over_a_limit(names: set[str], domains: int, sizes: list[Any], most: int) -> None:
     groups = {h: [f"d{math.floor(n % domains)}", f"p{n % 2}"] for n, h in enumerate(sorted(names))}
-    line = order.ordered(names, {h: g[0] for h, g in groups.items()}, "")
-    limits = waves.limit(waves.amount("x", most), groups, frozenset())
-    found = [b for wave in waves.cut(line, waves.parsed("x", sizes)) for b in waves.batches(wave, limits)]
+    line = order.order_by_domain(names, {h: g[0] for h, g in groups.items()}, "")
+    limits = waves.limit(waves.parse_amount("x", most), groups, frozenset())
+    found = [b for wave in waves.cut_waves(line, waves.parse_wave_sizes("x", sizes)) for b in waves.cut_batches(wave, limits)]
     assert sorted(h for b in found for h in b) == sorted(names)
     assert all(found)
     for batch in found:
@@ -75,20 +75,20 @@ def test_the_order_is_that_of_names_and_seed_whatever_the_inventory_says(names: 
     other = sorted(names)
     shuffled.shuffle(other)
     domains = {h: h[:1] for h in names}
-    assert order.ordered(other, domains, seed) == order.ordered(sorted(names), domains, seed)
-    assert sorted(order.ordered(other, domains, seed)) == sorted(names)
+    assert order.order_by_domain(other, domains, seed) == order.order_by_domain(sorted(names), domains, seed)
+    assert sorted(order.order_by_domain(other, domains, seed)) == sorted(names)
 
 
 @given(st.dictionaries(st.sampled_from(HOSTS), st.sampled_from("abcd"), min_size=1), st.integers(0, 100))
 def test_any_beginning_of_the_order_has_about_its_share_of_each_domain(domains: dict[str, str], share: int) -> None:
-    line = order.ordered(domains, domains, "")
+    line = order.order_by_domain(domains, domains, "")
     first = line[: len(line) * share // 100]
     for domain, number in Counter(domains.values()).items():
         assert abs(sum(domains[h] == domain for h in first) - number * len(first) / len(line)) <= len(set(domains.values()))
 
 
 def test_another_seed_is_another_order() -> None:
-    assert order.ordered(HOSTS, {}, "a") != order.ordered(HOSTS, {}, "b")
+    assert order.order_by_domain(HOSTS, {}, "a") != order.order_by_domain(HOSTS, {}, "b")
 
 
 # ---------------------------------------------------------------- windows
@@ -112,13 +112,13 @@ WINDOWS = [
 
 @pytest.mark.parametrize(("text", "day", "clock", "is_open"), WINDOWS)
 def test_a_window_holds_a_moment_of_its_own_clock(text: str, day: int, clock: str, is_open: bool) -> None:
-    found = window.parsed("gpufleet_rollout_window", text)
+    found = window.parse_windows("gpufleet_rollout_window", text)
     hours, minutes = map(int, clock.split(":"))
     assert window.is_open(found, {found[0].zone: (day, hours * 60 + minutes)}) is is_open
 
 
 def test_several_windows_are_open_where_one_of_them_is() -> None:
-    found = window.parsed("w", "Mo 08:00-09:00; Tu 10:00-11:00 Asia/Tokyo")
+    found = window.parse_windows("w", "Mo 08:00-09:00; Tu 10:00-11:00 Asia/Tokyo")
     assert [w.zone for w in found] == ["UTC", "Asia/Tokyo"]
     assert window.is_open(found, {"UTC": (SU, 0), "Asia/Tokyo": (TU, 630)})
     assert not window.is_open(found, {"UTC": (TU, 630), "Asia/Tokyo": (MO, 510)})
@@ -138,8 +138,11 @@ MAY_FAIL = [
 @pytest.mark.parametrize(("most", "hosts", "line"), MAY_FAIL)
 def test_the_plan_says_what_a_percentage_comes_to(most: Any, hosts: int, line: str) -> None:
     differs = {"what": "package", "path": "nvidia-container-toolkit", "key": None, "before": None, "after": "1"}
-    found = rollout.plan(rollout.Fleet({f"gpu{n}": {"differences": [differs], "would_restart": []} for n in range(hosts)}), settings.of({}))
-    assert "".join(rollout.may_fail(found, settings.of({"max_failed": most}).max_failed)) == line
+    found = rollout.plan_rollout(
+        rollout.Fleet({f"gpu{n}": {"differences": [differs], "would_restart": []} for n in range(hosts)}),
+        settings.build_rollout_settings({}),
+    )
+    assert "".join(rollout.may_fail(found, settings.build_rollout_settings({"max_failed": most}).max_failed)) == line
 
 
 # ---------------------------------------------------------------- bad input
@@ -191,11 +194,11 @@ WRONG = [
 @pytest.mark.parametrize(("options", "code"), WRONG)
 def test_a_wrong_setting_is_refused_by_its_name(options: dict[str, Any], code: str) -> None:
     with pytest.raises(PlanError) as error:
-        settings.of(options)
+        settings.build_rollout_settings(options)
     assert error.value.code == code
     assert error.value.what.startswith(f"gpufleet_rollout_{list(options)[-1]} ")
     assert error.value.next
 
 
 def test_settings_have_defaults() -> None:
-    assert settings.of({}) == settings.Settings()
+    assert settings.build_rollout_settings({}) == settings.RolloutSettings()

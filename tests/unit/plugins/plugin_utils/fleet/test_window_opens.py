@@ -25,7 +25,7 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "now", "opens"), CASES)
 def test_a_closed_window_opens_then(text: str, now: tuple[int, str], opens: str) -> None:
-    windows = window.parsed("w", text)
+    windows = window.parse_windows("w", text)
     hours, minutes = now[1].split(":")
     clock = {w.zone: (now[0], int(hours) * 60 + int(minutes)) for w in windows}
     assert not window.is_open(windows, clock)

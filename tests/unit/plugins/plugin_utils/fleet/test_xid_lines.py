@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_health
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import gpu_health
 
 XID = "NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 LOST = {"pci": "0000:41:00", "xid": "79"}

@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at a host and report what would be decided and changed."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, work
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import gpu_users
+
+SPEC = arguments.derive_argument_spec("host_info")
+
+
+def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
+    """Look at a host and plan.
+
+    If its plan is refused, the host is still looked at: the refusal is part of the result.
+    """
+    seen = host.see(policy, obs)
+    try:
+        plan, problem = host.plan_host(policy, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources()), ""
+        known = host.report_known_bad(policy, obs, seen, plan)
+    except PlanError as error:
+        plan, problem = plan_without_source(policy, obs, seen) if isinstance(error, repository.NoSource) else Plan(), str(error)
+        known = host.report_known_bad(policy, obs, seen, None, error)
+    kept = journal.get_journal(obs)
+    entries = list(kept.get("journal") or ())
+    shown = {"journal": entries, "history": [journal.describe_journal_entry(entry) for entry in entries]}
+    runs = work.report_work(policy, obs, plan.whole, kubelet=seen.kubelet.present)
+    sharing = gpu_users.report_gpu_users(policy, obs, seen.driver)
+    toolkit = gpu_operator.report_operator(policy, obs, seen.instances)
+    more = {**shown, "work": runs, "problem": problem, "known_bad": known, "sharing": sharing, "operator_toolkit": toolkit}
+    return base.Outcome(plan, {**host.report_host(policy, obs, seen, plan), **more})
+
+
+def plan_without_source(policy: Policy, obs: Observation, seen: host.SeenHost) -> Plan:
+    """Return what else would change on a host whose packages are out of reach, so that a first look shows it."""
+    offline = dc.replace(policy, toolkit_repository="", bundle_file="")
+    try:
+        return host.plan_host(offline, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources())
+    except PlanError:
+        return Plan()
+
+
+def list_host_info_questions(policy: Policy) -> list[queries.Question]:
+    """List the questions for the plan and for a drain, and for the journal as people read it."""
+    return [
+        *host.list_host_questions(policy),
+        *work.list_work_questions(policy),
+        *gpu_users.list_gpu_user_questions(policy),
+        queries.ask_for_originals(JOURNAL_DIR, listing=True),
+    ]
+
+
+class ActionModule(ActionBase):
+    leaves_nothing = True  # not even the compiled form of the programs that look
+    _supports_check_mode = True
+    _supports_async = False
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        return base.run_info(self, task_vars, spec=SPEC, questions=list_host_info_questions, planner=plan_host_info)

@@ -1,0 +1,308 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring a transaction to its end, from nothing but the journal: by the executor itself, the next one, the timer, or at boot.
+
+Every step may have been done before, whole or in part, and is done again without harm. What each state asks for:
+
+    prepared     commands may have run: undo them
+    armed        the same
+    swapping     files, directories and switched-off units may be new: all of the above, and these back; restart what started meanwhile
+    swapped      the same, and restart what the executor has restarted
+    probation    all was well: commit if it still is (or if the host has been switched off since), else as `swapped`
+    undoing      it was being taken back: begin again, from the state it was in before
+    committed    only tidy up
+    rolled_back  only tidy up
+
+Node side: standard library only, Python 3.6.
+"""
+
+import contextlib
+import os
+import shutil
+import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    commands,
+    host_files,
+    journal,
+    system,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    deadline,
+    health,
+    journal_writer,
+    orphans,
+    swap,
+    waiting,
+)
+
+_JOB_KEPT = 24 * 3600  # another caller may just be waiting for its turn
+QUICK = 10  # seconds to wait for an answer, when a transaction on probation is judged, or at boot
+EXECUTOR = "the executor"  # itself, which takes back what it has done
+FINAL = ("committed", "rolled_back")
+_EARLY = ("prepared", "armed")
+
+
+def recover_open_transactions(root, base, by, only=None, booting=False):
+    """End every open transaction (or the one with this id).
+
+    Return what became of each. The caller holds the lock.
+    """
+    outcomes = []
+    for name in journal.list_transaction_names(base, "open"):
+        meta = journal.read_transaction(base, name)
+        if only and not name.endswith("-" + only):
+            continue
+        if meta is None:  # it never began
+            shutil.rmtree(os.path.join(base, "journal", ".new-" + name), ignore_errors=True)
+            journal_writer.settle_transaction(base, name)
+            continue
+        if not meta["closed"]:
+            _require_readable(base, meta)
+        if meta["closed"] or (booting and meta.get("boot") == system.name_boot()):
+            continue
+        outcome = _end(root, base, meta, by, booting)
+        if outcome is not None:
+            outcomes.append(outcome)
+    if only is None:
+        _remove_leftovers(base, booting)
+    return outcomes
+
+
+def _require_readable(base, meta):
+    """Refuse an entry that is empty or of an unknown form: it must be neither passed over nor guessed at.
+
+    Raise NodeError.
+    """
+    if meta.get("schema") == journal.SCHEMA and meta["states"]:
+        return
+    newer = meta.get("schema") not in (None, journal.SCHEMA)
+    why = "was written by another release (schema %r)" % (meta["schema"],) if newer else "cannot be read"
+    step = "finish it with that release" if newer else "put the files back by hand from the copies in it"
+    values = (meta["entry"], why, step, os.path.join(base, "open", meta["name"]))
+    raise host_files.NodeError("failed", "%s: this transaction is not finished, and its entry %s; %s, then remove %s" % values)
+
+
+def _remove_leftovers(base, booting):
+    """Remove what dead processes had no time to remove.
+
+    These are copies for validators, and jobs that no caller waits for any more.
+    """
+    for name in os.listdir(base):
+        if name.startswith("stage-"):
+            shutil.rmtree(os.path.join(base, name), ignore_errors=True)
+    for name in journal.list_transaction_names(base, "job"):
+        path = os.path.join(base, "job", name)
+        with contextlib.suppress(FileNotFoundError):  # its own caller was quicker
+            if booting or os.stat(path).st_mtime < time.time() - _JOB_KEPT:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _end(root, base, meta, by, booting):
+    """Return what became of a transaction that had to be taken back; None if all was well and little was left to do."""
+    again = meta.get("boot") != system.name_boot()
+    if meta["state"] == "probation" and not root:
+        why = None if booting or again else judge_probation(meta)
+        if why is None:
+            commit(root, base, meta)
+            return None
+        return take_back_transaction(root, base, meta, why, by)
+    if meta["state"] in FINAL:
+        close(root, base, meta)
+        return None
+    if meta["state"] == "undoing":
+        why = meta["states"][-1].get("why") or "it was interrupted during its rollback"
+    else:
+        why = "the host was switched off in the middle of it" if again else "its process died in the middle (state %s)" % meta["state"]
+    return take_back_transaction(root, base, meta, why, by, booting)
+
+
+def judge_probation(meta):
+    """Return why a transaction on probation does not pass; None if it does."""
+    last = meta["states"][-1]
+    why = health.explain_crashed_units(meta["units"], last.get("restarts") or [0] * len(meta["units"]))
+    if why is not None or health.are_all_stopped(meta["units"]):
+        return why
+    for check in meta["health"]:
+        found = health.wait_for_health(dict(check, timeout=QUICK))
+        if not found["ok"]:
+            return found["evidence"]
+    return None
+
+
+def commit(root, base, meta):
+    """Note that the change stands, and tidy up."""
+    journal_writer.mark_state(meta["entry"], "committed")
+    close(root, base, dict(meta, state="committed"))
+
+
+def close(root, base, meta):
+    """Tidy up after the decision, and take the watch away last."""
+    swap.remove_leftovers(root, meta["changes"], meta["id"])
+    if meta["state"] == "committed":
+        journal_writer.settle_originals(base, meta["changes"])
+        journal_writer.drop_forgotten(base, meta["changes"])
+    deadline.cancel_timer(base, meta)
+    journal_writer.mark_state(meta["entry"], meta["state"], closed=True)
+    if meta["state"] == "committed" or not meta["changes"]:
+        journal_writer.settle_transaction(base, meta["name"])
+    journal_writer.prune(base)
+
+
+def take_back_transaction(root, base, meta, why, by, booting=False, evidence=()):
+    """Restore everything as it was before. Return {"outcome", "foreign", "health", "trouble", ...}.
+
+    An exception leaves the transaction open.
+    """
+    entry = meta["entry"]
+    was = _forward(meta)
+    unwritable_mark = contextlib.suppress(OSError)
+    with unwritable_mark:  # an I/O error must not keep the files from coming back
+        ran = was.get("ran", len(meta["commands"]))
+        journal_writer.mark_state(entry, "undoing", was=was["state"], acted=was.get("acted", 0), ran=ran, why=why, by=by)
+    acted = _list_acted_units(meta, was) if not root else []
+    logs = [] if booting else [_log(unit, meta) for unit in acted]
+    outcome = {"id": meta["id"], "time": meta.get("time"), "reason": meta.get("reason"), "outcome": "rolled_back", "why": why, "by": by}
+    outcome.update(foreign=[], health=list(evidence) + logs, trouble=None, ran=[])
+    checks = _checks_back(meta, acted, booting)
+    if was["state"] not in _EARLY:
+        outcome["foreign"] = swap.take_back_files(root, meta["changes"], meta["id"], entry)
+    if not root:
+        if was["state"] not in _EARLY:
+            for before in reversed(meta["disabled"]):
+                with _note_trouble(outcome):
+                    health.enable(before, wait=not booting)
+        if by != EXECUTOR and meta["commands"]:
+            with _note_trouble(outcome):
+                # No longer than any of them may take: the time of the caller is measured by that (`deadline.compute_time_limit`).
+                within = max(command.get("timeout") or health.ENDS_WITHIN for command in meta["commands"])
+                orphans.require_ended(deadline.name_transaction_unit(meta["id"]), within)
+        _undo_commands(base, meta, was, outcome, booting)
+        if not booting:
+            _bring_units_back(base, meta, acted, checks, outcome)
+    # After the units: a disk that is too full for this must not keep them from running with the files from before.
+    journal_writer.restore_originals(base, meta["changes"], outcome["foreign"])
+    with contextlib.suppress(OSError):
+        journal_writer.write_json(os.path.join(entry, "outcome.json"), outcome)
+    journal_writer.mark_state(entry, "rolled_back", why=why, by=by)
+    close(root, base, dict(meta, state="rolled_back"))
+    return outcome
+
+
+@contextlib.contextmanager
+def _note_trouble(outcome):
+    """Note a NodeError as trouble of the outcome; the rest is taken back all the same."""
+    try:
+        yield
+    except host_files.NodeError as exc:
+        outcome["trouble"] = outcome["trouble"] or exc.message
+
+
+def _forward(meta):
+    """Return the last state that went forward."""
+    for state in reversed(meta["states"]):
+        if state["state"] == "undoing":
+            return dict(state, state=state["was"])
+        if state["state"] not in FINAL:
+            return state
+    return {"state": "prepared"}
+
+
+def _list_acted_units(meta, was):
+    """List the units that may run with the new files.
+
+    These are the units that the executor acted on, and units that have begun again by themselves
+    since.
+    """
+    if was["state"] in _EARLY:
+        return []
+    if was["state"] in ("swapped", "probation"):
+        return meta["units"][: was.get("acted", len(meta["units"]))]
+    present = health.read_unit_states([unit["name"] for unit in meta["units"]])
+    before = meta["units_before"]
+    return [unit for unit in meta["units"] if present[unit["name"]].get("InvocationID") != before[unit["name"]].get("InvocationID")]
+
+
+def _checks_back(meta, acted, booting):
+    """List the checks that must pass once the files are back.
+
+    A program that takes the files up by itself does so later, so only an answer of another process
+    counts.
+    """
+    itself = any(unit["action"] == "wait" for unit in acted)
+    checks = [dict(check, require=[]) for check in meta["health"]] if acted and not booting else []
+    return [health.require_replacement(check) for check in checks] if itself else checks
+
+
+def _log(unit, meta):
+    try:
+        return health.log(unit["name"], meta.get("epoch", 0), meta.get("causes") or [])
+    except Exception:  # evidence is welcome, and must not keep the files from coming back
+        return {"kind": "log", "name": unit["name"], "ok": False, "seconds": 0.0, "evidence": "", "failed": False, "causes": []}
+
+
+def _undo_commands(base, meta, was, outcome, booting):
+    for command in reversed(meta["commands"][: was.get("ran", len(meta["commands"]))]):
+        if command.get("undo"):
+            with _note_trouble(outcome), waiting.write_awaited_units(base, command["undo"]):
+                _undo(command, outcome, booting)
+
+
+def _undo(command, outcome, booting):
+    """Undo one command. Raise NodeError if that fails.
+
+    A boot that waits for a long undo, such as a package manager's, would kill it in its middle:
+    that is left to a person.
+    """
+    shown, within = " ".join(command["undo"]), command.get("undo_within") or health.ENDS_WITHIN
+    if booting and (command.get("undo_within") or 0) > QUICK:
+        raise host_files.NodeError("failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown)
+    within = QUICK if booting else within
+    found = commands.run(command["undo"], within, env=command.get("env"))
+    outcome["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
+    if found["rc"] not in [0] + (command.get("undo_accepts") or command.get("accepts") or []):
+        end = "no end within %d s" % within if found["timed_out"] else "exit status %d" % found["rc"]
+        raise host_files.NodeError("failed", "%s: %s" % (shown, end))
+
+
+def _choose_way_back(unit, before):
+    """Return the action that brings a unit back.
+
+    A unit that was only reloaded, and still runs, is only reloaded again: a restart may end what it
+    carries.
+    """
+    if unit["action"] == "wait":
+        return "wait"
+    if before in ("inactive", "failed"):
+        return "stop"
+    runs = unit["action"] == "reload" and health.read_unit_states([unit["name"]])[unit["name"]].get("ActiveState") == "active"
+    return "reload" if runs else "restart"
+
+
+def _bring_units_back(base, meta, acted, checks, outcome):
+    """Run again what ran before.
+
+    A unit that did not run (or crashed already) is not expected to.
+    """
+    if not acted or (health.stop_signals and health.is_going_down()):
+        return
+    before = {unit["name"]: meta["units_before"][unit["name"]].get("ActiveState") for unit in acted}
+    ran_before = [unit for unit in acted if before[unit["name"]] in ("active", "reloading")]
+    for unit in acted:
+        try:
+            with waiting.write_awaited_units(base, [unit["name"]]):
+                health.run_unit_action(
+                    unit["name"], _choose_way_back(unit, before[unit["name"]]), unit.get("timeout", health.DEFAULT_TIMEOUT)
+                )
+            if before[unit["name"]] == "inactive":  # one that has failed since would stay so, and its file may be gone
+                health.run_unit_action(unit["name"], "reset-failed")
+        except host_files.NodeError as exc:
+            if unit in ran_before:
+                outcome["trouble"] = outcome["trouble"] or exc.message
+    for check in checks if ran_before and outcome["trouble"] is None else ():
+        found = dict(health.wait_for_health(check), after="rollback")
+        outcome["health"].append(found)
+        if not found["ok"]:
+            outcome["trouble"] = "%s: %s" % (check["socket"], found["evidence"])
+            return

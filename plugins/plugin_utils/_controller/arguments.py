@@ -1,0 +1,171 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read a task's options by the argument spec in the module's documentation, and make the policy of them.
+
+A package of one file, since ansible-test wants a module for every other file below plugins/action.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses as dc
+import functools
+import importlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    messages,
+    validation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.given import require_plain_options, require_versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import OptionNames
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.variables import find_variable
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options
+
+MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
+FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's if PyYAML has it: it takes a tenth of the time
+TEST_HOSTS = "GPUFLEET_TEST_HOSTS"
+SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases")
+
+ROLES = "gpufleet.nvidia."
+COLLECTION = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+# The places of the tasks that set options by variables of this collection.
+OWN_TASKS = tuple(os.path.join(COLLECTION, part) + os.sep for part in ("roles", "playbooks"))
+SECRETS = frozenset({"password", "token"})  # ansible-test takes no `no_log` in a DOCUMENTATION
+
+
+def read_module_text(module: str, name: str = "DOCUMENTATION") -> str:
+    """Return one of a module's texts. It is read without importing the module."""
+    with open(os.path.join(MODULES, module + ".py"), encoding="utf-8") as handle:
+        tree = ast.parse(handle.read())
+    return next(
+        str(n.value.value)
+        for n in tree.body
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and getattr(n.targets[0], "id", "") == name
+    )
+
+
+def read_module_documentation(module: str) -> dict[str, Any]:
+    """Return a module's DOCUMENTATION with its fragments' options.
+
+    It is read once when the action is loaded (before Ansible forks).
+    """
+    doc: dict[str, Any] = yaml.load(read_module_text(module), Loader=LOADER)
+    found = dict(doc.get("options") or {})
+    for name in doc.get("extends_documentation_fragment") or []:
+        fragment, _dot, part = name.removeprefix("gpufleet.nvidia.").partition(".")
+        cls = importlib.import_module(FRAGMENTS + fragment).ModuleDocFragment
+        more = yaml.load(getattr(cls, (part or "DOCUMENTATION").upper()), Loader=LOADER)
+        found = {**(more.get("options") or {}), **found}
+    return {**doc, "options": found}
+
+
+def derive_argument_spec(module: str) -> dict[str, Any]:
+    """Derive the argument spec from the documentation, so that the two cannot differ."""
+    found = {name: _derive_option(option) for name, option in read_module_documentation(module)["options"].items()}
+    return {name: {**option, "no_log": True} if name in SECRETS else option for name, option in found.items()}
+
+
+def keep_written_paths(spec_: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a spec for the validator, with text for each path that is not the controller's.
+
+    Ansible's type `path` replaces `~` and `$VAR` by the home and the environment of the machine
+    that validates, which is the controller.
+    """
+    return {
+        name: {key: "str" if value == "path" else value for key, value in option.items()} if name in options.NOT_OF_CONTROLLER else option
+        for name, option in spec_.items()
+    }
+
+
+def _derive_option(option: Mapping[str, Any]) -> dict[str, Any]:
+    found = {k: option[k] for k in SPEC_KEYS if k in option}
+    if option.get("suboptions"):
+        found["options"] = {k: _derive_option(v) for k, v in option["suboptions"].items()}
+    return found
+
+
+def read_task_options(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = False) -> dict[str, Any]:
+    given = dict(action._task.args)
+    named: Mapping[str, Any] = {name: given[name] for name in given if name in spec_}
+    require_versions(named)
+    validated = validation.validate(keep_written_paths(spec_), given)
+    require_plain_options(validated)
+    # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses that tomlkit does not know.
+    plain: dict[str, Any] = {**json.loads(json.dumps(validated)), **get_imitated_places()}
+    options.check_options(plain, docker=docker)
+    return options.clean_option_paths(plain)
+
+
+def find_option_names(action: object) -> OptionNames:
+    """Return how the user of a task has written options: by their variables, or by their own names.
+
+    In a role or a playbook of this collection, options are set by variables. In any other task, an
+    option of its module has its own name.
+    """
+    module = type(action).__module__
+    own = module.rpartition(".")[2]
+    if is_own_task(getattr(action, "_task", None)):
+        return functools.partial(find_variable, own)
+    spec_ = getattr(sys.modules.get(module), "SPEC", {})
+    written = {find_variable(own, option): option for option in spec_}
+    return lambda word: written.get(word, word)
+
+
+def is_own_task(task: Any) -> bool:
+    """Tell whether a task is in a role or a playbook of this collection."""
+    role = getattr(task, "_role", None)
+    if role is not None:
+        return str(role.get_name()).startswith(ROLES)
+    path = task.get_path() if hasattr(task, "get_path") else ""
+    return bool(path) and os.path.realpath(path).startswith(OWN_TASKS)
+
+
+def get_imitated_places() -> dict[str, str]:
+    """Return the places on test hosts that stand for a GPU's; {} outside of tests.
+
+    They are no options, so an inventory cannot carry them to a real host (ARCHITECTURE.md).
+    """
+    try:
+        given = json.loads(os.environ.get(TEST_HOSTS) or "{}")
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise PlanError(messages.TEST_HOSTS.fill(variable=TEST_HOSTS))
+    unknown = sorted(set(given) - {"proc_root", "sys_root", "evidence_file", "kernel_log"})
+    if unknown:
+        raise PlanError(messages.TEST_HOSTS_KEYS.fill(variable=TEST_HOSTS, keys=", ".join(unknown)))
+    return given
+
+
+def build_policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
+    """Make the policy from options.
+
+    The names stay, lists become tuples, and handlers become values in the order in which they are
+    written.
+    """
+    known = {f.name for f in dc.fields(Policy)}
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in args.items() if k in known and v is not None}
+    if "handlers" in values:
+        values["handlers"] = tuple(build_policy_handler(name, h or {}) for name, h in values["handlers"].items()) or (Handler(),)
+    return dc.replace(Policy(), **values, **fixed)
+
+
+def build_policy_handler(name: str, value: Mapping[str, Any]) -> Handler:
+    return Handler(name, str(value.get("binary") or Handler.binary), dict(value.get("options") or {}), bool(value.get("binary")))
+
+
+def build_option_failure(error: PlanError) -> dict[str, Any]:
+    """Return the parts of an error as a result has them."""
+    parts = {"what": error.what, "where": error.where, "line": error.line, "why": error.why, "next": error.next}
+    return {"error": {"code": error.code, **parts}}

@@ -1,0 +1,477 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The common part of the actions: look, plan, apply, and one shape of result."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses as dc
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    archives,
+    arguments,
+    guard,
+    messages,
+    online,
+    run_messages,
+    stages,
+    transport,
+    turns,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import causes, change_reference, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction as planner_transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import end_with_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, bound
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_diffs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import work
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal as report_journal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import leftovers, results
+
+SCHEMA = 1
+PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine again after 5
+# A normal host needs one look. An import, a socket, a probe or the loader's cache may cost one more
+# each. A plan that would ask forever ends when it asks nothing new. This bound is for a host whose
+# answers always lead to new questions.
+LOOKS = 100
+# The questions that the controller answers itself.
+OF_CONTROLLER: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "fetch": lambda question: online.fetch(question["url"]),
+    "archive": lambda question: archives.answer_archive_query(question["file"]),
+}
+
+
+Outcome = stages.PlannedOutcome
+MISSING = object()
+
+
+class Once(Mapping[str, Any]):
+    """A mapping with the variables of a host, which reads each of them once.
+
+    Ansible merges all variables of a host for each `hostvars[host]`, and templates a value each
+    time that it is read. This takes some milliseconds per look, and was the largest cost of a
+    rollout on the controller. Keep an object of this class for one host at a time, since the values
+    of ten thousand hosts are a gigabyte.
+    """
+
+    def __init__(self, variables: Mapping[str, Any]) -> None:
+        self._variables = variables
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._read:
+            self._read[name] = self._variables.get(name, MISSING)
+        if self._read[name] is MISSING:
+            raise KeyError(name)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._variables)
+
+    def __len__(self) -> int:
+        return len(self._variables)
+
+
+Planner = Callable[[Policy, Observation], Outcome]
+Questions = Callable[[Policy], list[dict[str, Any]]]
+shown = guard.guard_run  # around the run() of every action
+
+
+def look_at_host(
+    action: ActionBase,
+    task_vars: dict[str, Any],
+    wanted: Policy,
+    questions: list[dict[str, Any]],
+    way: str,
+    so_far: Observation | None = None,
+) -> Observation:
+    unique = queries.merge_questions(questions)
+    before = so_far or Observation({}, {})
+    own = {q["id"]: OF_CONTROLLER[q["kind"]](q) for q in unique if q.get("kind") in OF_CONTROLLER}
+    before = before.add_answers({"answers": own}) if own else before
+    asked = [add_probe_source(q) for q in unique if q.get("kind") not in OF_CONTROLLER]
+    if not asked:
+        return before
+    request = {"schema": SCHEMA, "root": wanted.root, **queries.pack_questions(asked)}
+    answer = transport.name_answers(transport.run_host_program(action, "observe", request, task_vars, way), asked)
+    require_root(wanted, answer["host"])
+    if wanted.root == "/" and answer["host"]["uid"] != 0:
+        raise PlanError(messages.NOT_ROOT.fill())
+    queries.note_lists(answer["answers"], unique)
+    return before.add_answers(answer)
+
+
+def require_root(wanted: Policy, host: Mapping[str, Any]) -> None:
+    """Fail if the tree does not exist.
+
+    A missing tree would look like an empty one, and its journal cannot be read.
+    """
+    if host.get("root") is False:
+        raise PlanError(messages.NO_ROOT_DIRECTORY.fill(), where=wanted.root)
+
+
+def add_probe_source(question: dict[str, Any]) -> dict[str, Any]:
+    """Return the question with the source of the probe that it names.
+
+    A planner names a probe; its source travels with the question.
+    """
+    named = question.get("program") if question.get("kind") == "probe" else None
+    if named is None:
+        return question
+    return {**{k: v for k, v in question.items() if k != "program"}, "source": transport.probe_source(named)}
+
+
+def observe_and_plan(
+    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, questions: Questions, planner: Planner, way: str
+) -> tuple[Observation, Outcome]:
+    """Look, then plan; return what was seen, and the outcome."""
+    return plan_from(look_at_host(action, task_vars, wanted, questions(wanted), way), action, task_vars, wanted, planner, way)
+
+
+def learn(
+    action: ActionBase,
+    task_vars: dict[str, Any],
+    wanted: Policy,
+    questions: list[dict[str, Any]],
+    read: Callable[[Observation], Any],
+    way: str,
+) -> Any:
+    """Look, and return what `read` makes of the observation.
+
+    If the reading asks for more, look at that as well.
+    """
+
+    def planner(_policy: Policy, seen: Observation) -> Outcome:
+        return Outcome(Plan(), {"read": read(seen)})
+
+    return plan_from(look_at_host(action, task_vars, wanted, questions, way), action, task_vars, wanted, planner, way)[1].facts["read"]
+
+
+def plan_from(
+    seen: Observation, action: ActionBase, task_vars: dict[str, Any], wanted: Policy, planner: Planner, way: str
+) -> tuple[Observation, Outcome]:
+    """Plan; return what was seen, and the outcome.
+
+    If the plan needs an answer that was not asked for, look once more, as long as there is
+    something new to ask.
+    """
+    asked: set[str] = set()
+    repeated = ""
+    for _round in range(LOOKS):
+        try:
+            return seen, planner(wanted, seen)
+        except NeedMore as need:
+            wants = {str(q["id"]) for q in need.questions}
+            repeated = ", ".join(sorted({str(q.get("kind")) for q in need.questions}))  # an id may quote the host
+            if wants <= asked:
+                raise PlanError(messages.REPEATED_QUERIES.fill(kinds=repeated)) from None
+            asked |= wants
+            seen = look_at_host(action, task_vars, wanted, need.questions, way, seen)
+        except PlanError as error:
+            # Raised again: ansible-core 2.19 prints the causes of an error behind it, and they have the same words.
+            raise PlanError(error.message, where=error.where, line=error.line) from None
+    raise PlanError(messages.TOO_MANY_LOOKS.fill(number=LOOKS, kinds=repeated))
+
+
+@dc.dataclass(frozen=True)
+class Task:
+    """A task that converges a host, with its questions, its planner, and the way to the host."""
+
+    action: ActionBase
+    task_vars: dict[str, Any]
+    wanted: Policy
+    questions: Questions
+    planner: Planner
+    reason: str
+    way: str
+    approval: approved.Approval = approved.ANY
+
+    @property
+    def check(self) -> bool:
+        return bool(self.action._task.check_mode)
+
+    @property
+    def host(self) -> str:
+        return str(self.task_vars.get("inventory_hostname"))
+
+    def get_cluster(self) -> str:
+        return get_server_cluster(self.action, self.task_vars, self.wanted, self.way)
+
+    def look(self, so_far: Observation | None = None) -> Observation:
+        return look_at_host(self.action, self.task_vars, self.wanted, self.questions(self.wanted), self.way, so_far)
+
+    def plan(self, seen: Observation) -> tuple[Observation, Outcome]:
+        return plan_from(seen, self.action, self.task_vars, self.wanted, self.planner, self.way)
+
+    def list_planned(self, seen: Observation, plan: Plan) -> bound.Planned:
+        """Return what a plan does and shows, as an approval binds it."""
+        return list_planned_effects(self.wanted, seen, plan, self.planner)
+
+    def carry_out(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return transport.run_host_program(self.action, "transaction", dict(request), self.task_vars, self.way)
+
+
+def converge_host(
+    action: ActionBase,
+    task_vars: dict[str, Any],
+    wanted: Policy,
+    questions: Questions,
+    planner: Planner,
+    *,
+    reason: str,
+    way: str,
+    approval: approved.Approval = approved.ANY,
+) -> dict[str, Any]:
+    """Look, plan, apply the plan as one transaction, and shape the result.
+
+    In a conflict (the host has changed in between), plan once more.
+    """
+    task = Task(action, task_vars, wanted, questions, planner, read_run_reference(action, task_vars).put_after(reason), way, approval)
+    seen, ended = finish_interrupted(task, task.look())
+    one = stages.apply_stages(task, *task.plan(seen), functools.partial(send_transaction, task))
+    if not (one.answer or one.done.plans or task.check):
+        acknowledge_rollbacks(action, task_vars, wanted, one.seen, way)
+
+    def send_alone(plan: Plan) -> dict[str, Any]:
+        return task.carry_out(
+            build_transaction_request(
+                plan, wanted, one.seen, check=False, reason=f"{task.reason}: {report_journal.AFTER_ROLLBACK}", pending=[]
+            )
+        )
+
+    noted = write_after_rollback(one.answer, one.outcome.rolled_back, send_alone) if not task.check else ()
+    in_table = shows_diffs_in_table(action, task_vars)
+    shaped = shape_result(one.outcome, one.answer, check=task.check, diff=in_table or bool(action._task.diff), restart=wanted.restart)
+    shaped = stages.add_earlier_stages(shaped, one.whole, one.done, wanted.restart)
+    if in_table:
+        fleet_diffs.move_to_table(shaped)
+    earlier = [*ended, *report_journal.advise_on_journal(one.seen)]
+    if earlier:  # only this run reports it, and advice is seen only by those who look for it
+        shaped["warnings"] = [f"{task_vars.get('inventory_hostname') or 'this host'}: {end_with_code(sentence)}" for sentence in earlier]
+    advice = [end_with_code(sentence) for sentence in dict.fromkeys([*earlier, *shaped["advice"], *noted])]
+    whole = {**shaped, "planned": one.planned, "advice": advice}
+    return whole if Display().verbosity else drop_plan_of_failure(whole)
+
+
+def shows_diffs_in_table(action: ActionBase, task_vars: Mapping[str, Any]) -> bool:
+    """Tell whether the run has --diff, and a role's task leaves it to the table of the fleet, as in the playbooks of this collection."""
+    role = getattr(action._task, "_role", None)
+    ours = role is not None and str(role.get_name()).startswith(arguments.ROLES)
+    return ours and bool(task_vars.get("ansible_diff_mode")) and not action._task.diff
+
+
+# The parts of a failed host's plan. Ansible prints a failed task's whole result, which would hide the message.
+BULK = ("decision", "differences", "known_bad", "planned", "proof")
+
+
+def drop_plan_of_failure(result: dict[str, Any]) -> dict[str, Any]:
+    """Leave the plan out of a failed result, since tables and reports show none; -v keeps it. Return other results as they are."""
+    return {key: value for key, value in result.items() if key not in BULK} if result.get("failed") else result
+
+
+def finish_interrupted(task: Task, seen: Observation) -> tuple[Observation, tuple[str, ...]]:
+    """Finish what was interrupted; return the new observation and what became of earlier transactions.
+
+    What an interrupted run left may look like the desired state, but would be taken back later.
+    """
+    if task.check or not report_journal.cut_short(seen):
+        return seen, ()
+    request = build_transaction_request(
+        Plan(), task.wanted, seen, check=False, reason=f"{task.reason}: finish what was interrupted", pending=[]
+    )
+    finish = functools.partial(task.carry_out, {**request, "expect": {}})
+    ended = end_earlier_transactions(
+        turns.take_back_turn(report_journal.cut_short_units(seen), task.wanted, task.host, task.get_cluster, finish)
+    )
+    return task.look(), ended
+
+
+def send_transaction(task: Task, seen: Observation, outcome: Outcome, plan: Plan) -> dict[str, Any]:
+    """Send one transaction, when it is the host's turn."""
+    pending = [] if plan in outcome.plan.first else list_left_out_restarts(task.wanted, seen, task.planner, plan)
+    request = build_transaction_request(plan, task.wanted, seen, check=task.check, reason=task.reason, pending=pending)
+    return turns.apply_in_turn(task.wanted, plan, task.check, task.host, task.get_cluster, functools.partial(task.carry_out, request))
+
+
+def get_server_cluster(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, way: str) -> str:
+    """Return the name of a server's cluster: from the inventory, otherwise by its CA.
+
+    Servers whose CA cannot be read count as one cluster.
+    """
+    named = action._templar.template(task_vars.get("gpufleet_cluster") or "")
+    return str(named or work.get_cluster_by_ca(look_at_host(action, task_vars, wanted, [work.CLUSTER], way)))
+
+
+def read_run_reference(action: ActionBase, task_vars: Mapping[str, Any]) -> change_reference.ChangeReference:
+    """Return the ticket and the user of this run. Raise PlanError for an invalid ticket."""
+    given = {name: task_vars[name] for name in (change_reference.VARIABLE, *change_reference.USERS) if task_vars.get(name) is not None}
+    return change_reference.read_change_reference({name: action._templar.template(value) for name, value in given.items()})
+
+
+def write_after_rollback(answer: Mapping[str, Any], plan: Plan, send: Callable[[Plan], dict[str, Any]]) -> tuple[str, ...]:
+    """Write, in a transaction of its own, what is to be written after a rollback.
+
+    Return the reason if that failed, which changes nothing else; () otherwise.
+    """
+    if not answer.get("rolled_back") or not plan.acts:
+        return ()
+    wrong = results.describe_answer_trouble(send(plan))
+    if not wrong:
+        return ()
+    path = plan.differences[0].path
+    return (run_messages.ROLLBACK_NOT_NOTED.fill(path=path, cause=wrong),)
+
+
+def end_earlier_transactions(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what became of earlier transactions. Fail if one cannot be ended.
+
+    Nothing is planned on top of such a transaction, since it may be taken back at any time.
+    """
+    if answer.get("error"):
+        error = PlanError(messages.UNFINISHED.fill(trouble=results.describe_answer_trouble(answer)))
+        error.kept = {"evidence": results.collect_evidence(answer)}
+        raise error
+    return report_journal.list_recovered_transactions(answer)
+
+
+def list_left_out_restarts(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) -> list[str]:
+    """Return the units whose restart is left to someone, by the plan or by `restart: never`.
+
+    The host remembers them.
+    """
+    if wanted.restart != "never" or wanted.root != "/":
+        return list(plan.pending)
+    for restart in ("auto", "force"):  # "auto" may refuse a restart because it ends work, and the restart is due all the same
+        with contextlib.suppress(NeedMore, PlanError):
+            return list(
+                dict.fromkeys([*plan.pending, *planner(dc.replace(wanted, restart=restart), seen).plan.list_interrupted_units("auto")])
+            )
+    return list(plan.pending)
+
+
+def acknowledge_rollbacks(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str) -> None:
+    """Acknowledge rollbacks that were reported now, if no transaction follows that would do so."""
+    reported = planner_transaction.Acknowledgement(
+        wanted.root, JOURNAL_DIR, report_journal.list_unacknowledged(seen), report_journal.list_stray_directories(seen)
+    )
+    if reported.ids or reported.strays:
+        transport.run_host_program(action, "acknowledge", reported.build_message(), task_vars, way)
+
+
+def list_planned_effects(wanted: Policy, seen: Observation, plan: Plan, planner: Planner) -> bound.Planned:
+    return bound.build_planned_effects(wanted, seen, plan, lambda policy, obs: planner(policy, obs).plan)
+
+
+def build_transaction_request(
+    plan: Plan, wanted: Policy, seen: Observation, *, check: bool, reason: str, pending: list[str]
+) -> dict[str, Any]:
+    """Return a plan as the executor's request."""
+    here = wanted.root == "/"
+    restarts = plan.list_acted_restarts(wanted.restart) if here else ()
+    request = planner_transaction.Request(
+        root=wanted.root,
+        journal_dir=JOURNAL_DIR,
+        reason=reason,
+        check=check,
+        alone=here,
+        expect=planner_transaction.Expected(plan.expect_files, plan.expect_units),
+        changes=planner_transaction.allow_groups(archives.fill_changes_from_archive(plan.changes)),
+        causes=causes.build_cause_table(),
+        probation=PROBATION,
+        pending=pending,
+        acknowledged=report_journal.list_unacknowledged(seen),
+        strays=report_journal.list_stray_directories(seen),
+    )
+    if here:
+        request = dc.replace(
+            request,
+            expect=dc.replace(request.expect, packages=seen.map_packages(), programs=seen.map_programs()),
+            commands_before=plan.commands,
+            stage=planner_transaction.Stage(plan.stage_files, plan.substitute),
+            validate=plan.validate,
+            disable=plan.disable_units,
+            units=[planner_transaction.Unit(r.unit, r.action, r.timeout) for r in restarts],
+            health=plan.health if restarts else (),
+        )
+    return request.build_message()
+
+
+def shape_result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bool, restart: str) -> dict[str, Any]:
+    plan, parts = outcome.plan.whole, (*outcome.plan.first, dc.replace(outcome.plan, first=()))
+    planned = plan.list_interrupted_units(restart)
+    trouble = results.describe_answer_trouble(answer)
+    kept = bool(answer.get("changed")) and (not answer.get("rolled_back") or bool(answer.get("foreign")))
+    beforehand = plan.beforehand if check or trouble else ()
+    shaped: dict[str, Any] = {
+        "changed": plan.acts,
+        "differences": results.describe_differences(plan.differences),
+        "leftovers": [
+            dc.asdict(left) for left in (leftovers.list_leftovers_after_failure(plan) if trouble and not kept else plan.leftovers)
+        ],
+        "actions": [word for part in parts for word in results.list_actions(part, restart)],
+        "restarted": planned if check else [u for u in answer.get("restarted") or () if u in planned],
+        "rolled_back": bool(answer.get("rolled_back")),
+        "journal": answer.get("journal"),
+        "advice": [
+            *beforehand,
+            *plan.advice,
+            *report_journal.list_recovered_transactions(answer),
+            *report_journal.report_cleared_journal(answer),
+            *report_journal.report_ended_containers(answer),
+        ],
+        **outcome.facts,
+    }
+    if diff:
+        shaped["diff"] = stages.diffs(plan)
+    if trouble:
+        shaped.update(failed=True, msg=end_with_code(trouble), changed=kept)
+        shaped.update(evidence=results.collect_evidence(answer), **results.describe_trouble(answer))
+    return shaped
+
+
+def run(
+    action: ActionBase,
+    task_vars: dict[str, Any] | None,
+    *,
+    module: str,
+    spec: Mapping[str, Any],
+    questions: Questions,
+    planner: Planner,
+    single: bool,
+) -> dict[str, Any]:
+    """Run a converging action."""
+    args = arguments.read_task_options(action, spec, docker=module == "docker_runtime")
+    wanted = arguments.build_policy(args, single=single)
+    archives.require_policy_archive(wanted)
+    way = str(args.get("transport") or "auto")
+    reason = f"gpufleet.nvidia.{module}" + (" (state: absent)" if wanted.state == "absent" else "")
+    approval = approved.parse_approval(args.get("approved_change"))
+    return converge_host(action, task_vars or {}, wanted, questions, planner, reason=reason, way=way, approval=approval)
+
+
+def run_info(
+    action: ActionBase, task_vars: dict[str, Any] | None, *, spec: Mapping[str, Any], questions: Questions, planner: Planner
+) -> dict[str, Any]:
+    """Run an action that only looks."""
+    args = arguments.read_task_options(action, spec)
+    wanted = arguments.build_policy(args)
+    archives.require_policy_archive(wanted)
+    seen, outcome = observe_and_plan(action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto"))
+    plan = outcome.plan.whole
+    return {
+        "changed": False,
+        "differences": results.describe_differences(plan.differences),
+        "leftovers": [dc.asdict(left) for left in plan.leftovers],
+        "would_restart": plan.list_interrupted_units(wanted.restart),
+        "planned": list_planned_effects(wanted, seen, outcome.plan, planner),
+        "advice": [end_with_code(sentence) for sentence in (*report_journal.advise_on_journal(seen), *plan.beforehand, *plan.advice)],
+        **outcome.facts,
+    }

@@ -1,0 +1,183 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fetch addresses from the controller itself, within a time limit.
+
+No host is asked, and nothing from a host goes out.
+
+A package with one file, since ansible-test wants a module for every other file below plugins/action.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import queue
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ansible import constants
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+
+LONGEST = 1 << 16
+LARGEST = 1 << 28  # bytes of a package
+SECONDS = 20  # limit for one text, and for each part of a package
+WHOLE = 600  # seconds that one package may take
+PART = 1 << 16
+SLOW, SLOWEST = 60, 4096  # seconds, and the bytes a second that a server has to give on average after them
+CALL = 600  # seconds that one module that asks an API may take
+Found = TypeVar("Found")
+
+
+class _Late(BaseException):
+    """The signal that the time is over.
+
+    It is not an Exception: code that is interrupted may catch any of those and go on.
+    """
+
+
+def fetch(url: str) -> dict[str, Any]:
+    """Fetch a text: {"content"} or {"error"}.
+
+    The processes of one run of Ansible share what one of them fetched.
+    """
+    kept = _get_kept_place(url)
+    with contextlib.suppress(OSError):
+        return {"content": kept.read_text(encoding="utf-8")}
+    from ansible.module_utils.urls import open_url  # this import takes a tenth of an action's start, and few runs fetch
+
+    def whole() -> str:
+        with open_url(url, timeout=SECONDS, http_agent="gpufleet.nvidia") as answer:
+            return bytes(answer.read(LONGEST + 1)).decode("utf-8", "replace")
+
+    try:
+        text = ask_within_limit(SECONDS, whole)
+    except TimeoutError:
+        return {"error": {"kind": "fetch", "message": f"it was not there within {SECONDS} s"}}
+    except Exception as error:  # every library below has exceptions of its own
+        return {"error": {"kind": "fetch", "message": " ".join(str(error).split())[:200] or type(error).__name__}}
+    if len(text) > LONGEST:
+        return {"error": {"kind": "fetch", "message": f"it is longer than {LONGEST} bytes"}}
+    with contextlib.suppress(OSError):
+        _keep(kept, text)
+    return {"content": text}
+
+
+def download(url: str) -> bytes | None:
+    """Fetch the bytes at an address; None if nothing is there.
+
+    Raise PlanError for any other failure, which never counts as missing.
+    """
+    from ansible.module_utils.urls import open_url
+
+    step = "See that the controller reaches this address, through https_proxy where it needs a proxy"
+
+    def whole() -> bytes:
+        with open_url(url, timeout=SECONDS, http_agent="gpufleet.nvidia") as answer:
+            return read_answer_body(answer)
+
+    try:
+        data = ask_within_limit(WHOLE, whole)
+    except Exception as error:  # every library below has exceptions of its own
+        if getattr(error, "code", 0) == 404 or isinstance(getattr(error, "reason", None), FileNotFoundError):
+            return None
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise PlanError(messages.CANNOT_FETCH.fill(cause=why, step=step), where=url) from None
+    if len(data) > LARGEST:
+        limit = LARGEST >> 20
+        raise PlanError(messages.FETCHED_TOO_LARGE.fill(limit=limit, step=step), where=url)
+    return data
+
+
+def read_answer_body(answer: Any) -> bytes:
+    """Read an answer, up to a little more than LARGEST.
+
+    Raise TimeoutError if it comes too slowly to be complete in time.
+    """
+    began = time.monotonic()
+    parts, size = [], 0
+    while size <= LARGEST and (part := answer.read1(PART)):
+        parts.append(part)
+        size += len(part)
+        passed = time.monotonic() - began
+        if passed > WHOLE or (passed > SLOW and size < SLOWEST * passed):
+            raise TimeoutError(f"{size} bytes came in {passed:.0f} s")
+    return b"".join(parts)
+
+
+def ask_within_limit(seconds: float, ask: Callable[[], Found]) -> Found:
+    """Carry out one request, from looking up the name to the last byte.
+
+    Raise TimeoutError after so many seconds.
+
+    The limit of a connection counts for each of its parts, and begins again with every byte,
+    including those of headers. Looking up a name has no limit. So the request has a thread of its
+    own. A thread that is still waiting ends with this process, which fails then.
+    """
+    answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+
+    def asking() -> None:
+        try:
+            answers.put((ask(), None))
+        except Exception as error:  # raised again in the thread that waits
+            answers.put((None, error))
+
+    threading.Thread(target=asking, daemon=True).start()
+    try:
+        found, error = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"there was no whole answer within {seconds:.0f} s") from None
+    if error:
+        raise error
+    whole: Found = found
+    return whole
+
+
+@contextlib.contextmanager
+def interrupt_after(seconds: float, who: str, error: type[PlanError] = PlanError) -> Iterator[None]:
+    """End what runs in this context after so many seconds with this error.
+
+    A module that asks an API may have no limit of its own.
+
+    It uses the signal of Ansible's own `timeout` of a task. If the task has a timeout, that counts.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield
+        return
+
+    def ring(_number: int, _frame: Any) -> None:
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except _Late:
+        message = messages.NO_ANSWER_IN_TIME.fill(who=who, seconds=f"{seconds:.0f}")
+        raise error(message) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _get_kept_place(url: str) -> Path:
+    """Return the place of a fetched text.
+
+    Ansible makes this folder for one run, for its user alone, and removes it at the end.
+    """
+    name = hashlib.sha256(url.encode("utf-8")).hexdigest()
+    return Path(constants.DEFAULT_LOCAL_TMP) / f"gpufleet-{name}"
+
+
+def _keep(place: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=place.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.replace(name, place)

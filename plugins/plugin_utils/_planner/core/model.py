@@ -1,0 +1,404 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The values that travel through the house: what is wanted, what was seen, what is decided, what is to be done.
+
+Nothing here acts. A planner takes a policy and an observation and returns a plan; the words are those of ARCHITECTURE.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+
+Injection = Literal["native-cdi", "nvidia-runtime", "legacy", "oci-hook", "jit-cdi"]
+RuntimeMode = Literal["auto", "cdi", "legacy", "jit-cdi", "csv"]
+Switch = Literal["auto", "enabled", "disabled"]
+# Why a plan takes something away. policy: the options ask for it, and all that the decision rests on has answered. uninstalled: package,
+# program and unit of a component are absent. hardware_gone: neither PCI nor a device node has it any more. adoption: this collection or
+# another tool takes it over. safety: a documented correction.
+Cause = Literal["policy", "uninstalled", "hardware_gone", "adoption", "safety"]
+
+RUNTIME_BINARY = "/usr/bin/nvidia-container-runtime"
+HOOK_BINARY = "/usr/bin/nvidia-container-runtime-hook"
+CDI_DIRS = (
+    "/etc/cdi",
+    "/var/run/cdi",
+)  # DefaultSpecDirs of the CDI library (pkg/cdi/spec-dirs.go)
+STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")  # systemd's for its services
+JOURNAL_DIR = "/var/lib/gpufleet"
+
+
+@dc.dataclass(frozen=True)
+class Handler:
+    """An OCI runtime entry that the user wants in an engine's configuration."""
+
+    name: str = "nvidia"
+    binary: str = RUNTIME_BINARY
+    options: Mapping[str, Any] = dc.field(default_factory=dict)
+    chosen: bool = False  # the user named the program
+
+
+@dc.dataclass(frozen=True)
+class Policy:
+    """The options of the user, from variables, validated by the argument spec."""
+
+    state: Literal["present", "absent"] = "present"
+    engines: tuple[str, ...] = ("auto",)
+    root: str = "/"
+    engine_version: str = ""
+    config_path: str = ""
+    drop_in: Literal["auto", "never"] = "auto"
+    drop_in_path: str = ""  # empty: the place that the engine's own files name
+    socket: str = ""
+    service: str = ""
+    restart: Literal["auto", "never", "force"] = "auto"
+    handlers: tuple[Handler, ...] = (Handler(),)
+    set_as_default: Switch = "auto"
+    adopt: Literal["auto", "never"] = "auto"  # whether what other tools left is taken over
+    cdi: Switch = "auto"
+    cdi_spec_dirs: tuple[str, ...] = ()  # empty: leave the engine's own
+    cdi_place: str = ""  # no option: the one of them for specs if engines have directories of their own (host/cdi/placement.py)
+    annotation_prefixes: tuple[str, ...] = ()  # of single-resource modules; empty: the NVIDIA runtime's own
+    injection: str = "auto"
+    isolation: Literal["auto", "strict", "compatible"] = "auto"
+    no_gpu: Literal["skip", "prepare", "fail"] = "skip"
+    cdi_owner: Literal["auto", "collection", "toolkit"] = "auto"
+    cdi_profile: Literal["auto", "full", "hookless", "devices"] = "auto"
+    cdi_features: tuple[str, ...] = ()  # driver capabilities; empty: all
+    cdi_compat32: bool = False
+    cdi_sockets: bool = False
+    device_plugin_strategy: tuple[str, ...] = ()  # declared by the user: lets `auto` take the default away on a live cluster
+    device_plugin_prefix: str = ""  # of the annotations that the plugin writes on all nodes alike; empty: each host has its own
+    operator_toolkit: Literal["auto", "gone"] = "auto"  # gone: by the cluster, the operator's toolkit does not come back here
+    dra: bool = False  # the host has to be ready for NVIDIA's DRA driver; that is checked as well if the driver is seen
+    packages: Literal["present", "ignore"] = "present"
+    toolkit_repository: str = "nvidia"  # nvidia: added if no configured one has the packages; an address: always; empty: never
+    toolkit_key: str = ""  # of that repository, armored text; empty: NVIDIA's own is fetched by the controller
+    toolkit_key_fingerprint: str = ""  # empty: NVIDIA's own is known
+    bundle_file: str = ""  # an archive on the controller that has the packages; empty: they come from a repository
+    toolkit_version: str = ""  # empty: what is installed, else the repository's candidate
+    known_bad: Literal["stop", "warn", "ignore"] = "stop"  # what becomes of a combination that the table of known-bad ones has
+    proc_root: str = "/proc"
+    sys_root: str = "/sys"
+    cdi_driver_root: str = "/"  # where the driver's own files are, as the host sees them (a driver container's /run/nvidia/driver)
+    cdi_dev_root: str = ""  # where the driver's device nodes are; empty: as cdi_driver_root
+    cdi_layout: Literal["gpu", "management"] = "gpu"
+    cdi_vendor: str = ""  # empty: by layout
+    cdi_class: str = "gpu"
+    cdi_model_class: str = ""  # of a second kind that names GPUs by model; empty: none
+    cdi_device_names: tuple[str, ...] = ("index", "uuid")
+    cdi_node_attributes: Literal["none", "static", "all"] = "static"
+    cdi_imex_channels: tuple[str, ...] = ()  # numbers, or `all` that are there; empty: no device for any
+    cdi_nvswitch: bool = False
+    cdi_group_ids: bool = False
+    cdi_above_cap: Literal["drop", "refuse"] = "drop"
+    cdi_missing_nodes: Literal["fail", "allow"] = "fail"
+    device_nodes: Literal["ignore", "present"] = "ignore"
+    sharing: Mapping[str, Any] | None = None  # None: not looked at; empty: what an earlier run set is taken back
+    cdi_refresh: Literal["converge", "watch"] = "converge"
+    metrics_dir: str = ""  # empty: no metrics
+    single: bool = False  # a single-resource module: does what its options say, no host-wide decision
+
+    @property
+    def handlers_by_name(self) -> tuple[Handler, ...]:
+        """The handlers in the order of files, by name.
+
+        The order in the options chooses the first handler, and a change of it rewrites no other line of a file.
+        """
+        return tuple(sorted(self.handlers, key=lambda handler: handler.name))
+
+
+@dc.dataclass(frozen=True)
+class Evidence:
+    """The source of a fact. source: cri-status | dump | files | version."""
+
+    source: str
+    text: str
+
+
+@dc.dataclass(frozen=True)
+class Cdi:
+    """The CDI support of an engine. able: it knows CDI. enabled: CDI is on now. dirs: the directories in force, now or once CDI is on."""
+
+    able: bool
+    enabled: bool
+    dirs: tuple[str, ...]
+    max_version: str  # "" when not able
+    evidence: Evidence
+    cri_field: bool = True  # accepts the CRI field CDIDevices (containerd 1.7.2, CRI-O 1.28.0)
+    next_dirs: tuple[str, ...] | None = None  # the directories by its file, which are read after its next start; None if that is not known
+
+
+@dc.dataclass(frozen=True)
+class Instance:
+    """A running or installed engine. Its `key` identifies it everywhere, since a host may have several."""
+
+    engine: str  # containerd | crio | docker | podman
+    version: str  # "1.7.24"; of the running daemon if one runs
+    binary: str
+    socket: str
+    config_path: str
+    unit: str
+    manager: str  # the writer of its configuration: package | docker | k3s | rke2 | microk8s | k0s | eks | bottlerocket | ...
+    running: bool
+    cdi: Cdi
+    invocation_id: str = ""
+    schema: int = 0  # declared config version (containerd); 0 if the engine has none
+    default_handler: str = ""
+    handlers: Mapping[str, str] = dc.field(default_factory=dict)  # name -> binary as in force
+    low_level: str = ""  # the program that runs its containers (runc, crun or youki, or a path of one); "" = another one, or not known
+    cri: bool = True  # serves CRI (a Docker-only containerd does not)
+    refusal: Refusal = Refusal()
+    detects: str = ""  # why its handlers are the ones that its manager finds at its start; '' if it reads files of this collection
+    used_by_kubelet: bool = False
+    pid: int = 0  # its process, and when that began, in the kernel's ticks; 0 if none was verified
+    ticks: int = 0
+    by_path: bool = False  # its program is run by `binary`, not as the file of the process: one file of several programs
+
+    @property
+    def process(self) -> dict[str, int] | None:
+        """The process whose program is run for it; None if the program is run by its path, or no process was verified."""
+        return {"pid": self.pid, "ticks": self.ticks} if self.pid and not self.by_path else None
+
+    @property
+    def key(self) -> str:
+        return f"{self.engine}:{self.config_path or self.socket or self.binary}"
+
+
+def build_refused_instance_error(instance: Instance) -> PlanError:
+    """Return the reason why an instance is left alone as an error, for the caller to raise."""
+    return PlanError(instance.refusal.message, where=instance.config_path or instance.binary)
+
+
+@dc.dataclass(frozen=True)
+class SeenGpu:
+    """A GPU as the everyday look sees it (procfs and sysfs only). The uuid may be unknown ('') before first use."""
+
+    index: int
+    minor: int
+    bus_id: str  # 0000:17:00.0
+    uuid: str
+    model: str = ""
+    migs: int = 0  # MIG devices that exist on it; containers then get those, never the whole GPU
+
+
+@dc.dataclass(frozen=True)
+class Driver:
+    """The state of the NVIDIA driver. state: ok | none (no GPU) | not-loaded | broken."""
+
+    state: Literal["ok", "none", "not-loaded", "broken"]
+    version: str
+    gpus: tuple[SeenGpu, ...]
+    evidence: str
+    platform: Literal["", "wsl", "tegra", "vfio", "vgpu"] = ""  # of a GPU that is there and that no spec is made for
+    remedy: str = ""  # how to repair a driver that is broken or not loaded, if that is known
+    notes: tuple[str, ...] = ()  # what a person should know of a driver that works
+
+    def __post_init__(self) -> None:
+        """Move the next step of the evidence's message to `remedy`."""
+        if isinstance(self.evidence, Message) and self.evidence.next:
+            object.__setattr__(self, "remedy", self.remedy or self.evidence.next)
+            object.__setattr__(self, "evidence", self.evidence.drop_step())
+
+
+@dc.dataclass(frozen=True)
+class Kubelet:
+    """The kubelet of a host. present: it runs. installed: its program is there, maybe on an image that no node was started from yet."""
+
+    present: bool = False
+    version: str = ""
+    endpoint: str = ""
+    installed: bool = False
+
+    @property
+    def expected(self) -> bool:
+        return self.present or self.installed
+
+
+@dc.dataclass(frozen=True)
+class Reason:
+    """The reason why one field of the decision has its value."""
+
+    what: str
+    value: str
+    why: str
+    evidence: str = ""
+
+
+@dc.dataclass(frozen=True)
+class Decision:
+    """The decision how GPUs get into containers through one instance."""
+
+    instance: str
+    engine: str
+    engine_version: str
+    injection: Injection
+    handler: str  # "" = none (oci-hook)
+    default: bool
+    runtime_mode: RuntimeMode
+    annotation_prefixes: tuple[str, ...]  # of the NVIDIA runtime
+    device_list_strategy: tuple[str, ...]  # for a Kubernetes device plugin
+    plugin_annotation_prefix: str
+    runtime_class: str  # "" = none needed
+    enable_cdi: bool  # the engine's switch has to be written
+    max_cdi_version: str
+    hook: bool  # the OCI prestart hook file is wanted
+    reasons: tuple[Reason, ...]
+
+
+@dc.dataclass(frozen=True)
+class HostDecision:
+    """The record of one host."""
+
+    decisions: tuple[Decision, ...]
+    refused: tuple[tuple[str, str], ...]  # (instance key, sentence)
+    skipped: str  # "" or why the host is not touched (no GPU)
+    runtime_mode: RuntimeMode
+    annotation_prefixes: tuple[str, ...]
+    isolation: Literal["strict", "compatible"]
+    low_level_runtimes: tuple[str, ...]
+    packages: tuple[str, ...]
+    cdi_owner: Literal["collection", "toolkit", "none"]
+    cdi_version_cap: str
+    reasons: tuple[Reason, ...]
+    plugin_strategies: tuple[str, ...] = ()  # by which ways a device plugin gives pods GPUs here
+    plugin_source: str = ""  # declared | seen | default; "" without a kubelet
+    cdi_dirs: tuple[str, ...] = ()  # where engines look for CDI specs, lowest priority first; () if all use the usual directories
+    cdi_place: str = ""  # the one of these that the host's specs go to; "" if none is read by all
+
+
+@dc.dataclass(frozen=True)
+class Difference:
+    """An entry of a plan as a person reads it."""
+
+    what: str  # file | package | unit | node | module | mode
+    path: str
+    key: str
+    before: Any
+    after: Any
+    why: str
+    cause: Cause | None = None  # of what is less afterwards (lowering.py); None if nothing is taken away
+
+
+@dc.dataclass(frozen=True)
+class Leftover:
+    """A thing that another tool left on the host, and what happens to it.
+
+    settings: the keys in the file that are the tool's, dotted; () if the whole file is.
+    exact: that tool's own rules and the rest of the configuration explain every key in it.
+    fate: `adopted` (it goes or is managed here, and the journal keeps its bytes), `kept` (a person has to decide) or `live` (its tool still
+    works here, so it stays).
+    """
+
+    tool: str  # nvidia-ctk | gpu-operator | nvidia-docker2 | ...
+    path: str
+    settings: tuple[str, ...]
+    exact: bool
+    fate: Literal["adopted", "kept", "live"]
+    why: str
+    next: str = ""  # what ends it, if it is not adopted: a command or a setting; a message of `why` has its own
+
+    def __post_init__(self) -> None:
+        """Move the message's next step to its field."""
+        if isinstance(self.why, Message) and self.why.next:
+            object.__setattr__(self, "next", self.why.next)
+            object.__setattr__(self, "why", self.why.drop_step())
+
+
+@dc.dataclass(frozen=True)
+class Restart:
+    unit: str
+    action: Literal["restart", "reload", "start", "wait"] = "restart"  # wait: its manager takes the files up by itself
+    why: str = ""
+    timeout: float = transaction.UNIT_TIMEOUT
+
+
+@dc.dataclass(frozen=True)
+class Plan:
+    """The differences from now, and the transaction that corrects them. Field formats are the node protocol's (schema 1)."""
+
+    differences: tuple[Difference, ...] = ()
+    commands: tuple[transaction.PackageCommand, ...] = ()  # commands_before
+    changes: tuple[transaction.Change, ...] = ()
+    expect_files: Mapping[str, str | None] = dc.field(default_factory=dict)
+    expect_units: Mapping[str, str] = dc.field(default_factory=dict)
+    stage_files: tuple[transaction.Staged, ...] = ()
+    substitute: tuple[tuple[str, str], ...] = ()
+    validate: tuple[transaction.Validator, ...] = ()
+    disable_units: tuple[str, ...] = ()
+    restarts: tuple[Restart, ...] = ()
+    health: tuple[transaction.Health, ...] = ()
+    pending: tuple[str, ...] = ()  # units that have to be restarted, which is left to a person
+    ends: tuple[str, ...] = ()  # containers that end by a restart which is planned, or which waits for them to end
+    advice: tuple[str, ...] = ()
+    beforehand: tuple[str, ...] = ()  # advice that is of no use any more once the plan has been carried out
+    diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, as the host shows them
+    leftovers: tuple[Leftover, ...] = ()
+    released: tuple[str, ...] = ()  # state: absent: files that were judged, and that have nothing of this collection any more
+    first: tuple[Plan, ...] = ()  # transactions of their own before this one; then the host is looked at and planned again
+    # Path -> what an approval binds of a file instead of its content, if that has values of the moment (fleet/bound.py).
+    lasting: Mapping[str, str] = dc.field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.differences or self.changes or self.commands or self.first)
+
+    @property
+    def acts(self) -> bool:
+        """True if the plan does anything on the host, including restarts that are left to a person."""
+        return bool(self.first or self.changes or self.commands or self.disable_units or self.restarts)
+
+    @property
+    def whole(self) -> Plan:
+        """This plan merged with the plans in `first`: all that differs from the host as it was seen."""
+        return merge_plans([*self.first, dc.replace(self, first=())]) if self.first else self
+
+    def list_acted_restarts(self, restart: str) -> tuple[Restart, ...]:
+        """Return what is done to units. `restart: never` holds back only engines that would stop serving: starts and reloads take place."""
+        return tuple(r for r in self.restarts if restart != "never" or r.action in ("start", "reload", "wait"))
+
+    def list_interrupted_units(self, restart: str) -> list[str]:
+        """List the units that stop serving for a moment."""
+        return [r.unit for r in self.list_acted_restarts(restart) if r.action not in ("start", "reload")]
+
+
+NOTHING = Plan()
+
+
+def merge_plans(every: list[Plan]) -> Plan:
+    """Merge the plans of several resources into one transaction. A unit that several of them restart is restarted once."""
+    plans = [plan for plan in every if plan != NOTHING]  # on a converged host that is nearly all of them
+    if not plans:
+        return NOTHING
+    restarts: dict[str, Restart] = {}
+    for plan in plans:
+        for r in plan.restarts:
+            restarts.setdefault(r.unit, r) if r.action != "restart" else restarts.__setitem__(r.unit, r)
+    return Plan(
+        first=tuple(f for p in plans for f in p.first),
+        differences=tuple(d for p in plans for d in p.differences),
+        commands=tuple(c for p in plans for c in p.commands),
+        changes=tuple(c for p in plans for c in p.changes),
+        expect_files={k: v for p in plans for k, v in p.expect_files.items()},
+        expect_units={k: v for p in plans for k, v in p.expect_units.items()},
+        stage_files=tuple(s for p in plans for s in p.stage_files),
+        substitute=tuple(s for p in plans for s in p.substitute),
+        validate=tuple(v for p in plans for v in p.validate),
+        disable_units=tuple(dict.fromkeys(u for p in plans for u in p.disable_units)),
+        lasting={k: v for p in plans for k, v in p.lasting.items()},
+        restarts=tuple(restarts.values()),
+        health=tuple(h for p in plans for h in p.health),
+        pending=tuple(dict.fromkeys(u for p in plans for u in p.pending)),
+        ends=tuple(dict.fromkeys(c for p in plans for c in p.ends)),
+        advice=tuple(dict.fromkeys(a for p in plans for a in p.advice)),
+        beforehand=tuple(dict.fromkeys(a for p in plans for a in p.beforehand)),
+        diffs=tuple(d for p in plans for d in p.diffs),
+        leftovers=tuple(dict.fromkeys(left for p in plans for left in p.leftovers)),
+        released=tuple(dict.fromkeys(path for p in plans for path in p.released)),
+    )

@@ -1,0 +1,56 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plan what other writers on a host have to stop doing, and advise on them.
+
+These are nvidia-cdi-refresh and units like it, the GPU Operator and Kubespray.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    HostDecision,
+    Plan,
+    Policy,
+    merge_plans,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_generators, cdi_refresh, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import kubelet
+
+# The GPU Operator's validator writes it, with toolkit.enabled=false as well (cmd/nvidia-validator in gpu-operator).
+OPERATOR_MARK = "/run/nvidia/validations/toolkit-ready"
+KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
+
+
+def list_questions(policy: Policy) -> list[queries.Question]:
+    marks = [queries.ask_for_file(path, content=False) for path in (OPERATOR_MARK, KUBESPRAY_MARK)]
+    return [
+        *cdi_refresh.list_refresh_questions(policy),
+        *cdi_generators.list_generator_questions(),
+        *kubelet.list_kubelet_questions(policy),
+        *marks,
+    ]
+
+
+def plan_other_writers(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+    """Plan what other writers have to stop doing, and advise on them."""
+    if record.skipped:
+        return Plan()
+    parts = [Plan(advice=(*advise_on_operator(obs), *advise_on_kubespray(obs)))]
+    if record.cdi_owner == "collection":
+        parts += [cdi_refresh.stop(policy, obs, record), Plan(advice=cdi_generators.advise_on_other_generators(obs, cdi_refresh.SERVICE))]
+    return merge_plans(parts)
+
+
+def advise_on_operator(obs: Observation) -> tuple[str, ...]:
+    if not obs.is_there(OPERATOR_MARK):
+        return ()
+    return (messages.OPERATOR_SEEN.fill(path=OPERATOR_MARK),)
+
+
+def advise_on_kubespray(obs: Observation) -> tuple[str, ...]:
+    if not obs.is_there(KUBESPRAY_MARK):
+        return ()
+    return (messages.KUBESPRAY_SEEN.fill(path=KUBESPRAY_MARK),)

@@ -1,0 +1,235 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find handlers whose program is gone, and refuse to make one.
+
+Every pod or container that names such a handler fails, without any sign before. Such handlers stay
+behind after packages were removed, after a GPU Operator's directory was cleaned, and in an image that
+was built on another host.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    RUNTIME_BINARY,
+    Decision,
+    Instance,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    base_package,
+    low_level,
+    owned_file,
+    traits,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import messages, sandboxes
+
+# Where NVIDIA's packages put them: looked at with everything else, so a converged host needs no second look.
+PACKAGED = tuple(f"/usr/bin/{low_level.PROGRAM}{mode}" for mode in ("", ".cdi", ".legacy"))
+
+BRING_THERE = messages.INSTALL_THERE.fill()
+BRING = messages.REINSTALL_PROGRAM.fill()
+
+
+@dc.dataclass(frozen=True)
+class MissingProgram:
+    """A handler in force whose program is not on the host."""
+
+    engine: str
+    handler: str
+    program: str
+    default: bool
+
+
+def list_questions(policy: Policy) -> list[queries.Question]:
+    named = [handler.binary for handler in policy.handlers if handler.binary.startswith("/")]
+    return [queries.ask_for_file(path, content=False) for path in dict.fromkeys((*PACKAGED, *named))]
+
+
+def find_missing_programs(obs: Observation, instances: Iterable[Instance]) -> tuple[MissingProgram, ...]:
+    """Find the missing programs of NVIDIA's handlers and of the default one.
+
+    A bare name is looked up by the engine in its own PATH, and so not judged here.
+    """
+    found = [
+        MissingProgram(i.engine, name, i.handlers[name], name == i.default_handler) for i in instances for name in list_judged_handlers(i)
+    ]
+    located = obs.list_located()
+    named = [it for it in found if it.program.startswith("/") and it.program not in located]
+    unseen = [
+        q for q in (queries.ask_for_file(path, content=False) for path in dict.fromkeys(it.program for it in named)) if not obs.was_asked(q)
+    ]
+    if unseen:
+        raise NeedMore(unseen)
+    return tuple(it for it in named if not obs.is_there(it.program))
+
+
+def list_judged_handlers(instance: Instance) -> Iterable[str]:
+    """Name the handlers whose programs are looked for: NVIDIA's, and the default one unless the engine itself has checked it.
+
+    An engine that runs only with its default handler's program has that program.
+    """
+    proven = instance.running and traits.get_traits(instance.engine).checks_default
+    default = [instance.default_handler] if instance.handlers.get(instance.default_handler) and not proven else []
+    return dict.fromkeys([*sandboxes.list_nvidia_handlers(instance), *default])
+
+
+def describe_failing_handler(it: MissingProgram) -> Message:
+    """Return the message on what fails, in the engine's words."""
+    if traits.get_traits(it.engine).kubernetes:
+        row = messages.DEFAULT_HANDLER_FAILS if it.default else messages.HANDLER_FAILS
+    else:
+        row = messages.DEFAULT_RUNTIME_FAILS if it.default else messages.RUNTIME_FAILS
+    return row.fill(handler=it.handler, program=it.program)
+
+
+def plan_missing_programs(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]) -> Plan:
+    """Report handlers that fail now, before all that a run changes."""
+    decisions = tuple(decisions)
+    becoming = {d.engine: d.handler for d in decisions if d.default}
+    wanted = {(d.engine, handler.name): handler.binary for d in decisions if d.handler for handler in policy.handlers}
+    advice, beforehand = [], []
+    for it in find_missing_programs(obs, instances):
+        what, default = describe_failing_handler(it), becoming.get(it.engine, it.handler)
+        program = wanted.get((it.engine, it.handler), "")
+        if program and is_program_there_after_run(policy, obs, program):
+            installed = program == it.program
+            row = messages.PROGRAM_INSTALLED if installed else messages.HANDLER_REPOINTED
+            beforehand.append(row.fill(failure=what))
+        elif it.default and default != it.handler and is_program_there_after_run(policy, obs, wanted.get((it.engine, default), "/")):
+            beforehand.append(messages.DEFAULT_MOVES.fill(failure=what, handler=default))
+        elif program == it.program:
+            step = _bring(policy, obs, program)
+            advice.append(messages.HANDLER_PROGRAM_LOST.fill(failure=what, step=step))
+        else:
+            advice.append(messages.HANDLER_LOST.fill(failure=what, engine=it.engine))
+    return Plan(advice=tuple(advice), beforehand=tuple(beforehand))
+
+
+def is_program_installed_by_run(policy: Policy, obs: Observation, program: str) -> bool:
+    """Tell whether this run installs a program. A package that is there already does not bring what was removed of it."""
+    return program == RUNTIME_BINARY and base_package.installs(policy, obs)
+
+
+def is_program_there_after_run(policy: Policy, obs: Observation, program: str) -> bool:
+    """Tell whether a program that is wanted is there after this run."""
+    return not program.startswith("/") or obs.is_there(program) or is_program_installed_by_run(policy, obs, program)
+
+
+def require_handler_programs(policy: Policy, obs: Observation, decision: Decision, why: str) -> None:
+    """Refuse handlers whose programs are not there after the run. why: what the engine does with such a handler."""
+    if policy.root != "/" or not decision.handler:
+        return
+    for handler in policy.handlers:
+        if not is_program_there_after_run(policy, obs, handler.binary):
+            again = base_package.suggest_reinstall(obs) if handler.binary == RUNTIME_BINARY and not policy.single else ""
+            step = again or messages.INSTALL_FIRST.fill(package=base_package.NAME)
+            missing = messages.HANDLER_PROGRAM_MISSING.fill(handler=handler.name, effect=why, step=step)
+            raise PlanError(missing, where=handler.binary)
+
+
+def require_default(policy: Policy, obs: Observation, instances: Iterable[Instance], decisions: Iterable[Decision]) -> Plan:
+    """Refuse to make a handler the default one whose program is not there after the run: no container would start any more.
+
+    Beneath another root, programs may come later than the configuration. Where the handler is the default one already, nothing gets worse.
+    """
+    if policy.root != "/" or policy.single:
+        return Plan()
+    by_key = {i.key: i for i in instances}
+    for decision in decisions:
+        now = by_key[decision.instance]
+        program = next((h.binary for h in policy.handlers if h.name == decision.handler), "")
+        if (
+            not decision.default
+            or not program
+            or now.default_handler == decision.handler
+            or is_program_there_after_run(policy, obs, program)
+        ):
+            continue
+        if not _keeps_present_program(obs, now.handlers.get(decision.handler, "")):
+            step, row = _bring(policy, obs, program), messages.DEFAULT_WITHOUT_PROGRAM
+            names = {"handler": decision.handler, "engine": decision.engine}
+            raise PlanError(row.fill(**names, program=program, step=step))
+    return Plan()
+
+
+def _keeps_present_program(obs: Observation, program: str) -> bool:
+    """Tell whether a handler keeps the program that it has, which is on the host."""
+    return program.startswith("/") and low_level.is_nvidia_runtime(program) and obs.is_there(program)
+
+
+def _bring(policy: Policy, obs: Observation, program: str) -> str:
+    """Write a sentence on how a program comes to the host."""
+    if policy.root != "/":
+        return BRING_THERE
+    return (base_package.suggest_reinstall(obs) if program == RUNTIME_BINARY else "") or BRING
+
+
+# ---------------------------------------------------------------- programs that stay
+
+
+def list_kept_programs(
+    policy: Policy, obs: Observation, now: Mapping[str, object], mine: Mapping[str, object], written: Collection[str] = ()
+) -> dict[str, str]:
+    """Return the programs of handlers that stay as they are if the policy does not choose one, by the handler's name.
+
+    now: the programs that the files of others give. mine: those in our own drop-in. written: handlers that did not exist before us.
+    A program that is on the host is never exchanged for one that is not. The module of one engine decides no mode.
+    So it keeps a program that sets the runtime's mode by its name.
+    """
+    found = {}
+    for handler in policy.handlers:
+        before = str(now.get(handler.name) or "")
+        program = before or str(mine.get(handler.name) or "")
+        if handler.chosen or program == handler.binary or not program.startswith("/") or not low_level.is_nvidia_runtime(program):
+            continue
+        existed = bool(before) and handler.name not in written
+        if _can_work_alone(policy, obs, handler.binary, program) or (
+            policy.single and _keeps_named_mode(obs, handler.binary, program, existed)
+        ):
+            found[handler.name] = program
+    return found
+
+
+def _can_work_alone(policy: Policy, obs: Observation, wanted: str, program: str) -> bool:
+    return not obs.is_there(wanted) and not is_program_installed_by_run(policy, obs, wanted) and obs.is_there(program)
+
+
+def _keeps_named_mode(obs: Observation, wanted: str, program: str, existed: bool) -> bool:
+    """Tell whether a program sets the mode, and another owner named it, in a file that exists or in one that was taken over."""
+    known = existed or (
+        obs.was_asked(owned_file.ORIGINALS) and any(_is_mode_named(o, program) for o in owned_file.get_journal_originals(obs).values())
+    )
+    return sets_runtime_mode(wanted, program) and known and (obs.is_there(program) or not obs.is_there(wanted))
+
+
+def _is_mode_named(original: Mapping[str, Any], program: str) -> bool:
+    return original.get("sha256_after") is None and f'"{program}"' in str(original.get("content") or "")
+
+
+def sets_runtime_mode(wanted: str, program: object) -> bool:
+    return str(program).startswith(f"{wanted}.")
+
+
+def keep_programs_in_policy(policy: Policy, staying: Mapping[str, str]) -> Policy:
+    return dc.replace(policy, handlers=tuple(dc.replace(h, binary=staying.get(h.name, h.binary)) for h in policy.handlers))
+
+
+def explain_kept_programs(policy: Policy, staying: Mapping[str, str]) -> tuple[str, ...]:
+    """Explain each handler that runs another program than the usual one."""
+    usual = {h.name: h.binary for h in policy.handlers}
+    return tuple(
+        messages.PROGRAM_SETS_MODE.fill(handler=name, program=program)
+        if sets_runtime_mode(usual[name], program)
+        else messages.PROGRAM_KEPT.fill(handler=name, program=program, usual=usual[name])
+        for name, program in staying.items()
+    )

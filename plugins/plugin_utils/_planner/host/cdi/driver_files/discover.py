@@ -1,0 +1,463 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find the files of the driver that containers need: libraries, programs, firmware, configuration.
+
+They are found by name in the usual folders, from one question that lists names and reads no file. Paths
+are those that the driver root sees: in a driver container's tree at /run/nvidia/driver they begin below
+it (roots.py puts it in front).
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import fnmatch
+import functools
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import STANDARD_PATH, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    catalogue,
+    ld_cache,
+    manifest,
+    roots,
+)
+
+DRI = "/dev/dri"
+VERSIONED = re.compile(r"(?P<stem>.+?)\.so\.(?P<version>\d{1,9}\.\d{1,9}(?:\.\d{1,9})?)")
+BITS_32 = tuple(folder.partition("*")[0].rstrip("/") for folder in catalogue.FOLDERS_32)
+
+
+@dc.dataclass(frozen=True)
+class Match:
+    """An entry of the listing.
+
+    path: its place in the listing. spot: that place with the links of its folders resolved. real:
+    the place that it leads to, '' for nowhere.
+    """
+
+    path: str
+    spot: str
+    real: str
+    type: str
+    mode: int
+
+    @functools.cached_property
+    def folder(self) -> str:
+        return posixpath.dirname(self.spot)
+
+    @functools.cached_property
+    def name(self) -> str:
+        return posixpath.basename(self.spot)
+
+    @functools.cached_property
+    def usual(self) -> bool:
+        """Tell whether it is in a 64-bit folder itself, and not in one beneath it."""
+        return posixpath.basename(self.folder) != catalogue.VDPAU and not is_32(self.path) and not is_xorg(self.path)
+
+    @property
+    def is_link(self) -> bool:
+        return self.real != self.spot
+
+
+@dc.dataclass(frozen=True)
+class DriverLibrary:
+    """A library of the driver.
+
+    soname: the link next to it by which it is loaded. dot_so: the link that programs are linked
+    with. Each is '' if the host has none.
+    """
+
+    path: str
+    soname: str = ""
+    dot_so: str = ""
+
+    @functools.cached_property
+    def folder(self) -> str:
+        return posixpath.dirname(self.path)
+
+    @functools.cached_property
+    def name(self) -> str:
+        return posixpath.basename(self.path)
+
+    @functools.cached_property
+    def stem(self) -> str:
+        return get_library_stem(self.name)
+
+
+@dc.dataclass(frozen=True)
+class DriverFile:
+    """Any other file of the driver: the path that is mounted, and its place in containers."""
+
+    path: str
+    container: str
+
+
+def build_driver_file(match: Match, container: str, driver_root: str) -> DriverFile:
+    """Build the file to mount for a match.
+
+    In a driver root of its own the end of all links is mounted: an absolute link there leads
+    elsewhere when the host follows it.
+    """
+    return DriverFile(match.path if driver_root == "/" else match.real, container)
+
+
+@dc.dataclass(frozen=True)
+class DriverFiles:
+    """The files found for one version of the driver. missing: what should be there; left_out: what stays out of containers."""
+
+    version: str = ""
+    folders: tuple[str, ...] = ()  # of its libraries
+    libraries: tuple[DriverLibrary, ...] = ()
+    platforms: tuple[DriverLibrary, ...] = ()  # EGL's, which have versions of their own
+    xorg: tuple[DriverFile, ...] = ()
+    files: tuple[DriverFile, ...] = ()
+    firmware: tuple[DriverFile, ...] = ()
+    binaries: tuple[DriverFile, ...] = ()
+    sockets: tuple[DriverFile, ...] = ()
+    missing: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def get_library_stem(name: str) -> str:
+    return name.partition(".so")[0]
+
+
+def list_driver_file_questions(policy: Policy) -> list[queries.Question]:
+    """List the questions. The `devices` profile needs none."""
+    if policy.cdi_profile == "devices":
+        return []
+    return [ask_for_driver_listing(policy), ask_for_dri_links(policy), own_list(policy)]
+
+
+def ask_for_driver_listing(policy: Policy) -> queries.Question:
+    return queries.ask_for_paths(
+        "driver files" + (", 32-bit ones too" if policy.cdi_compat32 else ""), list_driver_patterns(policy), policy.cdi_driver_root
+    )
+
+
+def own_list(policy: Policy) -> queries.Question:
+    return queries.ask_for_file(roots.get_path_beneath_root(policy.cdi_driver_root, manifest.PATH), max=manifest.LARGEST, keep=WHOLE)
+
+
+def read_driver_listing(policy: Policy, obs: Observation) -> tuple[manifest.ListedDriverFile, ...]:
+    """Return the driver's own list; () if it ships none or one in another form, since names and folders tell nearly as much."""
+    content = obs.get_text(own_list(policy)["path"])
+    try:
+        return manifest.parse_driver_manifest(content) if content else ()
+    except ValueError:
+        return ()
+
+
+def ask_for_dri_links(policy: Policy) -> queries.Question:
+    return queries.ask_for_paths("DRM links", [f"{DRI}/by-path/pci-*"], policy.cdi_dev_root)
+
+
+def map_dri_links(policy: Policy, obs: Observation) -> dict[str, list[tuple[str, str]]]:
+    """Map each DRM node to its names by bus, as target and path of a symbolic link."""
+    if not list_driver_file_questions(policy):
+        return {}
+    found: dict[str, list[tuple[str, str]]] = {}
+    for f in obs.get_answer(ask_for_dri_links(policy)).get("files") or ():
+        if f["real"] and f["real"] != f["path"]:
+            found.setdefault(f["real"], []).append((posixpath.relpath(f["real"], posixpath.dirname(f["path"])), f["path"]))
+    return found
+
+
+def list_driver_patterns(policy: Policy) -> list[str]:
+    """List the patterns of paths to ask for, the most believed place first."""
+    folders = (*catalogue.FOLDERS, *(catalogue.FOLDERS_32 if policy.cdi_compat32 else ()))
+    libraries = [f"{folder}/{name}" for folder in folders for name in catalogue.LIBRARY_NAMES]
+    vdpau = [f"{folder}/{catalogue.VDPAU}/libvdpau_nvidia.so*" for folder in folders]
+    programs = [f"{folder}/nvidia-*" for folder in STANDARD_PATH]
+    firmware = [f"{root}/nvidia/*/{name}" for root in catalogue.FIRMWARE_ROOTS for name in catalogue.FIRMWARE_NAMES]
+    configs = [f"{root}/{name}" for name in catalogue.CONFIGS for root in catalogue.CONFIG_ROOTS]
+    sockets = [f"{root}{name}" for name in catalogue.SOCKETS for root in catalogue.SOCKET_ROOTS]
+    trees = [f"/{name}" for name in catalogue.CONFIGS if name.startswith("vulkan/")]  # GKE's driver root has them at its top
+    return [*libraries, *vdpau, *list_xorg_patterns(), *programs, *firmware, *configs, *trees, *sockets, catalogue.MPS]
+
+
+def list_xorg_patterns() -> list[str]:
+    names = (catalogue.XORG_DRIVER, f"{catalogue.XORG_SERVER}*")
+    inside = [f"{folder}/{part}" for folder in catalogue.FOLDERS[:5] for part in catalogue.XORG_IN_LIBRARIES]
+    outside = [f"{root}/{part}" for root in catalogue.XORG_ROOTS for part in catalogue.XORG_FOLDERS]
+    return [f"{folder}/{name}" for folder in (*inside, *outside) for name in names]
+
+
+def matches(policy: Policy, obs: Observation) -> tuple[Match, ...]:
+    return tuple(match(f) for f in obs.get_answer(ask_for_driver_listing(policy)).get("files") or ())
+
+
+def match(answer: Mapping[str, Any]) -> Match:
+    return _match(answer["path"], answer.get("spot") or answer["path"], answer["real"] or "", answer["type"], answer["mode"])
+
+
+_match = functools.lru_cache(maxsize=8192)(Match)  # the hosts of a fleet have mostly the same files
+
+
+def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalogue.FEATURES, version: str = "") -> DriverFiles:
+    """Find all files that belong to one version of the driver.
+
+    version: the one that is asked for (that of the kernel module); '' takes that of the libraries.
+    Raise NeedMore if only the loader's cache can name the folders.
+    """
+    if not list_driver_file_questions(policy):
+        return DriverFiles()
+    seen, wanted = matches(policy, obs), frozenset(features)
+    if not any(m.type == "file" and m.usual and get_library_stem(m.name) in ("libcuda", "libnvidia-ml") for m in seen):
+        seen = (*seen, *find_libraries_elsewhere(policy, obs))
+    place = DriverPlace(policy.cdi_driver_root, str(obs.host.get("machine") or ""), str(obs.host.get("kernel") or ""), policy.cdi_sockets)
+    return select_driver_files(
+        seen, wanted, version or get_driver_file_version(seen), read_driver_listing(policy, obs), _find_mps_folder(policy, obs, seen), place
+    )
+
+
+@dc.dataclass(frozen=True)
+class DriverPlace:
+    """The other facts of a host and of the policy that count for what is found there."""
+
+    driver_root: str
+    machine: str
+    kernel: str
+    sockets: bool
+
+
+@functools.lru_cache(maxsize=64)  # hosts with the same driver, distribution and kernel have the same files
+def select_driver_files(
+    seen: tuple[Match, ...],
+    wanted: frozenset[str],
+    version: str,
+    inventory: tuple[manifest.ListedDriverFile, ...],
+    mps: Match | None,
+    place: DriverPlace,
+) -> DriverFiles:
+    """Select what belongs to this version of the driver from all that is on a host."""
+    libraries = [m for m in seen if m.type == "file" and ".so" in m.name]
+    folders = tuple(drop_repeated_items(posixpath.dirname(m.real) for m in libraries if m.usual and m.name.endswith(f".so.{version}")))
+    links = map_links_by_target(seen)
+    known = manifest.map_library_features(inventory)
+    driver = [build_driver_library(real, links) for real in list_driver_libraries(libraries, folders, version)]
+    platforms = [build_driver_library(real, links) for real in list_platform_libraries(libraries)]
+    suits = functools.partial(is_library_wanted, features=wanted, listed=known)
+    there = map_matches_by_path(seen)
+    sockets = tuple(find_first_match(there, (f"{root}{name}" for root in catalogue.SOCKET_ROOTS)) for name in catalogue.SOCKETS)
+    root = roots.clean_tree_root(place.driver_root)
+    found = DriverFiles(
+        version,
+        folders,
+        tuple(lib for lib in driver if suits(lib.stem)),
+        tuple(lib for lib in platforms if suits(lib.stem)),
+        tuple(build_driver_file(m, m.spot, root) for m in list_xorg_modules(seen, folders, version)) if "display" in wanted else (),
+        tuple(build_driver_file(m, inside, root) for m, inside in list_driver_configs(there, wanted, place.machine)),
+        tuple(build_driver_file(m, m.path, root) for m in list_driver_firmware(seen, version, place.kernel)),
+        tuple(build_driver_file(m, m.path, root) for m in list_driver_binaries(seen, wanted)),
+        tuple(build_driver_file(m, m.path, root) for m in (*sockets, mps) if m) if place.sockets else (),
+    )
+    outside = [m.path for m in (*sockets, mps) if m and not place.sockets]
+    filtered = [lib.path for lib in (*driver, *platforms) if not suits(lib.stem)]
+    unused = manifest.list_unmounted_files(inventory, wanted, names_of(found))
+    lacking = drop_repeated_items(
+        [*list_missing_driver_files(found, wanted), *manifest.list_lacking_libraries(inventory, wanted, (m.name for m in seen))]
+    )
+    left_out = sorted({*outside, *filtered, *(name for name in unused if name not in lacking)})
+    return dc.replace(found, missing=tuple(lacking), left_out=tuple(left_out))
+
+
+def _find_mps_folder(policy: Policy, obs: Observation, seen: Iterable[Match]) -> Match | None:
+    """Return the folder of MPS if it is a directory of root's, else None.
+
+    Any user may put a link or a folder by this name into /tmp, and containers would get it. Without
+    cdi_sockets they do not get it, so it is returned without a check.
+    """
+    found = find_first_match(map_matches_by_path(seen), [catalogue.MPS])
+    if not found or not policy.cdi_sockets:
+        return found
+    there = obs.get_answer(queries.ask_for_file(roots.get_path_beneath_root(policy.cdi_driver_root, found.path), content=False))
+    roots_own = there.get("type") == "dir" and there.get("uid") == 0 and not there.get("links")
+    return found if roots_own else None
+
+
+def names_of(found: DriverFiles) -> set[str]:
+    """Return the names of everything that containers get, links next to libraries included."""
+    others = (*found.xorg, *found.files, *found.firmware, *found.binaries, *found.sockets)
+    libraries = (*found.libraries, *found.platforms)
+    names = {name for lib in libraries for name in (lib.name, lib.soname, lib.dot_so)}
+    return names | {posixpath.basename(path) for f in others for path in (f.path, f.container)}
+
+
+def find_libraries_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
+    """Find the libraries in folders that only the loader's cache knows. It takes two more looks, on few hosts (NeedMore)."""
+    where = roots.get_path_beneath_root(policy.cdi_driver_root, ld_cache.PATH)
+    question = queries.ask_for_file(where, keep=WHOLE)
+    if not obs.was_asked(question):
+        raise NeedMore([question])
+    content = obs.get_text(where)
+    try:
+        known = ld_cache.parse_ld_cache(content.encode("utf-8", "surrogateescape")) if content else ()
+    except ValueError:
+        return ()
+    libraries = [e.path for e in known if e.cpu and any(fnmatch.fnmatchcase(e.name, name) for name in catalogue.LIBRARY_NAMES)]
+    folders = [f for f in drop_repeated_items(posixpath.dirname(path) for path in libraries) if f not in catalogue.FOLDERS]
+    if not folders:
+        return ()
+    patterns = [f"{folder}/{name}" for folder in folders for name in (*catalogue.LIBRARY_NAMES, f"{catalogue.VDPAU}/libvdpau_nvidia.so*")]
+    more = queries.ask_for_paths(f"driver files in {':'.join(folders)}", patterns, policy.cdi_driver_root)
+    return tuple(match(f) for f in obs.get_answer(more).get("files") or ())
+
+
+def is_32(path: str) -> bool:
+    return posixpath.dirname(path) in BITS_32 or path.startswith(f"{BITS_32[0]}/")
+
+
+def is_xorg(path: str) -> bool:
+    return "/xorg/" in path or path.startswith("/usr/X11R6/")
+
+
+def get_driver_file_version(seen: Iterable[Match]) -> str:
+    """Return the version of libcuda, else of NVML; '' if neither has one.
+
+    If several are installed, the one that the loader takes counts.
+    """
+    for name in ("libcuda", "libnvidia-ml"):
+        named = [m for m in seen if get_library_stem(m.name) == name and m.type == "file" and m.usual]
+        loaded = [m for m in named if m.name == f"{name}.so.1"]
+        for m in (*loaded, *named):
+            known = VERSIONED.fullmatch(posixpath.basename(m.real))
+            if known:
+                return known["version"]
+    return ""
+
+
+def list_driver_libraries(libraries: Iterable[Match], folders: tuple[str, ...], version: str) -> list[str]:
+    """List the paths of every library with the driver's version in its name, folder by folder, then those without a version."""
+    libraries = list(libraries)
+    places = (*folders, *(f"{folder}/{catalogue.VDPAU}" for folder in folders))
+    mine = [m for m in libraries if m.name.endswith(f".so.{version}") and not is_xorg(m.path)]
+    found = [m.real for folder in places for m in sorted(mine, key=lambda m: m.name) if m.folder == folder]
+    found += [m.real for m in sorted(mine, key=lambda m: m.path) if is_32(m.path)]
+    old = [m.real for folder in folders for m in libraries if m.folder == folder and m.name.startswith(f"{catalogue.NVVM70}.so.")]
+    return drop_repeated_items([*found, *old])
+
+
+def list_platform_libraries(libraries: Iterable[Match]) -> list[str]:
+    named = [m for m in libraries if m.name.partition(".so.")[0] in catalogue.OWN_VERSION and m.usual]
+    return drop_repeated_items(m.real for name in catalogue.OWN_VERSION for m in named if matches_asterisks(m.name, f"{name}.so.*.*"))
+
+
+def map_links_by_target(seen: Iterable[Match]) -> dict[str, list[Match]]:
+    """Map each real path to the links next to it, and `link <spot>` to the links at that spot."""
+    found: dict[str, list[Match]] = {}
+    for m in seen:
+        if m.is_link:
+            if posixpath.dirname(m.real) == m.folder:
+                found.setdefault(m.real, []).append(m)
+            found.setdefault(f"link {m.spot}", []).append(m)
+    return found
+
+
+def build_driver_library(real: str, links: dict[str, list[Match]]) -> DriverLibrary:
+    """Build a library with the names besides that of its file, as far as the host has such links."""
+    folder, name = posixpath.split(real)
+    base = get_library_stem(name)
+    siblings = sorted((m.name for m in links.get(real, ()) if m.name.startswith(f"{base}.so.")), key=lambda n: (len(n), n))
+    known = catalogue.LIBRARIES.get(base)
+    soname = known.soname if known and known.soname in siblings else (siblings or [""])[0]
+    dot_so = f"{base}.so" if f"link {folder}/{base}.so" in links else ""
+    return DriverLibrary(real, soname, dot_so)
+
+
+def is_library_wanted(name: str, features: frozenset[str], listed: Mapping[str, frozenset[str]]) -> bool:
+    """Tell whether a library is for one of the wanted features.
+
+    The driver's own list counts before the catalogue. Libraries that neither knows go everywhere: a
+    new driver must not lose them.
+    """
+    known = catalogue.LIBRARIES.get(name)
+    meant = listed.get(name) or (known.features if known else features)
+    return bool(meant & features) or features == frozenset(catalogue.FEATURES)
+
+
+def list_xorg_modules(seen: tuple[Match, ...], folders: tuple[str, ...], version: str) -> Iterator[Match]:
+    """Yield the modules of the X server, each from the place that a server on the host would search first."""
+    inside = [f"{folder}/{part}" for folder in folders for part in catalogue.XORG_IN_LIBRARIES]
+    outside = [f"{root}/{part}" for root in catalogue.XORG_ROOTS for part in catalogue.XORG_FOLDERS]
+    by_spot = {m.spot: m for m in seen if m.type == "file" and is_xorg(m.path)}
+    for name in (catalogue.XORG_DRIVER, f"{catalogue.XORG_SERVER}.{version}"):
+        yield from [by_spot[path] for path in (f"{folder}/{name}" for folder in (*inside, *outside)) if path in by_spot][:1]
+
+
+def list_driver_configs(there: Mapping[str, Match], features: frozenset[str], machine: str) -> Iterator[tuple[Match, str]]:
+    """Yield the configuration files, each with the path that loaders in the container look for."""
+    for name, (home, feature) in catalogue.CONFIGS.items():
+        cpu = next((cpu for cpu in catalogue.CPUS if f".{cpu}." in name), machine)
+        if feature not in features or (machine and cpu != machine):
+            continue
+        roots = (*catalogue.CONFIG_ROOTS, *([""] if name.startswith("vulkan/") else []))
+        found = find_first_match(there, (f"{root}/{name}" for root in roots))
+        if found:
+            yield found, f"{home}/{name}"
+
+
+def list_driver_firmware(seen: tuple[Match, ...], version: str, kernel: str) -> Iterator[Match]:
+    """Yield the firmware of this driver, wherever this kernel would look for it."""
+    roots = [root.replace("*", kernel) if kernel else root for root in catalogue.FIRMWARE_ROOTS]
+    mine = [m for m in seen if m.type == "file" and f"/nvidia/{version}/" in m.path]
+    for name in catalogue.FIRMWARE_NAMES:
+        for root in roots:
+            for m in mine:
+                if matches_asterisks(m.path, f"{root}/nvidia/{version}/{name}"):
+                    yield m
+
+
+def list_driver_binaries(seen: tuple[Match, ...], features: frozenset[str]) -> Iterator[Match]:
+    executable = map_matches_by_path(m for m in seen if m.type == "file" and m.mode & 0o111)
+    for name, feature in catalogue.BINARIES.items():
+        found = find_first_match(executable, (f"{folder}/{name}" for folder in STANDARD_PATH))
+        if found and feature in features:
+            yield found
+
+
+def list_missing_driver_files(found: DriverFiles, features: frozenset[str]) -> Iterator[str]:
+    """Yield the names of absent files that a wanted capability cannot do without."""
+    there = {lib.stem for lib in found.libraries}
+    for name, known in catalogue.LIBRARIES.items():
+        if known.core and known.features & features and name not in there:
+            yield f"{name}.so.{found.version or '<version>'}"
+    if "utility" in features and not any(posixpath.basename(b.container) == "nvidia-smi" for b in found.binaries):
+        yield "nvidia-smi"
+
+
+def map_matches_by_path(seen: Iterable[Match]) -> dict[str, Match]:
+    """Map paths to what is there, with links to nothing left out."""
+    return {m.path: m for m in seen if m.real and m.type != "link"}
+
+
+def find_first_match(there: Mapping[str, Match], paths: Iterable[str]) -> Match | None:
+    return next((there[path] for path in paths if path in there), None)
+
+
+def matches_asterisks(text: str, pattern: str) -> bool:
+    """Tell whether a text matches a pattern with asterisks for any text. fnmatch would compile one for each kernel and driver."""
+    begins, *parts = pattern.split("*")
+    if not parts:
+        return text == pattern
+    if not text.startswith(begins):
+        return False
+    at = len(begins)
+    for part in parts[:-1]:
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return text.endswith(parts[-1]) and at + len(parts[-1]) <= len(text)
+
+
+def drop_repeated_items(items: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(items))

@@ -1,0 +1,73 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build the driver's part of a CDI spec: its files that go into containers, and those that the host lacks."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Callable, Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Driver,
+    HostDecision,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import messages, void_mount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import catalogue, discover
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import profiles
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Edits
+
+
+@dc.dataclass(frozen=True)
+class OfDriver:
+    """The driver's files that go into containers.
+
+    common: what every container gets. of_drm: what comes next to the DRM nodes of one device.
+    """
+
+    common: Edits
+    of_drm: Callable[[tuple[str, ...]], Edits]
+    profile: str
+    missing: tuple[str, ...]
+    left_out: tuple[str, ...]
+    void_mount: bool
+    bare: bool = False  # not one library of the driver was found
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Advice about missing files, () if none is missing.
+
+        A spec without them is of use all the same: a host may be there only to be watched.
+        """
+        if not self.missing:
+            return ()
+        return (messages.LIBRARIES_MISSING.fill(missing=", ".join(self.missing)),)
+
+
+def collect_driver_part(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> OfDriver:
+    """Collect the files of the kernel module's version, since no others work with it."""
+    how, links = profiles.mount_plan(policy, obs, host), discover.map_dri_links(policy, obs)
+    found = discover.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
+    common = profiles.build_common_edits(found, how)
+    return OfDriver(
+        common,
+        lambda drm: profiles.build_gpu_link_edits(drm, links, how),
+        how.profile,
+        found.missing,
+        found.left_out,
+        void_mount.is_safe(policy, obs, host),
+        bool(found.missing) and not found.libraries,
+    )
+
+
+def require_libraries(of: OfDriver, version: str, writes: Iterable[Plan]) -> None:
+    """Raise PlanError if a spec would give containers GPUs and nothing that can use them.
+
+    nvidia-ctk makes no spec then either.
+    """
+    if of.bare and any(planned.changes for planned in writes):
+        raise PlanError(messages.NO_LIBRARIES.fill(version=version, missing=", ".join(of.missing[:2])))

@@ -1,0 +1,135 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compare the three versions of a driver, and name the files that differ and the remedy.
+
+These are the versions of the loaded kernel module, of the libraries, and of the module that the next
+boot loads. They come from one package set and have to be equal. After an upgrade without a reboot they
+differ: NVML answers error 18, and every container with a GPU fails with "Driver/library version
+mismatch". This module runs no program: the version in a module file is found only by reading it whole,
+but DKMS keeps each build in a folder named after version and kernel.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Iterable, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import messages
+
+# Debian calls the module nvidia-current. Ubuntu's signed modules lie in a folder named after the branch, RHEL's in extra or weak-updates.
+BUILDS = ("/var/lib/dkms/nvidia*/*/*/*/module/nvidia.ko*", "/var/lib/dkms/nvidia*/*/*/*/module/nvidia-current.ko*")
+INSTALLED = (
+    "/lib/modules/*/updates/dkms/nvidia.ko*",
+    "/lib/modules/*/updates/dkms/nvidia-current.ko*",
+    "/lib/modules/*/kernel/nvidia-*/nvidia.ko*",
+    "/lib/modules/*/kernel/drivers/video/nvidia.ko*",
+    "/lib/modules/*/extra/nvidia.ko*",
+    "/lib/modules/*/extra/*/nvidia.ko*",
+    "/lib/modules/*/weak-updates/*/nvidia.ko*",
+)
+NAME = "kernel modules"
+BUILD = re.compile(r"/dkms/nvidia[^/]*/(\d{1,9}\.[\d.]*\d)/([^/]+)/[^/]+/module/")
+KERNEL = re.compile(r"/lib/modules/([^/]+)/")
+
+
+@dc.dataclass(frozen=True)
+class Modules:
+    """The kernel modules on disk.
+
+    built: version -> file, for the running kernel, if the version is known. kernels: the kernels that have a module.
+    """
+
+    kernel: str  # "" in a tree, in which none runs
+    built: Mapping[str, str]
+    kernels: frozenset[str]
+
+
+NO_MODULES = Modules("", {}, frozenset())
+
+
+@dc.dataclass(frozen=True)
+class Mismatch:
+    """A mismatch of module and libraries.
+
+    broken: containers cannot work now. message: the finding with its remedy; '' if there is no mismatch.
+    """
+
+    broken: bool = False
+    message: str = ""
+
+
+def list_mismatch_questions() -> list[queries.Question]:
+    return [queries.ask_for_paths(NAME, [*BUILDS, *INSTALLED])]
+
+
+def read_disk_modules(obs: Observation) -> Modules:
+    kernel = str(obs.host.get("kernel") or "")
+    built, kernels = {}, set()
+    for found in obs.get_answer(list_mismatch_questions()[0]).get("files") or ():
+        path = str(found.get("path"))
+        build, place = BUILD.search(path), KERNEL.search(path)
+        if build:
+            kernels.add(build[2])
+            if build[2] == kernel:
+                built[build[1]] = path
+        elif place:
+            kernels.add(place[1])
+    return Modules(kernel, built, frozenset(kernels))
+
+
+def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Mismatch:
+    """Apply the decision table, row by row.
+
+    loaded: the module's version as `where` shows it. libraries: file -> version.
+    """
+    versions = sorted(set(libraries.values()))
+    if not versions:
+        return Mismatch()
+    if loaded not in versions:
+        return describe_mismatch(loaded, where, libraries, disk)
+    if len(versions) > 1:
+        others = ", ".join(path for path, version in sorted(libraries.items()) if version != loaded)
+        return Mismatch(message=messages.OTHER_LIBRARIES.fill(loaded=loaded, paths=others))
+    if disk.built and loaded not in disk.built:
+        version, path = find_newest_module(disk.built)
+        return Mismatch(message=messages.OTHER_MODULE_AFTER_REBOOT.fill(loaded=loaded, version=version, path=path))
+    if is_running_module_missing(disk):
+        return Mismatch(message=messages.NO_MODULE_AFTER_REBOOT.fill(version=loaded, **kernels(disk)))
+    return Mismatch()
+
+
+def describe_mismatch(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Mismatch:
+    """Return the mismatch of a loaded module and other libraries. The module that a reboot would load decides the remedy."""
+    library, version = sorted(libraries.items())[0]
+    files = {"loaded": loaded, "where": where, "version": version, "library": library}
+    if version in disk.built:
+        return Mismatch(True, messages.REBOOT_DUE.fill(**files, module=disk.built[version]))
+    if disk.built:
+        found, path = find_newest_module(disk.built)
+        return Mismatch(True, messages.MODULE_ON_DISK_DIFFERS.fill(**files, found=found, module=path, kernel=disk.kernel))
+    if is_running_module_missing(disk):
+        return Mismatch(True, messages.NO_MODULE_FOR_KERNEL.fill(**files, **kernels(disk)))
+    named = f"kernel {disk.kernel}" if disk.kernel else "the kernel in use"
+    return Mismatch(True, messages.VERSIONS_DIFFER.fill(**files, kernel=named))
+
+
+def is_running_module_missing(disk: Modules) -> bool:
+    """Tell whether other kernels have a module and the running one has none."""
+    return bool(disk.kernel and disk.kernels) and disk.kernel not in disk.kernels
+
+
+def kernels(disk: Modules) -> dict[str, str]:
+    """Return the values of a message about a kernel without a module."""
+    return {"kernel": disk.kernel, "kernels": ", ".join(sorted(disk.kernels))}
+
+
+def find_newest_module(built: Mapping[str, str]) -> tuple[str, str]:
+    return max(built.items(), key=lambda item: numbers([item[0]]))
+
+
+def numbers(versions: Iterable[str]) -> tuple[int, ...]:
+    return tuple(int(n) for version in versions for n in version.split("."))

@@ -1,0 +1,452 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Detect the containerds of a host, what they can do, and why one is left alone.
+
+`daemons` finds them, `plan_instance` and `by_manager` plan.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    CDI_DIRS,
+    Cdi,
+    Evidence,
+    Instance,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes, refusals, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_directories, cdi_versions, named_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    absent,
+    aims,
+    by_manager,
+    daemons,
+    detected,
+    engine_rules,
+    next_boot,
+    options,
+    releases,
+    served,
+    sources,
+    template,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import config as containerd_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import plan as containerd_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.daemons import Daemon
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import about_daemons
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import docker, known, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import Manager, ManagerPlace
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.package import PACKAGE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import start
+
+plan_instance = by_manager.plan_by_manager
+explain_decision = containerd_plan.explain_containerd_decision
+plan_absent = absent.plan_containerd_removal
+find_remnant = absent.find_containerd_remnant
+get_main_file = absent.get_main_containerd_file
+list_marked_files = absent.list_marked_containerd_files
+owns_file = absent.owns_containerd_file
+
+PACKAGES = [*dict.fromkeys((*releases.PACKAGES, *docker.PACKAGES))]
+OTHER_PROGRAMS = ("dockerd", "crio")  # of engines that a version may stand for in another root directory
+
+
+def list_questions(policy: Policy) -> list[queries.Question]:
+    """Return all questions that a normal host needs, for one look."""
+    files = [q for config, place in absent.list_main_files(policy) for q in _list_file_questions(policy, config, place)]
+    files += [
+        queries.ask_for_packages(PACKAGES),
+        queries.ask_for_file(nvidia_ctk.MISPLACED, content=False),
+        *known.list_manager_questions(),
+        *known.list_confinement_questions(),
+    ]
+    if policy.root != "/":
+        return [
+            *files,
+            queries.ask_for_program(daemons.NAMES),
+            *start.list_unit_start_questions(policy.root, policy.service or releases.UNIT),
+        ]
+    units = [policy.service or releases.UNIT, *known.list_unit_names()]
+    sockets = dict.fromkeys([policy.socket or releases.SOCKET, *(m.socket for m in known.list_served_managers() if m.socket)])
+    return [
+        *files,
+        *cgroup_driver.list_cgroup_questions(),
+        queries.ask_for_processes(known.list_containerd_executables(), daemons.READ_FLAGS, detected.ENVIRONMENT),
+        queries.ask_for_units(units),
+        queries.ask_for_program(daemons.NAMES),
+        *(queries.ask_for_cri(socket, method) for socket in sockets for method in ("Status", "Version")),
+    ]
+
+
+def _list_file_questions(policy: Policy, config: str, place: ManagerPlace) -> list[queries.Question]:
+    """Return the questions for a main file, its drop-ins and templates.
+
+    Our own drop-in is asked for by name as well: a glob does not show that it is missing, which a
+    plan needs to know.
+    """
+    keep, found = containerd_places.keep_containerd_places(policy.handlers), []
+    for name in place.drop_ins:
+        directory = posixpath.join(posixpath.dirname(config), name)
+        found += [
+            queries.ask_for_glob(posixpath.join(directory, "*.toml"), keep),
+            queries.ask_for_file(posixpath.join(directory, releases.DROP_IN), keep),
+        ]
+    templates = template.list_template_questions(place.detection, config) if place.detection else []
+    return [queries.ask_for_file(config, keep), *found, *templates]
+
+
+def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    """Find all containerds of the host. Those of others are included, with the reason why they are left alone."""
+    if policy.root != "/":
+        return _find_offline_instances(policy, obs)
+    foreign = () if processes.is_everything_declared(policy) else processes.list_unverified_processes(obs, "containerd")
+    own = (_build_containerd_instance(policy, obs, d) for d in daemons.find_containerd_daemons(policy, obs))
+    return (*own, *(processes.build_untrusted_instance("containerd", "containerd", p) for p in foreign))
+
+
+def _build_containerd_instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
+    alone = (
+        next_boot.refuse_next_boot(obs, daemon.manager)
+        if daemon.manager.place is None
+        else served.refuse_confined_daemon(obs, daemon.manager)
+    )
+    if alone:
+        return _build_refused_instance(daemon, alone)
+    if not daemon.config.startswith("/"):
+        return _build_refused_instance(daemon, Refusal(about_daemons.RELATIVE_PATH.fill(config=daemon.config), kind="silent"))
+    guess = versions.parse_engine_version(policy.engine_version) or Version(2, 0)
+    files = _load_files(policy, obs, daemon.config, guess)
+    socket = policy.socket or daemon.socket or (containerd_config.get_configured_socket(files) if files else "") or releases.SOCKET
+    status = obs.try_cri(socket, pid=daemon.pid) if daemon.running else {}  # one that does not answer is refused below
+    info = (status.get("info") or {}).get("config")
+    config: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
+    off = containerd_config.find_disabled_cri(files) if files and not config else None
+    # One that is left alone is not worth a second look for its program's own word.
+    silent = daemon.running and not off and not (status and obs.try_cri(socket, "Version"))
+    version_text = _get_package_version(obs, daemon.manager) if off or silent else _get_daemon_version(obs, daemon, socket)
+    version = versions.parse_engine_version(version_text) or guess
+    if daemon.unit and not obs.was_unit_asked(daemon.unit):
+        # Without its InvocationID a restart could hit a daemon that was restarted meanwhile.
+        raise NeedMore([queries.ask_for_units([daemon.unit])])
+    manager, refusal = _refuse_disabled_cri(obs, files, off, daemon.manager, version) if files and off else (daemon.manager, Refusal())
+    cri = containerd_config.build_effective_cri_table(files, version) if files else {}
+    serves = not refusal
+    refusal = (
+        refusal
+        or _refuse_stopped_daemon(obs, daemon)
+        or (_refuse_silent_daemon(obs, daemon, socket, files, version) if silent else Refusal())
+    )
+    detects = detected.explain_detection(policy, manager, files, version)
+    refusal = refusal or detected.refuse_unreachable_main_file(policy, manager, files, version)
+    cdi = detected.describe_detected_cdi(_describe_cdi_support(obs, daemon, config, files, version, ask_dump=not refusal), detects)
+    return Instance(
+        engine="containerd",
+        version=version_text,
+        binary=daemon.binary,
+        socket=socket,
+        config_path=daemon.config,
+        unit=daemon.unit,
+        manager=manager.name,
+        running=daemon.running,
+        schema=files.schema if files else 0,
+        cdi=dc.replace(cdi, next_dirs=_list_next_cdi_dirs(manager, files, version)),
+        cri=serves,
+        refusal=refusal,
+        detects=detects,
+        invocation_id=obs.get_unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
+        default_handler=_get_default_handler(config, cri),
+        handlers=_list_handlers(config, cri, version),
+        low_level=aims.find_containerd_low_level_runtime(policy, obs, files, version) if files else "",
+        pid=daemon.pid,
+        ticks=daemon.ticks,
+        by_path=daemon.by_path,
+    )
+
+
+def _refuse_stopped_daemon(obs: Observation, daemon: Daemon) -> Refusal:
+    """Return the refusal of a daemon that does not run, an empty one if it runs.
+
+    A stopped daemon can neither report nor prove anything, so nothing is written for it.
+    """
+    if daemon.running:
+        return Refusal()
+    whose = f"{daemon.manager.title}'s containerd" if daemon.manager.own_engine else "containerd"
+    return refusals.refuse_stopped_engine(obs, whose, daemon.unit)
+
+
+def _refuse_silent_daemon(obs: Observation, daemon: Daemon, socket: str, files: FileSet | None, version: Version) -> Refusal:
+    """Return the refusal of a running daemon whose CRI does not answer.
+
+    Without its own report, it is not known what it works with, nor whether it would live with a
+    change. The most likely cause is a key that keeps this release from loading CRI.
+    """
+    for one in engine_rules.find_broken_containerd_rules(files, version)[:1] if files else ():
+        place, broken = f"{one.spot.file.path}:{one.spot.line}", one.message(already=True)
+        message = about_daemons.CRI_NOT_LOADED.fill(socket=socket, version=str(version), place=place, cause=broken.why, step=broken.next)
+        return Refusal(message, kind="silent")
+    asked = (obs.get_socket_answer(queries.ask_for_cri(socket, method), daemon.pid) for method in ("Status", "Version"))
+    errors = (str(a["error"].get("message") or about_daemons.NO_REASON_GIVEN.fill()) for a in asked if "error" in a)
+    cause = next(errors, about_daemons.SAYS_NOTHING.fill())
+    return Refusal(about_daemons.CRI_SILENT.fill(socket=socket, cause=cause, log=_name_daemon_log(daemon)), kind="silent")
+
+
+def _name_daemon_log(daemon: Daemon) -> str:
+    """Return the place in which a person reads the daemon's log. k3s starts it as its child and gives it a file of its own."""
+    log = daemon.manager.place.log if daemon.manager.place else ""
+    if log:
+        return posixpath.normpath(posixpath.join(posixpath.dirname(daemon.config), log))
+    return f"`journalctl -u {daemon.unit or 'containerd'}`"
+
+
+def _build_refused_instance(daemon: Daemon, refusal: Refusal) -> Instance:
+    nothing = Cdi(False, False, (), "", Evidence("files", about_daemons.NOT_INSPECTED.fill()))
+    return Instance(
+        engine="containerd",
+        version="",
+        binary=daemon.binary,
+        socket=daemon.address or releases.SOCKET,
+        config_path=daemon.config,
+        unit=daemon.unit,
+        manager=daemon.manager.name,
+        running=daemon.running,
+        cdi=nothing,
+        cri=daemon.manager.cri,
+        refusal=refusal,
+    )
+
+
+def _load_files(policy: Policy, obs: Observation, config: str, version: Version) -> FileSet | None:
+    """Return the configuration, None if it is broken.
+
+    The plan then names the fault, and what is known without the file is reported all the same.
+    """
+    try:
+        return containerd_config.load_containerd_files(obs, config, version, policy.handlers)
+    except PlanError:
+        return None
+
+
+def _get_daemon_version(obs: Observation, daemon: Daemon, socket: str) -> str:
+    """Return the version of the running daemon, else that of the program, '' if it is not known.
+
+    The two differ while an upgrade waits for its restart. If nothing runs, nothing is planned, so a
+    program that cannot be asked only costs a number in a report.
+    """
+    if daemon.running:
+        said = str(obs.get_cri(socket, "Version", pid=daemon.pid).get("runtime_version") or "")
+        if said:
+            return said.removeprefix("v")
+    if not daemon.binary:
+        return ""
+    asked = obs.get_command if daemon.running else obs.try_command
+    return versions.read_version_banner(asked([daemon.binary, "--version"], daemon.process).stdout)
+
+
+def _get_package_version(obs: Observation, manager: Manager) -> str:
+    """Return the version in the package database, '' if it has none. It knows nothing of a containerd that a manager brings along."""
+    return "" if manager.own_engine else next((v for v in (obs.get_package(p) for p in releases.PACKAGES) if v), "")
+
+
+def _refuse_disabled_cri(
+    obs: Observation, files: FileSet, off: tuple[str, int | None], manager: Manager, version: Version
+) -> tuple[Manager, Refusal]:
+    """Return the manager and the refusal of a containerd whose file switches CRI off, with the file that a person edits."""
+    path, line = off
+    file = files.get(path)
+    source = sources.find_main_file_source(obs, manager, path, version) if path == files.root_path else None
+    entries = [e for e in (file.doc.data.get("disabled_plugins", []) if file else []) if e in releases.CRI_PLUGINS]
+    dockers = manager is PACKAGE and docker.is_docker_here(obs)
+    where = source.place(line) if source else f"{path}:{line}" if line else path
+    entry = entries[0] if entries else "cri"
+    whose = manager.title if manager.own_engine else "containerd"
+    if dockers:
+        return docker.DOCKER, Refusal(messages.SERVES_DOCKER_ONLY.fill(where=where, entry=entry))
+    return manager, Refusal(about_daemons.CRI_DISABLED.fill(where=where, entry=entry, daemon=whose), kind="unfit")
+
+
+def _describe_cdi_support(
+    obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: FileSet | None, version: Version, *, ask_dump: bool
+) -> Cdi:
+    """Return the CDI support by the order of evidence: the daemon's status, its binary's dump, the files, the version."""
+    newest = cdi_versions.get_max_cdi_version(traits.CONTAINERD, str(version))
+    field = releases.has_cri_devices_field(version)
+    if daemon.manager.own_engine and not daemon.running:  # only its process would show the path of its program
+        return Cdi(False, False, (), "", Evidence("version", about_daemons.NOT_RUNNING_NO_VERSION.fill()))
+    if status:
+        return _switch(status, "enableCDI", "cdiSpecDirs", newest, field, "cri-status")
+    if ask_dump and daemon.binary and files and files.root:
+        dump = obs.get_command(
+            [daemon.binary, "-c", daemon.config, "config", "dump"], daemon.process, containerd_places.keep_containerd_places()
+        )
+        if dump.ok:
+            try:
+                data = toml_file.read_printed_toml(dump.stdout, dump.answer, "containerd config dump")
+            except PlanError:
+                data = {}
+            for table in (containerd_places.V3_NAMES, containerd_places.V2_NAMES):
+                if containerd_config.uses(data, table):
+                    return _switch(toml.look_up_toml(data, table), "enable_cdi", "cdi_spec_dirs", newest, field, "dump")
+    return _read_cdi_of_files(files, version, newest, field)
+
+
+def _switch(found: Mapping[str, Any], switch: str, dirs: str, newest: str, field: bool, source: str) -> Cdi:
+    """Read the CDI support from a table. Switch and directories both absent: no CDI (1.6). Directories alone: always on (2.4)."""
+    where = host_paths.clean_directories(str(d) for d in found.get(dirs, CDI_DIRS) or ())
+    if switch not in found and dirs not in found:
+        return Cdi(
+            False, False, (), "", Evidence(source, about_daemons.CDI_UNSUPPORTED_BY_KEYS.fill(switch=switch, directories=dirs)), False
+        )
+    if switch not in found:
+        return Cdi(
+            True, True, where, newest, Evidence(source, about_daemons.CDI_ALWAYS_BY_KEYS.fill(directories=dirs, switch=switch)), field
+        )
+    on = found[switch] is True
+    return Cdi(
+        True, on, where, newest, Evidence(source, about_daemons.CDI_SWITCH.fill(switch=switch, value=toml.dump_toml_value(on))), field
+    )
+
+
+def _read_cdi_of_files(files: FileSet | None, version: Version, newest: str, field: bool) -> Cdi:
+    facts = releases.get_release_facts(version)
+    if facts.cdi == "none":
+        return Cdi(False, False, (), "", Evidence("version", about_daemons.CDI_UNSUPPORTED.fill(version=str(version))), False)
+    cri = containerd_config.build_effective_cri_table(files, version) if files else {}
+    dirs = host_paths.clean_directories(str(d) for d in cri.get("cdi_spec_dirs", CDI_DIRS))
+    if facts.cdi == "always":
+        return Cdi(True, True, dirs, newest, Evidence("version", about_daemons.CDI_ALWAYS.fill(version=str(version))), field)
+    if isinstance(cri.get("enable_cdi"), bool):
+        return Cdi(
+            True,
+            cri["enable_cdi"],
+            dirs,
+            newest,
+            Evidence("files", about_daemons.CDI_SWITCH.fill(switch="enable_cdi", value=toml.dump_toml_value(cri["enable_cdi"]))),
+            field,
+        )
+    on = facts.cdi == "on"
+    row = about_daemons.CDI_ON_BY_DEFAULT if on else about_daemons.CDI_OFF_BY_DEFAULT
+    return Cdi(True, on, dirs, newest, Evidence("version", row.fill(version=str(version))), field)
+
+
+def _list_next_cdi_dirs(manager: Manager, files: FileSet | None, version: Version) -> tuple[str, ...] | None:
+    """Return the directories of specs after the next start.
+
+    None if they are not known: a file cannot be read, or a manager may render it again before that.
+    """
+    if manager is not PACKAGE or not files or not files.root:
+        return None
+    return cdi_directories.list_named_cdi_directories(containerd_config.build_effective_cri_table(files, version).get("cdi_spec_dirs"))
+
+
+def _get_default_handler(status: Mapping[str, Any], cri: Mapping[str, Any]) -> str:
+    return str(
+        toml.look_up_toml(status, ("containerd", "defaultRuntimeName"))
+        or toml.look_up_toml(cri, ("containerd", "default_runtime_name"))
+        or ""
+    )
+
+
+def _list_handlers(status: Mapping[str, Any], cri: Mapping[str, Any], version: Version) -> dict[str, str]:
+    found = toml.look_up_toml(status, ("containerd", "runtimes")) or toml.look_up_toml(cri, ("containerd", "runtimes")) or {}
+    found = options.read_options_of_handlers(found, version)
+    return {str(n): str(((r or {}).get("options") or {}).get("BinaryName") or "") for n, r in found.items()}
+
+
+def _is_of_another_engine(policy: Policy, obs: Observation) -> bool:
+    """Tell whether engine_version, the only sign of a containerd in this tree, belongs to another engine.
+
+    The options or the other engine's program show that.
+    """
+    if "containerd" in policy.engines:
+        return False
+    if "auto" not in policy.engines:
+        return True
+    asked = [q for q in (queries.ask_for_program([name]) for name in OTHER_PROGRAMS) if obs.was_asked(q)]
+    return not policy.config_path and any(path for q in asked for path in obs.get_answer(q).get("found", {}).values())
+
+
+def _find_offline_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    """Find the containerds in another root directory. Nothing runs there, so only files, the package database and the user can answer."""
+    there = [_build_tree_instance(policy, obs, m.config, m) for m in known.present(obs)]
+    config = policy.config_path or _find_config_by_unit(policy, obs) or releases.CONFIG
+    manager = known.find_config_manager(config) or known.find_boot_manager(obs, config == releases.CONFIG)
+    if manager:
+        return (_build_tree_instance(policy, obs, config, manager),)
+    named_file.require_named_engine_file(policy, obs, releases.CONFIG, containerd_places.keep_containerd_places(policy.handlers))
+    packaged = _get_package_version(obs, PACKAGE)
+    written = obs.get_file(config, containerd_places.keep_containerd_places(policy.handlers)).exists
+    if there and not (policy.config_path or packaged or (written and daemons.find_containerd_program(obs))):
+        return tuple(there)  # that is the containerd of this tree, and a file that no program reads makes no second one
+    if not (packaged or written):
+        prepared = (
+            []
+            if there or policy.config_path
+            else [_build_tree_instance(policy, obs, m.config, m) for m in known.list_managers_with_template(obs)]
+        )
+        if prepared or not policy.engine_version or _is_of_another_engine(policy, obs):
+            return (*there, *prepared)
+    address = host_paths.keep_as_opened(processes.flag(daemons.read_containerd_unit_start(policy, obs).argv, *daemons.ADDRESS))
+    return (*there, _build_tree_instance(policy, obs, config, known.find_image_manager(obs) or PACKAGE, address))
+
+
+def _find_config_by_unit(policy: Policy, obs: Observation) -> str:
+    unit = daemons.read_containerd_unit_start(policy, obs)
+    given = processes.flag(unit.argv, *daemons.CONFIG)
+    start.require_known_flag(unit, given, daemons.CONFIG[0])
+    return host_paths.keep_as_opened(given)
+
+
+def _build_tree_instance(policy: Policy, obs: Observation, config: str, manager: Manager, address: str = "") -> Instance:
+    if manager.place is None:
+        return _build_containerd_instance(policy, obs, Daemon(config, manager.socket, "", "", False, manager))
+    text = policy.engine_version or _get_package_version(obs, manager)
+    version = versions.parse_engine_version(text)
+    if version is None:
+        message = about_daemons.TREE_VERSION_UNKNOWN.fill()
+        if text:
+            message = about_daemons.TREE_VERSION_UNREADABLE.fill(text=text)
+        raise PlanError(message, where=policy.root)
+    files = _load_files(policy, obs, config, version)
+    off = containerd_config.find_disabled_cri(files) if files else None
+    shown_manager, refusal = _refuse_disabled_cri(obs, files, off, manager, version) if files and off else (manager, Refusal())
+    detects = detected.explain_detection(policy, manager, files, version)
+    serves, refusal = not refusal, refusal or detected.refuse_unreachable_main_file(policy, manager, files, version)
+    cri = containerd_config.build_effective_cri_table(files, version) if files else {}
+    return Instance(
+        engine="containerd",
+        version=str(version),
+        binary="/usr/bin/containerd",
+        socket=policy.socket or manager.socket or address or releases.SOCKET,
+        config_path=config,
+        unit=policy.service or manager.place.units[0],
+        manager=shown_manager.name,
+        running=False,
+        schema=files.schema if files else 0,
+        cri=serves,
+        refusal=refusal,
+        detects=detects,
+        cdi=detected.describe_detected_cdi(
+            _read_cdi_of_files(
+                files, version, cdi_versions.get_max_cdi_version(traits.CONTAINERD, str(version)), releases.has_cri_devices_field(version)
+            ),
+            detects,
+        ),
+        default_handler=_get_default_handler({}, cri),
+        handlers=_list_handlers({}, cri, version),
+        low_level=aims.find_containerd_low_level_runtime(policy, obs, files, version) if files else "",
+    )

@@ -1,0 +1,465 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find Docker Engine by its process, plan our keys in its daemon.json, and prove it by its own /info."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+    transaction,
+    versions,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    CDI_DIRS,
+    Cdi,
+    Decision,
+    Evidence,
+    Instance,
+    Leftover,
+    Plan,
+    Policy,
+    build_refused_instance_error,
+    merge_plans,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    low_level,
+    owned_file,
+    processes,
+    refusals,
+    restore,
+    traits,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import nvidia_ctk_docker, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions, named_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config, messages, next_start
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import plan as docker_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.config import (
+    CONFIG,
+    PACKAGES,
+    SOCKET,
+    UNIT,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.plan import CDI_ON_SINCE, CDI_SINCE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import start
+
+# Whether snapd has a Docker.
+SNAP = queries.ask_for_file(config.SNAP_UNIT, content=False)
+
+
+def list_questions(policy: Policy) -> list[queries.Question]:
+    """List all that a Docker with its files in the usual places needs, in one look."""
+    options = policy if config.are_options_meant_for_docker(policy) else Policy()
+    asked = [
+        queries.ask_for_program(["dockerd"]),
+        queries.ask_for_packages([*PACKAGES, config.DESKTOP, nvidia_ctk_docker.PACKAGE]),
+        config.ask_for_docker_file(options.config_path or CONFIG, policy.handlers),
+        *(queries.ask_for_file(h.binary, content=False) for h in policy.handlers),
+    ]
+    if policy.root != "/":
+        return [
+            *asked,
+            *next_start.list_swarm_questions(policy),
+            SNAP,
+            *start.list_unit_start_questions(policy.root, config.get_docker_unit(policy)),
+        ]
+    running = queries.ask_for_processes(["dockerd"], config.READ_FLAGS)
+    asked += [running, queries.ask_for_units([options.service or UNIT])]
+    if processes.is_everything_declared(
+        options
+    ):  # which process is Docker's is seen first: its name alone starts no service that systemd listens for
+        return asked
+    return [*asked, queries.ask_for_http(options.socket or SOCKET, "/info", daemon="dockerd")]
+
+
+def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    if policy.root != "/":
+        return _own(policy, obs, {})
+    daemon, by_options = (
+        config.find_docker_process(obs),
+        config.are_options_meant_for_docker(policy) and processes.is_everything_declared(policy),
+    )
+    foreign = tuple(p for p in processes.list_unverified_processes(obs, "dockerd") if not config.is_snapped(p) and not by_options)
+    own = () if foreign and not daemon else _own(policy, obs, daemon)
+    return (*own, *(processes.build_untrusted_instance("docker", "Docker", p) for p in foreign))
+
+
+def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[Instance, ...]:
+    """Return the host's own Docker: the verified process, the one that the options describe, or one that is only installed."""
+    by_options = (
+        policy.root == "/"
+        and config.are_options_meant_for_docker(policy)
+        and processes.is_everything_declared(policy)
+        and bool(processes.list_unverified_processes(obs, "dockerd"))
+    )
+    running = bool(daemon) or by_options
+    binary = str(daemon.get("exe") or obs.get_answer(queries.ask_for_program(["dockerd"]))["found"].get("dockerd") or "")
+    packaged = next((v for v in (obs.get_package(name) for name in PACKAGES) if v), "")
+    elsewhere = refuse_foreign_docker(policy, obs, daemon, installed=bool(binary or packaged))
+    unit = policy.root == "/" and bool(obs.get_unit((policy.service if config.are_options_meant_for_docker(policy) else "") or UNIT))
+    if not (binary or packaged or unit or elsewhere or is_docker_wanted_in_tree(policy)):
+        return ()
+    where = config.find_docker_paths(policy, obs)
+    if elsewhere:
+        manager, path, why = elsewhere
+        nothing = Cdi(False, False, (), "", Evidence("files", path))
+        return (Instance("docker", "", binary, where.socket, path, "", manager, bool(daemon), nothing, cri=False, refusal=why),)
+    if config.are_options_meant_for_docker(policy):
+        named_file.require_named_engine_file(policy, obs, config.CONFIG, config.keep_docker_values(policy.handlers))
+    info = config.get_docker_info(obs, where.socket) if running else {}
+    version = get_docker_version(policy, obs, "" if running else binary, packaged, info)
+    found = Instance(
+        engine="docker",
+        version=version,
+        binary=binary or "/usr/bin/dockerd",
+        socket=where.socket,
+        config_path=where.config,
+        unit=where.unit,
+        manager="package",
+        running=running,
+        cdi=describe_docker_cdi(version, info, switch(obs, where.config), config.list_docker_cdi_dirs(policy, obs, where.config)),
+        invocation_id=obs.get_unit(where.unit).get("InvocationID", ""),
+        default_handler=str(info.get("DefaultRuntime") or get_docker_setting(obs, where.config, "default-runtime") or docker_plan.BUILT_IN),
+        handlers=read_runtimes(obs, where.config, info),
+        low_level=find_docker_low_level_runtime(policy, obs, where.config, info),
+        cri=False,
+        pid=int(daemon.get("pid") or 0),
+        ticks=int(daemon.get("ticks") or 0),
+    )
+    owner = known.find_image_manager(obs)
+    if owner:
+        return (dc.replace(found, manager=owner.name, refusal=owner.refusal),)
+    return (dc.replace(found, refusal=refuse_docker(policy, obs, found, info)),)
+
+
+def find_docker_low_level_runtime(policy: Policy, obs: Observation, path: str, info: Mapping[str, Any]) -> str:
+    """Return the low-level program of the default runtime.
+
+    If that runtime is this collection's or NVIDIA's, return the program of the previous default, otherwise of the built-in one.
+    """
+    default = str(info.get("DefaultRuntime") or get_docker_setting(obs, path, "default-runtime") or docker_plan.BUILT_IN)
+    before = str((config.read_kept_docker_file(obs, path) or {}).get("default-runtime") or "")
+    names = [before if default in {h.name for h in policy.handlers} else default, docker_plan.BUILT_IN]
+    paths = {name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()}
+    said = (paths.get(name) or str(get_docker_setting(obs, path, "runtimes", name, "path") or "") for name in names)
+    return low_level.get_first_low_level((*said, docker_plan.BUILT_IN))
+
+
+def read_runtimes(obs: Observation, path: str, info: Mapping[str, Any]) -> dict[str, str]:
+    """Read the runtimes and their programs from the daemon, otherwise from its file. A hidden program is left out."""
+    said = info.get("Runtimes") if info else get_docker_setting(obs, path, "runtimes")
+    entries = said if isinstance(said, Mapping) else {}
+    found = {name: str(entry.get("path") or "") for name, entry in entries.items() if isinstance(entry, Mapping)}
+    return {name: program for name, program in found.items() if not file_places.is_hidden_value(program)}
+
+
+def is_docker_wanted_in_tree(policy: Policy) -> bool:
+    return policy.root != "/" and "docker" in policy.engines and bool(policy.engine_version)
+
+
+def get_docker_version(policy: Policy, obs: Observation, binary: str, packaged: str, info: Mapping[str, Any]) -> str:
+    """Return the version from the running daemon, otherwise from the package, otherwise from the binary.
+
+    In a tree: from the package, otherwise from the option.
+    """
+    version = str(info.get("ServerVersion") or "") or packaged
+    if not version and binary and policy.root == "/":
+        version = versions.read_version_banner(obs.try_command([binary, "--version"]).stdout)  # of one that does not run, for the report
+    return strip_docker_version(version or policy.engine_version)
+
+
+def strip_docker_version(version: str) -> str:
+    """Return Docker's own number for a version such as `5:28.5.2-1~debian` or `26.1.5+dfsg1`."""
+    parsed = versions.parse_engine_version(version)
+    return ".".join(str(n) for n in parsed.release) if parsed else version
+
+
+def refuse_foreign_docker(
+    policy: Policy, obs: Observation, daemon: Mapping[str, Any], *, installed: bool
+) -> tuple[str, str, Refusal] | None:
+    """Refuse a Docker that is not the host's own.
+
+    Return (manager, configuration file, refusal). None if the Docker is the host's own.
+    """
+    snapped = config.is_snapped(daemon) or (
+        not daemon and any(config.is_snapped(p) for p in processes.list_unverified_processes(obs, "dockerd"))
+    )
+    if snapped or (not daemon and not installed and has_snap_docker(policy, obs)):
+        return "snap", config.SNAP_CONFIG, Refusal(messages.SNAP.fill(), kind="unfit")
+    if not daemon and obs.get_package(config.DESKTOP):
+        refused = Refusal(messages.DESKTOP.fill(), kind="unfit")
+        return "docker-desktop", "~/.docker/daemon.json", refused
+    return None
+
+
+def has_snap_docker(policy: Policy, obs: Observation) -> bool:
+    """Tell whether snapd has a Docker that does not run: in a tree, and on a host of whose engines Docker is asked for by name."""
+    if policy.root == "/" and not config.are_options_meant_for_docker(policy):
+        return False
+    if not obs.was_asked(SNAP):
+        raise NeedMore([SNAP])
+    return obs.is_there(config.SNAP_UNIT)
+
+
+def get_docker_setting(obs: Observation, path: str, *keys: str) -> Any:
+    """Return a value in daemon.json. None if the file does not set it, or is broken, which the plan will report."""
+    try:
+        return json_text.look_up_json(config.read_docker_document(obs, path, ())[1], keys)
+    except PlanError:
+        return None
+
+
+def switch(obs: Observation, path: str) -> bool | None:
+    """Return features.cdi in daemon.json. None if it is not set."""
+    value = get_docker_setting(obs, path, "features", "cdi")
+    return value if isinstance(value, bool) else None
+
+
+def describe_docker_cdi(version: str, info: Mapping[str, Any], on: bool | None, by_file: tuple[str, ...] | None = CDI_DIRS) -> Cdi:
+    """Describe CDI in this Docker by the daemon's list of directories, otherwise by version and switch.
+
+    The list is empty if CDI is off.
+    """
+    parsed = versions.parse_engine_version(version)
+    series = parsed.series if parsed else (0, 0)
+    able = series >= CDI_SINCE
+    newest, configured = cdi_versions.get_max_cdi_version(traits.DOCKER, version), CDI_DIRS if by_file is None else by_file
+    if "CDISpecDirs" in info:
+        dirs = host_paths.clean_directories(info["CDISpecDirs"] or ())
+        evidence = Evidence("dump", f"/info of Docker {version} lists {list(dirs)}")
+        return Cdi(able, bool(dirs), dirs or configured, newest, evidence, next_dirs=by_file)
+    enabled = able and (on if on is not None else series >= CDI_ON_SINCE)
+    text = f"Docker {version}" + ("" if on is None else f", features.cdi is {str(on).lower()}")
+    return Cdi(able, enabled, configured if able else (), newest, Evidence("version", text))
+
+
+def refuse_docker(policy: Policy, obs: Observation, found: Instance, info: Mapping[str, Any]) -> Refusal:
+    if policy.root != "/":
+        return Refusal()
+    if not found.running:
+        return refusals.refuse_stopped_engine(obs, "Docker", found.unit)
+    if not info:
+        silent = messages.DOCKER_SILENT.fill(socket=found.socket, unit=found.unit or UNIT)
+        return Refusal(silent, kind="silent")
+    return Refusal()
+
+
+# ---------------------------------------------------------------- plans
+
+
+def plan_instance(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
+    """Plan the way from what is there to the decision."""
+    if instance.refusal:
+        raise build_refused_instance_error(instance)
+    flags = config.flags_given(policy, obs)
+    file, doc = config.read_docker_document(obs, instance.config_path, policy.handlers)
+    desired = docker_plan.derive_desired_docker(policy, obs, instance, decision, doc, flags)
+    check_docker_binaries(policy, obs, decision)
+    after, splices = json_text.merge_json_keys(doc, desired.tree) if desired.tree else (doc, ())
+    planned = docker_plan.build_docker_change(file, doc, after, splices)
+    said = advise_on_docker_plan(policy, instance, decision, flags)
+    planned = dc.replace(planned, differences=docker_plan.list_docker_differences(doc, desired.tree, desired), advice=said)
+    planned = dc.replace(planned, leftovers=list_docker_leftovers(policy, obs, doc) if decision.handler else ())
+    info = config.get_docker_info(obs, instance.socket) if policy.root == "/" else {}
+    lag = docker_plan.find_docker_lag(desired, info)
+    planned = next_start.require_docker_start(next_start.Docker(policy, obs, instance, doc, after.data, flags, info), planned, lag)
+    if policy.root != "/":
+        return planned
+    ended = docker_plan.list_docker_restart_cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
+    restarted = lag.restart and (policy.restart == "force" or (policy.restart == "auto" and not ended.containers))
+    health = docker_plan.build_docker_health_check(instance, desired, restarted)
+    checked = docker_plan.validate_staged_docker(instance, config.find_docker_process(obs) if policy.root == "/" else {}, planned)
+    return docker_plan.add_docker_action(policy, obs, instance, checked, lag, ended, health)
+
+
+def list_docker_leftovers(policy: Policy, obs: Observation, doc: json_text.JsonDocument) -> tuple[Leftover, ...]:
+    """List what NVIDIA's tools wrote of our runtimes before us."""
+    before, names = config.read_kept_docker_file(obs, doc.path), [h.name for h in policy.handlers]
+    packaged = bool(obs.get_package(nvidia_ctk_docker.PACKAGE))
+    return nvidia_ctk_docker.list_ctk_docker_leftovers(doc.path, doc.data, before, names, never=policy.adopt == "never", packaged=packaged)
+
+
+def advise_on_docker_plan(policy: Policy, instance: Instance, decision: Decision, flags: config.Flags) -> tuple[str, ...]:
+    found: list[str] = []
+    if policy.cdi_spec_dirs and docker_plan.parse_docker_series(instance) < CDI_SINCE:
+        found.append(messages.DIRECTORIES_NOT_WRITTEN.fill(version=instance.version))
+    by_flag = [handler.name for handler in policy.handlers if decision.handler and handler.name in config.list_flag_runtimes(flags)]
+    if by_flag:
+        values = {"runtimes": ", ".join(by_flag), "flag": config.ADD_RUNTIME, "path": instance.config_path}
+        if flags.where:
+            place = f"{flags.where}:{flags.line}"
+            found.append(messages.RUNTIME_GIVEN_BY_UNIT.fill(**values, place=place))
+        else:
+            found.append(messages.RUNTIME_GIVEN_BY_FLAG.fill(**values))
+    return tuple(found)
+
+
+def check_docker_binaries(policy: Policy, obs: Observation, decision: Decision) -> None:
+    """Raise PlanError if the program of a runtime is missing, before anything is touched.
+
+    Docker accepts such a runtime, and each container that asks for it fails.
+    """
+    programs.require_handler_programs(policy, obs, decision, messages.DOCKER_PROGRAM_NEEDED.fill())
+
+
+def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
+    """Plan to restore the earlier bytes. If another writer has changed the file since, only our keys go."""
+    if instance.refusal:
+        return Plan(advice=(instance.refusal.message,))
+    flags = config.flags_given(policy, obs)
+    file, doc = config.read_docker_document(obs, instance.config_path, policy.handlers)
+    original = owned_file.get_journal_originals(obs).get(file.path)
+    planned, after = plan_docker_restore(policy, obs, file, doc, original) if original else plan_docker_without_copy(policy, obs, file, doc)
+    if planned.empty or policy.root != "/" or not instance.running:
+        return planned
+    if not config.get_docker_info(obs, instance.socket):
+        return merge_plans([planned, plan_silent_docker(instance)])
+    lag = find_docker_removal_lag(policy, obs, instance, flags, after)
+    info = config.get_docker_info(obs, instance.socket)
+    planned = next_start.require_docker_start(next_start.Docker(policy, obs, instance, doc, after.data, flags, info), planned, lag)
+    ended = docker_plan.list_docker_restart_cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
+    health = docker_plan.build_docker_health_check(instance, docker_plan.DesiredDocker({}, {}), False)
+    checked = docker_plan.validate_staged_docker(instance, config.find_docker_process(obs) if policy.root == "/" else {}, planned)
+    return docker_plan.add_docker_action(policy, obs, instance, checked, lag, ended, health)
+
+
+def plan_silent_docker(instance: Instance) -> Plan:
+    """Plan for a daemon that does not answer.
+
+    Its restart may end containers that only the daemon can list, so it stays pending.
+    """
+    row, unit = messages.RESTORED_UNHEARD, instance.unit or "it"
+    advice = row.fill(path=instance.config_path, socket=instance.socket, unit=unit)
+    return Plan(advice=(advice,), pending=(instance.unit,) if instance.unit else ())
+
+
+def plan_docker_restore(
+    policy: Policy, obs: Observation, file: ObservedFile, doc: json_text.JsonDocument, original: Mapping[str, Any]
+) -> tuple[Plan, json_text.JsonDocument]:
+    """Plan from the journal's copy. Return the plan, and the file as it will be."""
+    before = config.read_kept_docker_file(obs, file.path)
+    if before is None:
+        before = remove_own_docker_keys(policy, doc, {}).data if doc.root else {}
+    if (file.sha256 if file.exists else None) == original.get("sha256_after"):
+        planned = owned_file.restore(file, original, owned_file.BACK)
+        planned = dc.replace(planned, expect_files={file.path: file.sha256 if file.exists else None})
+        empty = json_text.JsonDocument(file.path, "", None)
+        return planned, json_text.merge_json_keys(empty, before)[0] if before else empty
+    after = remove_own_docker_keys(policy, doc, before)
+    for name, entry in (after.data.get("runtimes") or {}).items():
+        program = str(entry.get("path") or "") if isinstance(entry, Mapping) else ""
+        if posixpath.basename(program).startswith(restore.PROGRAM) and name not in (before.get("runtimes") or {}):
+            raise restore.build_other_handler_error(name, program, file.path, json_text.find_member_line(doc, ("runtimes", name)))
+    return dc.replace(plan_docker_key_removal(file, doc, after, whole=not original.get("existed")), released=(file.path,)), after
+
+
+def plan_docker_without_copy(
+    policy: Policy, obs: Observation, file: ObservedFile, doc: json_text.JsonDocument
+) -> tuple[Plan, json_text.JsonDocument]:
+    """Plan for a file of which the journal has no copy.
+
+    Only a runtime exactly as we write it is removed. Any other one with our name is from NVIDIA's tool or a person.
+    """
+    # Arguments in addition to the program, empty ones too, are written by NVIDIA's tools.
+    made = tuple(h for h in policy.handlers if json_text.look_up_json(doc, ("runtimes", h.name)) == {"path": h.binary, **h.options})
+    # It is unknown who switched CDI on, and other containers may count on it.
+    after = remove_own_docker_keys(dc.replace(policy, handlers=made), doc, {"features": json_text.look_up_json(doc, ("features",)) or {}})
+    if not file.exists or after.text == doc.text:
+        return Plan(), doc
+    if not restore.may_be_own(policy, obs):
+        return Plan(advice=(messages.UNKNOWN_RUNTIME.fill(path=file.path),)), doc
+    planned = plan_docker_key_removal(file, doc, after, whole=False)
+    cdi_stays = json_text.look_up_json(doc, ("features", "cdi")) is True
+    row = messages.NO_COPY_CDI_STAYS if cdi_stays else messages.NO_COPY
+    return dc.replace(planned, advice=(row.fill(path=file.path),)), after
+
+
+def find_remnant(policy: Policy, obs: Observation) -> Instance | None:
+    """Return the instance for the configuration of a Docker that has been removed. None if there is no file."""
+    where = config.find_docker_paths_or_usual(policy, obs)
+    if not obs.get_file(where.config, config.keep_docker_values(policy.handlers)).exists:
+        return None
+    nothing = Cdi(False, False, (), "", Evidence("files", "Docker is not installed here"))
+    return Instance("docker", policy.engine_version, "", where.socket, where.config, "", "package", False, nothing, cri=False)
+
+
+def get_main_file(policy: Policy, obs: Observation) -> str:
+    return config.find_docker_paths_or_usual(policy, obs).config
+
+
+def list_marked_files(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    return ()  # JSON has no comments
+
+
+def owns_file(policy: Policy, obs: Observation, path: str) -> bool:
+    return path in (CONFIG, config.find_docker_paths_or_usual(policy, obs).config)
+
+
+def remove_own_docker_keys(policy: Policy, doc: json_text.JsonDocument, before: Mapping[str, Any] | None) -> json_text.JsonDocument:
+    """Remove each key that has the value that we would have written and was not there before."""
+    was: Mapping[str, Any] = before or {}
+    if json_text.look_up_json(doc, ("default-runtime",)) in {h.name for h in policy.handlers}:
+        key = "default-runtime"
+        doc = json_text.merge_json_keys(doc, {key: was[key]})[0] if key in was else json_text.remove_member(doc, (key,))
+    for handler in policy.handlers:
+        entry = json_text.look_up_json(doc, ("runtimes", handler.name))
+        if isinstance(entry, dict) and entry.get("path") == handler.binary and handler.name not in (was.get("runtimes") or {}):
+            doc = json_text.remove_member(doc, ("runtimes", handler.name))
+    if json_text.look_up_json(doc, ("features", "cdi")) is True and "cdi" not in (was.get("features") or {}):
+        doc = json_text.remove_member(doc, ("features", "cdi"))
+    for key in ("runtimes", "features"):
+        if json_text.look_up_json(doc, (key,)) == {} and key not in was:
+            doc = json_text.remove_member(doc, (key,))
+    return doc
+
+
+def plan_docker_key_removal(file: ObservedFile, doc: json_text.JsonDocument, after: json_text.JsonDocument, *, whole: bool) -> Plan:
+    """Plan to remove our keys.
+
+    whole: there was no file before our first change, so the file goes too if nothing else was added to it.
+    """
+    if whole and not after.data:
+        return owned_file.plan_owned_file_removal(file, why=messages.NO_FILE_BEFORE.fill())
+    if after.text == doc.text:
+        return Plan()
+    splice = json_text.Splice(0, len(doc.text), after.text)
+    advice = messages.DOCKER_CHANGED_SINCE.fill(path=file.path)
+    planned = docker_plan.build_docker_change(file, doc, after, (splice,))
+    changes = tuple(transaction.forget_original(c) for c in planned.changes)
+    return dc.replace(planned, changes=changes, differences=(owned_file.build_keys_out_difference(file.path),), advice=(advice,))
+
+
+def find_docker_removal_lag(
+    policy: Policy, obs: Observation, instance: Instance, flags: config.Flags, after: json_text.JsonDocument
+) -> docker_plan.Lag:
+    """Return what the daemon still applies of our keys.
+
+    A reload does not apply the absence of a key: a key that the file no longer has takes a restart.
+    """
+    info = config.get_docker_info(obs, instance.socket)
+    loaded = set(info.get("Runtimes") or {})
+    names = {h.name for h in policy.handlers} & loaded - set(after.data.get("runtimes") or {})
+    default = info.get("DefaultRuntime") in names
+    value = (after.data.get("features") or {}).get("cdi")
+    on = (
+        value is True
+        or (value is None and docker_plan.parse_docker_series(instance) >= CDI_ON_SINCE)
+        or bool(config.get_flag_value(flags, "features"))
+    )
+    restart = (
+        (bool(info.get("CDISpecDirs")) and not on)
+        or (bool(names) and "runtimes" not in after.data)
+        or (default and "default-runtime" not in after.data)
+    )
+    return docker_plan.Lag(bool(names), restart)

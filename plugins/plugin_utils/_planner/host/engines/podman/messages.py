@@ -1,0 +1,31 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List the sentences about Podman."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+
+PODMAN_NO_CDI = Sentence(
+    "podman.no-cdi",
+    "Podman {version} reads no CDI specs, and this collection gives it GPUs in no other way",
+    next="Upgrade it to Podman {needed} or newer, and run again",
+)
+OTHER_DIRECTORIES = Sentence(
+    "podman.other-directories",
+    "Podman looks for CDI specs only in {directories} ({place}), and this host's specs are in {used}",
+    next="Remove cdi_spec_dirs there, or set gpufleet_cdi_spec_dirs to these directories",
+)
+HOOK_BESIDE_CDI = Sentence(
+    "podman.hook-beside-cdi",
+    "Podman runs the hook {path} in addition to CDI (hooks_dir, {place})",
+    why="together they inject GPUs twice",
+    next="Remove {path}",
+)
+RUNTIME_UNDEFINED = Sentence(
+    "podman.runtime-undefined",
+    "Podman starts no container",
+    why="its default runtime is {name} ({place}), and no containers.conf of this host defines that name",
+    next="Remove the key runtime there: containers get GPUs by CDI with every runtime",
+)

@@ -1,0 +1,239 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find the cgroup driver that the kubelet uses now, by its pods' control groups, else by its settings.
+
+The kubelet makes a group per pod before it asks the engine for anything, below `kubepods.slice` with the
+systemd driver and below `kubepods` with cgroupfs (pkg/kubelet/cm/cgroup_manager_linux.go), and removes
+it with the pod: so the group shows what works on this node now. A kubelet whose driver was changed
+leaves the groups of its pods from before behind, empty; only groups with processes count.
+
+If no pod runs, the kubelet's own order counts (cmd/kubelet/app/server.go): with the feature gate
+KubeletCgroupDriverFromCRI it asks the engine, and then no setting of its own counts; an engine that does
+not know the question leaves it to the flag, the drop-ins, the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, cast
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds, yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+    build_query_failure,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import messages
+
+Driver = Literal["systemd", "cgroupfs", ""]
+
+VERSION = re.compile(r"v(\d{1,9}\.\d{1,9}\.\d{1,9})")
+ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd")  # version 2, and version 1's hierarchy of systemd
+PODS: dict[Driver, tuple[str, ...]] = {
+    "systemd": ("kubepods.slice/kubepods-pod*.slice", "kubepods.slice/kubepods-*.slice/kubepods-*-pod*.slice"),
+    "cgroupfs": ("kubepods/pod*", "kubepods/*/pod*"),
+}
+
+KUBELET_VERSION = ["kubelet", "--version"]
+READ_FLAGS = {
+    "--config": "path", "--config-dir": "path", "--container-runtime-endpoint": "address", "--cgroup-driver": "name",
+    "--feature-gates": "features", "--root-dir": "path",
+}  # fmt: skip
+GATE = "KubeletCgroupDriverFromCRI"
+# pkg/features/kube_features.go: alpha in 1.28, on by default from 1.31, and always on from 1.34.
+GATE_SINCE, GATE_ON, GATE_LOCKED = (1, 28), (1, 31), (1, 34)
+
+
+class InUse(NamedTuple):
+    """The driver in use, '' if nothing shows it, with a sentence that tells how it is known."""
+
+    driver: Driver
+    why: str
+
+
+UNKNOWN = InUse("", "")
+
+
+def ask_for_kubelet_config() -> queries.Question:
+    return queries.ask_for_populated_groups(
+        "control groups of pods", [f"{root}/{pods}" for root in ROOTS for found in PODS.values() for pods in found]
+    )
+
+
+def process_question() -> queries.Question:
+    return queries.ask_for_processes(["kubelet"], READ_FLAGS)
+
+
+def list_cgroup_questions() -> list[queries.Question]:
+    return [ask_for_kubelet_config(), process_question()]
+
+
+def get_known_cgroup_driver(obs: Observation, instance: Instance) -> InUse:
+    """Return what is known about the cgroup driver of this host's kubelet.
+
+    instance: the kubelet's engine.
+    """
+    pods = get_cgroup_driver_in_use(obs)
+    return pods if pods.driver or find_kubelet_process(obs) is None else _read_started_driver(obs, instance)
+
+
+# ---------------------------------------------------------------- its pods
+
+
+def get_cgroup_driver_in_use(obs: Observation) -> InUse:
+    """Return the driver by the pods' control groups.
+
+    Raise PlanError if pods are in both places: no handler would be right for all of them.
+    """
+    paths = [str(entry["path"]) for entry in obs.get_answer(ask_for_kubelet_config()).get("files") or ()]
+    systemd, cgroupfs = (next((p for p in paths if f"/{top}/" in p), "") for top in ("kubepods.slice", "kubepods"))
+    if systemd and cgroupfs:
+        raise PlanError(
+            messages.PODS_OF_BOTH_DRIVERS.fill(path=cgroupfs),
+            where=systemd,
+        )
+    if not (systemd or cgroupfs):
+        return UNKNOWN
+    driver: Driver = "systemd" if systemd else "cgroupfs"
+    return InUse(driver, messages.PODS_USE_DRIVER.fill(driver=driver, path=systemd or cgroupfs))
+
+
+# ---------------------------------------------------------------- its settings
+
+
+def find_kubelet_process(obs: Observation) -> Mapping[str, Any] | None:
+    """Return the process of the kubelet that runs here, provided that it was verified; else None."""
+    return next((p for p in obs.processes() if processes.get_program_name(p) == "kubelet"), None)
+
+
+def get_kubelet_version(obs: Observation) -> str:
+    """Return the kubelet's version; '' if its program does not report one.
+
+    Distributions have their kubelet outside PATH, or in another program. A kubelet without a
+    version counts as a current one.
+    """
+    found = VERSION.search(obs.try_command(KUBELET_VERSION, "kubelet").stdout)
+    return found.group(1) if found else ""
+
+
+def is_same_socket(endpoint: str, socket: str) -> bool:
+    """Tell whether both name one socket.
+
+    kubelet writes unix:///run/...; /var/run is a link to /run on every systemd host.
+    """
+    plain = [host_paths.keep_as_opened(p.removeprefix("unix://")).replace("/var/run/", "/run/", 1) for p in (endpoint, socket)]
+    return plain[0] == plain[1]
+
+
+def _read_started_driver(obs: Observation, instance: Instance) -> InUse:
+    argv = [str(a) for a in (find_kubelet_process(obs) or {}).get("argv") or ()]
+    endpoint = processes.flag(argv, "--container-runtime-endpoint") or next(
+        (it for _at, it in _list_settings(obs, argv, "containerRuntimeEndpoint")), ""
+    )
+    if endpoint and not is_same_socket(str(endpoint), instance.socket):
+        return UNKNOWN  # it runs its pods in another engine
+    release = get_kubelet_version(obs)
+    if _asks(obs, argv, release):
+        driver = _get_answered_driver(obs, instance)
+        if driver:
+            return InUse(driver, messages.ENGINE_TELLS_DRIVER.fill(engine=instance.engine, driver=driver))
+    flag = processes.flag(argv, "--cgroup-driver")
+    if flag:
+        return _read_stated_driver(flag, "its flag --cgroup-driver")
+    for path, value in _list_settings(obs, argv, "cgroupDriver"):
+        return _read_stated_driver(str(value), path)
+    return InUse("cgroupfs", messages.DRIVER_IS_BUILT_IN.fill())
+
+
+def _read_stated_driver(value: str, where: str) -> InUse:
+    if value not in ("systemd", "cgroupfs"):
+        raise PlanError(
+            messages.DRIVER_UNKNOWN.fill(value=value),
+            where=where,
+        )
+    return InUse(cast(Driver, value), messages.DRIVER_IS_SET.fill(driver=value, where=where))
+
+
+def _asks(obs: Observation, argv: list[str], release: str) -> bool:
+    """Tell whether the kubelet takes its driver from the engine."""
+    parsed = versions.parse_engine_version(release)
+    if parsed is None or parsed.series >= GATE_LOCKED:
+        return True
+    if parsed.series < GATE_SINCE:
+        return False
+    said = get_feature_gate(obs, argv, GATE)
+    return parsed.series >= GATE_ON if said is None else said
+
+
+def get_feature_gate(obs: Observation, argv: list[str], name: str) -> bool | None:
+    """Return the value of a feature gate from the kubelet's flag, otherwise from its files; None if none of them sets it."""
+    flags = dict(pair.partition("=")[::2] for pair in processes.flag(argv, "--feature-gates").split(","))
+    if name in flags:
+        return flags[name] == "true"
+    every = (gates for _path, gates in _list_settings(obs, argv, "featureGates") if isinstance(gates, Mapping))
+    said = [gates[name] for gates in every if name in gates]
+    return said[0] is True if said else None
+
+
+def _get_answered_driver(obs: Observation, instance: Instance) -> Driver:
+    """Return the driver that the engine reports; '' if the engine does not know the question.
+
+    Raise an error if the engine does not answer.
+    """
+    asked = queries.ask_for_cri(instance.socket, "RuntimeConfig")
+    said = obs.get_socket_answer(asked, instance.pid)
+    if "error" in said:
+        raise build_query_failure(asked["id"], said["error"])
+    return cast(Driver, said.get("driver") or "")
+
+
+def _list_settings(obs: Observation, argv: list[str], key: str) -> Iterator[tuple[str, Any]]:
+    """Yield (path of the file, value) of a setting. The file that counts comes first."""
+    for file in _list_files(obs, argv):
+        value = _read_setting(file, key)
+        if value:
+            yield file.path, value
+
+
+def _list_files(obs: Observation, argv: list[str]) -> Iterator[ObservedFile]:
+    """Yield the kubelet's files. The file that counts comes first.
+
+    The order is: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file itself.
+    """
+    folder, main = (host_paths.keep_as_opened(processes.flag(argv, name)) for name in ("--config-dir", "--config"))
+    if folder.startswith("/"):
+        patterns = [f"{folder}/{below}" for below in ("*.conf", "*/*.conf")]
+        found = [file for pattern in patterns for file in obs.list_glob_files(pattern, file_places.KUBELET_CONFIG)]
+        yield from sorted(found, key=lambda file: file.path.split("/"), reverse=True)
+    if main.startswith("/"):
+        yield obs.get_file(main, file_places.KUBELET_CONFIG)
+
+
+def _read_setting(file: ObservedFile, key: str) -> Any:
+    """Return the value of a key in a file.
+
+    Raise PlanError if the file cannot be read, since any value may be in it.
+    """
+    if file.content is None:
+        raise PlanError(
+            messages.KUBELET_CONFIG_UNREADABLE.fill(trouble=file.trouble),
+            where=file.path,
+        )
+    file_places.require_shown(file.path, [entry for entry in file.withheld if entry["path"][0] == key])
+    try:
+        data = (
+            json_bounds.load_bounded_json(file.content)
+            if file.content.lstrip().startswith("{")
+            else yaml_text.read_bounded_yaml(file.content)
+        )
+    except ValueError as broken:
+        line, why = getattr(broken, "line", None), getattr(broken, "problem", "")
+        raise PlanError(messages.KUBELET_CONFIG_NOT_YAML.fill(problem=why), where=file.path, line=line) from None
+    return data.get(key) if isinstance(data, Mapping) else None

@@ -1,0 +1,17 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bottlerocket: an image whose files are rendered from settings."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import Manager
+
+BOTTLEROCKET = Manager(
+    "bottlerocket",
+    "Bottlerocket",
+    messages.BOTTLEROCKET.fill(),
+    os_ids=("bottlerocket",),
+    own_engine=False,
+)

@@ -1,0 +1,408 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GPUs that processes share by MPS: a control daemon for each, as a unit that starts before all units that start containers.
+
+Each GPU has a daemon of its own, so a daemon's limits, clients and end are those of one GPU. As in NVIDIA's device plugin
+(k8s-device-plugin v0.17, cmd/mps-control-daemon/mps/daemon.go), the GPU's compute mode is EXCLUSIVE_PROCESS, so that the driver refuses
+processes that bypass the daemon, and clients have the daemon's directory of sockets and its /dev/shm.
+
+systemd never reloads for this (host_service), so the unit is one template whose text stays. What differs is in the settings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Difference,
+    Plan,
+    Policy,
+    Restart,
+    merge_plans,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_service, owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import add_cause
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
+    gpu_holders,
+    messages,
+    modes,
+    mps_places,
+    wanted,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.gpu_holders import HOLDERS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.modes import PROHIBITED, Modes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.mps_limits import Limits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.wanted import GpuEntry
+
+NAME = "mps"
+PROGRAM_NAME = "mps"  # of the program that stays on the host (module_utils/_host/resident)
+CONTROL = "nvidia-cuda-mps-control"
+TEMPLATE, PLACES = TEMPLATES = (f"gpufleet-{NAME}@.service", f"gpufleet-{NAME}-places@.service")
+SETTINGS = host_service.get_settings_path(NAME)
+FOUND = queries.ask_for_program([CONTROL])
+MEMORY = queries.ask_for_command(
+    ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"], timeout=20, shows=(r"(GPU-[0-9a-f-]+), (\d+)",)
+)
+DAEMONS = queries.ask_for_processes([CONTROL])
+# The group of the daemon and of the servers that it starts, below the host's own systemd. In a group that is delegated, to a user's manager
+# or a container, its owner names groups at will.
+OWN_GROUP = re.compile(rf"/system\.slice/(?:[^/]+\.slice/)?gpufleet-{NAME}@([0-9A-Za-z-]+)\.service(?:/|$)")
+# The names that guides and packages give a unit for one daemon of all GPUs.
+OTHER_UNITS = ("nvidia-mps.service", "nvidia-cuda-mps.service", "nvidia-cuda-mps-control.service")
+AT_BOOT, PATIENCE = 60, 90  # seconds
+# What containers write to, by limit and mode: root of one may fill it, and must not fill /run with it. NVIDIA's device plugin gives shm
+# 64 MiB (k8s-device-plugin, cmd/mps-control-daemon/mount), as much as Docker gives to one container; here it is for all of a GPU.
+# Each file, an empty one as well, takes some 800 bytes of the kernel's memory, which no size counts. The daemon logs each command of
+# each client, and no program rotates that: root of a container could fill /var by asking.
+MOUNTED = "rw,nosuid,nodev,noexec"
+TMPFS: Mapping[str, tuple[str, str]] = {
+    "pipe": ("size=1m,nr_inodes=1k", "0755"),
+    "shm": ("size=1g,nr_inodes=64k", "1777"),
+    "log": ("size=16m,nr_inodes=64", "0755"),
+}
+LOGGED = 4 << 20  # bytes of a log that the next daemon adds to; a longer one goes when it begins
+MAKE = ("install", "--directory", "--mode=0755", "--")
+QUICK = 10  # seconds, within which a host that boots can undo it as well
+NOTHING_THERE = 1  # rmdir
+NOT_MOUNTED = (32, 64)  # mount(8): nothing of it, some of it
+NOT_LOADED = 5  # systemctl: there is no such unit, so nothing to stop
+STAYS = messages.DAEMON_STAYS.fill()
+GONE = messages.DAEMON_GONE.fill()
+
+
+def name_mps_service(gpu: str) -> str:
+    return TEMPLATE.replace("@", f"@{gpu}")
+
+
+def list_mps_entries(policy: Policy) -> tuple[GpuEntry, ...]:
+    return tuple(entry for entry in wanted.list_host_entries(policy.sharing) if entry.limits)
+
+
+def needs_memory(every: Iterable[GpuEntry]) -> bool:
+    return any(entry.limits and entry.limits.clients and not entry.limits.memory for entry in every)
+
+
+def list_mps_questions(policy: Policy) -> list[queries.Question]:
+    """Return the questions about what an earlier run has left, and about what daemons need if some are wanted.
+
+    The unit of a GPU is asked for by its UUID.
+    """
+    every = list_mps_entries(policy) if policy.state != "absent" else ()
+    units = [name_mps_service(entry.key) for entry in every if entry.kind == "uuid"]
+    asked = [FOUND, DAEMONS] if every else []
+    asked += [MEMORY] if needs_memory(every) else []
+    asked += [queries.ask_for_units([*OTHER_UNITS, *units])] if every else []
+    return [*asked, *list_mps_files()]
+
+
+def list_mps_files() -> list[queries.Question]:
+    return [q for q in host_service.list_service_questions(NAME, TEMPLATES) if q["kind"] != "units"]  # a template has no state
+
+
+def plan_mps(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, GpuEntry]], minors: Mapping[str, int], program: str) -> Plan:
+    """Plan daemons that are missing or have other limits, and the end of daemons that are not wanted any more.
+
+    minors: the number of each GPU's device node, by UUID.
+    """
+    before = read_kept_limits(obs)
+    closed = {gpu.uuid for gpu, _entry in resolved if gpu.compute_mode == PROHIBITED}  # left alone, with the daemon that it may have
+    daemons = {gpu.uuid: entry.limits for gpu, entry in resolved if entry.limits and (gpu.uuid not in closed or gpu.uuid in before)}
+    if not daemons:
+        return plan_mps_removal(policy, obs, lambda: minors, GONE)
+    require_mps_program(obs)
+    require_alone(obs)
+    units = [name_mps_service(gpu) for gpu in daemons]
+    if not all(obs.was_unit_asked(unit) for unit in units):
+        raise NeedMore([queries.ask_for_units(units)])
+    require_loaded(obs, daemons)
+    totals = map_gpu_memory(obs) if any(limits.clients and not limits.memory for limits in daemons.values()) else {}
+    after = {
+        gpu: before[gpu] if gpu in closed else get_daemon_limits(limits.complete_limits(totals.get(gpu, 0)))
+        for gpu, limits in daemons.items()
+    }
+    resident = host_service.Resident(NAME, render_mps_units(), tuple(units), STAYS, render_mps_settings(after), program, ("daemons",))
+    gone = [gpu for gpu in before if gpu not in after]
+    open_ = [gpu for gpu in after if gpu not in closed]
+    other = [gpu for gpu in open_ if is_mps_running(obs, gpu) and before.get(gpu) != after[gpu]]
+    left = other if policy.restart == "never" else []  # their restart is left to a person
+    require_idle(policy, obs, [*gone, *(gpu for gpu in other if gpu not in left)], minors)
+    acts = [
+        Restart(name_mps_service(gpu), "restart" if gpu in other else "start", STAYS)
+        for gpu in open_
+        if gpu in other or not is_mps_running(obs, gpu)
+    ]
+    began = tuple(
+        Difference("unit", act.unit, "state", get_mps_unit_state(obs, act.unit), "active", STAYS) for act in acts if act.action == "start"
+    )
+    files = host_service.plan_service(policy, obs, resident)
+    said = (*advise_on_other_mps(obs), *advise_on_mps_units(obs))
+    units_act = Plan(differences=began, restarts=tuple(acts), pending=tuple(map(name_mps_service, left)), advice=said)
+    first = plan_mps_directories(gpu for gpu in open_ if gpu not in before and not is_mps_running(obs, gpu))
+    return merge_plans([plan_mps_ends(obs, gone, minors), first, files, units_act])
+
+
+def plan_mps_directories(gpus: Iterable[str]) -> Plan:
+    """Plan the directories of new daemons, so that a rollback of the transaction removes them with what is mounted there at that time.
+
+    The program that removes them at other times comes with the same transaction, and is gone before its commands are undone.
+    """
+    every = list(gpus)
+    if not every:
+        return Plan()
+    logs = [mps_places.get_mps_directory(gpu, "log") for gpu in every]
+    mounted = [mps_places.get_mps_directory(gpu, kind) for gpu in every for kind in TMPFS]
+    remove = ["rm", "-rf", "--one-file-system", "--", *(mps_places.ROOT + gpu for gpu in every), *logs]
+    tops = build_directory_command(mps_places.TOPS, ["rmdir", "--ignore-fail-on-non-empty", "--", *mps_places.TOPS], NOTHING_THERE)
+    return Plan(
+        commands=(
+            tops,
+            build_directory_command(logs, remove),
+            build_directory_command(mounted, ["umount", "--lazy", "--", *mounted], *NOT_MOUNTED),
+        )
+    )
+
+
+def build_directory_command(places: Iterable[str], undo: list[str], *good: int) -> transaction.PackageCommand:
+    """Return the command that makes directories. good: exit statuses of `undo` that are not failures, besides 0."""
+    return {"argv": [*MAKE, *places], "timeout": QUICK, "why": STAYS, "undo": undo, "undo_within": QUICK, "undo_accepts": list(good)}
+
+
+def is_mps_running(obs: Observation, gpu: str) -> bool:
+    return get_mps_unit_state(obs, name_mps_service(gpu)) == "active"
+
+
+def get_mps_unit_state(obs: Observation, unit: str) -> str:
+    """Return a unit's state as systemctl is-active has it, which does not tell a unit that has ended from one that was never there."""
+    return obs.get_unit(unit).get("ActiveState", "inactive")
+
+
+def require_mps_program(obs: Observation) -> None:
+    if (obs.get_answer(FOUND).get("found") or {}).get(CONTROL):
+        return
+    raise PlanError(messages.NO_CONTROL_PROGRAM.fill())
+
+
+def require_alone(obs: Observation) -> None:
+    """Raise PlanError if another MPS daemon runs.
+
+    It may have the same GPUs, and the driver lets in only the server that is first on a GPU.
+    """
+    every = [p for p in (*obs.processes(), *obs.list_unverified()) if str(p.get("exe", "")).rpartition("/")[2] == CONTROL]
+    strange = [p for p in every if not OWN_GROUP.match(str(p.get("cgroup", "")))]
+    if strange:
+        raise PlanError(messages.OTHER_DAEMON.fill(pid=strange[0]["pid"]))
+
+
+def advise_on_other_mps(obs: Observation) -> tuple[str, ...]:
+    """Return advice about processes of other users with the daemon's name; () if there are none.
+
+    Only the name is known, and any user can choose it, so the run goes on.
+    """
+    number = obs.count_others().get(CONTROL, 0)
+    if number == 1:
+        return (messages.OTHERS_PROCESS.fill(),)
+    return (messages.OTHERS_PROCESSES.fill(number=number),) if number else ()
+
+
+def advise_on_mps_units(obs: Observation) -> tuple[str, ...]:
+    """Return advice about enabled units of another MPS daemon.
+
+    For a unit that runs now, its process is refused instead.
+    """
+    found = [unit for unit in OTHER_UNITS if obs.was_unit_asked(unit) and obs.get_unit(unit).get("UnitFileState") == "enabled"]
+    return tuple(messages.OTHER_UNIT.fill(unit=unit) for unit in found)
+
+
+def require_loaded(obs: Observation, gpus: Iterable[str]) -> None:
+    """Raise PlanError for a daemon that runs without a loaded unit.
+
+    systemd goes on with a unit whose file is gone, and loads no other file for it while it runs.
+    """
+    runs = own_daemons(obs)
+    for unit in (name_mps_service(gpu) for gpu in gpus if gpu in runs):
+        if obs.get_unit(unit).get("LoadState") != "loaded":
+            raise PlanError(messages.UNIT_NOT_LOADED.fill(unit=unit))
+
+
+def map_gpu_memory(obs: Observation) -> dict[str, int]:
+    """Return UUID -> MiB. Raise PlanError if the memory of the GPUs is not known."""
+    said = obs.get_command(MEMORY["argv"])
+    found = {match.group(1): int(match.group(2)) for match in re.finditer(str(MEMORY["shows"][0]), said.stdout)}
+    command = " ".join(MEMORY["argv"])
+    if said.rc != 0:
+        raise PlanError(messages.MEMORY_UNKNOWN.fill(command=command, status=said.rc))
+    if not found:
+        raise PlanError(messages.MEMORY_NOT_NAMED.fill(command=command))
+    return found
+
+
+# ---------------------------------------------------------------- what stays on the host
+
+
+def render_mps_units() -> dict[str, str]:
+    """Return the texts of the two units, which are the same for every GPU.
+
+    A unit of its own makes the places: a mount that a fenced unit makes is invisible to others. The daemon starts servers with the user ids
+    of their clients, and works with the driver's nodes, so it stays root and may open these nodes. It may open no others, since root of a
+    container can put a link to a disk in a directory that the daemon writes to.
+    """
+
+    def run(verb: str) -> str:
+        return host_service.write_exec_start(NAME, verb, "%i")
+
+    places = " ".join(mps_places.get_mps_directory("%i", kind) for kind in ("pipe", "log"))
+    making = PLACES.replace("@", "@%i")
+    return {
+        PLACES: (
+            "# Written by gpufleet.nvidia.\n"
+            "[Unit]\nDescription=Directories of the CUDA MPS control daemon of %i\nAfter=systemd-modules-load.service local-fs.target\n\n"
+            f"[Service]\nType=oneshot\nTimeoutStartSec={AT_BOOT}\nExecStart={run('prepare')}\n"
+        ),
+        TEMPLATE: (
+            "# Written by gpufleet.nvidia.\n"
+            f"[Unit]\nDescription=CUDA MPS control daemon of %i\nRequires={making}\n"
+            f"After={making} {modes.AFTER} {modes.SERVICE}\nBefore={host_service.BEFORE}\n\n"
+            f"[Service]\nType=simple\nExecStart={run('serve')}\nExecStartPost={run('settle')}\nExecStop={run('quit')}\n"
+            f"Restart=on-failure\nRestartSec=5\nTimeoutStartSec={AT_BOOT}\nTimeoutStopSec={PATIENCE + 30}\nKillMode=mixed\n"
+            "NoNewPrivileges=yes\nProtectSystem=strict\nProtectHome=yes\nPrivateTmp=yes\nProtectKernelTunables=yes\n"
+            "ProtectKernelModules=yes\nProtectControlGroups=yes\nRestrictAddressFamilies=AF_UNIX AF_NETLINK\nRestrictRealtime=yes\n"
+            "LockPersonality=yes\nDevicePolicy=closed\nDeviceAllow=char-nvidia* rw\n"
+            f"ReadWritePaths={places}\nBindPaths={mps_places.get_mps_directory('%i', 'shm')}:/dev/shm\n"
+        ),
+    }
+
+
+def get_daemon_limits(limits: Limits) -> dict[str, Any]:
+    """Return the limits of one daemon.
+
+    How it prints a limit of memory is not documented, so that is asked for and not compared.
+    """
+    found: list[dict[str, Any]] = []
+    if limits.threads:
+        threads = "default_active_thread_percentage"
+        found.append({"set": f"set_{threads} {limits.threads}", "get": f"get_{threads}", "number": limits.threads})
+    if limits.memory:
+        pinned = "default_device_pinned_mem_limit"  # by the GPU's place among those that the daemon sees, which is one
+        found.append({"set": f"set_{pinned} 0 {limits.memory}M", "get": f"get_{pinned} 0", "number": None})
+    return {"limits": found, "policy": limits.text}
+
+
+def render_mps_settings(daemons: Mapping[str, Any]) -> str:
+    found: dict[str, Any] = {
+        "schema": 1,
+        "writer": "gpufleet.nvidia",
+        # The first is started again if its program has found a transaction under way; a transaction waits for either.
+        "units": [PLACES.replace("@", "@NAME"), TEMPLATE.replace("@", "@NAME")],
+        "program": CONTROL,
+        "asked": "get_default_active_thread_percentage",  # any answer shows that the daemon serves
+        "seconds": 20,
+        "patience": PATIENCE,
+        "places": {kind: mps_places.get_mps_directory("NAME", kind) for kind in mps_places.KINDS},
+        "logged": LOGGED,
+        "mounts": {kind: {"options": f"{MOUNTED},{limit}", "mode": mode} for kind, (limit, mode) in TMPFS.items()},
+        "majors": "/proc/devices",
+        "module": "nvidia-uvm",
+        "device": "nvidia-uvm",
+        "environment": {"CUDA_VISIBLE_DEVICES": "NAME", **mps_places.get_mps_environment("NAME")},
+        "daemons": daemons,
+    }
+    return json.dumps(found, indent=1, sort_keys=True) + "\n"
+
+
+def read_kept_limits(obs: Observation) -> dict[str, Any]:
+    """Return UUID -> the limits that an earlier run gave its daemon.
+
+    Raise PlanError if the file does not name the daemons that run.
+    """
+    file = owned_file.require_readable(obs.get_file(SETTINGS, WHOLE))
+    if not file.exists:
+        return {}
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        daemons = json_bounds.load_bounded_json(file.content or "")["daemons"]
+        if isinstance(daemons, dict) and all(wanted.UUID.fullmatch(gpu) for gpu in daemons):
+            return daemons
+    raise PlanError(messages.DAEMON_RECORD_BROKEN.fill(units=name_mps_service("*")), where=SETTINGS)
+
+
+def find_unrecorded_daemons(obs: Observation) -> dict[str, Any]:
+    """Return the daemons that run although their record was removed, by their control groups."""
+    if not obs.get_file(f"{host_service.UNITS}/{TEMPLATE}").exists:
+        return {}
+    if not obs.was_asked(DAEMONS):
+        raise NeedMore([DAEMONS])
+    return {gpu: {} for gpu in own_daemons(obs)}
+
+
+def own_daemons(obs: Observation) -> list[str]:
+    """List the GPUs whose daemons run, by the control groups of services of the host's systemd."""
+    groups = (OWN_GROUP.match(str(p.get("cgroup", ""))) for p in obs.processes())
+    return [found.group(1) for found in groups if found and wanted.UUID.fullmatch(found.group(1))]
+
+
+# ---------------------------------------------------------------- the end of a daemon
+
+
+def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: Mapping[str, int]) -> None:
+    """Raise PlanError if a daemon that has to end, or to begin again, has clients.
+
+    `restart: force` skips the check, for a user who accepts that clients end.
+    """
+    ends = {str(minors[gpu]): gpu for gpu in gpus if gpu in minors}
+    if not ends or policy.restart == "force":
+        return
+    answer = obs.get_answer_or_error(HOLDERS)
+    for minor, gpu in ends.items():
+        users = gpu_holders.map_groups_to_holders(answer, minor, without=OWN_GROUP)
+        if users:
+            raise PlanError(messages.DAEMON_IN_USE.fill(gpu=gpu, users=gpu_holders.describe_some_holders(users)))
+    problem = gpu_holders.explain_unknown_holders(answer)
+    if problem:
+        raise PlanError(messages.DAEMON_USE_UNKNOWN.fill(gpus=", ".join(ends.values()), problem=problem))
+
+
+def plan_mps_ends(obs: Observation, gpus: Iterable[str], here: Container[str] = ()) -> Plan:
+    """Plan the commands that end daemons and remove what they made, if the program that an earlier run left exists.
+
+    here: the GPUs of this host, whose daemons end by the policy; those of others end since their GPU is gone.
+    """
+    clears = all(obs.get_file(path).exists for path in (host_service.get_program_path(NAME), SETTINGS))
+    commands: list[transaction.PackageCommand] = []
+    ended: list[Difference] = []
+    for gpu in gpus:
+        unit = name_mps_service(gpu)
+        ended.append(Difference("unit", unit, "state", "active", "stopped", GONE, "policy" if gpu in here else "hardware_gone"))
+        back = ["systemctl", "start", unit]
+        commands.append({"argv": ["systemctl", "stop", unit], "timeout": PATIENCE + 60, "why": GONE, "accepts": [NOT_LOADED], "undo": back})
+        if clears:
+            commands.append({"argv": host_service.build_service_command(NAME, "clear", gpu), "timeout": 30, "why": GONE})
+    return Plan(tuple(ended), tuple(commands))
+
+
+def plan_mps_removal(policy: Policy, obs: Observation, minors: Callable[[], Mapping[str, int]], why: str) -> Plan:
+    """Plan the end of each daemon, once it has no clients, and the removal of the files."""
+    if not all(obs.was_asked(q) for q in list_mps_files() if q["kind"] == "file"):
+        raise NeedMore(list_mps_files())
+    here = policy.root == "/"
+    recorded = read_kept_limits(obs) if here else {}
+    daemons = recorded or (find_unrecorded_daemons(obs) if here else {})
+    require_idle(policy, obs, daemons, minors() if daemons else {})
+    back = host_service.plan_service_removal(policy, obs, NAME, TEMPLATES, why)
+    if back.empty:
+        return back
+    stay = [gpu for gpu in daemons if gpu not in recorded]
+    said = Plan(advice=tuple(messages.PLACES_STAY.fill(path=SETTINGS, places=list_left_places(gpu)) for gpu in stay))
+    return merge_plans([plan_mps_ends(obs, daemons, daemons), add_cause(back, "policy"), said])
+
+
+def list_left_places(gpu: str) -> str:
+    return f"{mps_places.ROOT}{gpu} and {mps_places.get_mps_directory(gpu, 'log')}"

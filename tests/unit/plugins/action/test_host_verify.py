@@ -1,0 +1,230 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The proof as an action: what is sent to the node, and how its answers become a result."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import host_verify
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Driver,
+    Kubelet,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import cases, handed_on
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import facts, look
+
+from tests.unit import running_host
+from tests.unit.builders import obs
+from tests.unit.records import ONE_GPU, instance, record
+from tests.unit.running_host import Host, Node
+from tests.unit.running_hosts import ENGINES, build
+
+CONTAINERD_16 = instance(version="1.6.20")
+RUNTIMES = {"defaultRuntimeName": "nvidia", "runtimes": {"nvidia": {"options": {"SystemdCgroup": True}}}}
+SYSTEMD = {"info": {"config": {"containerd": RUNTIMES}}}
+
+
+class Stage:
+    """An action whose look and whose node are played."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, driver: Driver = ONE_GPU, answer: dict[str, Any] | None = None) -> None:
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        self.answer = answer
+        self.claims: dra.Dra | None = None
+        seen = host.SeenHost((CONTAINERD_16,), driver, Kubelet(), record(Policy(), CONTAINERD_16, driver=driver))
+        found = cases.list_cases(seen.record, seen.instances, driver, image="", statuses={CONTAINERD_16.socket: SYSTEMD})
+        proof = handed_on.Proof(found, cases.explain_no_cases(seen.record, found), dc.asdict(seen.record))
+        monkeypatch.setattr(
+            base, "observe_and_plan", lambda *_arguments: (None, base.Outcome(Plan(), {"proof": proof, "claims": self.claims}))
+        )
+        monkeypatch.setattr(transport, "run_host_program", self.exchange)
+
+    def exchange(self, _action: Any, program: str, request: dict[str, Any], _variables: Any, _way: str) -> dict[str, Any]:
+        self.sent.append((program, request))
+        good = [{"name": c["name"], "ok": True, "problems": [], "error": None} for c in request["cases"]]
+        return self.answer or {"schema": 1, "cases": good, "left": []}
+
+    def run(self, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
+        action = host_verify.ActionModule.__new__(host_verify.ActionModule)
+        action._task = types.SimpleNamespace(args={"image": "probe:1", **arguments}, check_mode=check, diff=False, async_val=0)
+        action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
+        action._supports_check_mode = True
+        return action.run(None, {})
+
+
+def test_a_proven_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    result = stage.run(timeout=7)
+    [(program, request)] = stage.sent
+    assert (program, request["timeout"]) == ("container_check", 7)
+    assert [(c["name"], c["image"], c["cgroup_parent"]) for c in request["cases"]] == [
+        ("containerd: one", "probe:1", "system.slice"), ("containerd: none", "probe:1", "system.slice"),
+    ]  # fmt: skip
+    assert (result["proven"], result["changed"], result["left"], result["skipped_why"], "failed" in result) == (True, False, [], "", False)
+
+
+def test_a_host_that_is_not_proven_fails_with_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = "/dev/nvidia0 was requested and is not in the container"
+    answer = {"cases": [{"name": "containerd: one", "ok": False, "problems": [problem], "error": None}], "left": [{"sandbox": "s"}]}
+    result = Stage(monkeypatch, answer=answer).run()
+    assert (result["failed"], result["proven"], result["left"]) == (True, False, [{"sandbox": "s"}])
+    assert result["msg"].startswith(f"2 of 2 checks failed. containerd: one: {problem}.")
+    assert result["checks"][0]["advice"]
+
+
+def test_check_mode_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    result = stage.run(check=True)
+    assert stage.sent == []
+    assert [(c["name"], c["ok"]) for c in result["checks"]] == [("containerd: one", None), ("containerd: none", None)]
+
+
+def test_a_host_without_gpu_is_not_started_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch, driver=Driver("none", "", (), "no NVIDIA device on the PCI bus"))
+    result = stage.run()
+    assert stage.sent == []
+    assert (result["proven"], result["checks"]) == (False, [])
+    assert "no NVIDIA device on the PCI bus" in result["skipped_why"]
+
+
+def test_a_host_that_lacks_something_for_claims_is_not_started_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    stage.claims = dra.Dra("gpufleet_dra is true", (dra.DraNeed("an engine that resolves CDI devices", False, "it cannot", "Update it"),))
+    result = stage.run(dra=True)
+    assert stage.sent == []
+    assert (result["failed"], result["proven"], result["dra"]["ready"]) == (True, False, False)
+    assert "an engine that resolves CDI devices: it cannot. Update it" in result["msg"]
+    assert result["msg"].endswith("[kubernetes.claims-required]")
+
+
+def test_another_root_is_refused() -> None:
+    with pytest.raises(PlanError, match="nothing runs in another root"):
+        host_verify.plan_host_check(Policy(root="/srv/image"), Observation({}, {}))
+
+
+def test_an_empty_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Stage(monkeypatch).run(image="")
+    assert (found["failed"], found["error"]["code"]) == (True, "host.verify-without-image")
+
+
+# --- with the result of the task before -----------------------------------------------------------------------------------
+
+IMAGE = {"image": "probe:1", "timeout": 1}
+PREPARE = {"no_gpu": "prepare"}
+CONVERGE = {**PREPARE, "packages": "ignore"}
+
+
+@pytest.fixture(scope="module")
+def node_() -> Iterator[Node]:
+    yield from running_host.nodes()
+
+
+def operations(host: Host, module: str, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A task's result, and the request of each time that it went to the host."""
+    before = len(host.wire)
+    result = host.task(module, **options)
+    return result, host.wire[before::2]
+
+
+# The played Docker does not restart, so that the containers which a restart would end are asked for in a look of its own.
+@pytest.mark.parametrize(("name", "looks"), [("containerd", 1), ("docker", 2)])
+def test_a_converged_host_with_its_proof_is_two_operations(node_: Node, name: str, looks: int) -> None:
+    host = build(node_, ENGINES[name].copy(), 0o644)
+    try:
+        changed, several = operations(host, "node", **CONVERGE)
+        assert (changed["changed"], changed["proof"], len(several) > 1) == (True, None, True), changed.get("msg")
+        converged, looked = operations(host, "node", **CONVERGE)
+        assert (converged["changed"], len(looked)) == (False, looks)
+        own, (look, request) = operations(host, "host_verify", **IMAGE, **PREPARE)
+        handed, (only,) = operations(host, "host_verify", **IMAGE, **PREPARE, host_result=converged)
+        assert "questions" in look
+        assert only == request
+        assert handed["decision"] == own["decision"]
+    finally:
+        host.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ({**PREPARE, "cdi": "disabled"}, {}),  # another decision than the one that was handed on
+        ({}, {}),
+        (PREPARE, {"proof": None}),  # something was changed
+        (PREPARE, {"decision": None}),
+    ],
+    ids=["other options", "fewer options", "changed", "no decision"],
+)
+def test_what_does_not_hold_for_a_proof_is_looked_at_again(node_: Node, options: dict[str, Any], more: dict[str, Any]) -> None:
+    host = build(node_, ENGINES["containerd"].copy(), 0o644)
+    try:
+        host.task("host", **CONVERGE)
+        converged = {**host.task("host", **CONVERGE), **more}
+        _result, requests = operations(host, "host_verify", **IMAGE, **options, host_result=converged)
+        assert "questions" in requests[0]
+    finally:
+        host.close()
+
+
+def test_a_proof_holds_for_every_option_that_it_is_made_by() -> None:
+    made_by = {field.name for field in dc.fields(Policy)} & set(arguments.derive_argument_spec("host_verify"))
+    assert set(handed_on.OPTIONS) == made_by
+    assert made_by <= set(arguments.derive_argument_spec("host"))
+
+
+def test_a_name_that_no_terminal_shows_as_it_is_is_not_handed_on() -> None:
+    case = {"name": "containerd: one", "socket": "/run/a\x1b.sock"}
+    assert handed_on.offer_proof(Policy(), lambda: handed_on.Proof([case], "", {})) is None
+
+
+OFFERED = facts.parse_host_facts({"driver": "535.104.05", "gpus": [{"model": "Tesla V100-SXM2-16GB", "device": "0x1db1"}]}, {})
+IMAGES = [
+    # what the image says, whether containers are started
+    ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.0"}, True),
+    (["NVIDIA_REQUIRE_CUDA=cuda>=12.4"], False),
+]
+
+
+@pytest.mark.parametrize(("environment", "started"), IMAGES)
+def test_an_image_that_does_not_fit_is_said_before_a_container_is_started(
+    environment: Any, started: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(monkeypatch)
+    monkeypatch.setattr(base, "look_at_host", lambda *_arguments: obs())
+    monkeypatch.setattr(look, "read_image_host", lambda *_arguments: (OFFERED, ""))
+    result = stage.run(image_environment=environment)
+    assert (bool(result.get("failed")), len(stage.sent)) == (not started, int(started))
+    assert result["requirements"]["met"] is started
+    assert started or "NVIDIA_REQUIRE_CUDA=cuda>=12.4 is not met by cuda 12.2" in result["msg"]
+
+
+DESCRIBED = [
+    # content (None: there is no file), the code
+    ("{", "file.not-an-image-description"),
+    (None, "file.kind-unreadable"),
+]
+
+
+@pytest.mark.parametrize(("content", "code"), DESCRIBED)
+def test_a_file_that_describes_no_image_is_said_before_the_host_is_looked_at(
+    content: str | None, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(monkeypatch)
+    monkeypatch.setattr(base, "observe_and_plan", lambda *_arguments: pytest.fail("the host was looked at"))
+    if content is not None:
+        (tmp_path / "image.json").write_text(content)
+    found = stage.run(image_environment=str(tmp_path / "image.json"))
+    assert (found["failed"], found["error"]["code"]) == (True, code)

@@ -1,0 +1,135 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which rule an answer breaks, by the kind of its query, and that nothing of the host is said with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import (
+    common,
+    edge,
+    observer,
+    programs,
+    rules,
+)
+
+from tests.unit import answered
+
+TEMPLATE = "{{ lookup('pipe', 'id') }}"
+STAT = queries.ask_for_file("/secret", content=False)
+FILE = {"exists": True, "type": "file", "mode": 0o644, "uid": 0, "mtime": 1.5}
+UNITS = queries.ask_for_units(["a.service"])
+WHICH = queries.ask_for_program(["x"])
+STATUS = queries.ask_for_cri("/run/secret.sock")
+CRI = {"service": "runtime.v1.RuntimeService", "runtime": {}, "handlers": [], "conditions": [], "peer": 1}
+SAID: Mapping[str, tuple[dict[str, Any], Any, str]] = {
+    "a template for a number": (STAT, {**FILE, "mode": TEMPLATE}, "file: mode: not an integer between 0 and 4095"),
+    "true for a number": (STAT, {**FILE, "uid": True}, "file: uid: not an integer between 0 and 4294967295"),
+    "a number for true": (STAT, {**FILE, "exists": 1}, "file: exists: not true or false"),
+    "a mode with more than its bits": (STAT, {**FILE, "mode": 0o10000}, "file: mode: not an integer between 0 and 4095"),
+    "nothing at all": (STAT, {}, "file: has none of exists, error"),
+    "no table": (STAT, [TEMPLATE], "file: not a table"),
+    "NaN": (STAT, {**FILE, "mtime": float("nan")}, "file: mtime: not a number between -9223372036854775808 and 9223372036854775808"),
+    "half a pair": (STAT, {**FILE, "exists": True, "owner": "\ud800"}, "file: owner: not text that UTF-8 can write"),
+    "bytes that are no base64": (
+        STAT, {**FILE, "encoding": "base64", "content": "é"}, "file: content: not base64 of at most 8388608 characters"
+    ),
+    "a type that no file has": (STAT, {**FILE, "type": "x"}, "file: type: not one of file, dir, link, char, block, fifo, socket"),
+    "an error with no words": (UNITS, {"error": {"kind": "x"}}, "units: error: message: is missing"),
+    "an error that is text": (UNITS, {"error": TEMPLATE}, "units: error: not a table"),
+    "words for a number of systemd's": (
+        UNITS, {"units": {"a.service": {"MainPID": TEMPLATE}}, "monotonic": 1},
+        "units: units: *: MainPID: not at most 20 decimal digits"
+    ),
+    "another unit than the one asked for": (
+        UNITS, {"units": {"b.service": {}}, "monotonic": 1}, "units: units: lacks one of the query's names"
+    ),
+    "a path that is too long": (
+        WHICH, {"found": {"x": "/" * 4097}, "programs": {}}, "which: found: *: not text of at most 4096 characters"
+    ),
+    "a runtime's value at no listed place": (
+        STATUS, {**CRI, "info": {"config": {"secret": "x"}}}, "cri Status: info: not the listed values, each with its shape"
+    ),
+    "an answer of another kind": (STATUS, FILE, "cri Status: service: is missing"),
+    "a GPU's name": (
+        queries.ask_for_probe("nvml", {}),
+        {"value": {"source": "x", "driver_version": "1", "errors": [], "gpus": [
+            {"index": 0, "minor": 0, "uuid": "", "bus_id": "0000:01:00.0", "name": "x" * 257, "mig": None, "migs": []}]}},
+        "probe nvml: value: gpus: []: name: not text of at most 256 characters",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_an_answer_of_another_shape(case: str) -> None:
+    question, given, says = SAID[case]
+    with pytest.raises(rules.BrokenShape) as caught:
+        edge.read_query_answer(question, given)
+    assert str(caught.value) == says
+
+
+def test_what_was_not_asked_for_is_dropped_and_what_was_not_answered_is_an_error() -> None:
+    look = {"schema": 1, "host": {**answered.HOST, "more": 1}, "answers": {"0": {**FILE, "more": TEMPLATE}, "1": TEMPLATE, "x": 1}}
+    found = edge.read_look_answers(look, [STAT])
+    assert found == {"schema": 1, "host": answered.HOST, "answers": {STAT["id"]: FILE}}
+    with pytest.raises(rules.BrokenShape, match="units: is missing"):
+        edge.read_look_answers({**look, "answers": {"0": FILE}}, [STAT, UNITS])
+
+
+@pytest.mark.parametrize("name", programs.ROWS)
+@pytest.mark.parametrize("given", [{}, [], None, TEMPLATE, {"schema": True}, {"schema": 2}])
+def test_an_answer_of_a_program_that_is_none(name: str, given: Any) -> None:
+    with pytest.raises(PlanError, match=rf"{name}: .*\[transport.answer-shape\]$") as caught:
+        transport.judge_answer(lambda: edge.read_program_result(name, {"cases": []}, given))
+    assert "lookup" not in str(caught.value)
+
+
+def test_every_kind_of_query_has_a_row() -> None:
+    asked = {
+        "file",
+        "certificates",
+        "dir",
+        "glob",
+        "paths",
+        "mentioned",
+        "tags",
+        "which",
+        "command",
+        "package",
+        "units",
+        "processes",
+        "holders",
+    }
+    kinds = {name.partition(" ")[0] for name in observer.ROWS}
+    assert kinds == asked | {"cri", "http", "originals", "probe"}
+    assert set(programs.ROWS) | {"observe"} == set(transport.PROGRAMS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": NaN}', '{"a": Infinity}', '{"a": -Infinity}', "[" * 65 + "]" * 65, '{"a":' * 65 + "1" + "}" * 65, '{"a": "[[["', "[1"],
+)
+def test_json_that_is_none_or_too_deep(text: str) -> None:
+    with pytest.raises(PlanError):
+        transport.unpack_answer(transport.base64.b64encode(transport.zlib.compress(text.encode())).decode())
+
+
+def test_brackets_within_text_are_no_depth() -> None:
+    assert transport.unpack_answer(transport.pack({"a": "[" * 100, "b": ['\\"[' * 100]})) == {"a": "[" * 100, "b": ['\\"[' * 100]}
+
+
+@pytest.mark.parametrize("length", [0, 4096, 4097, 1 << 20])
+def test_what_the_node_cuts_passes(length: int) -> None:
+    said = host_files.NodeError("failed", "é" * length).build_answer()
+    assert edge.read_query_answer(UNITS, said) == said
+    text = said["error"]["message"]
+    assert (text == "é" * length) == (length <= common.MESSAGE.most), "what is cut says so"
+    assert host_files.cut_texts({"a": ["é" * length, 1, None, True]}) == {"a": [text, 1, None, True]}

@@ -1,0 +1,389 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CDI spec of a host: what is planned and what is refused, case by case."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import HostDecision, Instance, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_generators
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import files, resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import writer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import outer_host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
+
+from tests.unit.builders import obs, sha
+from tests.unit.cdi_plans import OURS, RECORD, THEIRS, UNUSED, by_hand, file_of, paths, plan, seen, two_names, written
+from tests.unit.coded import read_all_coded, read_coded
+from tests.unit.gpus import BUSES, UUIDS, host, node
+from tests.unit.records import instance, record
+
+GENERATED = cdi_generators.GENERATORS["nixos"].output
+
+# ---------------------------------------------------------------- when nothing, when what
+
+
+def test_the_second_run_changes_nothing() -> None:
+    text = plan(seen()).changes[0]["content"]
+    assert plan(seen({OURS: text})).empty
+
+
+def test_another_order_is_no_change() -> None:
+    made = written(plan(seen()))
+    turned = writer.render_spec(dc.replace(made, devices=tuple(reversed(made.devices))))
+    assert plan(seen({OURS: turned})).empty
+
+
+def test_a_file_that_only_root_can_read_is_written_again() -> None:
+    text = plan(seen()).changes[0]["content"]
+    made = plan(seen({OURS: {"content": text, "mode": 0o600}}))
+    assert paths(made) == [("write", OURS)]
+    assert made.changes[0]["mode"] == "0644"
+    assert str(made.differences[0].before).endswith(", with mode 0600")
+
+
+def same_devices(old: str, new: str) -> dict[str, Any]:
+    """A file that names the devices of our spec, and is otherwise not our spec."""
+    return {OURS: next(c["content"] for c in plan(seen()).changes if c["op"] == "write").replace(old, new)}
+
+
+OTHERWISE: list[tuple[str, str, str]] = [
+    # what is written otherwise, how, the end of what a difference shows
+    ("/dev/nvidia1\n", "/dev/nvidia7\n", ", with other device nodes"),
+    ("NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_VISIBLE_DEVICES=all", ", with other variables"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "end"), OTHERWISE)
+def test_a_spec_of_the_same_devices_says_what_differs(old: str, new: str, end: str) -> None:
+    (difference,) = plan(seen(same_devices(old, new))).differences
+    assert difference.before == f"{difference.after.partition(' (content ')[0]}{end}"
+
+
+def test_a_change_says_what_was_there() -> None:
+    made = plan(seen({OURS: file_of()}))
+    assert made.changes[0]["expect"] == sha(file_of())
+    difference = made.differences[0]
+    bound = sha(made.changes[0]["content"])[:12]
+    assert (difference.before, difference.after) == ("CDI 0.5.0: 0", f"CDI 0.5.0: 0, 1, {UUIDS[0]}, {UUIDS[1]}, all (content {bound})")
+    (difference,) = plan(seen({OURS: "rubbish"})).differences
+    assert difference.before == "not a CDI spec: line 1: the document is '(hidden)', but must be a mapping"
+
+
+NOTHING = [
+    ("theirs", seen(), resource.record_of_options("toolkit", "1.0.0")),
+    ("nobody reads specs", seen(), resource.record_of_options("none", "")),
+    ("skipped", seen(), dc.replace(RECORD, skipped="no GPU")),
+    ("no GPU", obs(files={}, packages={}), RECORD),
+    ("theirs, and a stranger's file", seen({OURS: file_of()}), resource.record_of_options("toolkit", "1.0.0")),
+]
+
+
+@pytest.mark.parametrize(("there", "record"), [case[1:] for case in NOTHING], ids=[case[0] for case in NOTHING])
+def test_nothing_to_do(there: Observation, record: HostDecision) -> None:
+    assert plan(there, record).empty
+
+
+@pytest.mark.parametrize("record", [resource.record_of_options("toolkit", "1.0.0"), resource.record_of_options("none", "")])
+def test_our_file_goes_when_it_is_not_wanted_any_more(record: HostDecision) -> None:
+    text = plan(seen()).changes[0]["content"]
+    assert paths(plan(seen({OURS: text}), record)) == [("remove", OURS)]
+    journal = {OURS: {"existed": False, "sha256_after": sha(text)}}
+    assert paths(plan(seen({OURS: text}, originals=journal), record)) == [("restore", OURS)]
+
+
+def test_the_refresh_units_file_is_taken_over() -> None:
+    made = plan(seen({THEIRS: file_of()}))
+    assert paths(made) == [("remove", THEIRS), ("write", OURS)]
+    assert made.commands == ()
+
+
+TAKEN = ("/etc/cdi/nvidia-backup.yaml", "/var/run/cdi/nvidia-gpu.yaml", "/var/run/cdi/x.json")
+
+
+@pytest.mark.parametrize("path", TAKEN)
+def test_what_the_tool_generated_under_another_name_goes(path: str) -> None:
+    made = plan(seen({path: file_of()}))
+    assert paths(made) == [("remove", path), ("write", OURS)]
+    assert [(x.tool, x.path, x.exact, x.fate) for x in made.leftovers] == [("nvidia-ctk", path, True, "adopted")]
+    with pytest.raises(PlanError) as refused:
+        plan(seen({path: file_of()}), adopt="never")
+    beside = path.startswith("/etc/cdi/")
+    assert (refused.value.code, refused.value.where) == ("cdi.device-dropped" if beside else "cdi.outranked", path)
+    assert get_code(refused.value.values["reason"]) == "cdi.kept-by-option"
+    assert "nvidia.com/gpu=0" in refused.value.values["devices"]
+
+
+@pytest.mark.parametrize(("path", "tool"), [(OURS, "nvidia-ctk"), (THEIRS, "nvidia-cdi-refresh")])
+def test_what_stood_in_our_place_and_what_the_unit_wrote_is_named(path: str, tool: str) -> None:
+    assert [(x.tool, x.path, x.fate) for x in plan(seen({path: file_of()})).leftovers] == [(tool, path, "adopted")]
+
+
+NEVER: list[tuple[str, str, str, dict[str, str]]] = [
+    ("of nvidia-ctk", file_of(), "cdi.in-our-place", {}),
+    ("by hand", by_hand(), "cdi.in-our-place-with", {"additions": "the variable A"}),
+    ("cut off", file_of()[:40], "cdi.in-our-place", {}),
+    ("empty", "", "cdi.in-our-place", {}),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "values"), [case[1:] for case in NEVER], ids=[case[0] for case in NEVER])
+def test_adopt_never_refuses_another_file_in_our_place(text: str, code: str, values: dict[str, str]) -> None:
+    with pytest.raises(PlanError) as refused:
+        plan(seen({OURS: text}), adopt="never")
+    assert (refused.value.where, refused.value.code, refused.value.values) == (OURS, code, values)
+
+
+def test_adopt_never_has_nothing_against_our_own_spec_nor_one_that_says_the_same() -> None:
+    text = plan(seen()).changes[0]["content"]
+    same = text.replace(writer.HEADER, "", 1)
+    assert same != text
+    assert paths(plan(seen({OURS: text.replace("0.5.0", "0.3.0")}), adopt="never")) == [("write", OURS)]
+    assert plan(seen({OURS: text}), adopt="never").empty
+    assert plan(seen({OURS: same}), adopt="never").empty
+
+
+@pytest.mark.parametrize("text", ["", "cdiVersion: 0.5.0\nkind: nvid", "rubbish", '{"cdiVersion":'])
+def test_what_is_no_spec_is_replaced_with_a_word(text: str) -> None:
+    made = plan(seen({OURS: text}))
+    assert paths(made) == [("write", OURS)]
+    assert [values["path"] for code, values in read_all_coded(made.advice) if code == "cdi.broken-replaced"] == [OURS]
+
+
+@pytest.mark.parametrize(
+    ("name", "gone"),
+    [
+        ("9", True),  # a name of a GPU that is not here any more
+        ("9:1", False),  # another name of a GPU that is here
+    ],
+)
+def test_a_name_that_containers_may_ask_for_keeps_the_file(name: str, gone: bool) -> None:
+    node = "/dev/nvidia9" if gone else "/dev/nvidia0"
+    made = plan(seen({"/etc/cdi/mig.yaml": file_of(name=name).replace("/dev/nvidia0", node)}))
+    assert [(x.fate, x.exact) for x in made.leftovers] == [("adopted" if gone else "kept", True)]
+
+
+def test_absent_alone_gives_back_what_was_under_another_name() -> None:
+    kept = {path: {"existed": True, "sha256_after": None, "now": None} for path in TAKEN}
+    other = {"/etc/hosts": {"existed": True, "sha256_after": None, "now": None}}
+    assert resource.list_taken_over_specs(Policy(), seen(originals={**kept, **other})) == TAKEN
+
+
+def test_the_package_that_starts_the_unit_comes_with_the_same_transaction() -> None:
+    record = dc.replace(RECORD, packages=packages.FAMILY[:1])
+    answers = {packages.QUESTION["id"]: {"manager": "dpkg", "installed": {}, "candidates": {packages.BASE: "1.20.1-1"}}}
+    made = plan(seen(packages={}, answers=answers), record)
+    assert len(made.commands) == 1
+    assert THEIRS in made.commands[0]["argv"][-1]
+    assert plan(seen(packages={}, answers=answers), record, packages="ignore").commands == ()
+
+
+def test_beneath_another_root_the_nodes_are_named_unseen() -> None:
+    tree = {path: text for path, text in host(1, uuids=UNUSED).items() if not path.startswith("/dev")}
+    made = plan(obs(files=tree), root="/images/node")
+    assert [d.name for d in written(made).devices] == ["0", "all"]
+    assert read_coded(made.advice[0]) == ("spec.gpu-without-uuid", {"gpus": "0"})
+    assert get_code(made.advice[-1]) == "spec.nodes-assumed"
+
+
+TREE = {path: text for path, text in host().items() if not path.startswith("/dev")}
+DEV = {path: there for path, there in host().items() if path.startswith("/dev")}
+# What a tree has of /dev, the option, and the nodes of GPUs in the spec; None: the run is refused, and names the node.
+TREES: list[tuple[str, dict[str, Any], dict[str, Any], list[str] | None]] = [
+    ("all of it", DEV, {}, ["/dev/nvidia0", "/dev/nvidia1"]),
+    ("nothing", {}, {}, ["/dev/nvidia0", "/dev/nvidia1"]),
+    ("nothing, which is allowed", {}, {"cdi_missing_nodes": "allow"}, ["/dev/nvidia0", "/dev/nvidia1"]),
+    ("another driver's", {"/dev/dri/card0": node(226, 0)}, {}, ["/dev/nvidia0", "/dev/nvidia1"]),
+    ("one GPU's is missing", {p: t for p, t in DEV.items() if p != "/dev/nvidia1"}, {}, None),
+    (
+        "one is missing, which is allowed",
+        {p: t for p, t in DEV.items() if p != "/dev/nvidia1"},
+        {"cdi_missing_nodes": "allow"},
+        ["/dev/nvidia0"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("dev", "options", "named"), [row[1:] for row in TREES], ids=[row[0] for row in TREES])
+def test_a_tree_with_nodes_is_judged_like_a_host(dev: dict[str, Any], options: dict[str, Any], named: list[str] | None) -> None:
+    there = obs(files={**TREE, **dev})
+    if named is None:
+        with pytest.raises(PlanError) as refused:
+            plan(there, root="/images/node", **options)
+        assert (refused.value.code, refused.value.values) == ("cdi.node-missing-in-tree", {"nodes": "/dev/nvidia1"})
+        return
+    made = plan(there, root="/images/node", **options)
+    (every,) = [d for d in written(made).devices if d.name == "all"]
+    assert [n.path for n in every.edits.device_nodes] == named
+    assert ("spec.nodes-assumed" in map(get_code, made.advice)) == (not any(path.startswith("/dev/nvidia") for path in dev))
+
+
+def test_absent_gives_back_what_was_there() -> None:
+    text = plan(seen()).changes[0]["content"]
+    journal = {
+        OURS: {"existed": True, "sha256_after": sha(text), "content": file_of()},
+        THEIRS: {"existed": True, "sha256_after": None, "content": file_of()},
+    }
+    assert paths(resource.plan_absent(Policy(), seen({OURS: text}, originals=journal))) == [("restore", OURS), ("restore", THEIRS)]
+    assert paths(resource.plan_absent(Policy(), seen({OURS: text}))) == [("remove", OURS)]
+    assert resource.plan_absent(Policy(), seen({OURS: file_of(), THEIRS: file_of()})).empty
+
+
+def test_other_directories() -> None:
+    assert files.get_spec_path(Policy(cdi_spec_dirs=("/run/cdi", "/opt/cdi"))) == "/opt/cdi/nvidia.yaml"
+    assert files.get_spec_path(Policy(cdi_spec_dirs=("/run/cdi",))) == "/run/cdi/nvidia.yaml"
+
+
+# ---------------------------------------------------------------- refused
+
+LXC = {outer_host.MARK: "lxc\n"}
+UNLOADED = {path: None for path in host() if path.startswith(("/proc/driver", "/sys/module"))}
+OTHER, ABOVE, NAMED = "/etc/cdi/nvidia-own.yaml", "/var/run/cdi/x.json", "/etc/cdi/x.yaml"
+VARIABLE = {"additions": "the variable A"}
+TWICE = {"devices": "nvidia.com/gpu=0", "mine": OURS}
+REFUSED: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+    # what the host is like, its files, the code of the refusal, some of its values; `where` is its place
+    ("mismatch", host(version="550.90.07"), "cdi.driver-broken", {"evidence": "driver.versions-differ"}),
+    (
+        "cut short",
+        {f"/proc/driver/nvidia/gpus/{BUSES[0]}/information": "Model"},
+        "cdi.driver-broken",
+        {"evidence": "driver.file-cut-short"},
+    ),
+    ("not loaded", UNLOADED, "cdi.driver-not-loaded", {"evidence": "driver.not-loaded"}),
+    ("no uvm node", {"/dev/nvidia-uvm": None}, "cdi.node-missing", {"nodes": "/dev/nvidia-uvm"}),
+    ("no node of a GPU", {"/dev/nvidia1": None}, "cdi.node-missing", {"nodes": "/dev/nvidia1"}),
+    ("no node in an LXC container", {"/dev/nvidia1": None, **LXC}, "cdi.node-missing", {"nodes": "/dev/nvidia1"}),
+    ("not loaded outside of it", {**UNLOADED, **LXC}, "cdi.driver-not-loaded", {"evidence": "driver.not-loaded"}),
+    (
+        "a copy beside it",
+        {OTHER: by_hand()},
+        "cdi.device-dropped",
+        {**TWICE, "reason": "cdi.kept-additions", "where": OTHER},
+    ),
+    ("a file above it", {ABOVE: by_hand()}, "cdi.outranked", {**TWICE, "reason": "cdi.kept-additions", "where": ABOVE}),
+    ("by hand in our place", {OURS: by_hand()}, "cdi.additions-lost", {**VARIABLE, "effect": "cdi.written-there", "where": OURS}),
+    (
+        "by hand where the unit writes",
+        {THEIRS: by_hand()},
+        "cdi.additions-lost",
+        {**VARIABLE, "effect": "cdi.would-hide", "where": THEIRS},
+    ),
+    ("a name of theirs", {NAMED: two_names()}, "cdi.device-dropped", {"reason": "cdi.kept-names", "where": NAMED}),
+    ("a link", {OURS: {"content": "x", "real": "/srv/cdi.yaml"}}, "cdi.link", {"target": "/srv/cdi.yaml", "where": OURS}),
+    (
+        "a link out",
+        {OURS: {"real": "/etc/shadow", "error": {"kind": "outside", "message": "x"}}},
+        "cdi.link",
+        {"target": "/etc/shadow", "where": OURS},
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "code", "values"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_refused(files: dict[str, Any], code: str, values: dict[str, Any]) -> None:
+    with pytest.raises(PlanError) as refused:
+        plan(seen(files))
+    found = {name: get_code(value) or value for name, value in refused.value.values.items()}
+    assert refused.value.code == code
+    assert values.items() <= {**found, "where": refused.value.where}.items()
+    inside = outer_host.MARK in files
+    assert ("container (lxc)" in refused.value.next) == inside
+    assert ("nvidia-modprobe" in refused.value.next) == (code == "cdi.node-missing" and not inside)
+
+
+def test_a_folder_in_our_place_is_refused() -> None:
+    with pytest.raises(PlanError) as refused:
+        plan(seen({OURS: {"type": "dir"}}))
+    assert refused.value.where == OURS
+
+
+@pytest.mark.parametrize(("system", "refused"), [("nixos", True), ("ubuntu", False)])
+def test_a_generator_of_the_distribution_keeps_its_file(system: str, refused: bool) -> None:
+    """NixOS/nixpkgs#366109, #397065 and #278969: its module writes the file at each boot, and would hide another spec."""
+    there = seen({GENERATED: file_of()}, host={"os_release": {"ID": system}, "epoch": 10.0})
+    if not refused:
+        assert ("remove", GENERATED) in paths(plan(there))
+        return
+    with pytest.raises(PlanError, match=f"{GENERATED}: NixOS generates the CDI spec.*gpufleet_cdi_owner: toolkit"):
+        plan(there)
+    assert paths(plan(there, cdi_class="vgpu", single=True)) == [("write", "/etc/cdi/nvidia.com-vgpu.yaml")]
+    assert plan(there, dc.replace(RECORD, cdi_owner="toolkit")).empty
+
+
+STRAYS = [
+    ("/etc/cdi/nvidia.yml", file_of(), "cdi.other-ending"),
+    ("/etc/cdi/broken.yaml", "kind: nvidia.com/gpu\n", "cdi.ignored"),
+    ("/etc/cdi/other.yaml", file_of(kind="example.com/nic"), ""),
+    ("/etc/cdi/mig.yaml", file_of(name="9:1"), ""),
+    ("/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json", file_of(kind="k8s.device-plugin.nvidia.com/gpu"), ""),
+    ("/etc/cdi/notes.txt", "about nvidia.com/gpu", ""),
+    (
+        "/etc/cdi/shadow.yaml",
+        {"type": "file", "error": {"kind": "outside", "message": "is a link to /etc/shadow"}},
+        "cdi.unreadable",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "code"), STRAYS, ids=[case[0] for case in STRAYS])
+def test_other_files_deserve_at_most_a_word(path: str, text: Any, code: str) -> None:
+    advice = read_all_coded(plan(seen({path: text})).advice)
+    assert [(of, values["path"]) for of, values in advice] == ([(code, path)] if code else [])
+
+
+# ---------------------------------------------------------------- links
+
+# path -> (what the host tells of its place, whether it goes): /var/run is a link on every host of today, and no reason to leave a file.
+PLACES: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "below a link": ("/var/run/cdi/ctk.yaml", {"real": "/run/cdi/ctk.yaml", "links": ["/var/run"]}, True),
+    "in a linked directory": ("/etc/cdi/ctk.yaml", {"real": "/srv/cdi/ctk.yaml", "links": ["/etc/cdi"]}, True),
+    "itself a link": ("/etc/cdi/ctk.yaml", {"real": "/srv/x.yaml", "links": ["/etc/cdi/ctk.yaml"]}, False),
+    "a link below a link": ("/var/run/cdi/ctk.yaml", {"real": "/srv/ctk.yaml", "links": ["/var/run", "/run/cdi/ctk.yaml"]}, False),
+}
+
+
+@pytest.mark.parametrize(("path", "answer", "goes"), PLACES.values(), ids=PLACES)
+def test_a_spec_of_nvidia_ctk_is_taken_over_where_it_is_no_link_itself(path: str, answer: dict[str, Any], goes: bool) -> None:
+    files = {path: {"content": file_of(), **answer}}
+    if goes:
+        assert paths(plan(seen(files))) == [("remove", path), ("write", OURS)]
+        return
+    with pytest.raises(PlanError) as refused:
+        plan(seen(files))
+    assert read_coded(refused.value.values["reason"]) == ("cdi.kept-link", {"target": answer["real"]})
+    assert path in refused.value.next
+
+
+OLD, NEW = instance("containerd", "2.3.7"), instance("containerd", "2.4.0")
+# what is with /etc/cdi: (what the host tells of it, the engines, what is said)
+DIRECTORIES: dict[str, tuple[dict[str, Any], tuple[Instance, ...], str]] = {
+    "podman#17539, root's umask was 077": ({"mode": 0o700}, (), "its mode is 0700"),
+    "for everybody": ({"mode": 0o755}, (), ""),
+    "a link, and the engines are not known": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (), "it is a link to /srv"),
+    "a link that this engine does not follow": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (OLD,), "it is a link to /srv"),
+    "a link that this engine follows": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (NEW,), ""),
+    "a link that one of two follows": (
+        {"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (NEW, instance("docker", "29.8.0")), "it is a link to /srv"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("directory", "engines", "word"), DIRECTORIES.values(), ids=DIRECTORIES)
+def test_a_directory_that_engines_cannot_read_is_told(directory: dict[str, Any], engines: tuple[Instance, ...], word: str) -> None:
+    decided = record(Policy(), *engines) if engines else RECORD
+    found = plan(seen({"/etc/cdi": {"type": "dir", **directory}}), decided)
+    told = [values for code, values in read_all_coded(found.advice) if code == "cdi.directory-not-listed"]
+    assert [(values["directory"], values["problem"]) for values in told] == ([("/etc/cdi", word)] if word else [])
+
+
+def test_our_spec_in_a_linked_directory_is_found_and_written_again() -> None:
+    made = plan(seen({OURS: {"content": file_of(), "real": "/srv/cdi/nvidia.yaml", "links": ["/etc/cdi"]}}))
+    assert paths(made) == [("write", OURS)]
