@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Prove a host: start containers through the engine, and judge what they found.
 
-The decision comes from a look, or from what the module node has planned.
+The decision comes from a look, or from what the module host has planned.
 """
 
 from __future__ import annotations

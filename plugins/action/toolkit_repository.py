@@ -29,7 +29,7 @@ class ActionModule(ActionBase):
         def plan(policy: Policy, obs: Observation) -> base.Outcome:
             if archive and policy.state == "present":
                 archives.require_file(archive)
-                note = f"No repository is added: the packages come from {archive}, and the module node brings those that are missing"
+                note = f"No repository is added: the packages come from {archive}, and the module host brings those that are missing"
                 return base.Outcome(Plan(advice=(note,)))
             return base.Outcome(
                 repository.plan_repository_files(

@@ -59,17 +59,17 @@ def of_node(stage: Stage) -> list[Count]:
     """On an untouched fleet: one task each. Leaves hosts that have the packages and nothing else."""
     hosts = stage.hosts
     stage.play(REPOSITORY, onlab.repository())
-    with_packages = changed(stage.node(), hosts)
-    idle = converged(stage.node())
+    with_packages = changed(stage.host(), hosts)
+    idle = converged(stage.host())
     stage.node({**OURS, "state": "absent"})
-    without = changed(stage.node(), hosts)
-    still = converged(stage.node())
+    without = changed(stage.host(), hosts)
+    still = converged(stage.host())
     stage.on_all(OTHER_MODE)
-    other = changed(stage.node(), hosts)
+    other = changed(stage.host(), hosts)
     stage.node({**OURS, "state": "absent"})
     stage.on_all(f"cp -a {GPUS} /root/gpus; {UNKNOWN}")
-    probed = changed(stage.node(), hosts)
-    after = converged(stage.node())
+    probed = changed(stage.host(), hosts)
+    after = converged(stage.host())
     stage.node({**OURS, "state": "absent"})
     stage.on_all(f"cp -a /root/gpus/. {GPUS}; rm -r /root/gpus")
     written = changed(stage.spec(), hosts)
@@ -78,12 +78,12 @@ def of_node(stage: Stage) -> list[Count]:
     return [
         count("`cdi_spec`, converged", 1, kept, hosts),
         count("`cdi_spec`, changed: look, NVML, write", 3, written, hosts),
-        count("`node`, converged", 1, worse(idle, still), hosts),
-        count("`node`, converged, the driver not yet telling UUIDs", 1, after, hosts),
-        count("`node`, changed, the CDI spec being right", 2, other, hosts),
-        count("`node`, changed, with a CDI spec to be made, for which NVML is asked", 3, without, hosts),
-        count("`node`, changed, with packages to install and a CDI spec to be made", 6, with_packages, hosts),
-        count("`node`, changed, the driver not yet telling UUIDs", 3, probed, hosts),
+        count("`host`, converged", 1, worse(idle, still), hosts),
+        count("`host`, converged, the driver not yet telling UUIDs", 1, after, hosts),
+        count("`host`, changed, the CDI spec being right", 2, other, hosts),
+        count("`host`, changed, with a CDI spec to be made, for which NVML is asked", 3, without, hosts),
+        count("`host`, changed, with packages to install and a CDI spec to be made", 6, with_packages, hosts),
+        count("`host`, changed, the driver not yet telling UUIDs", 3, probed, hosts),
     ]
 
 

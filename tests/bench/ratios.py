@@ -38,7 +38,7 @@ def against_ping(stage: Stage) -> list[Ratio]:
 
     What the controller spends is without the start of ansible-playbook, which is the same for both and would hide the difference.
     """
-    changed(stage.node(), stage.hosts)
+    changed(stage.host(), stage.hosts)
     found = [
         *_rounds(stage, f"{TASKS} tasks in a play", len(stage.hosts), TASKS, 0.55),
         *_rounds(stage.named(MANY), f"{MANY} hosts, one task", MANY, 1, None),
@@ -58,7 +58,7 @@ def _rounds(stage: Stage, what: str, hosts: int, tasks: int, aim: float | None) 
     def of_host(runs: list[Timed]) -> float:
         return 1000 * (median(t.spent.seconds for t in runs) - start) / (hosts * tasks)
 
-    name = f"`node`, converged, to `ansible.builtin.ping`, {what}"
+    name = f"`host`, converged, to `ansible.builtin.ping`, {what}"
     return [
         Ratio(name, aim, median(t.seconds for t in ours), median(t.seconds for t in theirs), "s"),
         Ratio(f"{name}: controller's processor time for a host and task", 1.0, of_host(ours), of_host(theirs), "ms"),
@@ -73,6 +73,6 @@ def against_plain(stage: Stage) -> Ratio:
     for _round in range(FIRST_ROUNDS):
         theirs.append(changed(stage.play("../tests/bench/naive"), stage.hosts).seconds)
         stage.on_all(GIVE_BACK)
-        ours.append(changed(stage.node(), stage.hosts).seconds)
+        ours.append(changed(stage.host(), stage.hosts).seconds)
         stage.node({**OURS, "state": "absent"})
-    return Ratio("`node`, first convergence, to a plain playbook with nvidia-ctk", 0.3, median(ours), median(theirs), "s")
+    return Ratio("`host`, first convergence, to a plain playbook with nvidia-ctk", 0.3, median(ours), median(theirs), "s")

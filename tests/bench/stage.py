@@ -95,7 +95,7 @@ class Stage:
         """One task, or the same task several times in one play."""
         return self.play([{"hosts": "all", "gather_facts": False, "tasks": [{module: dict(options)}] * times}])
 
-    def node(self, options: Mapping[str, Any] | None = None, times: int = 1) -> Timed:
+    def host(self, options: Mapping[str, Any] | None = None, times: int = 1) -> Timed:
         return self.task(NODE, OURS if options is None else options, times)
 
     def spec(self, options: Mapping[str, Any] | None = None) -> Timed:

@@ -97,7 +97,7 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     again = run(fleet, HOST, sharing=sharing)
     assert (again.changed, again.operations[HOST]) == ({}, 1)
 
-    # What the role verify does after the role node.
+    # What the role verify does after the role host.
     converge = {f"{HERE}node": {**OPTIONS, "sharing": sharing}, "register": "converged"}
     prove = {f"{HERE}host_verify": {"image": images.PROBE, "cdi_owner": "collection", "host_result": "{{ converged }}"}}
     proof = fleet.play([{"hosts": HOST, "gather_facts": False, "tasks": [converge, prove]}], [HOST])

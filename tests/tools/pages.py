@@ -269,9 +269,9 @@ def package_managers() -> str:
 
 # The bench's rows, by their beginnings, and what is compared.
 SPEED = {
-    "`node`, converged": "`node`, converged: SSH operations per host",
-    "`node`, converged, to `ansible.builtin.ping`": "`node`, converged: time, as a ratio to `ansible.builtin.ping`",
-    "`node`, first convergence, to a plain playbook": "`node`, first convergence: time, as a ratio to the plain playbook",
+    "`host`, converged": "`host`, converged: SSH operations per host",
+    "`host`, converged, to `ansible.builtin.ping`": "`host`, converged: time, as a ratio to `ansible.builtin.ping`",
+    "`host`, first convergence, to a plain playbook": "`host`, first convergence: time, as a ratio to the plain playbook",
 }
 
 

@@ -135,7 +135,7 @@ def by_ansible(inventory: str, host: str) -> Answer:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-i", "--inventory", required=True)
-    parser.add_argument("-e", "--setting", action="append", default=[], help="an option of the module node, as NAME=VALUE")
+    parser.add_argument("-e", "--setting", action="append", default=[], help="an option of the module host, as NAME=VALUE")
     parser.add_argument("host")
     parser.add_argument("file", type=Path)
     given = parser.parse_args(arguments)

@@ -53,8 +53,8 @@ def make_action(module: str, *, role: Any = None, path: str = "/home/alice/site.
 OWN_TASK = make_action("containerd_runtime")
 PLACES = {
     "a user's own task": (OWN_TASK, "config_path", "drop_in_path"),
-    "a role of somebody else": (make_action("node", role=OTHERS), "config_path", "drop_in_path"),
-    "a role of this collection": (make_action("node", role=OURS), "gpufleet_config_path", "gpufleet_drop_in_path"),
+    "a role of somebody else": (make_action("host", role=OTHERS), "config_path", "drop_in_path"),
+    "a role of this collection": (make_action("host", role=OURS), "gpufleet_config_path", "gpufleet_drop_in_path"),
     "a playbook of this collection": (
         make_action("host_info", path=f"{arguments.COLLECTION}/playbooks/plan.yml:3"),
         "gpufleet_config_path",
@@ -99,7 +99,7 @@ def test_the_result_of_a_failed_task_has_the_names() -> None:
     def run(_action: Any) -> dict[str, Any]:
         raise PlanError(MESSAGE, where=OptionName("handlers.nvidia"))
 
-    found = base.shown(run)(make_action("node", role=OURS))
+    found = base.shown(run)(make_action("host", role=OURS))
     assert found["msg"].startswith("gpufleet_handlers.nvidia: gpufleet_config_path is ")
     assert found["error"]["where"] == "gpufleet_handlers.nvidia"
     assert base.shown(run)(OWN_TASK)["error"]["next"] == "Remove config_path from /etc/config_path"

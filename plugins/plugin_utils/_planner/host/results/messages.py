@@ -16,7 +16,7 @@ NO_JMESPATH = Sentence(
 UNKNOWN_RESULT = Sentence(
     "report.unknown-result",
     "results: no host of the play has a variable {name}",
-    next="Register the result of node or host_info, or name one of {known}",
+    next="Register the result of host or host_info, or name one of {known}",
 )
 UNKNOWN_RESULT_NEAR = Sentence(
     "report.unknown-result-near",

@@ -89,7 +89,7 @@ def offer_proof(policy: Policy, plan: Callable[[], Proof]) -> dict[str, Any] | N
 
 
 def accept_proof(policy: Policy, result: Mapping[str, Any]) -> Proof | None:
-    """Return the proof that a result of the module node hands on for this policy; None if the host has to be looked at."""
+    """Return the proof that a result of the module host hands on for this policy; None if the host has to be looked at."""
     handed_on, decision = result.get("proof"), result.get("decision")
     if not isinstance(handed_on, Mapping) or not isinstance(decision, Mapping) or handed_on.get("options") != digest_policy(policy):
         return None

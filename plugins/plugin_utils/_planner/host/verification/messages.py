@@ -35,17 +35,17 @@ CHECKS_FAILED = Sentence("verify.checks-failed", "{failed} of {total} checks fai
 LOAD_IMAGE = Sentence("verify.load-image", "load it: {way}; or set gpufleet_verify_image to another one")
 DOCKER_WITHOUT_CDI = Sentence(
     "verify.docker-without-cdi",
-    "Docker has CDI switched off: run the module node, and restart Docker if the result says that a restart is due",
+    "Docker has CDI switched off: run the module host, and restart Docker if the result says that a restart is due",
 )
-DOCKER_WITHOUT_RUNTIME = Sentence("verify.docker-without-runtime", "the running Docker does not have this runtime: run the module node")
+DOCKER_WITHOUT_RUNTIME = Sentence("verify.docker-without-runtime", "the running Docker does not have this runtime: run the module host")
 DEVICE_UNRESOLVABLE = Sentence(
     "verify.device-unresolvable",
-    "the CDI spec lacks this device or is outside the engine's directories: run the module node, then check gpufleet_cdi_spec_dirs",
+    "the CDI spec lacks this device or is outside the engine's directories: run the module host, then check gpufleet_cdi_spec_dirs",
 )
-CDI_OFF = Sentence("verify.cdi-off", "CDI is switched off in the engine: run the module node, which switches it on")
+CDI_OFF = Sentence("verify.cdi-off", "CDI is switched off in the engine: run the module host, which switches it on")
 HANDLER_UNKNOWN = Sentence(
     "verify.handler-unknown",
-    "the running engine does not have this handler: run the module node, or restart the engine "
+    "the running engine does not have this handler: run the module host, or restart the engine "
     "if its configuration already has the handler",
 )
 ENGINE_WITHOUT_CRI = Sentence(
@@ -71,11 +71,11 @@ NO_SHELL = Sentence(
 SOCKET_SILENT = Sentence("verify.socket-silent", "the engine's socket does not answer: see systemctl status of its unit")
 CDI_IGNORED = Sentence(
     "verify.cdi-ignored",
-    "no injection took place; up to containerd 2.2, CDI requests are ignored silently while enable_cdi is false: run the module node",
+    "no injection took place; up to containerd 2.2, CDI requests are ignored silently while enable_cdi is false: run the module host",
 )
 NOT_INJECTED = Sentence(
     "verify.not-injected",
-    "no injection took place: compare the decision for this host with the CDI spec's device nodes, and run the module node",
+    "no injection took place: compare the decision for this host with the CDI spec's device nodes, and run the module host",
 )
 ACCESS_DENIED = Sentence(
     "verify.access-denied",
