@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whole import read_whole
 
-PLANNER = pathlib.Path(versions.__file__).parent
+PLANNER = pathlib.Path(versions.__file__).parent.parent
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ TEMPLATE = "{{ lookup('pipe', 'id > /tmp/x') }}"
 DEEP: Any = None
 for _level in range(40):
     DEEP = [DEEP]
-OPTIONS: dict[str, dict[str, Any]] = {"host_info": {"no_gpu": "prepare"}, "node": {"no_gpu": "prepare", "packages": "ignore"}}
+OPTIONS: dict[str, dict[str, Any]] = {"host_info": {"no_gpu": "prepare"}, "host": {"no_gpu": "prepare", "packages": "ignore"}}
 NUMBER = re.compile("[0-9]+")
 # What a value is replaced by: of each type of JSON, and text that looks like what belongs there.
 ANYTHING: tuple[Any, ...] = (
@@ -122,8 +122,8 @@ def ran(host: Host, module: str, **options: Any) -> str:
     ("module", "program"),
     [
         ("host_info", "observe"),
-        ("node", "observe"),
-        ("node", "transaction.entry"),
+        ("host", "observe"),
+        ("host", "transaction.entry"),
         ("ENGINE_runtime", "observe"),
         ("toolkit_config", "observe"),
         ("cdi_spec", "observe"),
