@@ -16,7 +16,7 @@ HOSTS = ["c16", "c17", "c21", "ctk21", "c23", "c24", "crio", "dock", "nogpu"]
 
 
 @pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("key", ["changed", "differences", "restarted", "diff", "actions"])
+@pytest.mark.parametrize("key", ["changed", "differences", "restarted", "diffs", "actions"])
 def test_the_run_does_what_was_announced(host: str, key: str, story: Story) -> None:
     announced, done = story.answer("announced", host), story.answer("once more", host)
     assert announced[key] == done[key]

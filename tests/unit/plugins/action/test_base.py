@@ -36,7 +36,7 @@ from tests.unit.builders import obs
 from tests.unit.coded import read_all_coded
 
 MODULES = [
-    "node", "host_info", "containerd_runtime", "crio_runtime", "docker_runtime",
+    "host", "host_info", "containerd_runtime", "crio_runtime", "docker_runtime",
     "toolkit_config", "oci_hook", "cdi_spec", "cdi_spec_info", "host_verify", "rollout_gate",
     "toolkit_repository", "fleet_table", "variables_check", "gpu_health",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import host as host_action
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
@@ -44,14 +45,14 @@ def nodes() -> Iterator[Node]:
 
 def looked_at(nodes: Node, engine: str, monkeypatch: pytest.MonkeyPatch) -> Observation:
     """What the looks at a converged host find."""
-    host, planned = build(nodes, ENGINES[engine].copy(), 0o644), action.plan_host_module
+    host, planned = build(nodes, ENGINES[engine].copy(), 0o644), host_action.plan_host_module
     seen: list[Observation] = []
 
     def planner(policy: Policy, obs: Observation, **more: bool) -> base.Outcome:
         seen.append(obs)
         return planned(policy, obs, **more)
 
-    monkeypatch.setattr(action, "plan_host_module", planner)
+    monkeypatch.setattr(host_action, "plan_host_module", planner)
     try:
         host.task("host", **OPTIONS)
         assert host.task("host", **OPTIONS)["changed"] is False

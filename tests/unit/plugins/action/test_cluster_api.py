@@ -24,7 +24,7 @@ class Answers:
         self.patches, self.nodes = patches, nodes
         self.tried: list[Any] = []
 
-    def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+    def run_module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         if name == "kubernetes.core.k8s_info":
             return {"resources": self.nodes.pop(0) if len(self.nodes) > 1 else self.nodes[0]}
         self.tried.append((arguments["patch"], check))
@@ -80,7 +80,7 @@ class Silent:
     def __init__(self, *kinds: str, but: str = "") -> None:
         self.kinds, self.but = kinds, but
 
-    def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+    def run_module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         silent = arguments["kind"] in self.kinds and arguments.get("name") != self.but
         there = "" if silent else arguments.get("name") or THERE[arguments["kind"]]
         return {"api_found": True, "resources": [{"metadata": {"name": there}}] if there else []}
@@ -115,7 +115,7 @@ class Dry:
         self.made = {"metadata": {"name": "nvidia", "managedFields": [{"manager": who, "operation": "Apply"} for who in managers]}}
         self.real = 0
 
-    def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+    def run_module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         self.real += not check
         return {"changed": True, "result": self.made}
 

@@ -55,7 +55,7 @@ def test_the_second_run_compiles_nothing_of_the_planner(collection: Path) -> Non
 
 def test_a_part_that_changed_is_compiled_again(collection: Path) -> None:
     load(collection)
-    model = collection / "plugins" / "plugin_utils" / "_planner" / "model.py"
+    model = collection / "plugins" / "plugin_utils" / "_planner" / "core" / "model.py"
     model.write_text(model.read_text() + "\nVALUE = 7\n")
     _module, value, compiled = load(collection)
     assert (value, [Path(name).name for name in compiled]) == (7, ["model.py"])

@@ -209,7 +209,7 @@ def test_only_who_holds_the_host_is_waited_for(slurm: str, kubernetes: str, need
     asked: list[str] = []
 
     class Ended(Played):
-        def waiting(self, left: int) -> str:
+        def describe_waiting(self, left: int) -> str:
             asked.append(self.then)
             return ""
 
@@ -226,13 +226,13 @@ class Played:
     def __init__(self, then: str) -> None:
         self.then, self.given_back = then, False
 
-    def standing(self) -> Standing:
+    def get_standing(self) -> Standing:
         return Standing(self.then, "the node gpu1 is not Ready", "gpu1")
 
     def take_out(self, *, try_only: bool = False) -> None:
         pass
 
-    def waiting(self, left: int) -> str:
+    def describe_waiting(self, left: int) -> str:
         return "1 pod with GPUs (a/b)"
 
     def give_back(self, *, try_only: bool = False) -> None:

@@ -24,13 +24,13 @@ class Played:
         spec = {"unschedulable": True} if annotations else {}
         self.there = {"metadata": {"name": "gpu1", "annotations": annotations, **labels}, "spec": spec}
 
-    def node(self, _name: str) -> dict[str, Any]:
+    def get_node(self, _name: str) -> dict[str, Any]:
         return self.there
 
-    def pods(self, _name: str, _selector: str) -> list[dict[str, Any]]:
+    def list_pods(self, _name: str, _selector: str) -> list[dict[str, Any]]:
         return []
 
-    def daemon_sets(self, _selector: str) -> list[dict[str, Any]]:
+    def list_daemon_sets(self, _selector: str) -> list[dict[str, Any]]:
         return [TOOLKIT]
 
 

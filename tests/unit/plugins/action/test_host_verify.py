@@ -145,9 +145,9 @@ def operations(host: Host, module: str, **options: Any) -> tuple[dict[str, Any],
 def test_a_converged_host_with_its_proof_is_two_operations(node_: Node, name: str, looks: int) -> None:
     host = build(node_, ENGINES[name].copy(), 0o644)
     try:
-        changed, several = operations(host, "node", **CONVERGE)
+        changed, several = operations(host, "host", **CONVERGE)
         assert (changed["changed"], changed["proof"], len(several) > 1) == (True, None, True), changed.get("msg")
-        converged, looked = operations(host, "node", **CONVERGE)
+        converged, looked = operations(host, "host", **CONVERGE)
         assert (converged["changed"], len(looked)) == (False, looks)
         own, (look, request) = operations(host, "host_verify", **IMAGE, **PREPARE)
         handed, (only,) = operations(host, "host_verify", **IMAGE, **PREPARE, host_result=converged)

@@ -62,5 +62,5 @@ def test_a_kubeconfig_is_of_the_machine_that_asks_the_api(monkeypatch: pytest.Mo
 
 def test_a_path_of_the_controller_has_its_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/controller")
-    assert of_task("node", bundle_file="~/bundle.tar")["bundle_file"] == "/home/controller/bundle.tar"
+    assert of_task("host", bundle_file="~/bundle.tar")["bundle_file"] == "/home/controller/bundle.tar"
     assert of_task("fleet_report", results="x", directory="$HOME/reports")["directory"] == "/home/controller/reports"

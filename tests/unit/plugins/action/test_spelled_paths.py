@@ -85,8 +85,8 @@ OPTIONS = [
     Case(CRIO, "cdi_spec_dirs", "/srv/cdi", {"/etc/crio/crio.conf": '[crio.runtime]\ncdi_spec_dirs = ["/etc/cdi"]\n'}),
     Case(DOCKER, "config_path", "/etc/other/daemon.json", {"/etc/other/daemon.json": "{}\n"}),
     Case(DOCKER, "cdi_spec_dirs", "/srv/cdi", JSON),
-    Case("node", "metrics_dir", "/var/lib/metrics", {**JSON, "/var/lib/metrics/.keep": ""}, {"engines": ["docker"]}),
-    Case("node", "handlers", "/opt/nvidia/runtime", {ROOT: V2}, {"engines": ["containerd"]}),
+    Case("host", "metrics_dir", "/var/lib/metrics", {**JSON, "/var/lib/metrics/.keep": ""}, {"engines": ["docker"]}),
+    Case("host", "handlers", "/opt/nvidia/runtime", {ROOT: V2}, {"engines": ["containerd"]}),
     Case("oci_hook", "path", "/etc/containers/oci/hooks.d/nvidia.json", {}),
     # Engines are not in them: what is planned is compared.
     Case("cdi_spec", "cdi_spec_dirs", "/srv/cdi", {}),
@@ -103,7 +103,7 @@ def given(case: Case, how: str, root: pathlib.Path) -> dict[str, Any]:
         named["handlers"] = {"nvidia": {"binary": path}}
     if case.module in VERSIONS:
         named["engine_version"] = VERSIONS[case.module]
-    if case.module == "node":
+    if case.module == "host":
         named.update(NODE, engine_version="28.5.2" if "docker" in case.more["engines"] else "2.1.9")
     return {**named, **case.more}
 
@@ -117,8 +117,8 @@ def of_task(module: str, named: dict[str, Any]) -> dict[str, Any]:
 
 def run(tree: Tree, module: str, named: dict[str, Any]) -> dict[str, Any]:
     args = of_task(module, named)
-    policy = arguments.build_policy(args, single=module != "node")
-    if module == "node":
+    policy = arguments.build_policy(args, single=module != "host")
+    if module == "host":
         return tree.task(policy, host.list_host_questions, action_node.plan_host_module)
     if module == "oci_hook":
         about, plan = (functools.partial(f, path=args["path"]) for f in (oci_hook.list_hook_module_questions, oci_hook.plan_for))
@@ -238,10 +238,10 @@ def test_the_runtimes_own_directories_stay_as_they_are_spelled(tmp_path: pathlib
     written = f"[nvidia-container-runtime.modes.cdi]\nspec-dirs = {json.dumps([spell('/srv/cdi', how)])}\n"
     made = tree(tmp_path, "tree", {ROOT: V2, path: written})
     asked = {"root": str(made.root), "engines": ["containerd"], "engine_version": "2.1.9", "cdi_spec_dirs": ["/srv/cdi"], **NODE}
-    done = run(made, "node", asked)
+    done = run(made, "host", asked)
     assert [d for d in done["differences"] if "spec-dirs" in d["key"]] == []
     assert spell("/srv/cdi", how) in made.read(path)
-    assert run(made, "node", asked)["changed"] is False
+    assert run(made, "host", asked)["changed"] is False
 
 
 @pytest.mark.parametrize("how", SPELLINGS)

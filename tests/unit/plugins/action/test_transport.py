@@ -362,7 +362,7 @@ def test_sources_are_compressed_once_and_before_the_first_host() -> None:
     """Ansible makes a process for each host's task: what the first one had made would be lost with it."""
     code = (
         "import json\n"
-        "from ansible_collections.gpufleet.nvidia.plugins.action import transport\n"
+        "from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport\n"
         "print(json.dumps([transport.pack_program_sources.cache_info().currsize, len(transport.PROGRAMS), transport.read_loader.cache_info().currsize]))"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -226,10 +226,10 @@ class Verified(object):
     def __init__(self, _show):
         pass
 
-    def unit(self, _process):
+    def find_unit(self, _process):
         return None
 
-    def doubt(self, _process):
+    def find_doubt(self, _process):
         return None
 
 
