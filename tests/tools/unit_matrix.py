@@ -34,8 +34,8 @@ OF_THE_CORE = tuple(
 
 READ_YAML = tuple(
     f"{PLANNER}/{name}.py"
-    for name in ("formats/test_yaml_text", "formats/test_bombs", "cdi/test_spec_values", "cdi/test_yaml", "cdi/test_projection",
-                 "cluster/test_earlier_files", "images/test_catalogue", "kubernetes/test_cgroup_driver")
+    for name in ("core/formats/test_yaml_text", "core/formats/test_bombs", "host/cdi/test_spec_values", "host/cdi/test_yaml",
+                 "host/cdi/test_projection", "cluster/test_earlier_files", "workloads/images/test_catalogue", "host/kubelet/test_cgroup_driver")
 )  # fmt: skip
 
 ENVIRONMENT = re.compile(r"(-oldest|-planner|(-other)?-playbooks)$")  # what follows an environment's name

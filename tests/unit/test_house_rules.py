@@ -210,15 +210,32 @@ PLANNER = OWN + "plugin_utils._planner."
 
 
 def package(module: str) -> str:
-    """Name the package of one of the planner's modules; one that is in none stands for itself."""
+    """Name the package of one of the planner's modules; one that is at the top of a wing stands for itself."""
     parts = module.removeprefix(PLANNER).split(".")
-    return "/".join(parts[:-1]) or parts[0]
+    return "/".join(parts[:-1] if len(parts) > 2 else parts)
 
 
 def planner_module(imported: str) -> str:
     """Give the module that an import reads: the name itself, or the one that has it."""
     path = PLUGINS / "plugin_utils" / "_planner" / imported.removeprefix(PLANNER).replace(".", "/")
     return imported if path.with_suffix(".py").is_file() else imported.rpartition(".")[0]
+
+
+WINGS = ("core", "host", "workloads", "cluster", "fleet")
+
+
+def find_arrows_to_the_right(path: Path) -> list[str]:
+    """Return what a file of a wing imports from a wing that comes after its own."""
+    parts = path.relative_to(PLUGINS / "plugin_utils" / "_planner").parts
+    if len(parts) == 1:
+        return []  # the package's own __init__
+    later = WINGS[WINGS.index(parts[0]) + 1 :]
+    return sorted(item for item in imports(read_tree(path)) if item.startswith(tuple(f"{PLANNER}{wing}." for wing in later)))
+
+
+def test_arrows_between_wings_point_to_the_left() -> None:
+    """A wing reads itself and the wings before it (ARCHITECTURE.md)."""
+    assert find_breaches(sources("plugin_utils", "_planner"), find_arrows_to_the_right) == {}
 
 
 def test_arrows_between_the_planners_packages_point_one_way() -> None:

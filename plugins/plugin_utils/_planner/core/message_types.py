@@ -16,7 +16,7 @@ Code that refuses, advises or explains fills a row: `raise PlanError(messages.CR
 Programs and tests compare codes and values. A sentence may change at any time.
 
 A row calls an option by its variable, `gpufleet_config_path`. If a user's own task has set the option,
-the edge (plugins/action/guard) fills the row again, with `config_path`. It renames words of the template
+the edge (plugins/plugin_utils/_controller/guard) fills the row again, with `config_path`. It renames words of the template
 and values of the class OptionName, so no word of a host or a user is ever replaced.
 """
 
