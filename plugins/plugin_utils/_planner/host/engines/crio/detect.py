@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import dataclasses as dc
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
     Cdi,
@@ -30,15 +29,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     owned_file,
     processes,
-    refusals,
     traits,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator, nvidia_ctk_crio, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import nvidia_ctk_crio, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions, named_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     adoption,
     base,
     config,
+    left_alone,
     messages,
     releases,
 )
@@ -116,9 +115,9 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     if owner:
         return (dc.replace(instance, manager=owner.name, refusal=owner.refusal),)
     if policy.root == "/" and not running:
-        return (dc.replace(instance, refusal=refuse_stopped_crio(obs, where, unit)),)
-    if running and not has_crio_answered(obs, where):
-        return (dc.replace(instance, refusal=refuse_silent_crio(obs, where, unit)),)
+        return (dc.replace(instance, refusal=left_alone.refuse_stopped_crio(obs, where, unit)),)
+    if running and not left_alone.has_crio_answered(obs, where):
+        return (dc.replace(instance, refusal=left_alone.refuse_silent_crio(obs, where, unit)),)
     force = config.read_settings_in_force(policy, obs, where, instance.binary, config.parse_crio_minor(version))
     instance = dc.replace(
         instance,
@@ -129,12 +128,12 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         default_handler=force.default,
         handlers={name: str(table.get("runtime_path") or "") for name, table in force.handlers.items()},
     )
-    found = find_crio_leftover_files(policy, obs, where, force, instance)
+    found = left_alone.find_crio_leftover_files(policy, obs, where, force, instance)
     instance = dc.replace(
         instance,
         low_level=find_crio_low_level_runtime(policy, obs, where, adoption.list_taken_layers(found), config.parse_crio_minor(version)),
     )
-    tool, refusal = find_overriding_configurator(policy, obs, where, found, instance)
+    tool, refusal = left_alone.find_overriding_configurator(policy, obs, where, found, instance)
     return (dc.replace(instance, manager=tool or instance.manager, refusal=refusal),)
 
 
@@ -151,19 +150,6 @@ def find_crio_low_level_runtime(
         return ""
     others = [layer.data for layer in layers if layer.path != where.drop_in]
     return base.find_crio_base_program(config.merge_crio_tables(others, version, "files"), next(iter(policy.handlers), Handler()))
-
-
-def has_crio_answered(obs: Observation, where: config.CrioPaths) -> bool:
-    return all(obs.try_cri(where.socket, method, pid=config.get_crio_pid(obs)) for method in ("Status", "Version"))
-
-
-def refuse_silent_crio(obs: Observation, where: config.CrioPaths, unit: str) -> Refusal:
-    """Refuse a CRI-O that does not answer: without an answer its settings, and its chances to survive a change, are unknown."""
-    asked = (obs.get_socket_answer(queries.ask_for_cri(where.socket, method), config.get_crio_pid(obs)) for method in ("Status", "Version"))
-    given = (str(a["error"].get("message") or "") for a in asked if "error" in a)
-    reason = next(given, "") or "it gives no reason"
-    silent = messages.CRIO_SILENT.fill(socket=where.socket, reason=reason, unit=unit)
-    return Refusal(silent, kind="silent")
 
 
 def get_crio_package_version(obs: Observation) -> str:
@@ -222,67 +208,13 @@ def describe_crio_cdi(version: tuple[int, int], dirs: tuple[str, ...], source: s
     )
 
 
-def refuse_stopped_crio(obs: Observation, where: config.CrioPaths, unit: str) -> Refusal:
-    """Refuse an installed CRI-O that does not run. If it cannot read a file, the likeliest cause, the refusal names that file."""
-    try:
-        config.read_crio_layers(obs, where)
-    except PlanError as broken:
-        place = f"{broken.where}:{broken.line}" if broken.line else broken.where
-        problem, step = broken.message.drop_step(), broken.next
-        cause = messages.STOPPED_BY_FILE.fill(place=place, problem=problem, step=step)
-        return Refusal(cause, kind="stopped")
-    return refusals.refuse_stopped_engine(obs, "CRI-O", unit)
-
-
-def find_overriding_configurator(
-    policy: Policy, obs: Observation, where: config.CrioPaths, found: tuple[adoption.FoundFile, ...], instance: Instance
-) -> tuple[str, Refusal]:
-    """Return (tool, refusal) if a file of NVIDIA's own configurator overrides our drop-in and is not taken over.
-
-    CRI-O reads that file after our drop-in, so it replaces our handler, and we leave the engine alone. ('', Refusal()) otherwise.
-    """
-    names = {h.name for h in policy.handlers}
-    for path in config.list_drop_in_files(obs, where.directory):
-        if not nvidia_ctk_crio.NAMES.fullmatch(posixpath.basename(path)):
-            continue
-        layer = config.read_crio_layer(obs, where, path, main=False)
-        if layer and (names & set(layer.handlers) or "default_runtime" in layer.runtime):
-            operator = nvidia_ctk_crio.is_of_operator(layer.handlers)
-            by = gpu_operator.TITLE if operator else "nvidia-ctk"
-            left = next((one for one in found if one.path == path), None)
-            if left and not left.why:
-                continue
-            toolkit = gpu_operator.judge_operator_state(policy, obs, [instance], (path,)) if operator and not left else None
-            if toolkit and toolkit.counts_as_live:
-                return nvidia_ctk_crio.OPERATOR, gpu_operator.refuse_operator_instance(obs, instance, toolkit)
-            if left:
-                reason, step = left.why.drop_step(), left.why.next
-                row = messages.NOT_TAKEN_OVER
-                written = row.fill(path=path, tool=by, reason=reason, step=step)
-            else:
-                written = messages.WRITTEN_BY_TOOL.fill(path=path, tool=by)
-            name = nvidia_ctk_crio.OPERATOR if operator else nvidia_ctk_crio.TOOL
-            return name, Refusal(written)
-    return "", Refusal()
-
-
-def find_crio_leftover_files(
-    policy: Policy, obs: Observation, where: config.CrioPaths, force: config.Effective, instance: Instance
-) -> tuple[adoption.FoundFile, ...]:
-    """Find the files that the tool wrote. Empty if a file cannot be read: nothing is taken over then, and the plan names that file."""
-    try:
-        return adoption.find_ctk_drop_ins(policy, obs, where, config.read_crio_layers(obs, where), force, instance)
-    except PlanError:
-        return ()
-
-
 def list_left_alone_leftovers(policy: Policy, obs: Observation, instance: Instance) -> tuple[Leftover, ...]:
     """List what others left in the configuration of an instance that is left alone."""
     if instance.manager not in (nvidia_ctk_crio.TOOL, nvidia_ctk_crio.OPERATOR):
         return ()
     where = config.find_crio_paths(policy, obs)
     force = config.read_settings_in_force(policy, obs, where, instance.binary, config.parse_crio_minor(instance.version))
-    return adoption.list_crio_leftovers(find_crio_leftover_files(policy, obs, where, force, instance))
+    return adoption.list_crio_leftovers(left_alone.find_crio_leftover_files(policy, obs, where, force, instance))
 
 
 def plan_instance(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
