@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import dataclasses as dc
-import posixpath
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     host_paths,
     queries,
-    transaction,
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError, Refusal
@@ -30,19 +28,18 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     build_refused_instance_error,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     low_level,
     owned_file,
     processes,
     refusals,
-    restore,
     traits,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import nvidia_ctk_docker, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions, named_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config, messages, next_start
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import absent, config, messages, next_start
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import plan as docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.config import (
     CONFIG,
@@ -320,69 +317,21 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     flags = config.flags_given(policy, obs)
     file, doc = config.read_docker_document(obs, instance.config_path, policy.handlers)
     original = owned_file.get_journal_originals(obs).get(file.path)
-    planned, after = plan_docker_restore(policy, obs, file, doc, original) if original else plan_docker_without_copy(policy, obs, file, doc)
+    if original:
+        planned, after = absent.plan_docker_restore(policy, obs, file, doc, original)
+    else:
+        planned, after = absent.plan_docker_without_copy(policy, obs, file, doc)
     if planned.empty or policy.root != "/" or not instance.running:
         return planned
     if not config.get_docker_info(obs, instance.socket):
-        return merge_plans([planned, plan_silent_docker(instance)])
-    lag = find_docker_removal_lag(policy, obs, instance, flags, after)
+        return merge_plans([planned, absent.plan_silent_docker(instance)])
+    lag = absent.find_docker_removal_lag(policy, obs, instance, flags, after)
     info = config.get_docker_info(obs, instance.socket)
     planned = next_start.require_docker_start(next_start.Docker(policy, obs, instance, doc, after.data, flags, info), planned, lag)
     ended = docker_plan.list_docker_restart_cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
     health = docker_plan.build_docker_health_check(instance, docker_plan.DesiredDocker({}, {}), False)
     checked = docker_plan.validate_staged_docker(instance, config.find_docker_process(obs) if policy.root == "/" else {}, planned)
     return docker_plan.add_docker_action(policy, obs, instance, checked, lag, ended, health)
-
-
-def plan_silent_docker(instance: Instance) -> Plan:
-    """Plan for a daemon that does not answer.
-
-    Its restart may end containers that only the daemon can list, so it stays pending.
-    """
-    row, unit = messages.RESTORED_UNHEARD, instance.unit or "it"
-    advice = row.fill(path=instance.config_path, socket=instance.socket, unit=unit)
-    return Plan(advice=(advice,), pending=(instance.unit,) if instance.unit else ())
-
-
-def plan_docker_restore(
-    policy: Policy, obs: Observation, file: ObservedFile, doc: json_text.JsonDocument, original: Mapping[str, Any]
-) -> tuple[Plan, json_text.JsonDocument]:
-    """Plan from the journal's copy. Return the plan, and the file as it will be."""
-    before = config.read_kept_docker_file(obs, file.path)
-    if before is None:
-        before = remove_own_docker_keys(policy, doc, {}).data if doc.root else {}
-    if (file.sha256 if file.exists else None) == original.get("sha256_after"):
-        planned = owned_file.restore(file, original, owned_file.BACK)
-        planned = dc.replace(planned, expect_files={file.path: file.sha256 if file.exists else None})
-        empty = json_text.JsonDocument(file.path, "", None)
-        return planned, json_text.merge_json_keys(empty, before)[0] if before else empty
-    after = remove_own_docker_keys(policy, doc, before)
-    for name, entry in (after.data.get("runtimes") or {}).items():
-        program = str(entry.get("path") or "") if isinstance(entry, Mapping) else ""
-        if posixpath.basename(program).startswith(restore.PROGRAM) and name not in (before.get("runtimes") or {}):
-            raise restore.build_other_handler_error(name, program, file.path, json_text.find_member_line(doc, ("runtimes", name)))
-    return dc.replace(plan_docker_key_removal(file, doc, after, whole=not original.get("existed")), released=(file.path,)), after
-
-
-def plan_docker_without_copy(
-    policy: Policy, obs: Observation, file: ObservedFile, doc: json_text.JsonDocument
-) -> tuple[Plan, json_text.JsonDocument]:
-    """Plan for a file of which the journal has no copy.
-
-    Only a runtime exactly as we write it is removed. Any other one with our name is from NVIDIA's tool or a person.
-    """
-    # Arguments in addition to the program, empty ones too, are written by NVIDIA's tools.
-    made = tuple(h for h in policy.handlers if json_text.look_up_json(doc, ("runtimes", h.name)) == {"path": h.binary, **h.options})
-    # It is unknown who switched CDI on, and other containers may count on it.
-    after = remove_own_docker_keys(dc.replace(policy, handlers=made), doc, {"features": json_text.look_up_json(doc, ("features",)) or {}})
-    if not file.exists or after.text == doc.text:
-        return Plan(), doc
-    if not restore.may_be_own(policy, obs):
-        return Plan(advice=(messages.UNKNOWN_RUNTIME.fill(path=file.path),)), doc
-    planned = plan_docker_key_removal(file, doc, after, whole=False)
-    cdi_stays = json_text.look_up_json(doc, ("features", "cdi")) is True
-    row = messages.NO_COPY_CDI_STAYS if cdi_stays else messages.NO_COPY
-    return dc.replace(planned, advice=(row.fill(path=file.path),)), after
 
 
 def find_remnant(policy: Policy, obs: Observation) -> Instance | None:
@@ -404,62 +353,3 @@ def list_marked_files(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
 def owns_file(policy: Policy, obs: Observation, path: str) -> bool:
     return path in (CONFIG, config.find_docker_paths_or_usual(policy, obs).config)
-
-
-def remove_own_docker_keys(policy: Policy, doc: json_text.JsonDocument, before: Mapping[str, Any] | None) -> json_text.JsonDocument:
-    """Remove each key that has the value that we would have written and was not there before."""
-    was: Mapping[str, Any] = before or {}
-    if json_text.look_up_json(doc, ("default-runtime",)) in {h.name for h in policy.handlers}:
-        key = "default-runtime"
-        doc = json_text.merge_json_keys(doc, {key: was[key]})[0] if key in was else json_text.remove_member(doc, (key,))
-    for handler in policy.handlers:
-        entry = json_text.look_up_json(doc, ("runtimes", handler.name))
-        if isinstance(entry, dict) and entry.get("path") == handler.binary and handler.name not in (was.get("runtimes") or {}):
-            doc = json_text.remove_member(doc, ("runtimes", handler.name))
-    if json_text.look_up_json(doc, ("features", "cdi")) is True and "cdi" not in (was.get("features") or {}):
-        doc = json_text.remove_member(doc, ("features", "cdi"))
-    for key in ("runtimes", "features"):
-        if json_text.look_up_json(doc, (key,)) == {} and key not in was:
-            doc = json_text.remove_member(doc, (key,))
-    return doc
-
-
-def plan_docker_key_removal(file: ObservedFile, doc: json_text.JsonDocument, after: json_text.JsonDocument, *, whole: bool) -> Plan:
-    """Plan to remove our keys.
-
-    whole: there was no file before our first change, so the file goes too if nothing else was added to it.
-    """
-    if whole and not after.data:
-        return owned_file.plan_owned_file_removal(file, why=messages.NO_FILE_BEFORE.fill())
-    if after.text == doc.text:
-        return Plan()
-    splice = json_text.Splice(0, len(doc.text), after.text)
-    advice = messages.DOCKER_CHANGED_SINCE.fill(path=file.path)
-    planned = docker_plan.build_docker_change(file, doc, after, (splice,))
-    changes = tuple(transaction.forget_original(c) for c in planned.changes)
-    return dc.replace(planned, changes=changes, differences=(owned_file.build_keys_out_difference(file.path),), advice=(advice,))
-
-
-def find_docker_removal_lag(
-    policy: Policy, obs: Observation, instance: Instance, flags: config.Flags, after: json_text.JsonDocument
-) -> docker_plan.Lag:
-    """Return what the daemon still applies of our keys.
-
-    A reload does not apply the absence of a key: a key that the file no longer has takes a restart.
-    """
-    info = config.get_docker_info(obs, instance.socket)
-    loaded = set(info.get("Runtimes") or {})
-    names = {h.name for h in policy.handlers} & loaded - set(after.data.get("runtimes") or {})
-    default = info.get("DefaultRuntime") in names
-    value = (after.data.get("features") or {}).get("cdi")
-    on = (
-        value is True
-        or (value is None and docker_plan.parse_docker_series(instance) >= CDI_ON_SINCE)
-        or bool(config.get_flag_value(flags, "features"))
-    )
-    restart = (
-        (bool(info.get("CDISpecDirs")) and not on)
-        or (bool(names) and "runtimes" not in after.data)
-        or (default and "default-runtime" not in after.data)
-    )
-    return docker_plan.Lag(bool(names), restart)
