@@ -315,16 +315,11 @@ def _run_question(question):
         if not running:
             raise host_files.NodeError("not-found", "no verified process called %s runs" % process)
         argv, process = [running[0]["exe"]] + argv[1:], {"pid": running[0]["pid"], "ticks": running[0]["ticks"]}
-    answer = commands.run(
-        argv,
-        timeout=question.get("timeout", 10),
-        cap=question.get("max", host_files.MIB),
-        process=process,
-    )
+    cap = question.get("max", host_files.MIB)
+    answer = commands.run(argv, timeout=question.get("timeout", 10), cap=cap, process=process)
     if answer["truncated"]:
-        raise host_files.NodeError(
-            "too-large", "%s: printed more than %d bytes" % (question["argv"][0], question.get("max", host_files.MIB))
-        )
+        values = (question["argv"][0], cap)
+        raise host_files.NodeError("too-large", "%s: printed more than %d bytes" % values)
     return answer
 
 
