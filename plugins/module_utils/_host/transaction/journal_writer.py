@@ -191,13 +191,8 @@ def begin_transaction(base, request, name=None, **more):
     aside = os.path.join(base, "journal", ".new-" + name)
     os.mkdir(aside, 0o700)
     write_durably(os.path.join(aside, "states"), b" " * (journal.SLOT * journal.SLOTS))
-    meta = {
-        "schema": journal.SCHEMA,
-        "id": request["id"],
-        "time": format_journal_time(),
-        "epoch": time.time(),
-        "reason": request.get("reason", ""),
-    }
+    meta = {"schema": journal.SCHEMA, "id": request["id"], "reason": request.get("reason", "")}
+    meta.update(time=format_journal_time(), epoch=time.time())
     meta.update(changes=[], units=[], units_before={}, disabled=[], health=[], boot=system.name_boot(), **more)
     write_json(os.path.join(aside, "meta.json"), meta)
     mark_state(aside, "prepared", ran=0)
@@ -228,8 +223,8 @@ def describe_changes(base, name, changes, **more):
     write_json(os.path.join(entry, "meta.json"), dict(journal.read_json(os.path.join(entry, "meta.json")), changes=records, **more))
 
 
-# The memory that a transaction at work has of its own entry: the arguments of begin_transaction() and describe_changes(), the changes, and the originals of
-# their files from before it.
+# The memory that a transaction at work has of its own entry: the arguments of begin_transaction() and
+# describe_changes(), the changes, and the originals of their files from before it.
 Memory = collections.namedtuple("Memory", ["opened", "changes", "described", "originals"])
 
 
