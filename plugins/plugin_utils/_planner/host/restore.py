@@ -90,7 +90,8 @@ def find_every_engine(policy: Policy, obs: Observation, engines: Engines) -> Sea
 
 
 def plan_take_back(
-    policy: Policy, obs: Observation, engines: Engines, rooms: Iterable[Plan] = (), covers: originals.Covers = originals.can_cover_everything
+    policy: Policy, obs: Observation, engines: Engines, rooms: Iterable[Plan] = (),
+    covers: originals.Covers = originals.can_cover_everything,
 ) -> Plan:  # fmt: skip
     """Plan to take everything back in one transaction. Raise PlanError if something cannot be given back."""
     originals.require_sound(obs, covers)

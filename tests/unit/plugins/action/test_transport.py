@@ -363,7 +363,9 @@ def test_sources_are_compressed_once_and_before_the_first_host() -> None:
     code = (
         "import json\n"
         "from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport\n"
-        "print(json.dumps([transport.pack_program_sources.cache_info().currsize, len(transport.PROGRAMS), transport.read_loader.cache_info().currsize]))"
+        "caches = (transport.pack_program_sources, transport.read_loader)\n"
+        "packed, loader = (cached.cache_info().currsize for cached in caches)\n"
+        "print(json.dumps([packed, len(transport.PROGRAMS), loader]))"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)

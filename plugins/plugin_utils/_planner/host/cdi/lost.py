@@ -58,7 +58,8 @@ def find_loss_cause(
 
 
 def explain_spec_loss(
-    policy: Policy, obs: Observation, driver: Driver, decided: Decided, planned: Plan, file: ObservedFile, spec: Spec, layout: str, *, own: bool
+    policy: Policy, obs: Observation, driver: Driver, decided: Decided,
+    planned: Plan, file: ObservedFile, spec: Spec, layout: str, *, own: bool,
 ) -> Plan:  # fmt: skip
     """Return the plan that writes `spec` over `file`, with the cause of what goes.
 

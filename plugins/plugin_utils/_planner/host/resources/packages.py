@@ -48,7 +48,8 @@ WHY: Mapping[str, str] = {
 CTK = "/usr/bin/nvidia-ctk"
 BANNER = r"^NVIDIA Container Toolkit CLI version \d+\.\d+[\w.+~-]*"
 SAYS = {"argv": [CTK, "--version"], "timeout": 5, "shows": [BANNER]}
-# Asking apt takes longer than the rest of a look, and a host that has the first of the family seldom needs the others: `map_installable_versions` asks.
+# Asking apt takes longer than the rest of a look, and a host that has the first of the family seldom
+# needs the others: `map_installable_versions` asks.
 QUESTION: queries.Question = {**queries.ask_for_packages(list(FAMILY)), "candidates": "first missing", "else": SAYS}
 
 

@@ -131,7 +131,8 @@ def _read_files(obs: Observation, paths: Iterable[str], keep: Keep) -> list[Obse
 
 
 def _read_variables(
-    obs: Observation, unit: search.UnitFiles, files: list[ObservedFile], service: syntax.Service, names: Mapping[str, str], flags: Mapping[str, str]
+    obs: Observation, unit: search.UnitFiles, files: list[ObservedFile], service: syntax.Service,
+    names: Mapping[str, str], flags: Mapping[str, str],
 ) -> dict[str, str]:  # fmt: skip
     """Read the values of variables. A file with an environment outranks Environment=, and of several files the last one.
 

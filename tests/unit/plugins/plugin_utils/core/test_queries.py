@@ -80,10 +80,13 @@ BOTH = {"format": "toml", "places": [["a"], ["b"]], "comments": [], "patterns": 
 PRINT = ["engine", "config"]
 # Two questions with one id -> what the one that is sent asks for, in either order.
 ASKED_TWICE = {
-    "a command, with a list and without one": (queries.ask_for_command(PRINT), queries.ask_for_command(PRINT, keep=TOML), {"keep": TOML, "shows": []}),
-    "a command, by two lists": (queries.ask_for_command(PRINT, keep=TOML), queries.ask_for_command(PRINT, keep=MORE), {"keep": BOTH, "shows": []}),
+    "a command, with a list and without one": (
+        queries.ask_for_command(PRINT), queries.ask_for_command(PRINT, keep=TOML), {"keep": TOML, "shows": []}),
+    "a command, by two lists": (
+        queries.ask_for_command(PRINT, keep=TOML), queries.ask_for_command(PRINT, keep=MORE), {"keep": BOTH, "shows": []}),
     "a command, for different lines": (
-        queries.ask_for_command(PRINT, shows=("^a",)), queries.ask_for_command(PRINT, shows=("^b",), timeout=30), {"shows": ["^a", "^b"], "timeout": 30}),
+        queries.ask_for_command(PRINT, shows=("^a",)), queries.ask_for_command(PRINT, shows=("^b",), timeout=30),
+        {"shows": ["^a", "^b"], "timeout": 30}),
     "a file, by two lists": (queries.ask_for_file("/f", TOML, max=9), queries.ask_for_file("/f", MORE), {"keep": BOTH, "max": 1 << 20}),
     "files, with what is in them and without it": (
         queries.ask_for_glob("/*.toml", TOML), queries.ask_for_glob("/*.toml", content=False), {"keep": TOML, "content": True}),

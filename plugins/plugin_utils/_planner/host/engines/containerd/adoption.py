@@ -218,10 +218,10 @@ def carry_missing_settings(found: FoundDropIn, with_it: Mapping[str, Any], wante
 
 
 def carry_adopted_settings(obs: Observation, mine: ConfigFile | None, wanted: list[CriSetting]) -> list[CriSetting]:
-    """Return the settings of `carry_tool_handlers` and `carry_missing_settings` for files that were taken over earlier, as the journal knows them.
+    """Return what `carry_tool_handlers` and `carry_missing_settings` return, for files taken over earlier.
 
-    Keep what our drop-in has from those files. Return [] if there is no drop-in of our own, or if
-    the journal was not asked.
+    The journal knows those files. Keep what our drop-in has from them. Return [] if there is no
+    drop-in of our own, or if the journal was not asked.
     """
     if not mine or not obs.was_asked(owned_file.ORIGINALS):
         return []

@@ -227,8 +227,10 @@ def _get_changed_table(change: FileChange, names: Path) -> Path:
 
 
 def assemble(
-    policy: Policy, obs: Observation, instance: Instance, files: FileSet, changes: list[FileChange], differences: tuple[Difference, ...],
-    cri: Mapping[str, Any], wanted: list[CriSetting], version: Version, gone: tuple[transaction.Change, ...] = (), going: Going | None = None
+    policy: Policy, obs: Observation, instance: Instance, files: FileSet,
+    changes: list[FileChange], differences: tuple[Difference, ...],
+    cri: Mapping[str, Any], wanted: list[CriSetting], version: Version,
+    gone: tuple[transaction.Change, ...] = (), going: Going | None = None,
 ) -> Plan:  # fmt: skip
     """Return the plan with the transaction.
 

@@ -188,7 +188,8 @@ def test_a_file_that_is_not_known_is_refused_by_the_line_that_names_it(tmp_path:
         tree = in_tree(tmp_path / engine, {unit: f"[Service]\nExecStart={program} {flag}=/etc/%m.toml\n"})
         version = {"containerd": "1.7.24", "docker": "26.1.5", "crio": "1.34.0"}[engine]
         policy = Policy(root=str(tree.root), single=True, engines=(engine,), engine_version=version)
-        find = {"containerd": lambda s, p=policy: containerd_detect.find_instances(p, s), "docker": lambda s, p=policy: docker_config.find_docker_paths(p, s),
+        find = {"containerd": lambda s, p=policy: containerd_detect.find_instances(p, s),
+                "docker": lambda s, p=policy: docker_config.find_docker_paths(p, s),
                 "crio": lambda s, p=policy: crio_config.find_crio_paths(p, s)}[engine]  # fmt: skip
         with pytest.raises(PlanError) as refused:
             asked(tree, find)
