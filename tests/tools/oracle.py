@@ -22,7 +22,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import fabric_kinds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import inventory, sources
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import catalogue, discover, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    catalogue,
+    discover,
+    driver_listing,
+    roots,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import build, layouts, profiles
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate.hooks import INSTALLED, HookProgram
@@ -83,7 +88,7 @@ def request(wanted: Policy, questions: Sequence[Mapping[str, Any]]) -> dict[str,
 
 def look(wanted: Policy) -> Observation:
     """Return what the observer finds in a tree, on this machine."""
-    questions = [*gpus.list_questions(wanted), *discover.list_driver_file_questions(wanted)]
+    questions = [*gpus.list_questions(wanted), *driver_listing.list_driver_file_questions(wanted)]
     return Observation({}, {}).add_answers(OBSERVER.run(request(wanted, questions)))
 
 
@@ -111,7 +116,7 @@ def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full
     driver = gpus.parse_driver(wanted, seen)
     found = discover.discover(seen, wanted, wanted.cdi_features or catalogue.FEATURES, driver.version)
     how = profiles.MountPlan(profile, PROGRAM, wanted.cdi_driver_root, str(seen.host["machine"]), layout == layouts.MANAGEMENT)
-    links = discover.map_dri_links(wanted, seen)
+    links = driver_listing.map_dri_links(wanted, seen)
 
     def of_gpu(drm: tuple[str, ...]) -> Edits:
         return profiles.build_gpu_link_edits(drm, links, how)

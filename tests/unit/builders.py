@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places, output_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_generators
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import discover
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import driver_listing
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import mismatch, platforms
@@ -81,7 +81,7 @@ class Answers(dict[str, Any]):
                 cdi_generators.NAME: cdi_generators.PATTERNS,
             }
             named = (listed for name, listed in known.items() if rest.startswith(name))
-            listed = next(named, None) or discover.list_driver_patterns(Policy(cdi_compat32="32-bit" in rest))
+            listed = next(named, None) or driver_listing.list_driver_patterns(Policy(cdi_compat32="32-bit" in rest))
             return {"files": [self._entry(p) for pattern in listed for p in self._like(pattern)]}
         if kind == "mentioned":
             texts = [file_answer(t).get("content") or "" for p, t in self.files.items() if self._matches(p, rest)]

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import messages, void_mount
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import catalogue, discover
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import catalogue, discover, driver_listing
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import profiles
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Edits
 
@@ -50,7 +50,7 @@ class OfDriver:
 
 def collect_driver_part(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> OfDriver:
     """Collect the files of the kernel module's version, since no others work with it."""
-    how, links = profiles.mount_plan(policy, obs, host), discover.map_dri_links(policy, obs)
+    how, links = profiles.mount_plan(policy, obs, host), driver_listing.map_dri_links(policy, obs)
     found = discover.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
     common = profiles.build_common_edits(found, how)
     return OfDriver(

@@ -50,7 +50,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     staleness_guard,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import inventory, sources
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import catalogue, discover
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import catalogue, driver_listing
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import build, hooks, layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version
@@ -78,7 +78,7 @@ GOING = {layouts.BY_SHARING: messages.NOT_SHARED.fill(), layouts.FABRIC: message
 
 def list_questions(policy: Policy) -> list[queries.Question]:
     found = [
-        *discover.list_driver_file_questions(policy),
+        *driver_listing.list_driver_file_questions(policy),
         *hooks.list_hook_program_questions(policy),
         *files.list_directory_questions(policy),
     ]

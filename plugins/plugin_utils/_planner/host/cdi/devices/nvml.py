@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import GpuFacts, MigDevice, SourceAnswer
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import discover, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import driver_listing, roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus, outer_host
 
 SOURCE = "nvml"
@@ -45,8 +45,8 @@ def get_nvml_library(policy: Policy, obs: Observation) -> str:
     """
     if policy.cdi_driver_root.rstrip("/") == "":
         return ""
-    if obs.was_asked(discover.ask_for_driver_listing(policy)):
-        seen = (m for m in discover.matches(policy, obs) if m.name == NAME and m.type == "file" and m.usual)
+    if obs.was_asked(driver_listing.ask_for_driver_listing(policy)):
+        seen = (m for m in driver_listing.matches(policy, obs) if m.name == NAME and m.type == "file" and m.usual)
         known = next((roots.get_path_beneath_root(policy.cdi_driver_root, m.real) for m in seen), "")
         if known:
             return known

@@ -13,7 +13,12 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import discover, ld_cache, manifest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    discover,
+    driver_listing,
+    ld_cache,
+    manifest,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files.ld_cache import Entry
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,7 +109,7 @@ def test_a_driver_with_a_prefix_of_its_own_is_found() -> None:
 
 
 def test_it_is_asked_for_only_where_the_usual_folders_have_no_driver() -> None:
-    listing, cuda = discover.ask_for_driver_listing(Policy())["id"], f"/usr/lib64/libcuda.so.{V}"
+    listing, cuda = driver_listing.ask_for_driver_listing(Policy())["id"], f"/usr/lib64/libcuda.so.{V}"
     usual = {listing: {"files": [{"path": cuda, "real": cuda, "type": "file", "mode": 0o644}]}, f"file:{manifest.PATH}": {"exists": False}}
     assert discover.discover(Observation({}, usual), Policy()).version == V
     with pytest.raises(NeedMore) as need:
