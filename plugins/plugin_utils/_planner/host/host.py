@@ -55,6 +55,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     consumers,
+    contested,
     placement,
     resource,
     staleness,
@@ -341,7 +342,7 @@ def plan_left_by_others(policy: Policy, obs: Observation, instances: tuple[Insta
     """
     first = programs.plan_missing_programs(policy, obs, instances, decisions)
     its_state = functools.partial(gpu_operator.judge_operator_state, policy, obs, instances)
-    watching = () if policy.single else resource.list_management_specs(policy, obs, lambda path: its_state((path,)))
+    watching = () if policy.single else contested.list_management_specs(policy, obs, lambda path: its_state((path,)))
     alone = [left for i in instances if i.refusal and i.engine in LEFTOVERS for left in LEFTOVERS[i.engine](policy, obs, i)]
     return dc.replace(first, leftovers=(*gpu_operator.list_operator_leftovers(policy, obs, instances), *alone, *watching))
 

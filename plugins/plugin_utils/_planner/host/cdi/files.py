@@ -33,6 +33,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions
 
 FILE = "nvidia.yaml"
+SPEC_MODE = "0644"  # rootless engines read it as well
 MOVED = messages.MOVED.fill()
 
 

@@ -23,27 +23,21 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Difference,
     Driver,
     HostDecision,
-    Leftover,
     Plan,
     Policy,
     merge_plans,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
-    cdi_files,
-    cdi_generators,
-    cdi_refresh,
-    gpu_operator,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_refresh
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    contested,
     described,
     driver_part,
     fabric_kinds,
     files,
     lost,
     messages,
-    other_files,
     safety_correction,
     shared_kinds,
     staleness,
@@ -55,23 +49,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import build, hooks, layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import writer as spec_writer
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import KIND, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import Decided, add_cause, get_policy_cause
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages, toolkit_config
 
-REFRESH_FILE = cdi_refresh.REFRESH_FILE
-# The package's script starts the units at once, after the look and before our files are written. Packages before 1.18 have no units.
-STOP_REFRESH = (
-    "systemctl cat nvidia-cdi-refresh.service >/dev/null 2>&1 || exit 0; "
-    f"systemctl --no-reload disable --now nvidia-cdi-refresh.path nvidia-cdi-refresh.service && rm -f {REFRESH_FILE}"
-)
-AFTER_INSTALLATION: transaction.PackageCommand = {
-    "argv": ["sh", "-c", STOP_REFRESH],
-    "timeout": 60,
-    "why": messages.REFRESH_STARTS.fill(),
-}
-MODE = "0644"  # rootless engines read it as well
 # Layouts whose files go if nothing of theirs is on offer, and why.
 GOING = {layouts.BY_SHARING: messages.NOT_SHARED.fill(), layouts.FABRIC: messages.NOT_ASKED.fill()}
 
@@ -131,7 +113,7 @@ def plan_specs_and_outcome(
         return plan_specs_without_gpu(policy, obs, driver), NOTHING_MADE
     require_driver(driver)
     made = make_specs(policy, obs, host, driver, probe_source)
-    left = [plan_specs_of_others(policy, obs, one.spec) for one in made.specs.values()]
+    left = [contested.plan_specs_of_others(policy, obs, one.spec) for one in made.specs.values()]
     judged = functools.partial(judge_one_spec, policy, obs, host, driver)
     less = functools.partial(lost.explain_spec_loss, policy, obs, driver, decided)
     written = [
@@ -149,7 +131,7 @@ def plan_specs_and_outcome(
     fabric = fabric_kinds.advise_on_fabric_kinds(policy, obs, merge_plans(writes))
     return merge_plans(
         [
-            take_over(policy, obs, host),
+            contested.take_over(policy, obs, host),
             *left,
             *writes,
             *gone,
@@ -190,10 +172,10 @@ def plan_specs_without_gpu(policy: Policy, obs: Observation, driver: Driver) -> 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     why = messages.SPECS_WITHDRAWN.fill()
     plans = [plan_spec_withdrawal(policy, obs, why)]
-    theirs = files.get_seen_file(policy, obs, REFRESH_FILE)
+    theirs = files.get_seen_file(policy, obs, cdi_refresh.REFRESH_FILE)
     if (
         files.has_refresh_kind(policy)
-        and posixpath.dirname(REFRESH_FILE) in files.list_cdi_directories(policy)
+        and posixpath.dirname(cdi_refresh.REFRESH_FILE) in files.list_cdi_directories(policy)
         and not files.is_own_spec(theirs)
     ):
         plans.append(owned_file.plan_owned_file_restore(obs, theirs, why=why, own=False))
@@ -219,7 +201,7 @@ def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str)
 
 def own_paths(policy: Policy) -> tuple[str, ...]:
     """Return the files that hold specs of these kinds, and the files that go with them."""
-    others = (REFRESH_FILE, *cdi_refresh.MASKS.values()) if files.has_refresh_kind(policy) else ()
+    others = (cdi_refresh.REFRESH_FILE, *cdi_refresh.MASKS.values()) if files.has_refresh_kind(policy) else ()
     return (*(files.get_spec_path(policy, name) for name, _layout in files.list_spec_kinds(policy)), *others)
 
 
@@ -376,7 +358,7 @@ def get_own_spec_file(policy: Policy, obs: Observation, spec: Spec) -> ObservedF
 
 
 def is_right(policy: Policy, file: ObservedFile, spec: Spec) -> bool:
-    return file.exists and owned_file.has_right_mode(file, MODE) and described.is_same_spec(file.content or "", spec)
+    return file.exists and owned_file.has_right_mode(file, files.SPEC_MODE) and described.is_same_spec(file.content or "", spec)
 
 
 def plan_spec_write(
@@ -393,87 +375,9 @@ def plan_spec_write(
     unasked = safety_correction.explain_safety_correction(files.is_own_spec(file), file, spec, why)
     why = unasked or why
     text = spec_writer.render_spec(spec)
-    before, after = described.describe_file_before(file, spec, MODE), f"{described.describe_spec(spec)} ({owned_file.name_content(text)})"
-    planned = owned_file.plan_owned_file(file, text, why=why, key=spec.kind, before=before, after=after, mode=MODE)
-    return dc.replace(planned, differences=tuple(dc.replace(d, cause="safety") for d in planned.differences)) if unasked else planned
-
-
-def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
-    """Plan the removal of nvidia-cdi-refresh's file.
-
-    It goes now, or once the package that brings its units wrote it. The units are left to the
-    module `cdi_refresh`.
-    """
-    if policy.root != "/" or not files.has_refresh_kind(policy) or files.get_spec_path(policy, KIND) == REFRESH_FILE:
-        return Plan()
-    if host.packages and obs.get_package(packages.BASE) is None and packages.installs_packages(policy, obs, host):
-        return Plan(commands=(AFTER_INSTALLATION,))
-    file = files.get_seen_file(policy, obs, REFRESH_FILE)
-    if not file.exists or files.is_own_spec(file):
-        return Plan()
-    mine = files.get_spec_path(policy, KIND)
-    if not cdi_refresh.read_refresh_state(policy, obs).present:
-        other_files.require_explained(policy, file, messages.WOULD_HIDE.fill(mine=mine))
-    why = messages.REFRESH_HIDES.fill(mine=mine)
-    left = Leftover(cdi_files.REFRESH, REFRESH_FILE, (), True, "adopted", why, cdi_refresh.LEAVE_IT)
-    return dc.replace(owned_file.plan_owned_file_removal(file, why=why, cause="adoption"), leftovers=(left,))
-
-
-def plan_specs_of_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
-    """Plan the handling of other files that define our devices: what nvidia-ctk wrote goes.
-
-    Raise PlanError if engines would drop or hide our spec for another.
-    """
-    mine = files.get_spec_path(policy, spec.kind)
-    if spec.kind == KIND and (generator := cdi_generators.find_distribution_generator(obs)):
-        raise generator.build_refusal()
-    own = {
-        *(files.get_spec_path(policy, name) for name, _layout in files.list_spec_kinds(policy)),
-        *(f.path for f in files.list_specs_elsewhere(policy, obs)),
-    }
-    themselves = files.list_real_spec_paths(policy, obs)
-    there = files.get_seen_file(policy, obs, mine)
-    plans = (
-        []
-        if files.is_own_spec(there) or leaves_as_it_is(policy, obs, there, spec)
-        else [other_files.plan_spec_at_own_path(policy, there, spec)]
+    before, after = (
+        described.describe_file_before(file, spec, files.SPEC_MODE),
+        f"{described.describe_spec(spec)} ({owned_file.name_content(text)})",
     )
-    if policy.root == "/" and files.has_refresh_kind(policy) and mine != REFRESH_FILE:
-        other_files.require_no_chosen_names(
-            policy, files.get_seen_file(policy, obs, REFRESH_FILE), spec, messages.WOULD_HIDE.fill(mine=mine)
-        )
-    for directory in files.list_cdi_directories(policy):
-        for file in obs.list_glob_files(f"{directory}/*"):
-            itself = file.path in (*own, REFRESH_FILE) or (file.real in themselves and not file.is_link)
-            if not itself and (file.error or file.type == "file"):
-                plans.append(other_files.plan_other_spec(policy, file, mine, spec, outranks=is_outranking(policy, directory, mine)))
-    return merge_plans(plans)
-
-
-def list_management_specs(policy: Policy, obs: Observation, state: Callable[[str], gpu_operator.State]) -> tuple[Leftover, ...]:
-    """Return the specs of others for management containers. state: gives that of the GPU Operator's toolkit that left a file."""
-    own = {files.get_spec_path(policy, name) for name, _layout in files.list_spec_kinds(policy)}
-    every = [
-        file
-        for directory in files.list_cdi_directories(policy)
-        for file in obs.list_glob_files(f"{directory}/*")
-        if not files.is_own_spec(file)
-    ]
-    return tuple(left for file in every if file.path not in own for left in other_files.list_management_leftover(file, state))
-
-
-def leaves_as_it_is(policy: Policy, obs: Observation, there: ObservedFile, spec: Spec) -> bool:
-    """Tell whether adopt: never leaves a file at our path.
-
-    It leaves a file that defines the same as our spec, and that of nvidia-cdi-refresh, which
-    cdi_owner decides about.
-    """
-    if policy.adopt != "never":
-        return False
-    of_units = there.path == REFRESH_FILE and cdi_refresh.read_refresh_state(policy, obs).present
-    return of_units or (not there.is_link and owned_file.has_right_mode(there, MODE) and described.is_same_spec(there.content or "", spec))
-
-
-def is_outranking(policy: Policy, directory: str, mine: str) -> bool:
-    order = files.list_cdi_directories(policy)
-    return order.index(directory) > order.index(posixpath.dirname(mine))
+    planned = owned_file.plan_owned_file(file, text, why=why, key=spec.kind, before=before, after=after, mode=files.SPEC_MODE)
+    return dc.replace(planned, differences=tuple(dc.replace(d, cause="safety") for d in planned.differences)) if unasked else planned
