@@ -11,15 +11,15 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
 
 SPEC = arguments.derive_argument_spec("crio_runtime")
 
 
 def plan_crio_runtime(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.state == "absent":
-        return base.Outcome(host.plan_engine_module_removal(policy, obs, "crio"))
-    return base.Outcome(host.plan_engine_module(policy, obs, "crio"))
+        return base.Outcome(engine_module.plan_engine_module_removal(policy, obs, "crio"))
+    return base.Outcome(engine_module.plan_engine_module(policy, obs, "crio"))
 
 
 class ActionModule(ActionBase):
@@ -29,5 +29,5 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        asks = host.list_engine_module_questions("crio")
+        asks = engine_module.list_engine_module_questions("crio")
         return base.run(self, task_vars, module="crio_runtime", spec=SPEC, questions=asks, planner=plan_crio_runtime, single=True)

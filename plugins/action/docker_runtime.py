@@ -11,15 +11,15 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
 
 SPEC = arguments.derive_argument_spec("docker_runtime")
 
 
 def plan_docker_runtime(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.state == "absent":
-        return base.Outcome(host.plan_engine_module_removal(policy, obs, "docker"))
-    return base.Outcome(host.plan_engine_module(policy, obs, "docker"))
+        return base.Outcome(engine_module.plan_engine_module_removal(policy, obs, "docker"))
+    return base.Outcome(engine_module.plan_engine_module(policy, obs, "docker"))
 
 
 class ActionModule(ActionBase):
@@ -29,5 +29,5 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        asks = host.list_engine_module_questions("docker")
+        asks = engine_module.list_engine_module_questions("docker")
         return base.run(self, task_vars, module="docker_runtime", spec=SPEC, questions=asks, planner=plan_docker_runtime, single=True)

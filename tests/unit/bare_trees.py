@@ -28,12 +28,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_host
 
 SINGLE: dict[str, tuple[base.Questions, base.Planner]] = {
-    "containerd": (planner_host.list_engine_module_questions("containerd"), containerd_runtime.plan_containerd_runtime),
-    "crio": (planner_host.list_engine_module_questions("crio"), crio_runtime.plan_crio_runtime),
-    "docker": (planner_host.list_engine_module_questions("docker"), docker_runtime.plan_docker_runtime),
+    "containerd": (engine_module.list_engine_module_questions("containerd"), containerd_runtime.plan_containerd_runtime),
+    "crio": (engine_module.list_engine_module_questions("crio"), crio_runtime.plan_crio_runtime),
+    "docker": (engine_module.list_engine_module_questions("docker"), docker_runtime.plan_docker_runtime),
 }
 # A host without a GPU that is prepared for one, whose packages are someone else's affair.
 NODE: dict[str, Any] = {"no_gpu": "prepare", "packages": "ignore"}

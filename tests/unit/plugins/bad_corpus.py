@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options as planner_options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
@@ -71,7 +71,7 @@ def raw(content: bytes) -> dict[str, Any]:
 def _engine(engine: str, version: str, case: Case) -> None:
     policy = Policy(root="/tree", engine_version=version, engines=(engine,))
     seen = builders.obs(files=answers(case["files"]))
-    instance, decision = planner_node.find_single_instance(policy, seen, engine)
+    instance, decision = engine_module.find_single_instance(policy, seen, engine)
     ENGINES[engine].plan_instance(policy, seen, instance, decision)
 
 
@@ -99,7 +99,7 @@ def say_docker(case: Case, _place: Path) -> None:
         answers={f"http:{docker_config.SOCKET}/info": body} if alive else {},
     )
     policy = arguments.build_policy({**options, **place}, engines=("docker",), single=True)
-    instance, decision = planner_node.find_single_instance(policy, seen, "docker")
+    instance, decision = engine_module.find_single_instance(policy, seen, "docker")
     docker_detect.plan_instance(policy, seen, instance, decision)
 
 
@@ -125,7 +125,7 @@ def say_options(case: Case, _place: Path) -> None:
     wanted = arguments.build_policy(arguments.read_task_options(cast(Any, task), spec, docker=case["module"] == "docker_runtime"))
     if "on" in case:
         seen = builders.obs(files={"/etc/containerd/config.toml": "version = 2\n"})
-        planner_node.find_single_instance(wanted, seen, case["on"])
+        engine_module.find_single_instance(wanted, seen, case["on"])
 
 
 def say_gate(case: Case, _place: Path) -> None:

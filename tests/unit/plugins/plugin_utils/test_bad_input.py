@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
 
@@ -28,7 +28,7 @@ V2, V3 = 'plugins."io.containerd.grpc.v1.cri"', 'plugins."io.containerd.cri.v1.r
 def planned(engine: str, version: str, files: dict[str, Any]) -> Plan:
     policy = Policy(root="/tree", engine_version=version, engines=(engine,))
     seen = builders.obs(files=files)
-    instance, decision = host.find_single_instance(policy, seen, engine)
+    instance, decision = engine_module.find_single_instance(policy, seen, engine)
     found: Plan = ENGINES[engine].plan_instance(policy, seen, instance, decision)
     return found
 
