@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, messages, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, host_look, messages, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
@@ -49,8 +49,8 @@ def look_at_gpu_health(action: ActionBase, asked: list[queries.Question], task_v
 
     Its limit is longer, since a diagnosis may take longer than any other look.
     """
-    request = {"schema": base.SCHEMA, "root": "/", "limits": {"seconds": gpu_health.DIAGNOSIS_SECONDS + 60}}
-    sent = [base.add_probe_source(q) for q in asked]
+    request = {"schema": host_look.SCHEMA, "root": "/", "limits": {"seconds": gpu_health.DIAGNOSIS_SECONDS + 60}}
+    sent = [host_look.add_probe_source(q) for q in asked]
     request.update(queries.pack_questions(sent))
     answer = transport.name_answers(transport.run_host_program(action, "observe", request, task_vars, way), sent)
     if answer["host"]["uid"] != 0:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, messages, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, host_look, messages, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import end_with_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
@@ -70,7 +70,7 @@ class ActionModule(ActionBase):
             }
         if self._task.check_mode or not cases:
             return {**common, "checks": verify_cases.list_unproven_cases(cases), "proven": False, "left": []}
-        request = {"schema": base.SCHEMA, "cases": cases, "timeout": args["timeout"], "phrases": verify_cases.PHRASES}
+        request = {"schema": host_look.SCHEMA, "cases": cases, "timeout": args["timeout"], "phrases": verify_cases.PHRASES}
         answer = transport.run_host_program(self, "container_check", request, task_vars or {}, way)
         evidence = verify_cases.list_case_evidence(cases, answer)
         trouble = verify_cases.describe_unproven(evidence)
@@ -78,7 +78,7 @@ class ActionModule(ActionBase):
         return {**shaped, "failed": True, "msg": end_with_code(trouble)} if trouble else shaped
 
     def _look(self, policy: Policy, task_vars: dict[str, Any], way: str) -> tuple[handed_on.Proof, dra.Dra | None]:
-        _obs, outcome = base.observe_and_plan(self, task_vars, policy, host.list_host_questions, plan_host_check, way)
+        _obs, outcome = host_look.observe_and_plan(self, task_vars, policy, host.list_host_questions, plan_host_check, way)
         return outcome.facts["proof"], outcome.facts.get("claims")
 
 
@@ -102,7 +102,7 @@ def build_image_judge(environment: Any) -> Judge:
             host, _trouble = look.read_image_host(policy, obs, {})
             return preflight.judge_image_requirements(said, host, decision, off=preflight.is_switched_off(obs))
 
-        found = base.learn(
+        found = host_look.learn(
             action, task_vars, policy, [*look.list_image_questions(policy), *preflight.list_preflight_questions()], read, way
         )
         return found, preflight.explain_preflight_refusal(found) if found["met"] is False else ""

@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     arguments,
     base,
     catalogues,
+    host_look,
     registry,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
@@ -56,7 +57,7 @@ class ActionModule(ActionBase):
         def read(obs: Observation) -> tuple[facts.ImageHost, str, bool]:
             return (*look.read_image_host(policy, obs, catalogues.read_archspec_targets()), look.has_no_gpu(policy, obs))
 
-        found: tuple[facts.ImageHost, str, bool] = base.learn(
+        found: tuple[facts.ImageHost, str, bool] = host_look.learn(
             self, task_vars, policy, look.list_image_questions(policy), read, str(args["transport"])
         )
         return found

@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import (
 )
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import journal, journal_queries, observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, host_look
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries as planner_queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR, Policy
@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_host
 
-SINGLE: dict[str, tuple[base.Questions, base.Planner]] = {
+SINGLE: dict[str, tuple[host_look.Questions, host_look.Planner]] = {
     "containerd": (engine_module.list_engine_module_questions("containerd"), containerd_runtime.plan_containerd_runtime),
     "crio": (engine_module.list_engine_module_questions("crio"), crio_runtime.plan_crio_runtime),
     "docker": (engine_module.list_engine_module_questions("docker"), docker_runtime.plan_docker_runtime),
@@ -99,7 +99,7 @@ class Tree:
         about, plan = (functools.partial(f, path=path) for f in (oci_hook.list_hook_module_questions, oci_hook.plan_for))
         return self.task(policy, about, plan)
 
-    def task(self, policy: Policy, questions: base.Questions, planner: base.Planner) -> dict[str, Any]:
+    def task(self, policy: Policy, questions: host_look.Questions, planner: host_look.Planner) -> dict[str, Any]:
         """Return the result of one task, as a user has it. If the planner refuses, it is a failed one."""
         seen, ask = Observation({}, {}), questions(policy)
         while True:

@@ -17,14 +17,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     archives,
     arguments,
     guard,
+    host_look,
     messages,
-    online,
     run_messages,
     stages,
     transport,
     turns,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import causes, change_reference, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.host_look import Planner, Questions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import causes, change_reference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction as planner_transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import end_with_code
@@ -36,17 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal as report_journal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import leftovers, results
 
-SCHEMA = 1
 PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine again after 5
-# A normal host needs one look. An import, a socket, a probe or the loader's cache may cost one more
-# each. A plan that would ask forever ends when it asks nothing new. This bound is for a host whose
-# answers always lead to new questions.
-LOOKS = 100
-# The questions that the controller answers itself.
-OF_CONTROLLER: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    "fetch": lambda question: online.fetch(question["url"]),
-    "archive": lambda question: archives.answer_archive_query(question["file"]),
-}
 
 
 Outcome = stages.PlannedOutcome
@@ -80,105 +71,7 @@ class Once(Mapping[str, Any]):
         return len(self._variables)
 
 
-Planner = Callable[[Policy, Observation], Outcome]
-Questions = Callable[[Policy], list[dict[str, Any]]]
 shown = guard.guard_run  # around the run() of every action
-
-
-def look_at_host(
-    action: ActionBase,
-    task_vars: dict[str, Any],
-    wanted: Policy,
-    questions: list[dict[str, Any]],
-    way: str,
-    so_far: Observation | None = None,
-) -> Observation:
-    unique = queries.merge_questions(questions)
-    before = so_far or Observation({}, {})
-    own = {q["id"]: OF_CONTROLLER[q["kind"]](q) for q in unique if q.get("kind") in OF_CONTROLLER}
-    before = before.add_answers({"answers": own}) if own else before
-    asked = [add_probe_source(q) for q in unique if q.get("kind") not in OF_CONTROLLER]
-    if not asked:
-        return before
-    request = {"schema": SCHEMA, "root": wanted.root, **queries.pack_questions(asked)}
-    answer = transport.name_answers(transport.run_host_program(action, "observe", request, task_vars, way), asked)
-    require_root(wanted, answer["host"])
-    if wanted.root == "/" and answer["host"]["uid"] != 0:
-        raise PlanError(messages.NOT_ROOT.fill())
-    queries.note_lists(answer["answers"], unique)
-    return before.add_answers(answer)
-
-
-def require_root(wanted: Policy, host: Mapping[str, Any]) -> None:
-    """Fail if the tree does not exist.
-
-    A missing tree would look like an empty one, and its journal cannot be read.
-    """
-    if host.get("root") is False:
-        raise PlanError(messages.NO_ROOT_DIRECTORY.fill(), where=wanted.root)
-
-
-def add_probe_source(question: dict[str, Any]) -> dict[str, Any]:
-    """Return the question with the source of the probe that it names.
-
-    A planner names a probe; its source travels with the question.
-    """
-    named = question.get("program") if question.get("kind") == "probe" else None
-    if named is None:
-        return question
-    return {**{k: v for k, v in question.items() if k != "program"}, "source": transport.probe_source(named)}
-
-
-def observe_and_plan(
-    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, questions: Questions, planner: Planner, way: str
-) -> tuple[Observation, Outcome]:
-    """Look, then plan; return what was seen, and the outcome."""
-    return plan_from(look_at_host(action, task_vars, wanted, questions(wanted), way), action, task_vars, wanted, planner, way)
-
-
-def learn(
-    action: ActionBase,
-    task_vars: dict[str, Any],
-    wanted: Policy,
-    questions: list[dict[str, Any]],
-    read: Callable[[Observation], Any],
-    way: str,
-) -> Any:
-    """Look, and return what `read` makes of the observation.
-
-    If the reading asks for more, look at that as well.
-    """
-
-    def planner(_policy: Policy, seen: Observation) -> Outcome:
-        return Outcome(Plan(), {"read": read(seen)})
-
-    return plan_from(look_at_host(action, task_vars, wanted, questions, way), action, task_vars, wanted, planner, way)[1].facts["read"]
-
-
-def plan_from(
-    seen: Observation, action: ActionBase, task_vars: dict[str, Any], wanted: Policy, planner: Planner, way: str
-) -> tuple[Observation, Outcome]:
-    """Plan; return what was seen, and the outcome.
-
-    If the plan needs an answer that was not asked for, look once more, as long as there is
-    something new to ask.
-    """
-    asked: set[str] = set()
-    repeated = ""
-    for _round in range(LOOKS):
-        try:
-            return seen, planner(wanted, seen)
-        except NeedMore as need:
-            wants = {str(q["id"]) for q in need.questions}
-            repeated = ", ".join(sorted({str(q.get("kind")) for q in need.questions}))  # an id may quote the host
-            if wants <= asked:
-                raise PlanError(messages.REPEATED_QUERIES.fill(kinds=repeated)) from None
-            asked |= wants
-            seen = look_at_host(action, task_vars, wanted, need.questions, way, seen)
-        except PlanError as error:
-            # Raised again: ansible-core 2.19 prints the causes of an error behind it, and they have the same words.
-            raise PlanError(error.message, where=error.where, line=error.line) from None
-    raise PlanError(messages.TOO_MANY_LOOKS.fill(number=LOOKS, kinds=repeated))
 
 
 @dc.dataclass(frozen=True)
@@ -206,10 +99,10 @@ class Task:
         return get_server_cluster(self.action, self.task_vars, self.wanted, self.way)
 
     def look(self, so_far: Observation | None = None) -> Observation:
-        return look_at_host(self.action, self.task_vars, self.wanted, self.questions(self.wanted), self.way, so_far)
+        return host_look.look_at_host(self.action, self.task_vars, self.wanted, self.questions(self.wanted), self.way, so_far)
 
     def plan(self, seen: Observation) -> tuple[Observation, Outcome]:
-        return plan_from(seen, self.action, self.task_vars, self.wanted, self.planner, self.way)
+        return host_look.plan_from(seen, self.action, self.task_vars, self.wanted, self.planner, self.way)
 
     def list_planned(self, seen: Observation, plan: Plan) -> bound.Planned:
         """Return what a plan does and shows, as an approval binds it."""
@@ -307,7 +200,7 @@ def get_server_cluster(action: ActionBase, task_vars: dict[str, Any], wanted: Po
     Servers whose CA cannot be read count as one cluster.
     """
     named = action._templar.template(task_vars.get("gpufleet_cluster") or "")
-    return str(named or work.get_cluster_by_ca(look_at_host(action, task_vars, wanted, [work.CLUSTER], way)))
+    return str(named or work.get_cluster_by_ca(host_look.look_at_host(action, task_vars, wanted, [work.CLUSTER], way)))
 
 
 def read_run_reference(action: ActionBase, task_vars: Mapping[str, Any]) -> change_reference.ChangeReference:
@@ -464,7 +357,7 @@ def run_info(
     args = arguments.read_task_options(action, spec)
     wanted = arguments.build_policy(args)
     archives.require_policy_archive(wanted)
-    seen, outcome = observe_and_plan(action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto"))
+    seen, outcome = host_look.observe_and_plan(action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto"))
     plan = outcome.plan.whole
     return {
         "changed": False,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import host as action_node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import host_look
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
@@ -76,7 +76,7 @@ class Converged:
 
 def look(host: Host, questions: list[queries.Question]) -> tuple[Mapping[str, Any], dict[str, faults.Answer]]:
     """What the host says of itself, and the answers by their questions' ids."""
-    together = [base.add_probe_source(q) for q in queries.merge_questions(questions)]
+    together = [host_look.add_probe_source(q) for q in queries.merge_questions(questions)]
     answer = host.node.ask(host.root, "observe", {"schema": 1, "root": "/", **queries.pack_questions(together)}, host.known)
     answers = queries.name_sent_answers(answer["answers"], together)
     queries.note_lists(answers, together)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import request
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, host_look
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
@@ -141,7 +141,7 @@ def test_a_sentence_stands_once_whatever_ansible_chains() -> None:
             raise PlanError("not valid", where="/etc/x", why="line 3") from error
 
     with pytest.raises(PlanError) as caught:
-        base.plan_from(obs(), task({}), {}, Policy(), planner, "auto")
+        host_look.plan_from(obs(), task({}), {}, Policy(), planner, "auto")
     assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
     assert str(caught.value).count("not valid") == 1
 
@@ -152,7 +152,7 @@ def test_a_root_that_is_not_there_is_named_and_not_taken_for_an_empty_one(tmp_pa
     there.mkdir()
 
     def look(root: Path) -> Observation:
-        return base.look_at_host(task({}), {}, Policy(root=str(root)), [queries.ask_for_originals("/var/lib/gpufleet")], "auto")
+        return host_look.look_at_host(task({}), {}, Policy(root=str(root)), [queries.ask_for_originals("/var/lib/gpufleet")], "auto")
 
     assert look(there).host["root"] is True
     with pytest.raises(PlanError, match=rf"^{gone}: .*\[host.no-root-directory\]$"):
@@ -407,20 +407,20 @@ def answering(monkeypatch: pytest.MonkeyPatch, *, deaf: bool = False) -> list[st
         asked.extend(q["id"] for q in questions)
         return so_far if deaf else so_far.add_answers({"answers": {q["id"]: {"exists": False} for q in questions}})
 
-    monkeypatch.setattr(base, "look_at_host", look)
+    monkeypatch.setattr(host_look, "look_at_host", look)
     return asked
 
 
 def test_a_plan_that_always_asks_something_new_gets_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = answering(monkeypatch)
-    _seen, outcome = base.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(40), "auto")
+    _seen, outcome = host_look.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(40), "auto")
     assert (outcome.facts["looks"], len(asked)) == (40, 40)
 
 
 def test_a_plan_that_asks_the_same_again_is_a_fault_and_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = answering(monkeypatch, deaf=True)
     with pytest.raises(PlanError, match=r"\[host.repeated-queries\]$"):
-        base.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(3), "auto")
+        host_look.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(3), "auto")
     assert asked == ["file:/0"]
 
 
@@ -430,4 +430,4 @@ def test_a_host_that_always_leads_to_more_is_given_up_with_what_to_do(monkeypatc
         PlanError,
         match=r"^100 .*file.*gpufleet_config_path .*\[host.too-many-looks\]$",
     ):
-        base.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(1000), "auto")
+        host_look.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(1000), "auto")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import host_verify
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, host_look, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
@@ -203,7 +203,7 @@ def test_an_image_that_does_not_fit_is_said_before_a_container_is_started(
     environment: Any, started: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(monkeypatch)
-    monkeypatch.setattr(base, "look_at_host", lambda *_arguments: obs())
+    monkeypatch.setattr(host_look, "look_at_host", lambda *_arguments: obs())
     monkeypatch.setattr(look, "read_image_host", lambda *_arguments: (OFFERED, ""))
     result = stage.run(image_environment=environment)
     assert (bool(result.get("failed")), len(stage.sent)) == (not started, int(started))
@@ -223,7 +223,7 @@ def test_a_file_that_describes_no_image_is_said_before_the_host_is_looked_at(
     content: str | None, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(monkeypatch)
-    monkeypatch.setattr(base, "observe_and_plan", lambda *_arguments: pytest.fail("the host was looked at"))
+    monkeypatch.setattr(host_look, "observe_and_plan", lambda *_arguments: pytest.fail("the host was looked at"))
     if content is not None:
         (tmp_path / "image.json").write_text(content)
     found = stage.run(image_environment=str(tmp_path / "image.json"))
