@@ -67,7 +67,8 @@ def describe_handover_node(node: Node) -> str:
     pods = ", ".join(describe_pod(pod) for pod in (*node.pods, *node.ended)) or "none of its pods is there"
     fate = str(node.host.get("fate") or "not known")
     handlers = ", ".join(sorted(node.host.get("handlers") or {})) or "none"
-    host = f"on the host it is {fate} ({escape.escape_line(str(node.host.get('why') or 'no trace of it'))}), handlers of it: {escape.escape_line(handlers)}"
+    trace = escape.escape_line(str(node.host.get("why") or "no trace of it"))
+    host = f"on the host it is {fate} ({trace}), handlers of it: {escape.escape_line(handlers)}"
     if not node.host:
         host = "its host was not looked at"
     decided = "; this collection has configured its engine" if node.decided else ""

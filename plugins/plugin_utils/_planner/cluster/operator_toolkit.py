@@ -133,7 +133,10 @@ def build_toolkit_environment_values(
     why = [f"{names.show_some_runs(kept)}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them."]
     silent = [host for host in kept if host not in known_of]
     if silent:
-        what = f"Which engine the toolkit configures on {names.show_some_runs(silent)} is not known, or its files are where not only root may make files"
+        what = (
+            f"Which engine the toolkit configures on {names.show_some_runs(silent)} is not known, "
+            "or its files are where not only root may make files"
+        )
         why.append(f"{what}: these values may not fit there.")
     own = given.get("toolkit")
     if isinstance(own, Mapping) and own.get("env") is not None:

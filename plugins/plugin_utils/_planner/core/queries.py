@@ -66,8 +66,9 @@ def _serve_both(one: Question, other: Question) -> Question:
 def pack_questions(questions: Sequence[Question]) -> dict[str, Any]:
     """Return questions in the form that travels: without IDs, usual values and repeated lists.
 
-    A question is known by its place, whose number its answer carries (`name_sent_answers`). Each list of what may travel is sent once. An ID repeats in
-    words what a question has in its keys, and would travel in both directions.
+    A question is known by its place, whose number its answer carries (`name_sent_answers`). Each list
+    of what may travel is sent once. An ID repeats in words what a question has in its keys, and would
+    travel in both directions.
     """
     lists: list[Any] = []
 

@@ -170,14 +170,18 @@ ROWS: Mapping[str, Shape] = {
     "tags": TableShape(
         {
             "prefixes": Items(Items(common.KEY, 256), exactly="prefixes"), "fault": common.FAULT,
-            "leaves": Items(RowShape((QueryPlace("prefixes"), common.LINE, SHA256, Text(64, "|[0-9a-f]{64}", "nothing, or 64 hexadecimal digits")))),
+            "leaves": Items(
+                RowShape((QueryPlace("prefixes"), common.LINE, SHA256, Text(64, "|[0-9a-f]{64}", "nothing, or 64 hexadecimal digits")))
+            ),
         }
     ),
     "which": TableShape({"found": Named("names", Maybe(PATH)), "programs": _PROGRAMS, "untrusted?": Named("names", MESSAGE, some=True)}),
     "command": _COMMAND,
     "package": _PACKAGE,
     "units": TableShape({"units": Named("names", _UNIT), "monotonic": Real(0, 1 << 40)}),
-    "processes": TableShape({"processes": Items(TableShape(_PROCESS), 1025), "programs": _PROGRAMS, "others": Named("names", NUMBER, some=True)}),
+    "processes": TableShape(
+        {"processes": Items(TableShape(_PROCESS), 1025), "programs": _PROGRAMS, "others": Named("names", NUMBER, some=True)}
+    ),
     "holders": TableShape(
         {"pids": Items(PID), "closed": NUMBER, "held?": Items(RowShape((PID, Items(PATH), PATH))), "partial?": TreeShape(256)}
     ),
