@@ -49,7 +49,7 @@ class Stage:
         found = cases.list_cases(seen.record, seen.instances, driver, image="", statuses={CONTAINERD_16.socket: SYSTEMD})
         proof = handed_on.Proof(found, cases.explain_no_cases(seen.record, found), dc.asdict(seen.record))
         monkeypatch.setattr(
-            base, "observe_and_plan", lambda *_arguments: (None, base.Outcome(Plan(), {"proof": proof, "claims": self.claims}))
+            host_look, "observe_and_plan", lambda *_arguments: (None, base.Outcome(Plan(), {"proof": proof, "claims": self.claims}))
         )
         monkeypatch.setattr(transport, "run_host_program", self.exchange)
 
