@@ -203,10 +203,10 @@ def get_host_look(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
 def get_named_look(variables: Mapping[str, Any], name: str, written: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     """Return the look at a host, or the failure that prevented it.
 
-    If the host failed before the look, the message names the variable that cannot be read.
+    If no look has answered, the message names the variable that cannot be read.
     """
     found = get_host_look(variables, name)
-    before = not variables.get(name) and not found.get("unreachable")
+    before = unread.is_without_answer(variables.get(name) or {}) and not found.get("unreachable")
     said = unread.explain_unread_variable(variables, written()) if before else ""
     return {**found, "failed": True, "msg": said} if said else found
 

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     stages,
     transport,
     turns,
+    unread,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.host_look import Planner, Questions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import causes, change_reference
@@ -71,7 +72,9 @@ class Once(Mapping[str, Any]):
         return len(self._variables)
 
 
-shown = guard.guard_run  # around the run() of every action
+def shown(run_: guard.Run) -> guard.Run:
+    """Wrap the `run()` of every action: it reads the variables of its options, and only a result leaves it."""
+    return guard.guard_run(unread.read_variables_first(run_))
 
 
 @dc.dataclass(frozen=True)

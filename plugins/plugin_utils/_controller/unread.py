@@ -1,40 +1,110 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the variable that cannot be read if a host has no result.
+"""Find the variable that cannot be read if no action has answered for a host.
 
-Such a host failed before the first task of a role: Ansible fails it in the task that judges a role's
-arguments, or when it opens the connection. That task registers nothing, and its message seldom names the
-variable. So the variables of a host without a result are read here, each by itself.
+Ansible fails such a host when it renders the options of a task, judges the arguments of a role, or opens
+the connection. Its message seldom names the variable. So the variables of the host are read here, each by
+itself.
+
+A variable with an undefined value has another effect: `gpufleet_root | default(omit)` leaves the option
+out, and the task would go on with the module's default. `read_variables_first` fails that task.
 
 A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import guard, run_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, guard, run_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.variables import find_variable
 from jinja2 import Environment, TemplateError, meta
 
 # The variables that Ansible itself needs before any task of a host.
 CONNECTION = re.compile(
     r"ansible_(host|port|user|password|connection|timeout|pipelining|python_interpreter|become|become_\w+|ssh_\w+|(ssh|sudo|become)_pass)"
 )
-SECONDS = 10  # for all hosts without a result; a lookup may ask a server that doesn't answer
+SECONDS = 10  # for all hosts without an answer; a lookup may ask a server that doesn't answer
+# The keys of a failed result that show that an action, or a limit of time, has failed the host.
+ANSWERS = frozenset({"error", "evidence", "row", "timedout"})
+OMITTED = "AnsibleValueOmittedError"  # since ansible-core 2.19: a user's own template that yields `omit`
+# The role judges this variable with a default, and the module has no such option.
+BESIDE_OPTIONS = {"host_verify": ("gpufleet_root",)}
+
+
+def read_variables_first(run: guard.Run) -> guard.Run:
+    """Wrap the `run()` of an action: it begins only if no option was left out for an undefined value."""
+
+    @functools.wraps(run)
+    def begun(action: Any, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        require_readable_options(action, task_vars or {})
+        return run(action, tmp, task_vars)
+
+    return begun
+
+
+def require_readable_options(action: Any, written: Mapping[str, Any]) -> None:
+    """Raise PlanError if the variable of an option that is left out is set, and cannot be read.
+
+    Only tasks of this collection are judged, since they set each option by a variable.
+    """
+    templates = [name for name in list_omitted_variables(action) if name in written and not is_constant(written[name])]
+    if not templates or not arguments.is_own_task(action._task):
+        return
+    rendered = Rendered(written, action._templar.template)
+    said = next(filter(None, (explain_unreadable_value(name, rendered, written) for name in templates)), None)
+    if said:
+        raise PlanError(said)
+
+
+def list_omitted_variables(action: Any) -> Iterator[str]:
+    """Yield the variables of the options that a task doesn't have, although its module knows them."""
+    module = type(action).__module__
+    own = module.rpartition(".")[2]
+    given = action._task.args
+    for option in getattr(sys.modules.get(module), "SPEC", {}):
+        if option not in given:
+            yield find_variable(own, option)
+    yield from BESIDE_OPTIONS.get(own, ())
+
+
+class Rendered(Mapping[str, Any]):
+    """Variables that are rendered when they are read."""
+
+    def __init__(self, written: Mapping[str, Any], render: Callable[[Any], Any]) -> None:
+        self._written, self._render = written, render
+
+    def __getitem__(self, name: str) -> Any:
+        return self._render(self._written[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._written)
+
+    def __len__(self) -> int:
+        return len(self._written)
+
+
+def is_without_answer(result: outcomes.Result) -> bool:
+    """Tell whether no action has answered for a host: it has no result, or one that Ansible has failed."""
+    return not result or bool(result.get("failed") and not ANSWERS & result.keys())
 
 
 def fail_unread_hosts(results: outcomes.Results, hostvars: Mapping[str, Any]) -> outcomes.Results:
-    """Return the results. A host without a result has failed if one of its variables cannot be read."""
+    """Return the results. A host without an answer has failed if one of its variables cannot be read."""
     until = time.monotonic() + SECONDS
     found = dict(results)
-    for host in sorted((host for host, result in results.items() if not result), key=names.build_natural_key):
+    unanswered = (host for host, result in results.items() if is_without_answer(result))
+    for host in sorted(unanswered, key=names.build_natural_key):
         if time.monotonic() > until:
             break
         said = explain_unread_variable(hostvars[host], get_raw_variables(hostvars, host))
@@ -76,6 +146,8 @@ def explain_unreadable_value(name: str, variables: Mapping[str, Any], written: M
     try:
         undefined = [text for text in list_text_leaves(variables[name]) if not is_constant(text) and text in leaves_written(written[name])]
     except AnsibleError as error:
+        if type(error).__name__ == OMITTED:
+            return ""
         return run_messages.UNREADABLE_VARIABLE.fill(name=name, cause=guard.describe_ansible_error(error))
     except TemplateError as error:
         return run_messages.UNREADABLE_VARIABLE.fill(name=name, cause=str(error))

@@ -1,17 +1,19 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which variable of a host cannot be read, and why; hosts with a result are not looked at."""
+"""Which variable of a host cannot be read, and why; hosts with an answer are not looked at."""
 
 from __future__ import annotations
 
+import importlib
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import unread
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, unread
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from jinja2 import UndefinedError
 
 KEY = "gpufleet_toolkit_key"
@@ -80,13 +82,78 @@ def test_what_is_constant_or_read_by_no_role_and_no_connection_is_left_alone() -
     assert variables.read == ["ansible_user"]
 
 
-def test_only_hosts_without_a_result_are_looked_at() -> None:
-    bad = {KEY: "{{ of_the_site }}"}
-    results = {"gpu1": {"changed": True}, "gpu2": {}, "gpu3": {}}
-    hostvars = {"gpu1": Rendered(bad), "gpu2": Rendered(bad), "gpu3": Rendered({KEY: "a key"})}
-    found = unread.fail_unread_hosts(results, hostvars)
-    assert found == {**results, "gpu2": {"failed": True, "msg": f"{KEY} cannot be read: of_the_site is undefined"}}
-    assert hostvars["gpu1"].read == []
+# A host's result, and whether its variables are read: only where no action has answered.
+ANSWERS: list[tuple[dict[str, Any], bool]] = [
+    ({}, True),
+    ({"failed": True, "msg": "Finalization of task args failed", "exception": "(traceback unavailable)"}, True),
+    ({"changed": True}, False),
+    ({"failed": True, "error": {"code": "query.failed"}}, False),
+    ({"failed": True, "row": {"engine": "containerd"}}, False),
+    ({"failed": True, "timedout": {"period": 1}}, False),
+    ({"unreachable": True}, False),
+    ({"failed": False}, False),
+]
+
+
+@pytest.mark.parametrize(("result", "reads"), ANSWERS)
+def test_only_hosts_without_an_answer_are_looked_at(result: dict[str, Any], reads: bool) -> None:
+    hostvars = {"gpu1": Rendered({KEY: "{{ of_the_site }}"}), "gpu2": Rendered({KEY: "a key"})}
+    found = unread.fail_unread_hosts({"gpu1": result, "gpu2": {}}, hostvars)
+    named = {"failed": True, "msg": f"{KEY} cannot be read: of_the_site is undefined"}
+    assert found == {"gpu1": named if reads else result, "gpu2": {}}
+    assert bool(hostvars["gpu1"].read) is reads
+
+
+class AnsibleValueOmittedError(AnsibleError):
+    """What ansible-core raises since 2.19 if a template yields `omit`."""
+
+
+def render(value: Any) -> Any:
+    """Render as Ansible does: values by name, and an error for what is undefined."""
+    known: dict[str, Any] = {"{{ known }}": "rendered", "{{ omit }}": AnsibleValueOmittedError("")}
+    found = known.get(value, AnsibleError("of_the_site is undefined"))
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def action_of(module: str, path: str, **given: str) -> Any:
+    """Return an action of one of this collection's modules, for a task with these options in a file."""
+    task = types.SimpleNamespace(args=given, get_path=lambda: path)
+    whole = f"ansible_collections.gpufleet.nvidia.plugins.action.{module}"
+    cls = type("ActionModule", (), {"__module__": importlib.import_module(whole).__name__})
+    found: Any = cls()
+    found._task, found._templar = task, types.SimpleNamespace(template=render)
+    return found
+
+
+OWN = f"{arguments.OWN_TASKS[0]}host/tasks/look.yml:5"
+# The action, the file of its task, the option that the task has, a variable as it is written, the variable that is named.
+OMITTED: list[tuple[str, str, dict[str, str], dict[str, Any], str]] = [
+    ("host_info", OWN, {}, {"gpufleet_root": "{{ of_the_site }}"}, "gpufleet_root"),
+    ("host_info", OWN, {"root": "/"}, {"gpufleet_root": "{{ of_the_site }}"}, ""),  # Ansible has rendered it
+    ("host_info", OWN, {}, {"gpufleet_root": "{{ known }}"}, ""),
+    ("host_info", OWN, {}, {"gpufleet_root": "{{ omit }}"}, ""),
+    ("host_info", OWN, {}, {"gpufleet_root": "/", "gpufleet_drain": "{{ of_the_site }}"}, ""),  # no option of this module
+    ("host_info", "/etc/site.yml:3", {}, {"gpufleet_root": "{{ of_the_site }}"}, ""),  # a user's task
+    ("host_verify", OWN, {}, {"gpufleet_root": "{{ of_the_site }}"}, "gpufleet_root"),
+    ("drain", OWN, {}, {"gpufleet_drain": "{{ of_the_site }}"}, "gpufleet_drain"),
+]
+
+
+@pytest.mark.parametrize(("module", "path", "given", "written", "named"), OMITTED)
+def test_no_option_is_left_out_for_an_undefined_value(
+    module: str, path: str, given: dict[str, str], written: dict[str, Any], named: str
+) -> None:
+    ran: list[Any] = []
+    begun = unread.read_variables_first(lambda _action, _tmp, task_vars: ran.append(task_vars) or {})
+    if not named:
+        assert begun(action_of(module, path, **given), None, written) == {}
+        assert ran == [written]
+        return
+    with pytest.raises(PlanError) as caught:
+        begun(action_of(module, path, **given), task_vars=written)
+    assert (caught.value.code, str(caught.value).split()[0], ran) == ("action.unreadable-variable", named, [])
 
 
 def test_lookups_that_do_not_answer_hold_up_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
