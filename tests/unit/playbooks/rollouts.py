@@ -39,7 +39,7 @@ def broken(place: Path, host: str) -> None:
 
 def batches(words: str) -> list[list[str]]:
     """The hosts that each batch changed, or would have."""
-    task = r"TASK \[gpufleet\.nvidia\.node : Converge the host\] \**\n(.*?)\n(?:TASK|PLAY) "
+    task = r"TASK \[gpufleet\.nvidia\.host : Converge the host\] \**\n(.*?)\n(?:TASK|PLAY) "
     found = [re.search(task, part, re.DOTALL) for part in words.split("PLAY [Roll out]")[1:]]
     done = (set(re.findall(r"^(?:ok|changed|fatal): \[(gpu\d+)\]", part[1], re.MULTILINE)) if part else set() for part in found)
     return [sorted(hosts, key=HOSTS.index) for hosts in done if hosts]

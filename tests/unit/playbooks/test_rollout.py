@@ -184,7 +184,7 @@ def test_a_wrong_setting_ends_the_run_before_any_host_is_looked_at(extra: dict[s
     status, words = play(tmp_path, fleet(tmp_path), "rollout", **extra)
     assert status == 2, words
     assert sentence in words
-    assert "node : " not in words
+    assert "gpufleet.nvidia.host : " not in words
 
 
 def test_too_many_hosts_that_are_left_out_end_the_run_before_any_is_changed(tmp_path: Path) -> None:
@@ -215,21 +215,22 @@ def test_an_approved_plan_binds_the_run_and_a_host_that_plans_something_else_is_
 
 
 PLANS = [
-    (None, "absent.json: this file cannot be read (No such file or directory)"),
-    ("{", "plan.json: this file is no JSON"),
-    ('{"schema": 7, "hosts": {}, "changes": {}}', "plan.json: this plan has schema 7"),
+    (None, "rollout-file.plan-unreadable"),
+    ("{", "rollout-file.plan-not-json"),
+    ('{"schema": 7, "hosts": {}, "changes": {}}', "approval.schema"),
 ]
 
 
-@pytest.mark.parametrize(("text", "sentence"), PLANS)
-def test_an_approved_plan_that_is_none_ends_the_run_before_any_host_is_looked_at(text: str | None, sentence: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "code"), PLANS)
+def test_an_approved_plan_that_is_none_ends_the_run_before_any_host_is_looked_at(text: str | None, code: str, tmp_path: Path) -> None:
     if text is not None:
         written(tmp_path / "plan.json", text)
     name = "absent.json" if text is None else "plan.json"
     status, words = play(tmp_path, fleet(tmp_path), "rollout", gpufleet_rollout_approved=name)
     assert status == 2, words
-    assert sentence in words
-    assert "node : " not in words
+    assert f"[{code}]" in words
+    assert f"{name}: " in words
+    assert "gpufleet.nvidia.host : " not in words
 
 
 def test_files_of_ones_own_are_run_on_each_host_and_a_second_look_finds_what_went_wrong_later(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_a_wrong_setting_of_the_drain_ends_the_run_before_a_host_is_looked_at(tm
     status, words = play(tmp_path, fleet(tmp_path, gpu1={"gpufleet_drain_commands": misspelt}), "rollout", "--limit", "gpu1:gpu2")
     assert status == 2, words
     assert "gpufleet_drain_commands has the unknown key 'befor', for gpu1. Known keys are before, wait, after, marked" in words
-    assert "node : " not in words, "nothing was looked at"
+    assert "gpufleet.nvidia.host : " not in words, "nothing was looked at"
 
 
 def test_a_rollout_whose_only_host_is_left_out_is_no_success(tmp_path: Path) -> None:
@@ -45,11 +45,11 @@ def test_a_file_of_tasks_with_a_misspelt_keyword_ends_the_run_before_a_host_is_l
     status, words = play(tmp_path, fleet(tmp_path), "rollout", "--limit", "gpu1", **extra)
     assert status == 2, words
     assert "[rollout-file.not-tasks]" in " ".join(words.split())
-    assert "node : " not in words, "nothing was looked at"
+    assert "gpufleet.nvidia.host : " not in words, "nothing was looked at"
 
 
 def test_a_switch_that_is_none_is_named_as_the_users_variable(tmp_path: Path) -> None:
     status, words = play(tmp_path, fleet(tmp_path), "rollout", "--limit", "gpu1", gpufleet_rollout_pause="maybe")
     assert status == 2, words
     assert "gpufleet_rollout_pause is 'maybe' (it is neither true nor false). Write it as gpufleet_rollout_pause: true" in words
-    assert "node : " not in words, "nothing was looked at"
+    assert "gpufleet.nvidia.host : " not in words, "nothing was looked at"

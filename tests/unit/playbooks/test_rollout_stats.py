@@ -70,7 +70,7 @@ def test_what_is_no_approval_ends_the_run_before_any_host_is_looked_at(tmp_path:
     status, words = bare.run(tmp_path, "ansible-playbook", "-i", inventory, "gpufleet.nvidia.rollout", "-e", f"@{extra}")
     assert status == 2
     assert "gpufleet_rollout_approved_changes is 'yes'" in words
-    assert "node : " not in words
+    assert "gpufleet.nvidia.host : " not in words
 
 
 def test_the_ticket_and_the_user_are_in_the_journal_and_in_the_report(tmp_path: Path) -> None:
@@ -87,4 +87,4 @@ def test_what_is_no_ticket_ends_the_run_before_any_host_is_looked_at(tmp_path: P
     status, words = bare.play(tmp_path, fleet(tmp_path), "rollout", gpufleet_change_ref="a=b")
     assert status == 2, words
     assert "gpufleet_change_ref is 'a=b'" in words
-    assert "node : " not in words
+    assert "gpufleet.nvidia.host : " not in words

@@ -50,7 +50,7 @@ INVENTORIES = pytest.mark.parametrize("inventory", [as_yaml, as_ini, as_director
 
 def waves(words: str) -> list[int]:
     """How many hosts each wave converged."""
-    task = r"TASK \[gpufleet\.nvidia\.node : Converge the host\] \**\n(.*?)\n(?:TASK|PLAY) "
+    task = r"TASK \[gpufleet\.nvidia\.host : Converge the host\] \**\n(.*?)\n(?:TASK|PLAY) "
     parts = [re.search(task, part, re.DOTALL) for part in words.split(WAVE)[1:]]
     return [len(set(re.findall(r"^(?:ok|changed|fatal): \[(gpu\d+)\]", part[1], re.MULTILINE))) if part else 0 for part in parts]
 
@@ -84,7 +84,7 @@ def test_a_setting_that_would_be_ignored_ends_the_run_before_it_begins(name: str
     assert status == 2, words
     assert "gpufleet_serial is set in the inventory, for gpu[1-6], where it would have no effect" in words
     assert "-e @rollout.yml" in words
-    assert "node : " not in words, "nothing was looked at"
+    assert "gpufleet.nvidia.host : " not in words, "nothing was looked at"
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_a_value_that_a_setting_of_the_run_cannot_have_ends_it_before_it_begins(
     status, words = play(tmp_path, as_yaml(tmp_path, {}), name, **settings)
     assert status == 2, words
     assert says in words
-    assert "node : " not in words, "nothing was looked at"
+    assert "gpufleet.nvidia.host : " not in words, "nothing was looked at"
 
 
 def test_the_group_to_work_on_is_no_setting_of_a_group(tmp_path: Path) -> None:
     status, words = play(tmp_path, as_directory(tmp_path, {"gpufleet_hosts": "gpu_nodes"}), "site", gpufleet_hosts=None)
     assert status == 2, words
     assert "gpufleet_hosts is set in the inventory, for gpu[1-6]" in words
-    assert "node : " not in words
+    assert "gpufleet.nvidia.host : " not in words
 
 
 PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
@@ -133,7 +133,7 @@ def test_an_archive_that_cannot_be_read_is_named_before_a_host_is_looked_at(tmp_
     assert status == 2, words
     assert "[bundle.unreadable]" in words
     assert ", for gpu[1-6] (" in words
-    assert "node : " not in words
+    assert "gpufleet.nvidia.host : " not in words
     _status, words = play(tmp_path, tmp_path / "inventory", "bundle", **missing, gpufleet_toolkit_repository="file:///nowhere")
     assert "bundle : " in words, "which writes that file"
 
@@ -146,7 +146,7 @@ def test_values_that_no_role_accepts_are_named_for_all_hosts_at_once(tmp_path: P
     assert re.search(r"gpufleet_isolation cannot be read.*, for gpu\[1-.*\[variables.un", words)
     assert re.search(r"gpufleet_cdi is True.*, for gpu\[1-6\]\. Write enabled \[options.switch\]", words)
     assert "argument_spec" not in words
-    assert "node : " not in words
+    assert "gpufleet.nvidia.host : " not in words
 
 
 @pytest.mark.parametrize("playbook", ["site", "rollout"])
@@ -154,7 +154,7 @@ def test_a_file_of_variables_without_its_sign_ends_the_run(playbook: str, tmp_pa
     status, words = play(tmp_path, tmp_path / as_directory(tmp_path, {}), playbook, "-e", "more.yml")
     assert status == 2, words
     assert "[variables.without-at]" in words
-    assert "node : " not in words
+    assert "gpufleet.nvidia.host : " not in words
 
 
 def test_a_variable_of_ones_own_is_left_alone_where_it_is_listed(tmp_path: Path) -> None:
