@@ -35,7 +35,8 @@ OF_THE_CORE = tuple(
 READ_YAML = tuple(
     f"{PLANNER}/{name}.py"
     for name in ("core/formats/test_yaml_text", "core/formats/test_bombs", "host/cdi/test_spec_values", "host/cdi/test_yaml",
-                 "host/cdi/test_projection", "cluster/test_earlier_files", "workloads/images/test_catalogue", "host/kubelet/test_cgroup_driver")
+                 "host/cdi/test_projection", "cluster/test_earlier_files",
+                 "workloads/images/test_catalogue", "host/kubelet/test_cgroup_driver")
 )  # fmt: skip
 
 ENVIRONMENT = re.compile(r"(-oldest|-planner|(-other)?-playbooks)$")  # what follows an environment's name

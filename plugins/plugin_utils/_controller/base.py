@@ -16,7 +16,6 @@ from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     archives,
     arguments,
-    guard,
     host_look,
     messages,
     run_messages,
@@ -72,9 +71,7 @@ class Once(Mapping[str, Any]):
         return len(self._variables)
 
 
-def shown(run_: guard.Run) -> guard.Run:
-    """Wrap the `run()` of every action: it reads the variables of its options, and only a result leaves it."""
-    return guard.guard_run(unread.read_variables_first(run_))
+shown = unread.guard_action  # around the run() of every action
 
 
 @dc.dataclass(frozen=True)

@@ -42,13 +42,20 @@ OMITTED = "AnsibleValueOmittedError"  # since ansible-core 2.19: a user's own te
 BESIDE_OPTIONS = {"host_verify": ("gpufleet_root",)}
 
 
+def guard_action(run: guard.Run) -> guard.Run:
+    """Wrap the `run()` of an action: it begins only if its variables can be read, and only a result leaves it."""
+    return guard.guard_run(read_variables_first(run))
+
+
 def read_variables_first(run: guard.Run) -> guard.Run:
     """Wrap the `run()` of an action: it begins only if no option was left out for an undefined value."""
 
     @functools.wraps(run)
-    def begun(action: Any, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        require_readable_options(action, task_vars or {})
-        return run(action, tmp, task_vars)
+    def begun(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        variables = kwargs.get("task_vars") or (args[2] if len(args) > 2 else None)
+        if args and variables:
+            require_readable_options(args[0], variables)
+        return run(*args, **kwargs)
 
     return begun
 
