@@ -184,7 +184,7 @@ def test_a_value_ends_before_the_recursion_of_ansible_does() -> None:
     assert (levels, found) == (escape.DEEPEST + 1, escape.ELIDED)
 
 
-ACTIONS = sorted(path.stem for path in Path(base.__file__).parents[1].glob("[!_]*.py"))
+ACTIONS = sorted(path.stem for path in (Path(base.__file__).parents[2] / "action").glob("[!_]*.py"))
 GUARDED = base.shown(dict).__code__
 
 
