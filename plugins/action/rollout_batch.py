@@ -400,10 +400,8 @@ def check_planned_batch(found: progress.Progress, planned: Collection[str], batc
     `&gpu1`, gives other batches than the plan's.
     """
     others = [host for host in batch if host not in planned]
-    what = (
-        f"Ansible puts {names.show_some_runs(others)} into a batch in which the plan does not have it, "
-        "since a name of a host is a pattern's operator"
-    )
+    shown, cause = names.show_some_runs(others), "a name of a host is a pattern's operator"
+    what = f"Ansible puts {shown} into a batch in which the plan does not have it, since {cause}"
     return progress.end_progress(found, f"{what}. Name hosts by letters, digits, '.', '_' and '-'") if others else found
 
 
