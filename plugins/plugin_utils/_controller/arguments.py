@@ -1,10 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read a task's options by the argument spec in the module's documentation, and make the policy of them.
-
-A package of one file, since ansible-test wants a module for every other file below plugins/action.
-"""
+"""Read a task's options by the argument spec in the module's documentation, and make the policy of them."""
 
 from __future__ import annotations
 

@@ -6,8 +6,6 @@
 A rollout leaves one small file, with its hosts and its process. The kernel shows whether that process
 lives. So a rollout that was killed holds nothing, and no person has to clean up. Rollouts on other
 controllers show on the hosts: a host is drained by another rollout, or a transaction is at work on it.
-
-A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """
 
 from __future__ import annotations

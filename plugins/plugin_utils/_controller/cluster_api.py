@@ -1,10 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read and write the API of a cluster by the modules of kubernetes.core, on the machine where the task runs.
-
-A package of one file, since ansible-test wants a module for every other file below plugins/action.
-"""
+"""Read and write the API of a cluster by the modules of kubernetes.core, on the machine where the task runs."""
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@
 
 These are commands of the user's, Slurm and Kubernetes. Each is called on the machine where the task
 runs.
-
-A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 """Tell whether a command names a playbook of this collection.
 
 Options of ansible-playbook mean another thing for a playbook of the user's.
-
-A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 """Read an image's description of itself from its registry: its manifest and its configuration.
 
 No layer is pulled.
-
-A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ Ansible changes the hosts of a batch side by side, in a process each, and two of
 that restart at once have no quorum. So the process that changes a server holds its cluster's lock until
 that server's API serves again. The kernel frees the lock of a process that dies. If a server did not
 come through, the others stay as they are for the rest of the run.
-
-A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """
 
 from __future__ import annotations

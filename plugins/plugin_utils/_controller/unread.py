@@ -9,8 +9,6 @@ itself.
 
 A variable with an undefined value has another effect: `gpufleet_root | default(omit)` leaves the option
 out, and the task would go on with the module's default. `read_variables_first` fails that task.
-
-A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """
 
 from __future__ import annotations

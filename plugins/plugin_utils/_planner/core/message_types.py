@@ -5,14 +5,14 @@
 
 Each package has one table of its sentences, `messages.py`. Its rows are constants:
 
-    CRI_DISABLED = Sentence(
-        "containerd.cri-disabled",
+    EXAMPLE = Sentence(
+        "demo.example",
         "{title} has its CRI plugin disabled",
         why="`disabled_plugins` lists it",
         next="Remove it from `disabled_plugins`, or leave this engine out of gpufleet_engines",
     )
 
-Code that refuses, advises or explains fills a row: `raise PlanError(messages.CRI_DISABLED.fill(title=title), where=path)`.
+Code that refuses, advises or explains fills a row: `raise PlanError(messages.EXAMPLE.fill(title=title), where=path)`.
 Programs and tests compare codes and values. A sentence may change at any time.
 
 A row calls an option by its variable, `gpufleet_config_path`. If a user's own task has set the option,
