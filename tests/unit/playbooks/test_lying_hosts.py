@@ -69,7 +69,7 @@ def tasks(way: str) -> list[dict[str, Any]]:
         task("host_info", way, "observe", "{{ item }}", loop=looks, register="looked", ignore_errors=True),
         *read("looked"),
         {"debug": {"msg": result}, "loop": "{{ looked.results }}", "no_log": True},
-        task("node", way, "transaction", "{{ item }}", loop=changes, register="carried", ignore_errors=True),
+        task("host", way, "transaction", "{{ item }}", loop=changes, register="carried", ignore_errors=True),
         *read("carried"),
         {
             "debug": {
@@ -83,7 +83,7 @@ def tasks(way: str) -> list[dict[str, Any]]:
         *read("table"),
         {
             "block": [
-                task("node", way, "transaction", "{{ item }}", loop=[1, 2, 3], register="failing", failed_when=True),
+                task("host", way, "transaction", "{{ item }}", loop=[1, 2, 3], register="failing", failed_when=True),
             ],
             "rescue": [*read("ansible_failed_result"), *read("failing")],
         },
