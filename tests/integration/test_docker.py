@@ -27,7 +27,7 @@ RUN = "docker run --pull=never --network=none"
 BYSTANDERS = f"for name in web db; do {RUN} -d --stop-signal=KILL --name $name {PROBE} sleep 100000; done"
 PIDS = "docker inspect -f '{{.State.Pid}}' web db"
 # Only the runtime is there, which does not tell its version.
-UNJUDGED = "Rows of docs/known-bad.md could not be judged on this host, since the version of the NVIDIA Container Toolkit is not known"
+UNJUDGED = "[known-bad.not-judged]"
 NO_LIST = {"handlers": {"nvidia": {"options": {"runtimeArgs": "no list"}}}}
 OWN = '{\n\t"log-opts": {"max-size": "10m"},\n\t"shutdown-timeout": 2\n}'
 
@@ -118,7 +118,8 @@ def test_with_live_restore_containers_live_on(fleet: Fleet) -> None:
     begin(fleet, NEW, '{"live-restore": true}')
     before, pids = daemon(fleet, NEW), fleet.shell(NEW, PIDS)
     done = node(fleet, NEW)
-    assert (done["restarted"], done["advice"][1:]) == (["docker.service"], [UNJUDGED])
+    assert done["restarted"] == ["docker.service"]
+    assert [sentence.endswith(UNJUDGED) for sentence in done["advice"][1:]] == [True]
     assert daemon(fleet, NEW) != before
     assert fleet.shell(NEW, PIDS) == pids
     assert info(fleet, NEW)["CDISpecDirs"]
@@ -133,7 +134,7 @@ def test_a_forced_restart_says_what_it_ends(fleet: Fleet) -> None:
     done = node(fleet, NEW, restart="force")
     assert done["restarted"] == ["docker.service"]
     said = "\n".join(done["advice"])
-    assert "the restart of docker.service ends 2 running containers (db, web), as gpufleet_restart: force allows" in said
+    assert "the restart of docker.service ends 2 running containers (db, web), as restart: force allows" in said
     assert "2 containers ended while docker.service restarted" in said
     assert fleet.shell(NEW, "docker ps -q") == ""
 
