@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: node
+module: host
 short_description: Configure a GPU container host in one transaction
 version_added: 0.1.0
 author:

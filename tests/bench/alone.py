@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from ansible_collections.gpufleet.nvidia.plugins.action import host as action_node  # noqa: F401 what is known before the processes are made
+from ansible_collections.gpufleet.nvidia.plugins.action import host as _loaded  # noqa: F401 what is known before the processes are made
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 

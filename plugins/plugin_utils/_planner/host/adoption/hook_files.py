@@ -67,7 +67,7 @@ def name_hook_tool(found: str) -> str:
 
 def is_live_operator_hook(record: HostDecision, found: str) -> bool:
     """Tell whether it is the file of a GPU Operator that counts as working here."""
-    return name_hook_tool(found) == gpu_operator.TOOL and any(gpu_operator.names_it(why) for _, why in record.refused)
+    return name_hook_tool(found) == gpu_operator.TOOL and any(gpu_operator.names_it(why) for _engine, why in record.refused)
 
 
 def report_adopted_hook(path: str, found: str) -> Leftover:

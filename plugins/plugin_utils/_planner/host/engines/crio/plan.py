@@ -312,7 +312,7 @@ def explain_crio_key(key: str, desired: DesiredCrio) -> str:
         return messages.CRIO_NO_HANDLER.fill()
     if last in reasons:
         return reasons[last].fill()
-    tables = ((f"crio.runtime.runtimes.{name}.", base) for name, (base, _) in desired.bases.items())
+    tables = ((f"crio.runtime.runtimes.{name}.", base) for name, (base, _doubt) in desired.bases.items())
     base = next((base for table, base in tables if key.startswith(table)), "")
     return messages.CRIO_COPIED.fill(base=base) if base else messages.HANDLER_UNWANTED.fill()
 

@@ -68,8 +68,9 @@ def test_what_swarm_is_offered_by_a_flag(tmp_path: Path) -> None:
 
 def swarm(path: Path, offers: list[str], reads: str, mode: str, release: str) -> Tree:
     tree = Tree(path / "tree")
-    tree.write(docker_config.CONFIG, json.dumps({"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}},
-                                          **({"node-generic-resources": offers} if offers else {})}))  # fmt: skip
+    offered = {"node-generic-resources": offers} if offers else {}
+    runtimes = {"nvidia": {"path": "nvidia-container-runtime"}}
+    tree.write(docker_config.CONFIG, json.dumps({"default-runtime": "nvidia", "runtimes": runtimes, **offered}))
     line = f'swarm-resource = "{reads}"\n' if reads else ""
     tree.write(toolkit_config.PATH, f'{line}[nvidia-container-runtime]\nmode = "{mode}"\n')
     package = f"Package: nvidia-container-toolkit-base\nStatus: install ok installed\nVersion: {release}-1\n\n" if release else ""
