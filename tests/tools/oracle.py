@@ -137,7 +137,7 @@ def facts(spec: Spec, tree: Path) -> frozenset[Fact]:
     Host paths are as the tree has them, without the root in front and without links.
     """
     parts = [("", spec.edits), *((d.name, d.edits) for d in spec.devices)]
-    resolve = importlib.import_module(OBSERVER.__name__.replace("observe", "host_files")).resolve
+    resolve = importlib.import_module(OBSERVER.__name__.replace("observe", "host_files")).resolve_links
 
     def host(path: str) -> str:
         return str(resolve(str(tree), roots.get_path_inside_root(str(tree), path))[0])
