@@ -31,7 +31,7 @@ WRONG_TYPE = re.compile(
     re.DOTALL,
 )
 REQUIRED = re.compile(r"missing required arguments: (.+?)(?: found in .*)?")
-EXAMPLES = {
+WRITTEN_AS = {
     "dict": "{NAME: VALUE}",
     "list": "[VALUE]",
     "bool": "true",
@@ -113,5 +113,5 @@ def describe_type(found: re.Match[str]) -> Message:
         found=kind[1].lower() if kind else found["found"],
         wanted=found["wanted"],
         cause=found["cause"].rstrip("."),
-        example=EXAMPLES.get(found["wanted"], "VALUE"),
+        example=WRITTEN_AS.get(found["wanted"], "VALUE"),
     )
