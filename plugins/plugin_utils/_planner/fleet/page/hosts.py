@@ -52,8 +52,8 @@ def build_report_host(name: str, result: outcomes.Result, check: bool, hardware:
 def list_stale_specs(result: outcomes.Result) -> list[dict[str, str]]:
     """List the CDI specs that were out of date at the look, without those that the run has written again."""
     seen = [v for v in result.get("freshness") or () if v.get("state") == "stale"]
-    mended = {str(d.get("path")) for d in result.get("differences") or ()} if is_corrected(result) else set()
-    left = [v for v in seen if str(v.get("path")) not in mended]
+    corrected = {str(d.get("path")) for d in result.get("differences") or ()} if is_corrected(result) else set()
+    left = [v for v in seen if str(v.get("path")) not in corrected]
     return [{"path": str(v.get("path")), "why": "; ".join(str(r.get("why")) for r in v.get("reasons") or ())} for v in left]
 
 
