@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Make this checkout importable as the collection it is, wherever it was cloned to.
 
-Python 3.6 must be able to read this file: the node side's tests run on the Pythons of old hosts, without Ansible.
+Python 3.6 must be able to read this file: the node side's tests run on the Pythons of old hosts,
+without Ansible.
 """
 
 import os
@@ -16,7 +17,9 @@ COLLECTIONS = os.path.join(ROOT, ".cache", "collections")
 
 
 def link_collection():
-    """Make <checkout>/.cache/collections/ansible_collections/gpufleet/nvidia, a link back to the checkout."""
+    """Make <checkout>/.cache/collections/ansible_collections/gpufleet/nvidia, a link back to the
+    checkout.
+    """
     namespace = os.path.join(COLLECTIONS, "ansible_collections", "gpufleet")
     link = os.path.join(namespace, "nvidia")
     os.makedirs(namespace, exist_ok=True)

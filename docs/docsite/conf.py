@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The settings of Sphinx for the site that `make docs` builds (tests/tools/docsite.py copies the pages beside this file first)."""
+"""The settings of Sphinx for the site that `make docs` builds (tests/tools/docsite.py copies the
+pages beside this file first).
+"""
 
 project = "gpufleet.nvidia"
 copyright = "The gpufleet.nvidia contributors"
@@ -20,5 +22,8 @@ html_copy_source = False
 highlight_language = "YAML+Jinja"
 pygments_style = "ansible"
 
-# The few pages of Ansible's own documentation that module pages link to; the file is written by docsite.py, so that no network is needed.
-intersphinx_mapping = {"ansible": ("https://docs.ansible.com/projects/ansible/devel/", "ansible.inv")}
+# The few pages of Ansible's own documentation that module pages link to; the file is written by
+# docsite.py, so that no network is needed.
+intersphinx_mapping = {
+    "ansible": ("https://docs.ansible.com/projects/ansible/devel/", "ansible.inv")
+}

@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Have Python keep the compiled form of what the actions import.
 
-Python reads this file before any action of this collection. Ansible loads a plugin's own file as Python
-does, with `__pycache__`, but compiles what that file imports from a collection in every run
-(ansible/utils/collection_loader/_collection_finder.py, `get_code`): half a second for the planner. So
-Python's own finder for a directory finds these imports here. If nothing can be written beside the
-sources, Python compiles them in every run, as Ansible does.
+Python reads this file before any action of this collection. Ansible loads a plugin's own file as
+Python does, with `__pycache__`, but compiles what that file imports from a collection in every run
+(ansible/utils/collection_loader/_collection_finder.py, `get_code`): half a second for the planner.
+So Python's own finder for a directory finds these imports here. If nothing can be written beside
+the sources, Python compiles them in every run, as Ansible does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from types import ModuleType
 
 from ansible.utils.collection_loader import AnsibleCollectionConfig
 
-OURS = tuple(__name__.rpartition(".")[0] + room for room in (".action.", ".plugin_utils._planner", ".module_utils._host"))
+OURS = tuple(
+    __name__.rpartition(".")[0] + room
+    for room in (".action.", ".plugin_utils._planner", ".module_utils._host")
+)
 
 
 class Finder:
@@ -31,15 +34,21 @@ class Finder:
     def __init__(self) -> None:
         self.folders: dict[str, FileFinder] = {}
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if not name.startswith(OURS) or not path:
             return None
         if path[0] not in self.folders:
             self.folders[path[0]] = FileFinder(path[0], (SourceFileLoader, SOURCE_SUFFIXES))
         found = self.folders[path[0]].find_spec(name, target)
-        return found if found and found.loader else None  # without a loader: a directory that is not a package
+        return (
+            found if found and found.loader else None
+        )  # without a loader: a directory that is not a package
 
 
-ANSIBLES = AnsibleCollectionConfig.collection_finder  # None if it was not installed, as in a unit test
+ANSIBLES = (
+    AnsibleCollectionConfig.collection_finder
+)  # None if it was not installed, as in a unit test
 if ANSIBLES in sys.meta_path:
     sys.meta_path.insert(sys.meta_path.index(ANSIBLES), Finder())

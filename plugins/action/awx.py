@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make the objects that AWX needs, by the modules of awx.awx, or write them as variables of infra.aap_configuration."""
+"""Make the objects that AWX needs, by the modules of awx.awx, or write them as variables of
+infra.aap_configuration.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     outside,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text.sentences import get_last_line
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text.sentences import (
+    get_last_line,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import objects
 
 SPEC = arguments.derive_argument_spec("awx")
@@ -49,10 +53,20 @@ class ActionModule(ActionBase):
         args = arguments.read_task_options(self, SPEC)
         items = objects.build_awx_objects(read_awx_options(args))
         if args["file"]:
-            return self._write_objects(items, objects.build_aap_variables(read_awx_options(args)), args["file"])
+            return self._write_objects(
+                items, objects.build_aap_variables(read_awx_options(args)), args["file"]
+            )
         require_collection(args["collection"])
-        access = {parameter: args[option] for option, parameter in ACCESS.items() if args[option] is not None}
-        made: dict[str, bool] = {}  # a name, for example of the project and its image -> whether any object of that name was changed
+        access = {
+            parameter: args[option]
+            for option, parameter in ACCESS.items()
+            if args[option] is not None
+        }
+        made: dict[
+            str, bool
+            # a name, for example of the project and its image -> whether any object of that name was
+            # changed
+        ] = {}
         shown = []
         for item in items:
             changed = self._make_objects(item, args["collection"], access, made, task_vars or {})
@@ -60,7 +74,9 @@ class ActionModule(ActionBase):
             shown.append({"kind": item.kind, "name": item.name, "changed": changed})
         return {"changed": any(made.values()), "objects": shown}
 
-    def _write_objects(self, items: tuple[objects.Item, ...], variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    def _write_objects(
+        self, items: tuple[objects.Item, ...], variables: Mapping[str, Any], name: str
+    ) -> dict[str, Any]:
         path = Path(name).expanduser().absolute()
         if not path.parent.is_dir():
             raise PlanError(messages.NO_DIRECTORY.fill(setting="gpufleet_awx_file"), where=name)
@@ -72,7 +88,12 @@ class ActionModule(ActionBase):
         return {"changed": changed, "objects": shown, "file": str(path)}
 
     def _make_objects(
-        self, item: objects.Item, collection: str, access: Mapping[str, Any], made: Mapping[str, bool], task_vars: dict[str, Any]
+        self,
+        item: objects.Item,
+        collection: str,
+        access: Mapping[str, Any],
+        made: Mapping[str, bool],
+        task_vars: dict[str, Any],
     ) -> bool:
         """Make or update an object; return whether it was changed.
 
@@ -83,10 +104,16 @@ class ActionModule(ActionBase):
             return True
         given = {**item.options, **access}
         with online.interrupt_after(online.CALL, "AWX's API"):
-            result = self._execute_module(module_name=f"{collection}.{item.kind}", module_args=given, task_vars=task_vars)
+            result = self._execute_module(
+                module_name=f"{collection}.{item.kind}", module_args=given, task_vars=task_vars
+            )
         if result.get("failed"):
             done = [name for name, changed in made.items() if changed]
-            so_far = f"{', '.join(done)} {'was' if len(done) == 1 else 'were'} made or updated before" if done else "nothing was changed"
+            so_far = (
+                f"{', '.join(done)} {'was' if len(done) == 1 else 'were'} made or updated before"
+                if done
+                else "nothing was changed"
+            )
             why = get_last_line(str(result.get("msg") or "")) or "it gave no reason"
             row, kind = messages.AWX_NOT_MADE, item.kind.replace("_", " ")
             raise PlanError(row.fill(kind=kind, name=item.name, cause=why, so_far=so_far))
@@ -102,14 +129,21 @@ def has_awx_text(path: Path, text: str) -> bool:
 
 def read_awx_options(args: Mapping[str, Any]) -> objects.Wanted:
     fields = {field.name for field in dc.fields(objects.Wanted)}
-    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in args.items() if key in fields}
+    given: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in args.items()
+        if key in fields
+    }
     return objects.Wanted(**given)
 
 
 def require_collection(name: str) -> None:
     """Raise PlanError unless the collection is installed. It is optional, and needed only here."""
     try:
-        found = all(module_loader.find_plugin_with_context(f"{name}.{kind}").resolved for kind in objects.KINDS)
+        found = all(
+            module_loader.find_plugin_with_context(f"{name}.{kind}").resolved
+            for kind in objects.KINDS
+        )
     except AnsibleError:
         found = False
     if not found:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make an archive of the toolkit's packages for hosts without a network. Only indexes and the chosen packages are fetched."""
+"""Make an archive of the toolkit's packages for hosts without a network. Only indexes and the
+chosen packages are fetched.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +28,33 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     online,
     outside,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages as controller_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    messages as controller_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import key as bundle_key
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import listed, manifest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import messages as bundle_messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
+    key as bundle_key,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
+    listed,
+    manifest,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
+    messages as bundle_messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    repository,
+)
 
 SPEC = arguments.derive_argument_spec("bundle")
 SECONDS = 60  # limit for judging a signature
 BAD = ("BADSIG", "EXPSIG", "EXPKEYSIG", "REVKEYSIG", "ERRSIG")
 FAMILY = {manifest.APT: "debian", manifest.RPM: "fedora"}
-UNPACK: Mapping[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}
+UNPACK: Mapping[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.decompress,
+    ".xz": lzma.decompress,
+    ".bz2": bz2.decompress,
+}
 
 
 @dc.dataclass(frozen=True)
@@ -76,11 +93,17 @@ class ActionModule(ActionBase):
         require_gpgv()
         key = read_armored_key(args)
         content: dict[str, bytes] = {manifest.KEY: (key.strip() + "\n").encode()}
-        made = [read_repository_part(source, args["versions"], content) for source in list_repository_sources(args, key)]
+        made = [
+            read_repository_part(source, args["versions"], content)
+            for source in list_repository_sources(args, key)
+        ]
         described = manifest.Manifest(
             manifest.Key(repository.compute_key_fingerprint(key), bundle_key.get_key_expiry(key)),
             tuple(made),
-            {name: manifest.BundleFile(hashlib.sha256(data).hexdigest(), len(data)) for name, data in sorted(content.items())},
+            {
+                name: manifest.BundleFile(hashlib.sha256(data).hexdigest(), len(data))
+                for name, data in sorted(content.items())
+            },
         )
         text = manifest.render_manifest(described)
         manifest.parse_manifest(text)  # the text that is written can be read
@@ -94,7 +117,11 @@ class ActionModule(ActionBase):
             "sha256": hashlib.sha256(data).hexdigest(),
             "size": len(data),
             "key": dc.asdict(described.key),
-            "packages": [dict(dc.asdict(p), architecture=r.architecture, format=r.format) for r in made for p in r.packages],
+            "packages": [
+                dict(dc.asdict(p), architecture=r.architecture, format=r.format)
+                for r in made
+                for p in r.packages
+            ],
         }
 
 
@@ -123,9 +150,18 @@ def read_armored_key(args: Mapping[str, Any]) -> str:
 
 
 def list_repository_sources(args: Mapping[str, Any], key: str) -> list[RepositorySource]:
-    """List each kind of repository for each architecture, in one order regardless of the order of the options."""
-    wanted = [(form, machine) for form in sorted(set(args["formats"])) for machine in sorted(set(args["architectures"]))]
-    found = [RepositorySource(form, machine, build_repository_address(args["url"], form, machine), key) for form, machine in wanted]
+    """List each kind of repository for each architecture, in one order regardless of the order of
+    the options.
+    """
+    wanted = [
+        (form, machine)
+        for form in sorted(set(args["formats"]))
+        for machine in sorted(set(args["architectures"]))
+    ]
+    found = [
+        RepositorySource(form, machine, build_repository_address(args["url"], form, machine), key)
+        for form, machine in wanted
+    ]
     twice = {source.address for source in found}
     if len(twice) < len(found):
         raise PlanError(bundle_messages.ONE_ADDRESS.fill(), where=args["url"])
@@ -134,12 +170,20 @@ def list_repository_sources(args: Mapping[str, Any], key: str) -> list[Repositor
 
 def build_repository_address(url: str, form: str, machine: str) -> str:
     plain = repository.FAMILIES[FAMILY[form]].nvidia if url == repository.NVIDIA else url
-    return plain.replace("$(ARCH)", repository.DEBIAN_NAMES.get(machine, machine)).replace("$basearch", machine).rstrip("/")
+    return (
+        plain.replace("$(ARCH)", repository.DEBIAN_NAMES.get(machine, machine))
+        .replace("$basearch", machine)
+        .rstrip("/")
+    )
 
 
-def read_repository_part(source: RepositorySource, versions: Sequence[str], content: dict[str, bytes]) -> manifest.Repository:
+def read_repository_part(
+    source: RepositorySource, versions: Sequence[str], content: dict[str, bytes]
+) -> manifest.Repository:
     """Return what the archive holds of one repository. Add its files to the content."""
-    indexes, offers = (read_apt_repository if source.format == manifest.APT else read_rpm_repository)(source)
+    indexes, offers = (
+        read_apt_repository if source.format == manifest.APT else read_rpm_repository
+    )(source)
     packages = []
     for offer in listed.choose_listed_packages(offers, versions, source.address):
         data = require_signed_digest(source, offer.file, source.fetch_file(offer.file.path))
@@ -148,12 +192,20 @@ def read_repository_part(source: RepositorySource, versions: Sequence[str], cont
         indexes[offer.file.path] = data
     names = {package.file for package in packages}
     shown = outside.redact_address(source.address)
-    found = manifest.Repository(source.format, source.architecture, shown, tuple(sorted(set(indexes) - names)), tuple(packages))
+    found = manifest.Repository(
+        source.format,
+        source.architecture,
+        shown,
+        tuple(sorted(set(indexes) - names)),
+        tuple(packages),
+    )
     content.update({f"{found.place}/{name}": data for name, data in indexes.items()})
     return found
 
 
-def read_apt_repository(source: RepositorySource) -> tuple[dict[str, bytes], tuple[listed.ListedPackage, ...]]:
+def read_apt_repository(
+    source: RepositorySource,
+) -> tuple[dict[str, bytes], tuple[listed.ListedPackage, ...]]:
     """Return the indexes of a repository, and the packages that they offer.
 
     apt reads InRelease first, and Release with Release.gpg if there is none.
@@ -167,7 +219,9 @@ def read_apt_repository(source: RepositorySource) -> tuple[dict[str, bytes], tup
         found = {"Release": release, "Release.gpg": proof}
     text = None
     for file in listed.list_release_indexes(release.decode("utf-8", "replace"), source.address):
-        data = online.download(f"{source.address}/{file.path}")  # a repository need not have all that its Release lists
+        data = online.download(
+            f"{source.address}/{file.path}"
+        )  # a repository need not have all that its Release lists
         if data is not None:
             found[file.path] = require_signed_digest(source, file, data)
             text = unpack_index(source, file.path, data)
@@ -176,20 +230,30 @@ def read_apt_repository(source: RepositorySource) -> tuple[dict[str, bytes], tup
     return found, listed.list_deb_packages(text.decode("utf-8", "replace"), source.address)
 
 
-def read_rpm_repository(source: RepositorySource) -> tuple[dict[str, bytes], tuple[listed.ListedPackage, ...]]:
-    top, proof = source.fetch_file("repodata/repomd.xml"), source.fetch_file("repodata/repomd.xml.asc")
+def read_rpm_repository(
+    source: RepositorySource,
+) -> tuple[dict[str, bytes], tuple[listed.ListedPackage, ...]]:
+    top, proof = (
+        source.fetch_file("repodata/repomd.xml"),
+        source.fetch_file("repodata/repomd.xml.asc"),
+    )
     verify_signed_text(source, "repodata/repomd.xml", top, proof)
     found = {"repodata/repomd.xml": top, "repodata/repomd.xml.asc": proof}
     files = listed.map_repomd_files(top, source.address)
     for file in files.values():
         found[file.path] = require_signed_digest(source, file, source.fetch_file(file.path))
     primary = files["primary"].path
-    return found, listed.list_rpm_packages(unpack_index(source, primary, found[primary]), source.architecture, source.address)
+    return found, listed.list_rpm_packages(
+        unpack_index(source, primary, found[primary]), source.architecture, source.address
+    )
 
 
 def require_signed_digest(source: RepositorySource, file: listed.ListedFile, data: bytes) -> bytes:
     """Return the bytes. Raise PlanError unless they are the ones that the signed metadata names."""
-    if hashlib.new(file.algorithm, data).hexdigest() != file.digest or file.size not in (-1, len(data)):
+    if hashlib.new(file.algorithm, data).hexdigest() != file.digest or file.size not in (
+        -1,
+        len(data),
+    ):
         message = bundle_messages.OTHER_FILE.fill(algorithm=file.algorithm)
         raise PlanError(message, where=f"{source.address}/{file.path}")
     return data
@@ -219,7 +283,9 @@ def require_gpgv() -> str:
     return str(found)
 
 
-def verify_signed_text(source: RepositorySource, name: str, data: bytes, proof: bytes | None = None) -> bytes:
+def verify_signed_text(
+    source: RepositorySource, name: str, data: bytes, proof: bytes | None = None
+) -> bytes:
     """Return the signed text as gpgv writes it. Raise PlanError if the signature does not count.
 
     proof: a detached signature. Without it, the signature is part of the text.
@@ -228,16 +294,33 @@ def verify_signed_text(source: RepositorySource, name: str, data: bytes, proof: 
         place = Path(folder)
         (place / "key.gpg").write_bytes(repository.decode_armored_key(source.key))
         (place / "signed").write_bytes(data if proof is None else proof)
-        command = [require_gpgv(), "--homedir", folder, "--status-fd", "1", "--keyring", str(place / "key.gpg")]
+        command = [
+            require_gpgv(),
+            "--homedir",
+            folder,
+            "--status-fd",
+            "1",
+            "--keyring",
+            str(place / "key.gpg"),
+        ]
         if proof is None:
             command += ["--output", str(place / "text"), str(place / "signed")]
         else:
             (place / "text").write_bytes(data)
             command += [str(place / "signed"), str(place / "text")]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=SECONDS)  # noqa: S603
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=SECONDS,
+            )  # noqa: S603
         except subprocess.TimeoutExpired:
-            raise build_refused_repository_error(source, name, f"gpgv did not end within {SECONDS} s") from None
+            raise build_refused_repository_error(
+                source, name, f"gpgv did not end within {SECONDS} s"
+            ) from None
         why = explain_signature_refusal(done.stdout, repository.compute_key_fingerprint(source.key))
         if why:
             raise build_refused_repository_error(source, name, why)
@@ -245,15 +328,25 @@ def verify_signed_text(source: RepositorySource, name: str, data: bytes, proof: 
 
 
 def explain_signature_refusal(status: str, fingerprint: str) -> str:
-    """Return why a signature does not count, by the status lines of gpgv (doc/DETAILS of GnuPG); '' if it counts."""
-    said = [line.split()[1:] for line in status.splitlines() if line.startswith("[GNUPG:] ") and len(line.split()) > 1]
+    """Return why a signature does not count, by the status lines of gpgv (doc/DETAILS of GnuPG); ''
+    if it counts.
+    """
+    said = [
+        line.split()[1:]
+        for line in status.splitlines()
+        if line.startswith("[GNUPG:] ") and len(line.split()) > 1
+    ]
     words = {line[0] for line in said}
     if "EXPKEYSIG" in words:
         return "its key has expired; the repository's operator may have renewed it"
     bad = [word for word in BAD if word in words]
     if bad:
-        return f"gpgv says {bad[0]}" + (": another key has signed it" if "NO_PUBKEY" in words else "")
-    good = "GOODSIG" in words and any(line[0] == "VALIDSIG" and line[-1] == fingerprint for line in said)
+        return f"gpgv says {bad[0]}" + (
+            ": another key has signed it" if "NO_PUBKEY" in words else ""
+        )
+    good = "GOODSIG" in words and any(
+        line[0] == "VALIDSIG" and line[-1] == fingerprint for line in said
+    )
     return "" if good else f"it has no signature of the key {fingerprint}"
 
 

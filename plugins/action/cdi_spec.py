@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Converge the CDI spec of a host, and nothing else, and report whether the specs on it are still true."""
+"""Converge the CDI spec of a host, and nothing else, and report whether the specs on it are still
+true.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,40 @@ import functools
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy, merge_plans
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    transport,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+    merge_plans,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_refresh, other_writers
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import files, resource, staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_refresh,
+    other_writers,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    files,
+    resource,
+    staleness,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 SPEC = arguments.derive_argument_spec("cdi_spec")
 
 
 def list_cdi_spec_questions(policy: Policy) -> list[dict[str, Any]]:
-    return [*gpus.list_questions(policy), *other_writers.list_questions(policy), *resource.list_questions(policy)]
+    return [
+        *gpus.list_questions(policy),
+        *other_writers.list_questions(policy),
+        *resource.list_questions(policy),
+    ]
 
 
 def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
@@ -29,22 +52,33 @@ def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
     if policy.state == "absent":
         paths = (*resource.own_paths(policy), *resource.list_taken_over_specs(policy, obs))
         return base.Outcome(
-            originals.complete_resource_removal(obs, paths, lambda: plan_cdi_spec_removal(policy, obs)),
+            originals.complete_resource_removal(
+                obs, paths, lambda: plan_cdi_spec_removal(policy, obs)
+            ),
             report_made_specs(resource.NOTHING_MADE),
         )
     # A kind that nvidia-cdi-refresh does not write has no other owner, and its units may go on.
     owner = cdi_refresh.choose_cdi_owner(policy, obs, cap)[0] if shared else "collection"
     record, driver = resource.record_of_options(owner, cap), gpus.parse_driver(policy, obs)
-    plan, made = resource.plan_specs_and_outcome(policy, obs, record, driver, transport.probe_source("nvml"))
-    watch = resource.plan_spec_watch(policy, obs, record, (plan, made), transport.map_resident_sources()["cdi_guard"])
+    plan, made = resource.plan_specs_and_outcome(
+        policy, obs, record, driver, transport.probe_source("nvml")
+    )
+    watch = resource.plan_spec_watch(
+        policy, obs, record, (plan, made), transport.map_resident_sources()["cdi_guard"]
+    )
     verdicts = staleness.convert_verdicts(resource.judge_specs(policy, obs, record, driver))
     others = [other_writers.plan_other_writers(policy, obs, record)] if shared else []
-    return base.Outcome(merge_plans([plan, watch, *others]), {**report_made_specs(made), "freshness": verdicts})
+    return base.Outcome(
+        merge_plans([plan, watch, *others]), {**report_made_specs(made), "freshness": verdicts}
+    )
 
 
 def plan_cdi_spec_removal(policy: Policy, obs: Observation) -> Plan:
     return merge_plans(
-        [resource.plan_absent(policy, obs), *([cdi_refresh.plan_absent(policy, obs)] if files.has_refresh_kind(policy) else [])]
+        [
+            resource.plan_absent(policy, obs),
+            *([cdi_refresh.plan_absent(policy, obs)] if files.has_refresh_kind(policy) else []),
+        ]
     )
 
 
@@ -68,4 +102,12 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         cap = arguments.read_task_options(self, SPEC)["cdi_version"]
         plan = functools.partial(plan_cdi_spec, cap=cap)
-        return base.run(self, task_vars, module="cdi_spec", spec=SPEC, questions=list_cdi_spec_questions, planner=plan, single=True)
+        return base.run(
+            self,
+            task_vars,
+            module="cdi_spec",
+            spec=SPEC,
+            questions=list_cdi_spec_questions,
+            planner=plan,
+            single=True,
+        )

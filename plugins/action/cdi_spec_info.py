@@ -8,9 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, host_look
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    host_look,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import run
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal
 
@@ -30,5 +39,7 @@ class ActionModule(ActionBase):
             return base.Outcome(Plan(), run.report(policy, obs, args["cdi_version"]).list_facts())
 
         wanted, way = arguments.build_policy(args, single=True), str(args["transport"])
-        seen, outcome = host_look.observe_and_plan(self, task_vars or {}, wanted, run.list_lint_questions, planner, way)
+        seen, outcome = host_look.observe_and_plan(
+            self, task_vars or {}, wanted, run.list_lint_questions, planner, way
+        )
         return {"changed": False, "advice": list(journal.advise_on_journal(seen)), **outcome.facts}

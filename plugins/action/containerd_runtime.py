@@ -10,7 +10,9 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
 
 SPEC = arguments.derive_argument_spec("containerd_runtime")
@@ -31,5 +33,11 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         asks = engine_module.list_engine_module_questions("containerd")
         return base.run(
-            self, task_vars, module="containerd_runtime", spec=SPEC, questions=asks, planner=plan_containerd_runtime, single=True
+            self,
+            task_vars,
+            module="containerd_runtime",
+            spec=SPEC,
+            questions=asks,
+            planner=plan_containerd_runtime,
+            single=True,
         )

@@ -10,7 +10,9 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
 
 SPEC = arguments.derive_argument_spec("crio_runtime")
@@ -30,4 +32,12 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         asks = engine_module.list_engine_module_questions("crio")
-        return base.run(self, task_vars, module="crio_runtime", spec=SPEC, questions=asks, planner=plan_crio_runtime, single=True)
+        return base.run(
+            self,
+            task_vars,
+            module="crio_runtime",
+            spec=SPEC,
+            questions=asks,
+            planner=plan_crio_runtime,
+            single=True,
+        )

@@ -8,12 +8,20 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    transport,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import device_nodes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    device_nodes,
+)
 
 SPEC = arguments.derive_argument_spec("device_nodes")
 
@@ -24,9 +32,18 @@ def list_device_node_module_questions(policy: Policy) -> list[dict[str, Any]]:
 
 def plan_device_node_module(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.state == "absent":
-        return base.Outcome(originals.complete_resource_removal(obs, device_nodes.PATHS, lambda: device_nodes.plan_absent(policy, obs)))
+        return base.Outcome(
+            originals.complete_resource_removal(
+                obs, device_nodes.PATHS, lambda: device_nodes.plan_absent(policy, obs)
+            )
+        )
     return base.Outcome(
-        device_nodes.plan_device_nodes(policy, obs, gpus.parse_driver(policy, obs), transport.map_resident_sources()["device_nodes"])
+        device_nodes.plan_device_nodes(
+            policy,
+            obs,
+            gpus.parse_driver(policy, obs),
+            transport.map_resident_sources()["device_nodes"],
+        )
     )
 
 

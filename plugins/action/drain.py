@@ -11,13 +11,21 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, draining, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    draining,
+    messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    registered,
+)
 
 SPEC = arguments.derive_argument_spec("drain")
-SETTLES = 300  # seconds within which a node reports itself again after its engine or its agent was restarted
+# seconds within which a node reports itself again after its engine or its agent was restarted
+SETTLES = 300
 
 
 class ActionModule(ActionBase):
@@ -27,16 +35,24 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        drain.check_commands(self._task.args.get("commands"))  # before the argument spec makes a list of a string
+        drain.check_commands(
+            self._task.args.get("commands")
+        )  # before the argument spec makes a list of a string
         args = arguments.read_task_options(self, SPEC)
         drain.check_drain_settings(args)
         variables = task_vars or {}
         result = variables.get(args["results"]) or {}
         state, work = args["state"], drain.Work.read_work(result)
         changes = drain.is_driver_changed(args["driver_changes"], get_rollout_task_files(variables))
-        decision = drain.decide_drain(args["policy"], work, driver_changes=changes, unknown=args["unknown"])
+        decision = drain.decide_drain(
+            args["policy"], work, driver_changes=changes, unknown=args["unknown"]
+        )
         earlier = variables.get(args["drained"]) or {}
-        took = earlier.get("by") or () if state in ("in_service", "kept") and earlier.get("outcome") in ("drained", "pending") else ()
+        took = (
+            earlier.get("by") or ()
+            if state in ("in_service", "kept") and earlier.get("outcome") in ("drained", "pending")
+            else ()
+        )
         by = drain.list_orchestrators([*args["by"], *took], work, args["commands"])
         if "auto" in args["by"] and args["policy"] != "never" and "work" not in result:
             raise PlanError(messages.LOOK_MISSING.fill(variable=args["results"]))
@@ -47,14 +63,33 @@ class ActionModule(ActionBase):
             return shape_drain_result("not_needed", decision.why, {}, 0)
         about = base.read_run_reference(self, variables)
         args = {**args, "reason": about.put_before(args["reason"]) if args["reason"] else ""}
-        every = draining.choose_orchestrators(self, variables, args, work, about.put_before(decision.why), by)
-        standings, silent = draining.ask_for_standings(every, args, needed or earlier.get("outcome") in ("drained", "pending"))
-        if state == "drained":  # not in the check of a whole fleet: kured locks one host at a time, and cordons it at once
+        every = draining.choose_orchestrators(
+            self, variables, args, work, about.put_before(decision.why), by
+        )
+        standings, silent = draining.ask_for_standings(
+            every, args, needed or earlier.get("outcome") in ("drained", "pending")
+        )
+        if (
+            state == "drained"
+            # not in the check of a whole fleet: kured locks one host at a time, and cordons it at once
+        ):
             standings, unread = draining.locks(every, standings)
             silent += unread
-        run = Run(args, decision, {who: every[who] for who in standings}, bool(self._task.check_mode), standings, tuple(silent))
+        run = Run(
+            args,
+            decision,
+            {who: every[who] for who in standings},
+            bool(self._task.check_mode),
+            standings,
+            tuple(silent),
+        )
         try:
-            return {"drained": run.drain, "in_service": run.give_back, "kept": run.keep, "checked": run.check_host}[state]()
+            return {
+                "drained": run.drain,
+                "in_service": run.give_back,
+                "kept": run.keep,
+                "checked": run.check_host,
+            }[state]()
         except draining.Refused as error:
             raise PlanError(messages.NODE_HELD.fill(reason=str(error))) from None
 
@@ -78,7 +113,9 @@ def get_rollout_task_files(variables: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dc.dataclass(frozen=True)
 class Run:
-    """One task: the orchestrators, with the node's standing as each of them saw it at the beginning."""
+    """One task: the orchestrators, with the node's standing as each of them saw it at the
+    beginning.
+    """
 
     args: Mapping[str, Any]
     decision: drain.DrainDecision
@@ -117,18 +154,30 @@ class Run:
         try:
             for who in taken:
                 self.every[who].take_out(try_only=self.check)
-            waiting = {} if self.check else self._wait([*taken, *already], began + self.args["timeout"])
+            waiting = (
+                {} if self.check else self._wait([*taken, *already], began + self.args["timeout"])
+            )
         except (PlanError, draining.Refused) as error:
             return self._refuse_drain(str(error), taken)
         seconds = round(time.monotonic() - began)
         if not waiting:
-            why = self.decision.why if self.decision.drain else "an earlier run of this rollout has drained it"
+            why = (
+                self.decision.why
+                if self.decision.drain
+                else "an earlier run of this rollout has drained it"
+            )
             return self._end("drained", why, changed=bool(taken), seconds=seconds)
         keep = self.args["on_timeout"] == "keep"
         # A host that an earlier run holds stays held: its change may have failed.
         stays = () if keep else self._give_back(taken)
         text = drain.describe_drain_timeout(waiting, self.args["timeout"], keep, already, stays)
-        return self._end("pending" if keep else "left_out", text, failed=True, changed=keep and bool(taken), seconds=seconds)
+        return self._end(
+            "pending" if keep else "left_out",
+            text,
+            failed=True,
+            changed=keep and bool(taken),
+            seconds=seconds,
+        )
 
     def _bring_in_service(self) -> tuple[str, ...]:
         return tuple(who for who, s in self.standings.items() if s.state == "in_service")
@@ -141,12 +190,15 @@ class Run:
         asked = {who: self.every[who] for who in whom}
         while True:
             waiting = {
-                who: text for who, one in asked.items() if (text := describe_remaining_work(one, max(1, round(end - time.monotonic()))))
+                who: text
+                for who, one in asked.items()
+                if (text := describe_remaining_work(one, max(1, round(end - time.monotonic()))))
             }
             if not waiting or time.monotonic() >= end:
                 return waiting
-            # The pause between two questions; the last question is at `end`. scontrol and the user's command report
-            # a state only when asked. Watching pods would serve only one of the three orchestrators.
+            # The pause between two questions; the last question is at `end`. scontrol and the
+            # user's command report a state only when asked. Watching pods would serve only one of
+            # the three orchestrators.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
 
     def _refuse_drain(self, text: str, taken: tuple[str, ...]) -> dict[str, Any]:
@@ -172,8 +224,13 @@ class Run:
         mine = [who for who in reversed(drain.ORCHESTRATORS) if who in self.every]
         end = time.monotonic() + min(SETTLES, self.args["timeout"])
         standings = dict(self.standings)
-        while not self.check and any(s.state == "broken" for s in standings.values()) and time.monotonic() < end:
-            # As above: a node reports itself again some time after its agent was restarted, without an event here.
+        while (
+            not self.check
+            and any(s.state == "broken" for s in standings.values())
+            and time.monotonic() < end
+        ):
+            # As above: a node reports itself again some time after its agent was restarted, without
+            # an event here.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
             standings = {who: one.get_standing() for who, one in self.every.items()}
         held = [who for who in mine if standings[who].state == "held"]
@@ -185,7 +242,11 @@ class Run:
         left = "; ".join(s.text for s in standings.values() if s.state == "others")
         done = "put back into service" if held else "nobody holds it out of service"
         asked = bool(self.every)
-        return self._end("in_service" if asked else "not_needed", left or (done if asked else "nobody was asked"), changed=bool(held))
+        return self._end(
+            "in_service" if asked else "not_needed",
+            left or (done if asked else "nobody was asked"),
+            changed=bool(held),
+        )
 
     def keep(self) -> dict[str, Any]:
         """Mark the node as kept out of service, with the reason.
@@ -193,9 +254,19 @@ class Run:
         A broken node may be held as well. Only the call that keeps it shows who holds it.
         """
         why = drain.get_drain_text(self.args["reason"], "a change of this host failed")
-        held = [who for who in drain.list_held_standings(self.standings) if self._keep_held(who, why)]
-        held += [who for who, standing in self.standings.items() if standing.state == "broken" and self._keep_held(who, why, may_fail=True)]
-        return self._end("kept" if held else "not_needed", why if held else "this rollout does not hold it", changed=bool(held))
+        held = [
+            who for who in drain.list_held_standings(self.standings) if self._keep_held(who, why)
+        ]
+        held += [
+            who
+            for who, standing in self.standings.items()
+            if standing.state == "broken" and self._keep_held(who, why, may_fail=True)
+        ]
+        return self._end(
+            "kept" if held else "not_needed",
+            why if held else "this rollout does not hold it",
+            changed=bool(held),
+        )
 
     def _keep_held(self, who: str, why: str, *, may_fail: bool = False) -> bool:
         try:
@@ -206,8 +277,18 @@ class Run:
             return False
         return True
 
-    def _end(self, outcome: str, why: str, *, failed: bool = False, changed: bool = False, seconds: int = 0) -> dict[str, Any]:
-        found = shape_drain_result(outcome, "; ".join([why, *self.silent]), self.standings, seconds, changed=changed)
+    def _end(
+        self,
+        outcome: str,
+        why: str,
+        *,
+        failed: bool = False,
+        changed: bool = False,
+        seconds: int = 0,
+    ) -> dict[str, Any]:
+        found = shape_drain_result(
+            outcome, "; ".join([why, *self.silent]), self.standings, seconds, changed=changed
+        )
         return {**found, "failed": True, "msg": why} if failed else found
 
 
@@ -223,7 +304,19 @@ def describe_remaining_work(one: draining.Orchestrator, left: int) -> str:
 
 
 def shape_drain_result(
-    outcome: str, why: str, standings: Mapping[str, drain.Standing], seconds: int, *, changed: bool = False
+    outcome: str,
+    why: str,
+    standings: Mapping[str, drain.Standing],
+    seconds: int,
+    *,
+    changed: bool = False,
 ) -> dict[str, Any]:
     nodes = {who: dc.asdict(s) for who, s in standings.items()}
-    return {"changed": changed, "outcome": outcome, "why": why, "by": list(standings), "nodes": nodes, "seconds": seconds}
+    return {
+        "changed": changed,
+        "outcome": outcome,
+        "why": why,
+        "by": list(standings),
+        "nodes": nodes,
+        "seconds": seconds,
+    }

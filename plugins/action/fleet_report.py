@@ -13,15 +13,36 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table, rollout_batch, rollout_report
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, messages, outside, run_messages
+from ansible_collections.gpufleet.nvidia.plugins.action import (
+    fleet_table,
+    rollout_batch,
+    rollout_report,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    messages,
+    outside,
+    run_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import bounds, escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    bounds,
+    escape,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, sink
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import document, html, kept
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import (
+    document,
+    html,
+    kept,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    registered,
+)
 
 SPEC = arguments.derive_argument_spec("fleet_report")
 JSON, HTML = "report.json", "report.html"
@@ -42,14 +63,20 @@ class ActionModule(ActionBase):
             return {"changed": False, "files": [], "published": False}
         report = build_fleet_report(args, task_vars or {}, bool(self._task.check_mode))
         if args["directory"]:
-            found = deliver_report(report, outside.make_writable_directory(args["directory"]), target, args["files"])
+            found = deliver_report(
+                report, outside.make_writable_directory(args["directory"]), target, args["files"]
+            )
             fleet_table.show([describe_report_place(found["files"], len(report["hosts"])), ""])
             return found
-        with tempfile.TemporaryDirectory(prefix="gpufleet-") as place:  # used by this run alone, to take the report elsewhere
+        with tempfile.TemporaryDirectory(
+            prefix="gpufleet-"
+        ) as place:  # used by this run alone, to take the report elsewhere
             return {**deliver_report(report, Path(place), target, args["files"]), "files": []}
 
 
-def build_fleet_report(args: Mapping[str, Any], task_vars: Mapping[str, Any], check: bool) -> document.Document:
+def build_fleet_report(
+    args: Mapping[str, Any], task_vars: Mapping[str, Any], check: bool
+) -> document.Document:
     now = outside.format_present_time()
     if args["sources"]:
         reports = {name: read_kept_report(kept.get_report_file(name)) for name in args["sources"]}
@@ -58,20 +85,31 @@ def build_fleet_report(args: Mapping[str, Any], task_vars: Mapping[str, Any], ch
         return kept.merge_reports(reports, now)
     about = document.About(args["playbook"], now, check, args["status"], args["change_ref"])
     results, classes = list_run_results(args, task_vars)
-    return document.build_report({host: escape.escape_result(result) for host, result in results.items()}, about, classes)
+    return document.build_report(
+        {host: escape.escape_result(result) for host, result in results.items()}, about, classes
+    )
 
 
-def list_run_results(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[outcomes.Results, Mapping[str, str]]:
-    """Return the results that the table of the same run shows, and the class of each host of a rollout."""
+def list_run_results(
+    args: Mapping[str, Any], task_vars: Mapping[str, Any]
+) -> tuple[outcomes.Results, Mapping[str, str]]:
+    """Return the results that the table of the same run shows, and the class of each host of a
+    rollout.
+    """
     if not args["plan"]:
         return fleet_table.gather_results(task_vars, args), {}
     plan, hostvars = args["plan"], task_vars["hostvars"]
     found = rollout_batch.get_reached_progress(plan, hostvars)
-    results = {host: bounds.limit_result(report_host_result(host, plan, base.Once(hostvars[host]), found)) for host in plan["hosts"]}
+    results = {
+        host: bounds.limit_result(report_host_result(host, plan, base.Once(hostvars[host]), found))
+        for host in plan["hosts"]
+    }
     return results, {host: str(planned["class"]) for host, planned in plan["hosts"].items()}
 
 
-def report_host_result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:
+def report_host_result(
+    host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress
+) -> outcomes.Result:
     """Return a host's result with the whole journal of the look before.
 
     A change returns the name of its own journal entry. The look before it has the entries of all
@@ -81,7 +119,9 @@ def report_host_result(host: str, plan: Mapping[str, Any], variables: Mapping[st
     return {**result, "journal": (variables.get(registered.LOOK) or {}).get("journal") or []}
 
 
-def deliver_report(report: document.Document, place: Path, target: Sequence[str], more: Sequence[str]) -> dict[str, Any]:
+def deliver_report(
+    report: document.Document, place: Path, target: Sequence[str], more: Sequence[str]
+) -> dict[str, Any]:
     """Write the report, then take it elsewhere.
 
     If it cannot be taken elsewhere, the result of the run stays as it is, and a warning tells the
@@ -97,7 +137,11 @@ def deliver_report(report: document.Document, place: Path, target: Sequence[str]
         return found
     known = [Path(name).expanduser().absolute() for name in more if name]
     why = outside.publish(target, [*files, *(file for file in known if file.is_file())])
-    return {**found, "published": not why, **({"warnings": [run_messages.NOT_PUBLISHED.fill(cause=why)]} if why else {})}
+    return {
+        **found,
+        "published": not why,
+        **({"warnings": [run_messages.NOT_PUBLISHED.fill(cause=why)]} if why else {}),
+    }
 
 
 def read_template() -> str:
@@ -124,7 +168,9 @@ def read_report_text(path: Path) -> str:
 
 def read_kept_report(name: str) -> Any:
     try:
-        return kept.require_report(json_bounds.load_bounded_json(read_report_text(Path(name).expanduser()), LARGEST), name)
+        return kept.require_report(
+            json_bounds.load_bounded_json(read_report_text(Path(name).expanduser()), LARGEST), name
+        )
     except OSError as error:
         message = messages.REPORT_UNREADABLE.fill(cause=error.strerror or "", step=kept.STEP)
         raise PlanError(message, where=name) from None

@@ -15,10 +15,18 @@ from ansible import constants, context
 from ansible.plugins.action import ActionBase
 from ansible.utils.color import stringc
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, messages, unread
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    messages,
+    unread,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import bounds, escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    bounds,
+    escape,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
     columns,
@@ -44,7 +52,10 @@ VIEWS: Mapping[str, tuple[Lines, Totals]] = {
     "cdi": (specs.list_refresh_lines, specs.count_refreshed_specs),
     "reached": (
         lambda _results, _view: [],
-        lambda results, _check: {**outcomes.count_reached_hosts(results), **outcomes.count_refused_hosts(results)},
+        lambda results, _check: {
+            **outcomes.count_reached_hosts(results),
+            **outcomes.count_refused_hosts(results),
+        },
     ),
 }
 
@@ -62,33 +73,58 @@ class ActionModule(ActionBase):
         results = gather_results(task_vars or {}, args)
         laid_out, count = VIEWS[args["view"]]
         lines, counts = laid_out(results, choose_fleet_view(args, check)), count(results, check)
-        lost = waves.parse_amount("gpufleet_max_lost", args["max_lost"]).compute_number(len(results), up=True)
+        lost = waves.parse_amount("gpufleet_max_lost", args["max_lost"]).compute_number(
+            len(results), up=True
+        )
         problem = outcomes.explain_failed_run(counts, args["fail_on_drift"], lost)
-        lines += write_end(problem, find_following(args["playbook"], counts, check) if lines else "")
+        lines += write_end(
+            problem, find_following(args["playbook"], counts, check) if lines else ""
+        )
         show(["", *lines, ""] if lines else [])
         failures = outcomes.list_failures(results, check, args["fail_on_drift"]) if problem else {}
-        report = {"changed": False, "lines": lines, "totals": counts, "problem": problem, "failures": failures}
+        report = {
+            "changed": False,
+            "lines": lines,
+            "totals": counts,
+            "problem": problem,
+            "failures": failures,
+        }
         # What set_stats returns, so AWX can branch on it and other callbacks can show it.
-        return {**report, "ansible_stats": {"data": {"gpufleet_totals": counts}, "per_host": False, "aggregate": False}}
+        return {
+            **report,
+            "ansible_stats": {
+                "data": {"gpufleet_totals": counts},
+                "per_host": False,
+                "aggregate": False,
+            },
+        }
 
 
 def write_end(problem: str, following: str) -> list[str]:
-    """Return the last lines of a run: the reason why it is not a success, and the next command. '' leaves either out."""
+    """Return the last lines of a run: the reason why it is not a success, and the next command. ''
+    leaves either out.
+    """
     told = [text for text in (f"not a success: {problem}" if problem else "", following) if text]
     return ["", *told] if told else []
 
 
 def find_following(playbook: str, counts: Mapping[str, Any], check: bool) -> str:
-    """Return the line with the next command, '' for none. AWX starts jobs by templates, so nothing is typed there."""
+    """Return the line with the next command, '' for none. AWX starts jobs by templates, so nothing
+    is typed there.
+    """
     if "needs_person" not in counts or "would_change" not in counts or os.environ.get("JOB_ID"):
         return ""
-    return next_command.write_command(next_command.choose_next(playbook, counts, check), read_invocation())
+    return next_command.write_command(
+        next_command.choose_next(playbook, counts, check), read_invocation()
+    )
 
 
 def read_invocation() -> next_command.Invocation:
     """Return what this run was given on its command line."""
     given = context.CLIARGS
-    inventory, extra = (tuple(map(str, given.get(name) or ())) for name in ("inventory", "extra_vars"))
+    inventory, extra = (
+        tuple(map(str, given.get(name) or ())) for name in ("inventory", "extra_vars")
+    )
     return next_command.Invocation(inventory, extra, str(given.get("subset") or ""))
 
 
@@ -98,13 +134,26 @@ def gather_results(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> out
     known = {host: task_vars["hostvars"][host] for host in hosts}
     found = {host: known[host].get(args["results"]) for host in hosts}
     if hosts and not any(found.values()):
-        registered.require_known_variable(args["results"], sorted({str(name) for v in known.values() for name in v}))
-    results = {host: outcomes.merge_failures(dict(found[host] or {}), list_step_results(known[host], args["also"])) for host in hosts}
-    return {host: bounds.limit_result(result) for host, result in unread.fail_unread_hosts(results, task_vars["hostvars"]).items()}
+        registered.require_known_variable(
+            args["results"], sorted({str(name) for v in known.values() for name in v})
+        )
+    results = {
+        host: outcomes.merge_failures(
+            dict(found[host] or {}), list_step_results(known[host], args["also"])
+        )
+        for host in hosts
+    }
+    return {
+        host: bounds.limit_result(result)
+        for host, result in unread.fail_unread_hosts(results, task_vars["hostvars"]).items()
+    }
 
 
-def list_step_results(variables: Mapping[str, Any], names: list[str]) -> dict[bool, list[outcomes.Result]]:
-    """Return the results of other steps, by whether they are looks: True -> looks, False -> other steps.
+def list_step_results(
+    variables: Mapping[str, Any], names: list[str]
+) -> dict[bool, list[outcomes.Result]]:
+    """Return the results of other steps, by whether they are looks: True -> looks, False -> other
+    steps.
 
     A look counts only if nothing came after it.
     """
@@ -121,7 +170,9 @@ def choose_fleet_view(args: Mapping[str, Any], check: bool) -> fleet_hosts.Fleet
 
 
 def get_column_searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile | None:
-    """Return JMESPath's compiler; None if all columns are plain names with dots, or if jmespath is not installed."""
+    """Return JMESPath's compiler; None if all columns are plain names with dots, or if jmespath is
+    not installed.
+    """
     if all(columns.is_plain_path(c.path) for c in wanted):
         return None
     try:
@@ -164,7 +215,11 @@ def show(lines: Sequence[str]) -> None:
     A line may contain a host's own words, which results of other collections' tasks do not escape.
     """
     if lines and are_people_shown():
-        Display().display("\n".join(paint(escape.escape_line(bounds.shorten_text(line, bounds.TEXT))) for line in lines))
+        Display().display(
+            "\n".join(
+                paint(escape.escape_line(bounds.shorten_text(line, bounds.TEXT))) for line in lines
+            )
+        )
 
 
 # A word of the column CHANGED between two columns, or a count of the first line.
@@ -179,7 +234,9 @@ def paint(line: str) -> str:
     """Return a line with its outcomes in Ansible's colors, where Ansible has colors."""
 
     def painted(found: re.Match[str]) -> str:
-        one = next(o for o in outcomes.OUTCOMES.values() if found[1] == o.word or found[2] == o.total)
+        one = next(
+            o for o in outcomes.OUTCOMES.values() if found[1] == o.word or found[2] == o.total
+        )
         color = "COLOR_OK" if one.word in PLAIN else COLORS[one.person]
         return str(stringc(found[0], getattr(constants, color)))
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Do the cluster's part of handing a node over between the GPU Operator's toolkit and this collection."""
+"""Do the cluster's part of handing a node over between the GPU Operator's toolkit and this
+collection.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     draining,
     messages,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain_kubernetes, hand_over, objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    drain_kubernetes,
+    hand_over,
+    objects,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import node_names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    node_names,
+)
 
 SPEC = arguments.derive_argument_spec("hand_over")
 
@@ -42,13 +50,22 @@ class ActionModule(ActionBase):
         access = {key: args[key] for key in ("kubeconfig", "context") if args[key]}
         api = cluster_api.ClusterApi(draining.Calls(self, variables, cluster_api.DELEGATE), access)
         name = node_names.require_node_name(host, args["kubernetes_node"])
-        return Step(api, args, name, variables.get(args["results"]) or {}, bool(self._task.check_mode)).run()
+        return Step(
+            api, args, name, variables.get(args["results"]) or {}, bool(self._task.check_mode)
+        ).run()
 
 
 class Step:
     """One task, with the cluster, the node, and the result of the look at its host."""
 
-    def __init__(self, api: cluster_api.ClusterApi, args: Mapping[str, Any], name: str, result: Mapping[str, Any], check: bool) -> None:
+    def __init__(
+        self,
+        api: cluster_api.ClusterApi,
+        args: Mapping[str, Any],
+        name: str,
+        result: Mapping[str, Any],
+        check: bool,
+    ) -> None:
         self.api, self.args, self.name, self.result, self.check = api, args, name, result, check
 
     def run(self) -> dict[str, Any]:
@@ -70,21 +87,40 @@ class Step:
         if not (needed and self.check):
             return found
         said = f"{found['described']}. {hand_over.describe_handover_steps(to)}"
-        before, after = ({"labels": {objects.TOOLKIT_LABEL: value}} if value else None for value in (node.label, hand_over.LABELS[to]))
-        return {**found, "described": said, "msg": said, "diff": [clusters.build_api_diff(f"Node {node.name}", before, after)]}
+        before, after = (
+            {"labels": {objects.TOOLKIT_LABEL: value}} if value else None
+            for value in (node.label, hand_over.LABELS[to])
+        )
+        return {
+            **found,
+            "described": said,
+            "msg": said,
+            "diff": [clusters.build_api_diff(f"Node {node.name}", before, after)],
+        }
 
     def read_seen(self, *, judged: bool = False) -> hand_over.Node:
         node = self.api.get_node(self.name)
         if judged:
-            drain_kubernetes.require_same_machine(node, str((self.result.get("work") or {}).get("boot_id") or ""))
+            drain_kubernetes.require_same_machine(
+                node, str((self.result.get("work") or {}).get("boot_id") or "")
+            )
         pods = self.api.list_pods(self.name, hand_over.SELECTOR)
-        found = hand_over.read_handover_node(self.name, node, pods, self.api.list_daemon_sets(hand_over.SELECTOR), self.result)
+        found = hand_over.read_handover_node(
+            self.name, node, pods, self.api.list_daemon_sets(hand_over.SELECTOR), self.result
+        )
         held = drain_kubernetes.find_node_holder(node, self.args["rollout"]) == "held"
-        return dc.replace(found, held=held, why=str(drain_kubernetes.marks_of(node).get(drain_kubernetes.WHY) or ""))
+        return dc.replace(
+            found,
+            held=held,
+            why=str(drain_kubernetes.marks_of(node).get(drain_kubernetes.WHY) or ""),
+        )
 
     def set_label(self, to: str) -> bool:
         return self.api.patch_node(
-            "set the node's label", self.name, lambda node: hand_over.build_handover_patch(node, to), check=self.check
+            "set the node's label",
+            self.name,
+            lambda node: hand_over.build_handover_patch(node, to),
+            check=self.check,
         )
 
     def wait_for_toolkit(self, to: str) -> hand_over.Node:
@@ -103,10 +139,18 @@ class Step:
                 row = messages.TOOLKIT_HAS_NOT_LEFT if leaves else messages.TOOLKIT_HAS_NOT_COME
                 seconds = self.args["timeout"]
                 raise PlanError(row.fill(node=self.name, waits=still, seconds=seconds))
-            # The pause between two questions; the last question is at `end`. The API announces a change only to
-            # watchers, and no module of kubernetes.core watches the pods of one node.
+            # The pause between two questions; the last question is at `end`. The API announces a
+            # change only to watchers, and no module of kubernetes.core watches the pods of one
+            # node.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
 
-    def build_result(self, node: hand_over.Node, *, changed: bool = False, needed: bool = False) -> dict[str, Any]:
-        known = {"node": node.name, "owner": node.owner, "label": node.label, "described": hand_over.describe_handover_node(node)}
+    def build_result(
+        self, node: hand_over.Node, *, changed: bool = False, needed: bool = False
+    ) -> dict[str, Any]:
+        known = {
+            "node": node.name,
+            "owner": node.owner,
+            "label": node.label,
+            "described": hand_over.describe_handover_node(node),
+        }
         return {"changed": changed, "needed": needed, **known, "msg": known["described"]}

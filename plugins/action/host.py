@@ -10,18 +10,32 @@ import time
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    transport,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    registered,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host,
+    host_report,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import metrics
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import handed_on
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    handed_on,
+)
 
 SPEC = arguments.derive_argument_spec("host")
-# Build the parts that are the same for all hosts once for a run, before Ansible makes a process for each
-# host's task: the lists of what may leave a host, their search trees, and the programs that a plan may bring.
+# Build the parts that are the same for all hosts once for a run, before Ansible makes a process for
+# each host's task: the lists of what may leave a host, their search trees, and the programs that a
+# plan may bring.
 host.list_host_questions(Policy())
 transport.probe_source("nvml")
 transport.map_resident_sources()
@@ -29,24 +43,32 @@ transport.map_resident_sources()
 
 def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> base.Outcome:
     seen = host.see(policy, obs)
-    plan = host.plan_host(policy, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources())
+    plan = host.plan_host(
+        policy, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources()
+    )
     facts = {
-        **host.report_host_facts(seen, plan, policy.state, done=done),
-        **host.report_compared_values(seen, obs),
+        **host_report.report_host_facts(seen, plan, policy.state, done=done),
+        **host_report.report_compared_values(seen, obs),
         "known_bad": host.report_known_bad(policy, obs, seen, plan),
     }
     after = metrics.plan_metrics_after_rollback(policy, obs)
-    return base.Outcome(plan, {**facts, "proof": None if plan.acts else plan_proof_offer(policy, obs, seen)}, after)
+    return base.Outcome(
+        plan, {**facts, "proof": None if plan.acts else plan_proof_offer(policy, obs, seen)}, after
+    )
 
 
-def plan_proof_offer(policy: Policy, obs: Observation, seen: host.SeenHost) -> dict[str, Any] | None:
+def plan_proof_offer(
+    policy: Policy, obs: Observation, seen: host.SeenHost
+) -> dict[str, Any] | None:
     """Return the proof for the module host_verify; None if there is none to offer.
 
     Without it, host_verify looks again.
     """
     evidence_file = arguments.get_imitated_places().get("evidence_file", "")
     host = (seen.record, seen.instances, seen.driver)
-    return handed_on.offer_proof(policy, lambda: handed_on.plan_proof(policy, obs, *host, evidence_file=evidence_file))
+    return handed_on.offer_proof(
+        policy, lambda: handed_on.plan_proof(policy, obs, *host, evidence_file=evidence_file)
+    )
 
 
 class ActionModule(ActionBase):
@@ -59,8 +81,24 @@ class ActionModule(ActionBase):
         began = time.monotonic()
         variables = task_vars or {}
         of_rollout = variables.get(registered.ROLLOUT_PLAN) or {}
-        approved.require_approved_transaction(self._task.args.get(approved.OPTION), of_rollout, str(variables.get("inventory_hostname")))
+        approved.require_approved_transaction(
+            self._task.args.get(approved.OPTION),
+            of_rollout,
+            str(variables.get("inventory_hostname")),
+        )
         of_run = functools.partial(plan_host_module, done=not self._task.check_mode)
-        result = base.run(self, task_vars, module="host", spec=SPEC, questions=host.list_host_questions, planner=of_run, single=False)
+        result = base.run(
+            self,
+            task_vars,
+            module="host",
+            spec=SPEC,
+            questions=host.list_host_questions,
+            planner=of_run,
+            single=False,
+        )
         in_rollout = registered.ROLLOUT_STEP in variables
-        return {**result, "seconds": round(time.monotonic() - began, 1)} if in_rollout and not self._task.check_mode else result
+        return (
+            {**result, "seconds": round(time.monotonic() - began, 1)}
+            if in_rollout and not self._task.check_mode
+            else result
+        )

@@ -9,14 +9,32 @@ import dataclasses as dc
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    transport,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, work
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    JOURNAL_DIR,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host,
+    host_report,
+    work,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    gpu_operator,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    repository,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import gpu_users
 
@@ -30,26 +48,50 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
     """
     seen = host.see(policy, obs)
     try:
-        plan, problem = host.plan_host(policy, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources()), ""
+        plan, problem = (
+            host.plan_host(
+                policy, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources()
+            ),
+            "",
+        )
         known = host.report_known_bad(policy, obs, seen, plan)
     except PlanError as error:
-        plan, problem = plan_without_source(policy, obs, seen) if isinstance(error, repository.NoSource) else Plan(), str(error)
+        plan, problem = (
+            plan_without_source(policy, obs, seen)
+            if isinstance(error, repository.NoSource)
+            else Plan(),
+            str(error),
+        )
         known = host.report_known_bad(policy, obs, seen, None, error)
     kept = journal.get_journal(obs)
     entries = list(kept.get("journal") or ())
-    shown = {"journal": entries, "history": [journal.describe_journal_entry(entry) for entry in entries]}
+    shown = {
+        "journal": entries,
+        "history": [journal.describe_journal_entry(entry) for entry in entries],
+    }
     runs = work.report_work(policy, obs, plan.whole, kubelet=seen.kubelet.present)
     sharing = gpu_users.report_gpu_users(policy, obs, seen.driver)
     toolkit = gpu_operator.report_operator(policy, obs, seen.instances)
-    more = {**shown, "work": runs, "problem": problem, "known_bad": known, "sharing": sharing, "operator_toolkit": toolkit}
-    return base.Outcome(plan, {**host.report_host(policy, obs, seen, plan), **more})
+    more = {
+        **shown,
+        "work": runs,
+        "problem": problem,
+        "known_bad": known,
+        "sharing": sharing,
+        "operator_toolkit": toolkit,
+    }
+    return base.Outcome(plan, {**host_report.report_host(policy, obs, seen, plan), **more})
 
 
 def plan_without_source(policy: Policy, obs: Observation, seen: host.SeenHost) -> Plan:
-    """Return what else would change on a host whose packages are out of reach, so that a first look shows it."""
+    """Return what else would change on a host whose packages are out of reach, so that a first look
+    shows it.
+    """
     offline = dc.replace(policy, toolkit_repository="", bundle_file="")
     try:
-        return host.plan_host(offline, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources())
+        return host.plan_host(
+            offline, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources()
+        )
     except PlanError:
         return Plan()
 
@@ -72,4 +114,6 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        return base.run_info(self, task_vars, spec=SPEC, questions=list_host_info_questions, planner=plan_host_info)
+        return base.run_info(
+            self, task_vars, spec=SPEC, questions=list_host_info_questions, planner=plan_host_info
+        )

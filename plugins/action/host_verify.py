@@ -12,15 +12,32 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, host_look, messages, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    host_look,
+    messages,
+    transport,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import end_with_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import cases as verify_cases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import handed_on
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    cases as verify_cases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    handed_on,
+)
 
 SPEC = arguments.derive_argument_spec("host_verify")
 
@@ -30,7 +47,9 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
         raise PlanError(messages.ROOT_NOT_RUNNING.fill(), where=policy.root)
     seen = host.see(policy, obs)
     evidence_file = arguments.get_imitated_places().get("evidence_file", "")
-    proof = handed_on.plan_proof(policy, obs, seen.record, seen.instances, seen.driver, evidence_file=evidence_file)
+    proof = handed_on.plan_proof(
+        policy, obs, seen.record, seen.instances, seen.driver, evidence_file=evidence_file
+    )
     claims = host.judge_claims(policy, obs, seen, after=False) if policy.dra else None
     return base.Outcome(Plan(), {"proof": proof, "claims": claims})
 
@@ -46,17 +65,34 @@ class ActionModule(ActionBase):
         if not args["image"]:
             raise PlanError(messages.NO_IMAGE.fill())
         policy, way = arguments.build_policy(args), str(args["transport"])
-        judge = None if args["image_environment"] is None else build_image_judge(args["image_environment"])
-        # The plan of an earlier task does not show the current settings of the kubelet and the engine.
+        judge = (
+            None
+            if args["image_environment"] is None
+            else build_image_judge(args["image_environment"])
+        )
+        # The plan of an earlier task does not show the current settings of the kubelet and the
+        # engine.
         earlier = None if policy.dra else handed_on.accept_proof(policy, args["host_result"] or {})
         proof, claims = (earlier, None) if earlier else self._look(policy, task_vars or {}, way)
         cases = [{**case, "image": args["image"]} for case in proof.cases]
-        common = {"changed": False, "image": args["image"], "decision": proof.decision, "skipped_why": proof.skipped_why}
+        common = {
+            "changed": False,
+            "image": args["image"],
+            "decision": proof.decision,
+            "skipped_why": proof.skipped_why,
+        }
         if judge is not None:
             found, refusal = judge(self, policy, task_vars or {}, way, proof.decision)
             common = {**common, "requirements": found}
             if refusal:
-                return {**common, "checks": [], "proven": False, "left": [], "failed": True, "msg": refusal}
+                return {
+                    **common,
+                    "checks": [],
+                    "proven": False,
+                    "left": [],
+                    "failed": True,
+                    "msg": refusal,
+                }
         if claims:
             common = {**common, "dra": dra.report_dra(claims)}
         if claims and claims.unmet:
@@ -69,20 +105,41 @@ class ActionModule(ActionBase):
                 "msg": end_with_code(dra.explain_dra_refusal(claims)),
             }
         if self._task.check_mode or not cases:
-            return {**common, "checks": verify_cases.list_unproven_cases(cases), "proven": False, "left": []}
-        request = {"schema": host_look.SCHEMA, "cases": cases, "timeout": args["timeout"], "phrases": verify_cases.PHRASES}
+            return {
+                **common,
+                "checks": verify_cases.list_unproven_cases(cases),
+                "proven": False,
+                "left": [],
+            }
+        request = {
+            "schema": host_look.SCHEMA,
+            "cases": cases,
+            "timeout": args["timeout"],
+            "phrases": verify_cases.PHRASES,
+        }
         answer = transport.run_host_program(self, "container_check", request, task_vars or {}, way)
         evidence = verify_cases.list_case_evidence(cases, answer)
         trouble = verify_cases.describe_unproven(evidence)
-        shaped = {**common, "checks": evidence, "proven": not trouble, "left": answer.get("left") or []}
+        shaped = {
+            **common,
+            "checks": evidence,
+            "proven": not trouble,
+            "left": answer.get("left") or [],
+        }
         return {**shaped, "failed": True, "msg": end_with_code(trouble)} if trouble else shaped
 
-    def _look(self, policy: Policy, task_vars: dict[str, Any], way: str) -> tuple[handed_on.Proof, dra.Dra | None]:
-        _obs, outcome = host_look.observe_and_plan(self, task_vars, policy, host.list_host_questions, plan_host_check, way)
+    def _look(
+        self, policy: Policy, task_vars: dict[str, Any], way: str
+    ) -> tuple[handed_on.Proof, dra.Dra | None]:
+        _obs, outcome = host_look.observe_and_plan(
+            self, task_vars, policy, host.list_host_questions, plan_host_check, way
+        )
         return outcome.facts["proof"], outcome.facts.get("claims")
 
 
-Judge = Callable[[ActionBase, Policy, dict[str, Any], str, Mapping[str, Any]], tuple[dict[str, Any], str]]
+Judge = Callable[
+    [ActionBase, Policy, dict[str, Any], str, Mapping[str, Any]], tuple[dict[str, Any], str]
+]
 
 
 def build_image_judge(environment: Any) -> Judge:
@@ -91,19 +148,33 @@ def build_image_judge(environment: Any) -> Judge:
     Few proofs need it, so its modules are imported here.
     """
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import catalogues
-    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import look, preflight
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+        look,
+        preflight,
+    )
 
     said = catalogues.read_own_description(environment)
 
     def judge(
-        action: ActionBase, policy: Policy, task_vars: dict[str, Any], way: str, decision: Mapping[str, Any]
+        action: ActionBase,
+        policy: Policy,
+        task_vars: dict[str, Any],
+        way: str,
+        decision: Mapping[str, Any],
     ) -> tuple[dict[str, Any], str]:
         def read(obs: Observation) -> dict[str, Any]:
             host, _trouble = look.read_image_host(policy, obs, {})
-            return preflight.judge_image_requirements(said, host, decision, off=preflight.is_switched_off(obs))
+            return preflight.judge_image_requirements(
+                said, host, decision, off=preflight.is_switched_off(obs)
+            )
 
         found = host_look.learn(
-            action, task_vars, policy, [*look.list_image_questions(policy), *preflight.list_preflight_questions()], read, way
+            action,
+            task_vars,
+            policy,
+            [*look.list_image_questions(policy), *preflight.list_preflight_questions()],
+            read,
+            way,
         )
         return found, preflight.explain_preflight_refusal(found) if found["met"] is False else ""
 

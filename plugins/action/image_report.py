@@ -11,11 +11,17 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    outside,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import members
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import image_table
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import node_names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    node_names,
+)
 
 SPEC = arguments.derive_argument_spec("image_report")
 SETTING, NODE, CLUSTER = "gpufleet_image_dir", "gpufleet_kubernetes_node", "gpufleet_cluster"
@@ -32,13 +38,27 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         args, variables = arguments.read_task_options(self, SPEC), task_vars or {}
-        plain = json.loads(json.dumps(fleet_table.gather_results(variables, {"results": args["results"], "also": []}), default=str))
+        plain = json.loads(
+            json.dumps(
+                fleet_table.gather_results(variables, {"results": args["results"], "also": []}),
+                default=str,
+            )
+        )
         results = {host: escape.escape_result(result) for host, result in plain.items()}
-        lines = image_table.list_image_lines(results, args["width"] or fleet_table.get_terminal_width())
+        lines = image_table.list_image_lines(
+            results, args["width"] or fleet_table.get_terminal_width()
+        )
         fleet_table.show(["", *lines, ""])
         files = build_image_files(results, variables) if args["directory"] else {}
         place = outside.make_writable_directory(args["directory"], SETTING) if files else None
-        named = [str(outside.write_outside_file(place, name, text, SETTING)) for name, text in files.items()] if place else []
+        named = (
+            [
+                str(outside.write_outside_file(place, name, text, SETTING))
+                for name, text in files.items()
+            ]
+            if place
+            else []
+        )
         found = {
             "changed": False,
             "files": named,
@@ -49,12 +69,17 @@ class ActionModule(ActionBase):
         return {**found, "problem": image_table.explain_image_failure(results)}
 
 
-def build_image_files(results: Mapping[str, Mapping[str, Any]], variables: Mapping[str, Any]) -> dict[str, str]:
+def build_image_files(
+    results: Mapping[str, Mapping[str, Any]], variables: Mapping[str, Any]
+) -> dict[str, str]:
     """Return the files: name -> text. Everything is judged before the first one is written."""
     known = {host: base.Once(variables["hostvars"][host]) for host in results}
     return {
         JSON: json.dumps(image_table.build_images_document(results), indent=1) + "\n",
-        **{labels_file(cluster): image_table.render_image_labels(results, of) for cluster, of in map_image_nodes(results, known).items()},
+        **{
+            labels_file(cluster): image_table.render_image_labels(results, of)
+            for cluster, of in map_image_nodes(results, known).items()
+        },
         AFFINITY: image_table.render_image_affinity(results),
     }
 
@@ -68,7 +93,9 @@ def labels_file(cluster: str) -> str:
     return f"labels-{cluster}.yml" if cluster else "labels.yml"
 
 
-def map_image_nodes(results: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+def map_image_nodes(
+    results: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, str]]:
     """Return the names of the hosts as nodes: cluster -> host -> name.
 
     Two kinds of hosts are left out, unless the inventory declares them as nodes: a host whose
@@ -79,7 +106,13 @@ def map_image_nodes(results: Mapping[str, Mapping[str, Any]], known: Mapping[str
     for host, result in results.items():
         name, cluster = (str(known[host].get(variable) or "") for variable in (NODE, CLUSTER))
         if cluster:
-            members.get_cluster_name({}, members.OfInventory(cluster=cluster))  # refuses a name that cannot be the name of a file
-        if name or cluster or (image_table.may_be_node(result) and node_names.NODE_NAME.fullmatch(host)):
+            members.get_cluster_name(
+                {}, members.OfInventory(cluster=cluster)
+            )  # refuses a name that cannot be the name of a file
+        if (
+            name
+            or cluster
+            or (image_table.may_be_node(result) and node_names.NODE_NAME.fullmatch(host))
+        ):
             found.setdefault(cluster, {})[host] = node_names.require_node_name(host, name)
     return found or {"": {}}

@@ -15,8 +15,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     host_look,
     registry,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import choose, facts, look
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    choose,
+    facts,
+    look,
+)
 
 SPEC = arguments.derive_argument_spec("image_select")
 OF_TREE = "A directory tree has no driver and no GPU; give facts instead"
@@ -31,8 +37,14 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         args = arguments.read_task_options(self, SPEC)
-        access = registry.Access(args["registry_auth_file"], tuple(args["registry_plain_http"])) if args["registry"] else None
-        images = catalogues.read_catalogue_images(args["catalogue"], access)  # before the host is looked at
+        access = (
+            registry.Access(args["registry_auth_file"], tuple(args["registry_plain_http"]))
+            if args["registry"]
+            else None
+        )
+        images = catalogues.read_catalogue_images(
+            args["catalogue"], access
+        )  # before the host is looked at
         host, trouble, bare = self._read_host(args, task_vars or {})
         found = {
             "changed": False,
@@ -46,16 +58,27 @@ class ActionModule(ActionBase):
         failed = {"failed": True, "msg": problem} if args["nothing_fits"] == "fail" else {}
         return {**found, "problem": problem, **failed}
 
-    def _read_host(self, args: dict[str, Any], task_vars: dict[str, Any]) -> tuple[facts.ImageHost, str, bool]:
-        """Return the host, why no image can run on its GPUs, and whether it is certain that it has none."""
+    def _read_host(
+        self, args: dict[str, Any], task_vars: dict[str, Any]
+    ) -> tuple[facts.ImageHost, str, bool]:
+        """Return the host, why no image can run on its GPUs, and whether it is certain that it has
+        none.
+        """
         if args["facts"] is not None:
-            return facts.parse_host_facts(args["facts"], catalogues.read_archspec_targets()), "", False
+            return (
+                facts.parse_host_facts(args["facts"], catalogues.read_archspec_targets()),
+                "",
+                False,
+            )
         policy = arguments.build_policy(args)
         if policy.root != "/":  # nothing runs there
             return facts.ImageHost(), OF_TREE, False
 
         def read(obs: Observation) -> tuple[facts.ImageHost, str, bool]:
-            return (*look.read_image_host(policy, obs, catalogues.read_archspec_targets()), look.has_no_gpu(policy, obs))
+            return (
+                *look.read_image_host(policy, obs, catalogues.read_archspec_targets()),
+                look.has_no_gpu(policy, obs),
+            )
 
         found: tuple[facts.ImageHost, str, bool] = host_look.learn(
             self, task_vars, policy, look.list_image_questions(policy), read, str(args["transport"])

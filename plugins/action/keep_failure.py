@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Keep the message of a failed task as a fact, and render nothing of it.
 
-Ansible has the failure in the variable `ansible_failed_result`. ansible-core before 2.19 doesn't protect it if the task's action raised
-AnsibleActionFail (executor/task_executor.py returns the error's own result), and a template that reads it renders what a host has said.
-An action gets the variables as they are, and the facts that it returns are protected.
+Ansible has the failure in the variable `ansible_failed_result`. ansible-core before 2.19 doesn't
+protect it if the task's action raised AnsibleActionFail (executor/task_executor.py returns the
+error's own result), and a template that reads it renders what a host has said. An action gets the
+variables as they are, and the facts that it returns are protected.
 """
 
 from __future__ import annotations

@@ -22,16 +22,24 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     messages,
     outside,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files, live, objects, order, summary
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    files,
+    live,
+    objects,
+    order,
+    summary,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 
-# The mode of the one file with the user's own values. They may come from a vault, and do not show it if
-# a whole file was encrypted.
+# The mode of the one file with the user's own values. They may come from a vault, and do not show
+# it if a whole file was encrypted.
 OWNERS = 0o600
 BY_ROLLOUT = "gpufleet.nvidia.rollout does both in this order, batch by batch, with gpufleet_kubernetes_apply"
-ALONE = "Until then the other clusters of this run get nothing either; --limit names their hosts alone"
+ALONE = (
+    "Until then the other clusters of this run get nothing either; --limit names their hosts alone"
+)
 NOWHERE = "Nothing was written: gpufleet_kubernetes_dir names a directory for files, and gpufleet_kubernetes_apply applies to the cluster"
 
 
@@ -49,7 +57,9 @@ class SeenCluster:
     plan: live.ClusterPlan = live.ClusterPlan()
     api: cluster_api.ClusterApi | None = None
     steps: tuple[str, ...] = ()  # the order in which hosts and cluster are changed
-    stays: tuple[str, ...] = ()  # nodes that an earlier run has written, and that this one knows nothing of
+    stays: tuple[
+        str, ...
+    ] = ()  # nodes that an earlier run has written, and that this one knows nothing of
     of: clusters.OneCluster | None = None  # the cluster of the API
 
 
@@ -77,16 +87,17 @@ class ActionModule(ActionBase):
         found = Found()
         asked, unknown = clusters.find_play_clusters(variables, args)
         clusters.require_own_access(asked)
-        # Everything is judged before anything is written: if one cluster refuses, the others stay as they are.
+        # Everything is judged before anything is written: if one cluster refuses, the others stay
+        # as they are.
         others = ALONE if len(asked) > 1 else ""
         seen = [self._read_seen(one, args, variables, others) for one in asked]
         for one in seen:
             judge_cluster_changes(one, others)
         for one in seen:
             self._carry_out(one, found)
-        lines = [line for one in seen for line in describe_seen_cluster(one, bool(self._task.check_mode))] + summary.list_clusterless_lines(
-            unknown
-        )
+        lines = [
+            line for one in seen for line in describe_seen_cluster(one, bool(self._task.check_mode))
+        ] + summary.list_clusterless_lines(unknown)
         lines += [] if any(one.place or one.api for one in seen) else [NOWHERE]
         fleet_table.show(["", *lines, ""])
         return {
@@ -100,7 +111,13 @@ class ActionModule(ActionBase):
             "lines": lines,
         }
 
-    def _read_seen(self, one: clusters.OneCluster, args: Mapping[str, Any], variables: Mapping[str, Any], others: str) -> SeenCluster:
+    def _read_seen(
+        self,
+        one: clusters.OneCluster,
+        args: Mapping[str, Any],
+        variables: Mapping[str, Any],
+        others: str,
+    ) -> SeenCluster:
         """Render a cluster, and find what has to be done in its directory and in its API.
 
         others: what an error means for the other clusters.
@@ -108,15 +125,27 @@ class ActionModule(ActionBase):
         settings = clusters.build_cluster_settings(one.options, args)
         absent = one.options["state"] == "absent"
         judged = clusters.list_judged_nodes(one)
-        place = outside.require_usable_directory(one.options["dir"], files.SETTING) / one.name if one.options["dir"] else None
+        place = (
+            outside.require_usable_directory(one.options["dir"], files.SETTING) / one.name
+            if one.options["dir"]
+            else None
+        )
         before = read_cluster_directory(place) if place else {}
         in_files = files.read_kept_files(before, judged, str(place))
-        written = objects.render_empty_cluster(one.name) if absent else objects.render_cluster(one.name, one.hosts, settings, in_files)
-        wanted = {} if absent else files.render_cluster_files(written, before if in_files.nodes else {})
+        written = (
+            objects.render_empty_cluster(one.name)
+            if absent
+            else objects.render_cluster(one.name, one.hosts, settings, in_files)
+        )
+        wanted = (
+            {} if absent else files.render_cluster_files(written, before if in_files.nodes else {})
+        )
         stay = () if absent else in_files.nodes
         gone = live.TAKEN_BACK if absent else files.UNUSED
         todo = (
-            files.compare_cluster_files(wanted, before, stay, str(place), list_exposed_files(place), gone)
+            files.compare_cluster_files(
+                wanted, before, stay, str(place), list_exposed_files(place), gone
+            )
             if place
             else files.Changes({}, ())
         )
@@ -132,7 +161,9 @@ class ActionModule(ActionBase):
             return SeenCluster(written, place, before, todo, back, api, of=one)
         found = clusters.plan_in_api(one, api, settings, others)
         stays = tuple({*stays, *found.stays})
-        return SeenCluster(found.rendered, place, before, todo, found.plan, api, found.which.steps, stays, one)
+        return SeenCluster(
+            found.rendered, place, before, todo, found.plan, api, found.which.steps, stays, one
+        )
 
     def _carry_out(self, one: SeenCluster, found: Found) -> None:
         if one.api and one.of and not self._task.check_mode:
@@ -145,14 +176,18 @@ class ActionModule(ActionBase):
         if one.place:
             self._write(one.place, one.todo, one.before, found)
 
-    def _write(self, place: Path, todo: files.Changes, before: Mapping[str, str], found: Found) -> None:
+    def _write(
+        self, place: Path, todo: files.Changes, before: Mapping[str, str], found: Found
+    ) -> None:
         found.differences += todo.differences
         for name, text in todo.texts.items():
             headers = {"before_header": str(place / name), "after_header": str(place / name)}
             found.diff.append({**headers, "before": before.get(name, ""), "after": text or ""})
             if not self._task.check_mode:
                 write_cluster_file(place, name, text)
-        found.written += [str(place / name) for name, text in todo.texts.items() if text is not None]
+        found.written += [
+            str(place / name) for name, text in todo.texts.items() if text is not None
+        ]
 
 
 def judge_cluster_changes(one: SeenCluster, others: str) -> None:
@@ -166,11 +201,20 @@ def judge_cluster_changes(one: SeenCluster, others: str) -> None:
 
 
 def describe_seen_cluster(one: SeenCluster, check: bool) -> list[str]:
-    """Describe a cluster for people: its groups, what is only rendered or stays, the order of changes, and what is changed."""
-    done = summary.list_drift_lines([*(d for call in one.plan.calls for d in call.differences), *one.todo.differences], check=check)
+    """Describe a cluster for people: its groups, what is only rendered or stays, the order of
+    changes, and what is changed.
+    """
+    done = summary.list_drift_lines(
+        [*(d for call in one.plan.calls for d in call.differences), *one.todo.differences],
+        check=check,
+    )
     stays = summary.list_staying_lines(one.stays)
     by_rollout = [BY_ROLLOUT] if one.api and one.steps else []
-    return [*summary.list_cluster_lines(one.rendered), *(f"  {text}" for text in (*one.plan.said, *stays, *one.steps, *by_rollout)), *done]
+    return [
+        *summary.list_cluster_lines(one.rendered),
+        *(f"  {text}" for text in (*one.plan.said, *stays, *one.steps, *by_rollout)),
+        *done,
+    ]
 
 
 # ---------------------------------------------------------------- files
@@ -182,8 +226,15 @@ def read_cluster_directory(place: Path) -> dict[str, str]:
     Raise PlanError if one cannot be read: it never counts as missing.
     """
     try:
-        found = [path for folder in (place, *(place / name for name in files.FOLDERS)) for path in list_yaml_files(folder)]
-        return {str(path.relative_to(place)): path.read_text(encoding="utf-8", errors="surrogateescape") for path in found}
+        found = [
+            path
+            for folder in (place, *(place / name for name in files.FOLDERS))
+            for path in list_yaml_files(folder)
+        ]
+        return {
+            str(path.relative_to(place)): path.read_text(encoding="utf-8", errors="surrogateescape")
+            for path in found
+        }
     except OSError as error:
         message = messages.NOT_READ.fill(cause=error.strerror or "", setting=files.SETTING)
         raise PlanError(message, where=str(error.filename)) from None
@@ -217,7 +268,13 @@ def write_cluster_file(place: Path, name: str, text: str | None) -> None:
     path = place / name
     if text is not None:
         mode = OWNERS if name == files.VALUES else outside.MODE
-        outside.write_outside_file(outside.make_writable_directory(str(path.parent), files.SETTING), path.name, text, files.SETTING, mode)
+        outside.write_outside_file(
+            outside.make_writable_directory(str(path.parent), files.SETTING),
+            path.name,
+            text,
+            files.SETTING,
+            mode,
+        )
         return
     outside.require_usable_directory(str(path.parent), files.SETTING)
     try:

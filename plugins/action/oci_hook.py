@@ -12,21 +12,36 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals, owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import oci_hook
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    originals,
+    owned_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    oci_hook,
+)
 
 SPEC = arguments.derive_argument_spec("oci_hook")
 
 
 def list_hook_module_questions(policy: Policy, path: str) -> list[dict[str, Any]]:
-    return [*oci_hook.list_questions(policy), queries.ask_for_file(path, oci_hook.KEEP), owned_file.ORIGINALS]
+    return [
+        *oci_hook.list_questions(policy),
+        queries.ask_for_file(path, oci_hook.KEEP),
+        owned_file.ORIGINALS,
+    ]
 
 
 def plan_for(policy: Policy, obs: Observation, path: str) -> base.Outcome:
     if policy.state == "present":
         return base.Outcome(oci_hook.plan_file(policy, obs, path, wanted=True))
-    return base.Outcome(originals.complete_resource_removal(obs, (path,), lambda: oci_hook.plan_hook_file_restore(obs, path)))
+    return base.Outcome(
+        originals.complete_resource_removal(
+            obs, (path,), lambda: oci_hook.plan_hook_file_restore(obs, path)
+        )
+    )
 
 
 class ActionModule(ActionBase):
@@ -42,4 +57,12 @@ class ActionModule(ActionBase):
         way = str(args["transport"])
         questions = functools.partial(list_hook_module_questions, path=args["path"])
         planner = functools.partial(plan_for, path=args["path"])
-        return base.converge_host(self, task_vars or {}, wanted, questions, planner, reason="gpufleet.nvidia.oci_hook", way=way)
+        return base.converge_host(
+            self,
+            task_vars or {},
+            wanted,
+            questions,
+            planner,
+            reason="gpufleet.nvidia.oci_hook",
+            way=way,
+        )

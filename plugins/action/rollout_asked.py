@@ -29,7 +29,9 @@ class ActionModule(ActionBase):
         args = arguments.read_task_options(self, SPEC)
         variables = task_vars or {}
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
-        found = [host for host in hosts if is_host_asked(variables["hostvars"][host], args["results"])]
+        found = [
+            host for host in hosts if is_host_asked(variables["hostvars"][host], args["results"])
+        ]
         return {"changed": False, "pattern": found or rollout_plan.NO_HOST}
 
 
@@ -37,6 +39,10 @@ def is_host_asked(variables: Mapping[str, Any], results: str) -> bool:
     look = rollout_plan.get_host_look(variables, results)
     if left_out.explain_broken_host(look):
         return False
-    by = [str(name) for name in waves.parse_written_list(variables.get("gpufleet_drain_by") or "auto")]
+    by = [
+        str(name) for name in waves.parse_written_list(variables.get("gpufleet_drain_by") or "auto")
+    ]
     commands = variables.get("gpufleet_drain_commands") or {}
-    return drain.is_orchestrator_asked(str(variables.get("gpufleet_drain") or "auto"), by, drain.Work.read_work(look), commands)
+    return drain.is_orchestrator_asked(
+        str(variables.get("gpufleet_drain") or "auto"), by, drain.Work.read_work(look), commands
+    )

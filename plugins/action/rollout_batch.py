@@ -23,7 +23,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import bounds, layout, names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    bounds,
+    layout,
+    names,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     events,
     health,
@@ -35,7 +39,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     steps_of_batch,
     window,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts, registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    fleet_hosts,
+    registered,
+)
 
 SPEC = arguments.derive_argument_spec("rollout_batch")
 DECLINED = "a person has ended it before this batch (gpufleet_rollout_pause); run it again to go on"
@@ -51,7 +58,11 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         args = arguments.read_task_options(self, SPEC)
-        variables, plan, wanted = task_vars or {}, args["plan"], settings.build_rollout_settings(args["settings"])
+        variables, plan, wanted = (
+            task_vars or {},
+            args["plan"],
+            settings.build_rollout_settings(args["settings"]),
+        )
         check = bool(self._task.check_mode)
         number = get_batch_number(plan, variables)
         writer = EventWriter(self, variables, wanted.events if not check else ())
@@ -98,7 +109,9 @@ class Gate:
         return progress.end_progress(found, self.args["refused"]) if self.args["refused"] else found
 
 
-def begin_rollout_batch(gate: Gate, found: progress.Progress, batch: Collection[str]) -> dict[str, Any]:
+def begin_rollout_batch(
+    gate: Gate, found: progress.Progress, batch: Collection[str]
+) -> dict[str, Any]:
     """Begin a batch; with `ready`, answer whether it may begin.
 
     batch: the hosts that Ansible has in it.
@@ -109,7 +122,12 @@ def begin_rollout_batch(gate: Gate, found: progress.Progress, batch: Collection[
     plan, wanted, number, check = gate.plan, gate.wanted, gate.number, gate.check
     found = found if check else ask_gate_before_first(found, wanted, number)
     found = found if check or found.began else dc.replace(found, began=time.time())
-    fleet_table.show([*(predict_pauses(wanted, number) if check else ()), describe_begun_batch(plan, number, found)])
+    fleet_table.show(
+        [
+            *(predict_pauses(wanted, number) if check else ()),
+            describe_begun_batch(plan, number, found),
+        ]
+    )
     found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
     found = (
         report_rollout_stop(gate.writer, gate.earlier, found)
@@ -120,20 +138,32 @@ def begin_rollout_batch(gate: Gate, found: progress.Progress, batch: Collection[
     looks = {"soaks": soaks, "clusters": clusters, "looks": soaks or (clusters and not check)}
     held = progress.map_held_hosts(found, gate.classes)
     files = steps_of_batch.choose_files(
-        find_needs(gate, held, bool(found.ended), soaks, clusters), gate.args["settings"].get("tasks") or {}
+        find_needs(gate, held, bool(found.ended), soaks, clusters),
+        gate.args["settings"].get("tasks") or {},
     )
-    return {**shape_batch_result(gate.args, found, held), **looks, "files": files, **gate.writer.result}
+    return {
+        **shape_batch_result(gate.args, found, held),
+        **looks,
+        "files": files,
+        **gate.writer.result,
+    }
 
 
-def find_needs(gate: Gate, held: Collection[str], ends: bool, soaks: bool, clusters: bool) -> steps_of_batch.Needs:
+def find_needs(
+    gate: Gate, held: Collection[str], ends: bool, soaks: bool, clusters: bool
+) -> steps_of_batch.Needs:
     """Return what the hosts of a batch need besides their change."""
     known = [gate.hostvars[host] for host in gate.classes if host not in held]
     drains = any(registered.DRAIN_CHECK in variables for variables in known)
-    verifies = not gate.check and any(str(variables.get("gpufleet_verify_image") or "") for variables in known)
+    verifies = not gate.check and any(
+        str(variables.get("gpufleet_verify_image") or "") for variables in known
+    )
     return steps_of_batch.Needs(ends, drains, soaks, clusters, verifies, gate.check)
 
 
-def admit_batch_hosts(gate: Gate, found: progress.Progress, batch: Collection[str]) -> progress.Progress:
+def admit_batch_hosts(
+    gate: Gate, found: progress.Progress, batch: Collection[str]
+) -> progress.Progress:
     """Decide which hosts of the batch may start, or why the rollout ends before it."""
     plan, number = gate.plan, gate.number
     found = check_planned_batch(found, gate.classes, batch)
@@ -141,7 +171,10 @@ def admit_batch_hosts(gate: Gate, found: progress.Progress, batch: Collection[st
     found = found if gate.check else check_window(found, gate.wanted)
     most = room.limits(plan)
     found = room.begin_batch(
-        found, list_hosts_out_of_service(plan, number, gate.hostvars, most.groups), list_remaining_batches(plan, number), most
+        found,
+        list_hosts_out_of_service(plan, number, gate.hostvars, most.groups),
+        list_remaining_batches(plan, number),
+        most,
     )
     found = gate.refuse_batch(found)
     return progress.end_progress(found, DECLINED, paused=True) if gate.args["declined"] else found
@@ -155,35 +188,58 @@ def end_rollout_batch(gate: Gate, found: progress.Progress) -> dict[str, Any]:
     words = {host: get_host_word(variables, check) for host, variables in known.items()}
     came = [host for host, said in words.items() if said in ("yes", "no")]
     looked = came if gate.wanted.soak > 0 and not check else ()
-    sick = {host: why for host in looked if (why := health.explain_ill_health(get_second_look(host, plan, known[host])))}
+    sick = {
+        host: why
+        for host in looked
+        if (why := health.explain_ill_health(get_second_look(host, plan, known[host])))
+    }
     total = sum(len(batch["hosts"]) for batch in plan["batches"])
     ended = progress.Ended(words, classes, gate.batch["wave"] == rollout.CANARY, sick)
     found = gate.refuse_batch(progress.update_progress(found, ended, total, gate.wanted.max_failed))
-    warnings = [] if check else note_host_outcomes(lambda: claims.end_claims([host for host in came if host not in sick]))
+    warnings = (
+        []
+        if check
+        else note_host_outcomes(
+            lambda: claims.end_claims([host for host in came if host not in sick])
+        )
+    )
     found = found if check or found.ended else ask_gate_check(found, gate.wanted)
     by_host = {
-        host: describe_host_line(host, words[host], sick.get(host, ""), plan, known[host]) for host in events.sort_outcome_words(words)
+        host: describe_host_line(host, words[host], sick.get(host, ""), plan, known[host])
+        for host in events.sort_outcome_words(words)
     }
     seconds = max(time.time() - found.began, 1.0) if found.began else 0.0
     limit = gate.wanted.max_failed.compute_number(total)
     line = events.summarize_batch(gate.number, plan, words, found, limit=limit, seconds=seconds)
     fleet_table.show([*events.list_hosts(by_host), line])
     found = gate.writer.write(
-        found, events.GATE, {**events.build_batch_place(plan, gate.number), **events.build_gate_event(words, found, total)}
+        found,
+        events.GATE,
+        {
+            **events.build_batch_place(plan, gate.number),
+            **events.build_gate_event(words, found, total),
+        },
     )
     found = report_rollout_stop(gate.writer, gate.earlier, found)
-    return {**shape_batch_result(gate.args, found, {}), "warnings": [*warnings, *gate.writer.result.get("warnings", ())]}
+    return {
+        **shape_batch_result(gate.args, found, {}),
+        "warnings": [*warnings, *gate.writer.result.get("warnings", ())],
+    }
 
 
 class EventWriter:
     """The sink of events of one task. A rollout reports only once that it failed."""
 
-    def __init__(self, action: ActionBase, variables: Mapping[str, Any], sink: Sequence[str]) -> None:
+    def __init__(
+        self, action: ActionBase, variables: Mapping[str, Any], sink: Sequence[str]
+    ) -> None:
         self.sink = sink
         self.reference = base.read_run_reference(action, variables).text if sink else ""
         self.result: dict[str, Any] = {}
 
-    def write(self, found: progress.Progress, event: str, values: Mapping[str, Any]) -> progress.Progress:
+    def write(
+        self, found: progress.Progress, event: str, values: Mapping[str, Any]
+    ) -> progress.Progress:
         if not self.sink:
             return found
         at = outside.format_present_time()
@@ -207,26 +263,43 @@ def note_host_outcomes(write: Callable[[], None]) -> list[str]:
     return []
 
 
-def report_rollout_stop(writer: EventWriter, earlier: progress.Progress, found: progress.Progress) -> progress.Progress:
-    """Report the stop of a rollout when it happens, and not again for every batch that does not start."""
+def report_rollout_stop(
+    writer: EventWriter, earlier: progress.Progress, found: progress.Progress
+) -> progress.Progress:
+    """Report the stop of a rollout when it happens, and not again for every batch that does not
+    start.
+    """
     if earlier.ended or not found.ended:
         return found
     return writer.write(found, events.STOP, {"why": found.ended, "paused": found.paused})
 
 
-def describe_host_line(host: str, said: str, sick: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+def describe_host_line(
+    host: str, said: str, sick: str, plan: Mapping[str, Any], variables: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the parts of the line about one host."""
-    result = outcomes.merge_failures(get_converged_result(variables), {False: list_other_steps(variables)})
+    result = outcomes.merge_failures(
+        get_converged_result(variables), {False: list_other_steps(variables)}
+    )
     drained = get_step_result(variables, registered.DRAINED)
     why = sick or (
-        str(drained.get("why") or drained.get("msg") or "") if said in WAITING.values() else fleet_hosts.explain_host_row(result, "")
+        str(drained.get("why") or drained.get("msg") or "")
+        if said in WAITING.values()
+        else fleet_hosts.explain_host_row(result, "")
     )
     shown = "failed" if sick else said
     why = bounds.shorten_text(why, layout.SENTENCE)
-    return {"class": plan["hosts"][host]["class"], "word": shown, "seconds": result.get("seconds"), "why": why}
+    return {
+        "class": plan["hosts"][host]["class"],
+        "word": shown,
+        "seconds": result.get("seconds"),
+        "why": why,
+    }
 
 
-def get_second_look(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> health.Second:
+def get_second_look(
+    host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]
+) -> health.Second:
     return health.Second(
         look=dict(variables.get(registered.LOOK) or {}),
         gpus=int(plan["hosts"][host]["gpus"]),
@@ -249,15 +322,22 @@ def ask_gate_check(found: progress.Progress, wanted: settings.RolloutSettings) -
     why = ""
     for attempt in range(wanted.gate_retries + 1 if wanted.gate_check else 0):
         if attempt:
-            # The pause that the setting gate_retries promises: neither an address nor a command tells when its answer changes.
+            # The pause that the setting gate_retries promises: neither an address nor a command
+            # tells when its answer changes.
             time.sleep(WAIT)
         why = explain_gate_answer(wanted.gate_check)
         if not why:
             break
-    return progress.end_progress(found, f"gpufleet_rollout_gate_check is not well: {why}") if why else found
+    return (
+        progress.end_progress(found, f"gpufleet_rollout_gate_check is not well: {why}")
+        if why
+        else found
+    )
 
 
-def ask_gate_before_first(found: progress.Progress, wanted: settings.RolloutSettings, number: int) -> progress.Progress:
+def ask_gate_before_first(
+    found: progress.Progress, wanted: settings.RolloutSettings, number: int
+) -> progress.Progress:
     """Ask the check before the first batch of a run too.
 
     The run before may have stopped because of an answer that is still the same.
@@ -280,7 +360,9 @@ def get_batch_number(plan: Mapping[str, Any], variables: Mapping[str, Any]) -> i
     return next(n for n, batch in enumerate(plan["batches"]) if host in batch["hosts"])
 
 
-def get_progress_before_batch(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) -> progress.Progress:
+def get_progress_before_batch(
+    plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]
+) -> progress.Progress:
     """Return how far the rollout had come when the batch began.
 
     Only the hosts of the batch before have the step of that batch. If none of them has it, the
@@ -299,7 +381,9 @@ def get_progress_before_batch(plan: Mapping[str, Any], number: int, hostvars: Ma
     return ended
 
 
-def get_reached_progress(plan: Mapping[str, Any], hostvars: Mapping[str, Any], number: int | None = None) -> progress.Progress:
+def get_reached_progress(
+    plan: Mapping[str, Any], hostvars: Mapping[str, Any], number: int | None = None
+) -> progress.Progress:
     """Return the progress of the last batch that began.
 
     number: the batch at work; no later batch has begun.
@@ -311,11 +395,17 @@ def get_reached_progress(plan: Mapping[str, Any], hostvars: Mapping[str, Any], n
 
 def list_remaining_batches(plan: Mapping[str, Any], number: int) -> list[dict[str, str]]:
     """Return the batches that have not ended, each as host -> class."""
-    return [{host: str(plan["hosts"][host]["class"]) for host in batch["hosts"]} for batch in plan["batches"][number:]]
+    return [
+        {host: str(plan["hosts"][host]["class"]) for host in batch["hosts"]}
+        for batch in plan["batches"][number:]
+    ]
 
 
-def list_hosts_out_of_service(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any], grouped: Collection[str]) -> list[str]:
-    """Return the hosts of earlier batches that this rollout holds out of service: with work that did not end, failed, or lost.
+def list_hosts_out_of_service(
+    plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any], grouped: Collection[str]
+) -> list[str]:
+    """Return the hosts of earlier batches that this rollout holds out of service: with work that
+    did not end, failed, or lost.
 
     grouped: the hosts that a limit counts. Other hosts are not looked at.
     """
@@ -324,7 +414,10 @@ def list_hosts_out_of_service(plan: Mapping[str, Any], number: int, hostvars: Ma
 
 
 def is_out(variables: Mapping[str, Any]) -> bool:
-    taken, back = (get_step_result(variables, name).get("outcome") for name in (registered.DRAINED, registered.UNDRAINED))
+    taken, back = (
+        get_step_result(variables, name).get("outcome")
+        for name in (registered.DRAINED, registered.UNDRAINED)
+    )
     return taken in ("drained", "pending") and back not in ("in_service", "not_needed")
 
 
@@ -338,18 +431,28 @@ def get_latest_step(
     seen: dict[str, Mapping[str, Any]] = {}
     for host in hosts:
         step = hostvars[host].get(registered.ROLLOUT_STEP) or {}
-        if step.get("point") == points[0]:  # usually the first host's: Ansible takes half a millisecond or more for each value of a host
+        if (
+            step.get("point") == points[0]
+            # usually the first host's: Ansible takes half a millisecond or more for each value of a
+            # host
+        ):
             return progress.read_progress(step["progress"])
         seen.setdefault(str(step.get("point") or ""), step)
-    return next((progress.read_progress(seen[point]["progress"]) for point in points if point in seen), None)
+    return next(
+        (progress.read_progress(seen[point]["progress"]) for point in points if point in seen), None
+    )
 
 
 def get_host_word(variables: Mapping[str, Any], check: bool) -> str:
     drained = get_step_result(variables, registered.DRAINED)
     if drained.get("failed") and drained.get("outcome") in WAITING:
         return WAITING[drained["outcome"]]
-    said = progress.get_outcome_word(get_converged_result(variables), list_other_steps(variables), check)
-    return "lost" if said == "not reached" else said  # its batch has started, so something kept its change from having a result
+    said = progress.get_outcome_word(
+        get_converged_result(variables), list_other_steps(variables), check
+    )
+    return (
+        "lost" if said == "not reached" else said
+    )  # its batch has started, so something kept its change from having a result
 
 
 def get_converged_result(variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -361,7 +464,8 @@ def get_converged_result(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {**result, **failure} if failure.get("unreachable") else result
 
 
-# ansible-core's message for a task that ran into its time limit. Up to 2.17 it is the only sign; later releases have `timedout`.
+# ansible-core's message for a task that ran into its time limit. Up to 2.17 it is the only sign;
+# later releases have `timedout`.
 TIME_LIMIT = "failed to execute in the expected time frame"
 
 
@@ -375,7 +479,8 @@ def get_early_failure(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {**failure, "unreachable": True} if late else failure
 
 
-# A host that could not be taken out of service was not changed. That is not a failure of the rollout.
+# A host that could not be taken out of service was not changed. That is not a failure of the
+# rollout.
 WAITING = {"left_out": "left out", "pending": "pending"}
 
 
@@ -390,10 +495,15 @@ def get_step_result(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def list_other_steps(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the results of the other steps of a host in its batch."""
-    return [*(get_step_result(variables, name) for name in (*registered.STEPS, registered.DIAGNOSIS)), get_early_failure(variables)]
+    return [
+        *(get_step_result(variables, name) for name in (*registered.STEPS, registered.DIAGNOSIS)),
+        get_early_failure(variables),
+    ]
 
 
-def check_planned_batch(found: progress.Progress, planned: Collection[str], batch: Collection[str]) -> progress.Progress:
+def check_planned_batch(
+    found: progress.Progress, planned: Collection[str], batch: Collection[str]
+) -> progress.Progress:
     """End the rollout if Ansible's batch has hosts that the plan does not have in it.
 
     Ansible makes the batches from a pattern. A name that has a meaning in a pattern, such as
@@ -402,13 +512,23 @@ def check_planned_batch(found: progress.Progress, planned: Collection[str], batc
     others = [host for host in batch if host not in planned]
     shown, cause = names.show_some_runs(others), "a name of a host is a pattern's operator"
     what = f"Ansible puts {shown} into a batch in which the plan does not have it, since {cause}"
-    return progress.end_progress(found, f"{what}. Name hosts by letters, digits, '.', '_' and '-'") if others else found
+    return (
+        progress.end_progress(found, f"{what}. Name hosts by letters, digits, '.', '_' and '-'")
+        if others
+        else found
+    )
 
 
-def limit_to_wave(found: progress.Progress, wanted: settings.RolloutSettings, wave: Any) -> progress.Progress:
+def limit_to_wave(
+    found: progress.Progress, wanted: settings.RolloutSettings, wave: Any
+) -> progress.Progress:
     if wanted.until == "end" or wave == rollout.CANARY:
         return found
-    return progress.end_progress(found, "its canaries are done (gpufleet_rollout_until: canaries); run it again for the waves", paused=True)
+    return progress.end_progress(
+        found,
+        "its canaries are done (gpufleet_rollout_until: canaries); run it again for the waves",
+        paused=True,
+    )
 
 
 def explain_closed_window(wanted: settings.RolloutSettings) -> str:
@@ -424,7 +544,9 @@ def explain_closed_window(wanted: settings.RolloutSettings) -> str:
 
 def check_window(found: progress.Progress, wanted: settings.RolloutSettings) -> progress.Progress:
     why = explain_closed_window(wanted)
-    return progress.end_progress(found, f"{why}; run it again within", paused=True) if why else found
+    return (
+        progress.end_progress(found, f"{why}; run it again within", paused=True) if why else found
+    )
 
 
 def predict_pauses(wanted: settings.RolloutSettings, number: int) -> list[str]:
@@ -444,5 +566,13 @@ def describe_begun_batch(plan: Mapping[str, Any], number: int, found: progress.P
     return f"batch {number + 1} of {len(plan['batches'])}, {wave}: {names.show_some_runs(batch['hosts'])}"
 
 
-def shape_batch_result(args: Mapping[str, Any], found: progress.Progress, held: Mapping[str, str]) -> dict[str, Any]:
-    return {"changed": False, "point": args["point"], "held": dict(held), "ended": found.ended, "progress": dc.asdict(found)}
+def shape_batch_result(
+    args: Mapping[str, Any], found: progress.Progress, held: Mapping[str, str]
+) -> dict[str, Any]:
+    return {
+        "changed": False,
+        "point": args["point"],
+        "held": dict(held),
+        "ended": found.ended,
+        "progress": dc.asdict(found),
+    }

@@ -11,7 +11,11 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table, rollout_batch, rollout_plan
+from ansible_collections.gpufleet.nvidia.plugins.action import (
+    fleet_table,
+    rollout_batch,
+    rollout_plan,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
@@ -20,8 +24,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    rollout,
+    settings,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    registered,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 
 SPEC = arguments.derive_argument_spec("rollout_cluster")
@@ -77,56 +86,93 @@ class ActionModule(ActionBase):
                     asked.api.carry_out([] if check else asked.calls)
                 done.append(asked)
         except (PlanError, AnsibleError) as error:
-            means = GOES_ON if args["point"] != "before" else ENDS if has_several_clusters(args, variables) else ""
+            means = (
+                GOES_ON
+                if args["point"] != "before"
+                else ENDS
+                if has_several_clusters(args, variables)
+                else ""
+            )
             refused = f"{REFUSED[args['point']]}: {error}{'. ' if means else ''}{means}"
         calls = [call for asked in done for call in asked.calls]
-        lines = [f"nothing is applied to the clusters now: {closed}; run it again within"] if closed else []
-        lines += [line for asked in done for line in describe_cluster_step(asked, args["point"], check)]
+        lines = (
+            [f"nothing is applied to the clusters now: {closed}; run it again within"]
+            if closed
+            else []
+        )
+        lines += [
+            line for asked in done for line in describe_cluster_step(asked, args["point"], check)
+        ]
         if lines:
             fleet_table.show(lines)
         return {
             "changed": bool(calls),
             "refused": refused,
             "waits": any(asked.calls and asked.todo.which.ahead for asked in done),
-            "differences": results.describe_differences(d for call in calls for d in call.differences),
+            "differences": results.describe_differences(
+                d for call in calls for d in call.differences
+            ),
             "diff": [clusters.build_api_diff(*change) for call in calls for change in call.changes],
             "lines": lines,
         }
 
-    def _list_asked(self, names: Sequence[str], args: Mapping[str, Any], variables: Mapping[str, Any]) -> list[Asked]:
+    def _list_asked(
+        self, names: Sequence[str], args: Mapping[str, Any], variables: Mapping[str, Any]
+    ) -> list[Asked]:
         """Judge all clusters, before anything is done in one of them."""
         if not names:
             return []
         given = {name: option.get("default") for name, option in clusters.SPEC.items()}
         given["results"] = args["results"]
-        found, _others = clusters.find_play_clusters({**variables, "ansible_play_hosts_all": list(names)}, given)
-        wanted = [one for one in found if one.options["apply"] and one.options["state"] == "present"]
+        found, _others = clusters.find_play_clusters(
+            {**variables, "ansible_play_hosts_all": list(names)}, given
+        )
+        wanted = [
+            one for one in found if one.options["apply"] and one.options["state"] == "present"
+        ]
         clusters.require_own_access(wanted)
         return [self._apply_to_one(one, given, variables) for one in wanted]
 
-    def _apply_to_one(self, one: clusters.OneCluster, given: Mapping[str, Any], variables: Mapping[str, Any]) -> Asked:
+    def _apply_to_one(
+        self, one: clusters.OneCluster, given: Mapping[str, Any], variables: Mapping[str, Any]
+    ) -> Asked:
         api = clusters.build_cluster_api(self, one, variables)
-        return Asked(one, clusters.plan_in_api(one, api, clusters.build_cluster_settings(one.options, given)), api)
+        return Asked(
+            one,
+            clusters.plan_in_api(one, api, clusters.build_cluster_settings(one.options, given)),
+            api,
+        )
 
 
-def list_applied_hosts(args: Mapping[str, Any], variables: Mapping[str, Any], check: bool) -> list[str]:
+def list_applied_hosts(
+    args: Mapping[str, Any], variables: Mapping[str, Any], check: bool
+) -> list[str]:
     """Return the hosts for which something is applied in the cluster at this point."""
-    known = {host: base.Once(variables["hostvars"][host]) for host in list_point_hosts(args, variables)}
+    known = {
+        host: base.Once(variables["hostvars"][host]) for host in list_point_hosts(args, variables)
+    }
     applied = [host for host, of_host in known.items() if rollout_plan.is_cluster_applied(of_host)]
     plan = args["plan"]["hosts"]
     if args["point"] == "before":
         return applied
-    return [host for host in applied if plan[host]["state"] == rollout.DONE or has_come_through(known[host], check)]
+    return [
+        host
+        for host in applied
+        if plan[host]["state"] == rollout.DONE or has_come_through(known[host], check)
+    ]
 
 
 def list_point_hosts(args: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
-    """Return the hosts of the batch that started; at the end, all hosts that are not known to be broken.
+    """Return the hosts of the batch that started; at the end, all hosts that are not known to be
+    broken.
 
     A rollout that has paused does nothing more: its window is closed, or a person has ended it.
     """
     if args["point"] == "end":
         found = rollout_batch.get_reached_progress(args["plan"], variables["hostvars"])
-        return [] if found.ended else [host for host in args["plan"]["hosts"] if host not in found.bad]
+        return (
+            [] if found.ended else [host for host in args["plan"]["hosts"] if host not in found.bad]
+        )
     held = (variables.get(registered.ROLLOUT_STEP) or {}).get("held") or {}
     return [str(host) for host in variables.get("ansible_play_batch") or () if host not in held]
 
@@ -137,12 +183,15 @@ def has_come_through(variables: Mapping[str, Any], check: bool) -> bool:
 
 
 def has_several_clusters(args: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
-    """Tell whether the rollout has hosts of more than one cluster, or also hosts outside of the one.
+    """Tell whether the rollout has hosts of more than one cluster, or also hosts outside of the
+    one.
 
     The cluster is known by the inventory, otherwise by the CA.
     """
     known = (variables["hostvars"][host] for host in args["plan"]["hosts"])
-    found = (rollout.get_host_cluster(of_host, of_host.get(args["results"]) or {}) for of_host in known)
+    found = (
+        rollout.get_host_cluster(of_host, of_host.get(args["results"]) or {}) for of_host in known
+    )
     return len({name or authority for name, authority in found}) > 1
 
 

@@ -14,7 +14,11 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table, rollout_batch, rollout_settings
+from ansible_collections.gpufleet.nvidia.plugins.action import (
+    fleet_table,
+    rollout_batch,
+    rollout_settings,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
@@ -36,7 +40,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     settings,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import slices
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    registered,
+)
 
 SPEC = arguments.derive_argument_spec("rollout_plan")
 NO_HOST = ["all", "!all"]  # a play needs a pattern, and this one matches none without a warning
@@ -55,16 +61,22 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = arguments.read_task_options(self, SPEC)
         wanted = settings.build_rollout_settings(args["settings"])
-        seen = read_fleet(task_vars or {}, wanted, args["results"], args["settings"].get("tasks") or {})
+        seen = read_fleet(
+            task_vars or {}, wanted, args["results"], args["settings"].get("tasks") or {}
+        )
         gate.require_policy(args["fleet_policy"], seen.results)
         seen = bind_approved_plan(seen, args["settings"]["approved"])
         found, unsettled = (
-            (rollout.plan_rollout(seen, wanted), []) if args["approvals"] else self._take_hosts(seen, wanted, task_vars or {})
+            (rollout.plan_rollout(seen, wanted), [])
+            if args["approvals"]
+            else self._take_hosts(seen, wanted, task_vars or {})
         )
         lines = rollout.list_rollout_lines(found, batches=not args["approvals"])
         lines += rollout.may_fail(found, wanted.max_failed)
         if args["settings"]["plan_file"]:
-            write_rollout_plan(args["settings"]["plan_file"], plan_file.build_plan_document(found, seen.results))
+            write_rollout_plan(
+                args["settings"]["plan_file"], plan_file.build_plan_document(found, seen.results)
+            )
         if args["settings"]["plan_file"] or not args["approvals"]:
             fleet_table.show(["", *lines, ""])
         changes = approval.build_approval_digests(rollout.digests(found))
@@ -81,29 +93,44 @@ class ActionModule(ActionBase):
             shaped["warnings"] = [*warn_of_sliced_rollout(task_vars or {}), *unsettled]
         if not (args["approvals"] or self._task.check_mode):
             writer = rollout_batch.EventWriter(self, task_vars or {}, wanted.events)
-            unheard = writer.write(progress.Progress(), events.START, events.build_start_event(shaped)).unheard
+            unheard = writer.write(
+                progress.Progress(), events.START, events.build_start_event(shaped)
+            ).unheard
             said = [*shaped["warnings"], *writer.result.get("warnings", ())]
             return {**shaped, "unheard": unheard, "warnings": said}
-        return {**shaped, "ansible_stats": {"data": {approval.SETTING: changes}, "per_host": False, "aggregate": False}}
+        return {
+            **shaped,
+            "ansible_stats": {
+                "data": {approval.SETTING: changes},
+                "per_host": False,
+                "aggregate": False,
+            },
+        }
 
     def _take_hosts(
         self, seen: rollout.Fleet, wanted: settings.RolloutSettings, task_vars: Mapping[str, Any]
     ) -> tuple[rollout.Rollout, list[str]]:
-        """Plan without the hosts that another rollout has, and record the changed hosts as this rollout's.
+        """Plan without the hosts that another rollout has, and record the changed hosts as this
+        rollout's.
 
         Return the plan, and the sentences about proofs that are not settled.
         """
         unsettled: list[str] = []
         hostvars = task_vars["hostvars"]
         require_fresh({host: hostvars[host] for host in seen.results})
-        known = {host: claims.list_host_identities(host, result, hostvars[host]) for host, result in seen.results.items()}
+        known = {
+            host: claims.list_host_identities(host, result, hostvars[host])
+            for host, result in seen.results.items()
+        }
         with claims.lock_claims() as directory:
             earlier = claims.list_claims_of_others(directory)
             others = {host: who for host, ids in known.items() if (who := earlier.find_holder(ids))}
             whole = dc.replace(
                 seen,
                 others={**seen.others, **others},
-                proof=frozenset(host for host in known if hostvars[host].get("gpufleet_verify_image")),
+                proof=frozenset(
+                    host for host in known if hostvars[host].get("gpufleet_verify_image")
+                ),
                 proven=frozenset(host for host, ids in known.items() if earlier.is_proven(ids)),
                 unproven=frozenset(host for host, ids in known.items() if earlier.is_unproven(ids)),
             )
@@ -115,7 +142,12 @@ class ActionModule(ActionBase):
         return found, unsettled
 
 
-OF_A_ROLLOUT = (*registered.STEPS, registered.DRAINED, registered.DIAGNOSIS, registered.ROLLOUT_STEP)
+OF_A_ROLLOUT = (
+    *registered.STEPS,
+    registered.DRAINED,
+    registered.DIAGNOSIS,
+    registered.ROLLOUT_STEP,
+)
 
 
 def require_fresh(hosts: Mapping[str, Mapping[str, Any]]) -> None:
@@ -124,28 +156,52 @@ def require_fresh(hosts: Mapping[str, Mapping[str, Any]]) -> None:
     The gate reads the results that the batches register. An earlier play's result would pass for
     the result of a lost host.
     """
-    stale = [host for host, of_host in hosts.items() if any(rollout_batch.get_step_result(of_host, name) for name in OF_A_ROLLOUT)]
+    stale = [
+        host
+        for host, of_host in hosts.items()
+        if any(rollout_batch.get_step_result(of_host, name) for name in OF_A_ROLLOUT)
+    ]
     if stale:
         raise PlanError(messages.CHANGED_BEFORE.fill(hosts=names.show_some_runs(stale)))
 
 
-def read_fleet(task_vars: Mapping[str, Any], wanted: settings.RolloutSettings, name: str, tasks: Mapping[str, Any]) -> rollout.Fleet:
+def read_fleet(
+    task_vars: Mapping[str, Any],
+    wanted: settings.RolloutSettings,
+    name: str,
+    tasks: Mapping[str, Any],
+) -> rollout.Fleet:
     hosts = [str(h) for h in task_vars.get("ansible_play_hosts_all") or ()]
     known = {host: task_vars["hostvars"][host] for host in hosts}
     keys = {*OF_HOSTS, *(path.split(".")[0] for path in (*wanted.hardware_class, *wanted.domain))}
-    variables = {host: {key: of_host[key] for key in keys if key in of_host} for host, of_host in known.items()}
-    checks = {host: dict(of_host.get(registered.DRAIN_CHECK) or {}) for host, of_host in known.items()}
+    variables = {
+        host: {key: of_host[key] for key in keys if key in of_host}
+        for host, of_host in known.items()
+    }
+    checks = {
+        host: dict(of_host.get(registered.DRAIN_CHECK) or {}) for host, of_host in known.items()
+    }
     return rollout.Fleet(
         {
-            host: get_named_look(of_host, name, functools.partial(unread.get_raw_variables, task_vars["hostvars"], host))
+            host: get_named_look(
+                of_host,
+                name,
+                functools.partial(unread.get_raw_variables, task_vars["hostvars"], host),
+            )
             for host, of_host in known.items()
         },
         variables,
         drained=frozenset(
-            host for host, check in checks.items() if check.get("outcome") == "ready" or is_interrupted_by_tasks(known[host], tasks)
+            host
+            for host, check in checks.items()
+            if check.get("outcome") == "ready" or is_interrupted_by_tasks(known[host], tasks)
         ),
         first=frozenset(host for host, check in checks.items() if was_drained_before(check)),
-        others={host: str(check.get("why") or check.get("msg")) for host, check in checks.items() if check.get("failed")},
+        others={
+            host: str(check.get("why") or check.get("msg"))
+            for host, check in checks.items()
+            if check.get("failed")
+        },
     )
 
 
@@ -164,16 +220,23 @@ def is_interrupted_by_tasks(variables: Mapping[str, Any], tasks: Mapping[str, An
 
 
 def warn_of_sliced_rollout(variables: Mapping[str, Any]) -> list[str]:
-    """Return a warning if this job of AWX looks like a slice: the limits of a rollout are those of one job."""
+    """Return a warning if this job of AWX looks like a slice: the limits of a rollout are those of
+    one job.
+    """
     if "awx_job_id" not in variables:
         return []
-    numbers = {host: variables["hostvars"][host].get("remote_tower_id", "") for host in variables["groups"]["all"]}
+    numbers = {
+        host: variables["hostvars"][host].get("remote_tower_id", "")
+        for host in variables["groups"]["all"]
+    }
     found = slices.warn_of_slice(variables, numbers)
     return [found] if found else []
 
 
 def was_drained_before(check: Mapping[str, Any]) -> bool:
-    """Tell whether an earlier run of this rollout has taken the host out of service, and it still is."""
+    """Tell whether an earlier run of this rollout has taken the host out of service, and it still
+    is.
+    """
     return any(node.get("state") == "held" for node in (check.get("nodes") or {}).values())
 
 
@@ -192,7 +255,13 @@ def bind_approved_plan(seen: rollout.Fleet, name: str) -> rollout.Fleet:
 def write_rollout_plan(name: str, document: Mapping[str, Any]) -> None:
     """Write the plan with the mode of the umask, since it names what is configured on every host."""
     path = Path(name).expanduser().absolute()
-    outside.write_outside_file(path.parent, path.name, json.dumps(document, indent=1, ensure_ascii=False) + "\n", plan_file.FILE, mode=None)
+    outside.write_outside_file(
+        path.parent,
+        path.name,
+        json.dumps(document, indent=1, ensure_ascii=False) + "\n",
+        plan_file.FILE,
+        mode=None,
+    )
 
 
 def get_host_look(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -200,7 +269,9 @@ def get_host_look(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     return dict(variables.get(registered.FAILURE) or variables.get(name) or {})
 
 
-def get_named_look(variables: Mapping[str, Any], name: str, written: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+def get_named_look(
+    variables: Mapping[str, Any], name: str, written: Callable[[], Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return the look at a host, or the failure that prevented it.
 
     If no look has answered, the message names the variable that cannot be read.
@@ -221,7 +292,10 @@ def convert_rollout_plan(found: rollout.Rollout, is_bound: bool = False) -> dict
         "pattern": found.order or NO_HOST,
         "sizes": [len(batch.hosts) for batch in found.batches] or [1],
         "batches": [{"wave": b.wave, "hosts": list(b.hosts)} for b in found.batches],
-        "hosts": {name: {**show_rollout_host(host), "approved": get_allowed_change(host, is_bound)} for name, host in found.hosts.items()},
+        "hosts": {
+            name: {**show_rollout_host(host), "approved": get_allowed_change(host, is_bound)}
+            for name, host in found.hosts.items()
+        },
         "limits": {
             "allowed": dict(found.limits.allowed),
             "groups": {h: found.limits.groups[h] for h in found.order if h in found.limits.groups},
@@ -236,4 +310,7 @@ def get_allowed_change(host: rollout.RolloutHost, is_bound: bool) -> str:
 
 def show_rollout_host(host: rollout.RolloutHost) -> dict[str, Any]:
     values = dc.asdict(host)
-    return {"class": values["hardware"], **{key: values[key] for key in ("state", "why", "domain", "change", "gpus", "running")}}
+    return {
+        "class": values["hardware"],
+        **{key: values[key] for key in ("state", "why", "domain", "change", "gpus", "running")},
+    }

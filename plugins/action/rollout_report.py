@@ -11,11 +11,28 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table, rollout_batch
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, claims, run_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    claims,
+    run_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import bounds, names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, health, progress, rollout, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts, registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    bounds,
+    names,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    events,
+    health,
+    progress,
+    rollout,
+    settings,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    fleet_hosts,
+    registered,
+)
 
 SPEC = arguments.derive_argument_spec("rollout_report")
 
@@ -38,21 +55,40 @@ class ActionModule(ActionBase):
         check = bool(self._task.check_mode)
         hostvars = (task_vars or {})["hostvars"]
         found = rollout_batch.get_reached_progress(plan, hostvars)
-        results = {host: bounds.limit_result(get_rollout_result(host, plan, base.Once(hostvars[host]), found)) for host in plan["hosts"]}
+        results = {
+            host: bounds.limit_result(
+                get_rollout_result(host, plan, base.Once(hostvars[host]), found)
+            )
+            for host in plan["hosts"]
+        }
         totals = outcomes.count_outcomes(results, check)
-        wrong = explain_rollout_problem(totals, found) or explain_nothing_taken(totals, results, found) or args["refused"]
+        wrong = (
+            explain_rollout_problem(totals, found)
+            or explain_nothing_taken(totals, results, found)
+            or args["refused"]
+        )
         status = describe_rollout_end(found, wrong, check)
-        lines = fleet_hosts.list_fleet_lines(results, fleet_hosts.FleetView(fleet_table.get_terminal_width(), False, check))
+        lines = fleet_hosts.list_fleet_lines(
+            results, fleet_hosts.FleetView(fleet_table.get_terminal_width(), False, check)
+        )
         why = found.ended or (waits(found) if status == "paused" else "")
         lines += [f"the rollout is {status}: {why}"] if why else []
         about = base.read_run_reference(self, task_vars or {})
         lines += [f"change: {about.text}"] if about.text else []
         following = fleet_table.find_following("rollout", totals, check)
         fleet_table.show(["", *lines, *fleet_table.write_end(wrong, following), ""])
-        sink = settings.build_rollout_settings(args["settings"]).events if args["settings"] and not check else ()
+        sink = (
+            settings.build_rollout_settings(args["settings"]).events
+            if args["settings"] and not check
+            else ()
+        )
         writer = rollout_batch.EventWriter(self, task_vars or {}, sink)
         failures = outcomes.list_failures(results, check, False) if wrong else {}
-        stats = {"gpufleet_totals": totals, "gpufleet_rollout_result": status, "gpufleet_rollout_totals": totals}
+        stats = {
+            "gpufleet_totals": totals,
+            "gpufleet_rollout_result": status,
+            "gpufleet_rollout_totals": totals,
+        }
         shaped = {
             "changed": False,
             "lines": lines,
@@ -65,8 +101,11 @@ class ActionModule(ActionBase):
         counts = {key: value for key, value in totals.items() if isinstance(value, int)}
         heard = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
         writer.write(heard, events.END, {"status": status, "totals": counts, "why": why or wrong})
-        # Last, after everything was reported: if the disk is full, for example, this ends with a warning.
-        begun = [host for host, r in results.items() if r.get("standing") not in ("pending", "left out")]
+        # Last, after everything was reported: if the disk is full, for example, this ends with a
+        # warning.
+        begun = [
+            host for host, r in results.items() if r.get("standing") not in ("pending", "left out")
+        ]
         warnings = [] if check else rollout_batch.note_host_outcomes(lambda: claims.give_up(begun))
         shaped = {**shaped, "warnings": [*writer.result.get("warnings", ()), *warnings]}
         return {**shaped, "ansible_stats": {"data": stats, "per_host": False, "aggregate": False}}
@@ -97,10 +136,14 @@ def explain_rollout_problem(totals: Mapping[str, Any], found: progress.Progress)
 
     A rollout that the gate has stopped has one, regardless of the numbers.
     """
-    return outcomes.explain_failed_run(totals) or (found.ended if found.ended and not found.paused else "")
+    return outcomes.explain_failed_run(totals) or (
+        found.ended if found.ended and not found.paused else ""
+    )
 
 
-def explain_nothing_taken(totals: Mapping[str, Any], results: Mapping[str, outcomes.Result], found: progress.Progress) -> str:
+def explain_nothing_taken(
+    totals: Mapping[str, Any], results: Mapping[str, outcomes.Result], found: progress.Progress
+) -> str:
     """Return the problem of a rollout that has taken none of its hosts; '' otherwise.
 
     In a small fleet, one host may be left out in any case.
@@ -114,7 +157,9 @@ def explain_nothing_taken(totals: Mapping[str, Any], results: Mapping[str, outco
     return f"{said}: {names.show_some_runs(idle)} ({first}: {fleet_hosts.explain_host_row(results[first], '')})"
 
 
-def get_rollout_result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:
+def get_rollout_result(
+    host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress
+) -> outcomes.Result:
     """Return what became of one host, in the shape of a result of `node`."""
     planned = plan["hosts"][host]
     look = dict(variables.get(registered.LOOK) or {})
@@ -125,8 +170,15 @@ def get_rollout_result(host: str, plan: Mapping[str, Any], variables: Mapping[st
         return {**about, "advice": look.get("advice") or []}
     drained = rollout_batch.get_step_result(variables, registered.DRAINED)
     if drained.get("failed") and drained.get("outcome") in rollout_batch.WAITING:
-        return {**about, "standing": rollout_batch.WAITING[drained["outcome"]], "msg": drained.get("why") or drained.get("msg")}
-    converged, steps = rollout_batch.get_converged_result(variables), rollout_batch.list_other_steps(variables)
+        return {
+            **about,
+            "standing": rollout_batch.WAITING[drained["outcome"]],
+            "msg": drained.get("why") or drained.get("msg"),
+        }
+    converged, steps = (
+        rollout_batch.get_converged_result(variables),
+        rollout_batch.list_other_steps(variables),
+    )
     if not converged and not any(steps):
         if host in found.bad or has_started(host, variables):
             return {**about, "unreachable": True, "msg": run_messages.LOST_IN_BATCH.fill()}
@@ -135,8 +187,15 @@ def get_rollout_result(host: str, plan: Mapping[str, Any], variables: Mapping[st
     sick = found.unhealthy.get(host)
     noted = list_second_look_notes(host, plan, variables)
     about = {**about, "advice": noted} if noted else about
-    converged = {**converged, "advice": [*(converged.get("advice") or ()), *noted]} if noted and converged else converged
-    return outcomes.merge_failures({**about, **converged}, {False: [*steps, *([{"failed": True, "msg": sick}] if sick else [])]})
+    converged = (
+        {**converged, "advice": [*(converged.get("advice") or ()), *noted]}
+        if noted and converged
+        else converged
+    )
+    return outcomes.merge_failures(
+        {**about, **converged},
+        {False: [*steps, *([{"failed": True, "msg": sick}] if sick else [])]},
+    )
 
 
 def has_started(host: str, variables: Mapping[str, Any]) -> bool:
@@ -145,13 +204,21 @@ def has_started(host: str, variables: Mapping[str, Any]) -> bool:
     Then the host is lost, with all others of its batch.
     """
     step = variables.get(registered.ROLLOUT_STEP) or {}
-    return step.get("point") == "begin" and not step.get("ended") and host not in (step.get("held") or {})
+    return (
+        step.get("point") == "begin"
+        and not step.get("ended")
+        and host not in (step.get("held") or {})
+    )
 
 
-def list_second_look_notes(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
+def list_second_look_notes(
+    host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]
+) -> list[str]:
     """Return what the second look found beside the reasons to fail; [] if there was no second look."""
     second = rollout_batch.get_second_look(host, plan, variables)
     return [
         *(health.list_health_notes(second) if second.after else ()),
-        *health.list_diagnosis_notes(rollout_batch.get_step_result(variables, registered.DIAGNOSIS)),
+        *health.list_diagnosis_notes(
+            rollout_batch.get_step_result(variables, registered.DIAGNOSIS)
+        ),
     ]

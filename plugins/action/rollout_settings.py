@@ -19,10 +19,21 @@ from ansible.playbook.block import Block
 from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages as controller_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    messages as controller_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, messages, plan_file, settings, sink, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    health,
+    messages,
+    plan_file,
+    settings,
+    sink,
+    window,
+)
 
 SPEC = arguments.derive_argument_spec("rollout_settings")
 
@@ -36,7 +47,8 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        # The rollout's playbook always gives this option. The playbook plan gives only the settings that it needs.
+        # The rollout's playbook always gives this option. The playbook plan gives only the settings
+        # that it needs.
         rollout = "max_failed" in self._task.args
         self._task.args = settings.list_given_options(self._task.args)
         require_switch("pause", self._task.args.get("pause", False))
@@ -45,7 +57,10 @@ class ActionModule(ActionBase):
         require_zones(found.windows)
         if args["approved"]:
             read_plan(args["approved"])
-        if args["plan_file"] and not Path(args["plan_file"]).expanduser().absolute().parent.is_dir():
+        if (
+            args["plan_file"]
+            and not Path(args["plan_file"]).expanduser().absolute().parent.is_dir()
+        ):
             message = controller_messages.NO_DIRECTORY.fill(setting=plan_file.FILE)
             raise PlanError(message, where=args["plan_file"])
         tasks = list_task_files(settings.parse_task_files(args["tasks"]))
@@ -58,11 +73,18 @@ class ActionModule(ActionBase):
             "soak_limit": sink.COMMAND_SECONDS + 60,
         }
         shaped = {"changed": False, "settings": {**args, "tasks": tasks, **soak}}
-        return {**shaped, "warnings": settings.warn_of_unread_settings(self._read_run_settings(task_vars or {})) if rollout else []}
+        return {
+            **shaped,
+            "warnings": settings.warn_of_unread_settings(self._read_run_settings(task_vars or {}))
+            if rollout
+            else [],
+        }
 
     def _read_run_settings(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            name: self._templar.template(variables[name]) for name in (*settings.UNREAD, f"{settings.PREFIX}waves") if name in variables
+            name: self._templar.template(variables[name])
+            for name in (*settings.UNREAD, f"{settings.PREFIX}waves")
+            if name in variables
         }
 
 
@@ -83,14 +105,18 @@ def list_task_files(tasks: Mapping[str, str]) -> dict[str, str]:
 
     Raise PlanError if a named file does not exist.
     """
-    found = {name: str(Path(tasks[name]).expanduser().absolute()) if tasks.get(name) else "" for name in settings.TASKS}
+    found = {
+        name: str(Path(tasks[name]).expanduser().absolute()) if tasks.get(name) else ""
+        for name in settings.TASKS
+    }
     for name, path in found.items():
         if path and not Path(path).is_file():
             raise PlanError(controller_messages.TASKS_FILE_MISSING.fill(name=name), where=path)
     return found
 
 
-# Ansible reads these only when it reaches them. Which file it reads may depend on variables at that time.
+# Ansible reads these only when it reaches them. Which file it reads may depend on variables at that
+# time.
 LATER = ("import_tasks", "include_tasks", "import_role", "include_role", "meta", "include")
 
 
@@ -99,7 +125,11 @@ def require_tasks(loader: Any, play: Any, path: str, name: str) -> None:
 
     A refusal in a batch would end the run without a report, with hosts out of service.
     """
-    trust = {"trusted_as_template": True} if "trusted_as_template" in inspect.signature(loader.load_from_file).parameters else {}
+    trust = (
+        {"trusted_as_template": True}
+        if "trusted_as_template" in inspect.signature(loader.load_from_file).parameters
+        else {}
+    )
     try:
         data = loader.load_from_file(path, **trust)
         require_list(loader, Block(play=play), [] if data is None else data)
@@ -129,7 +159,10 @@ def read_plan(name: str) -> Mapping[str, Any]:
     """Read an approved plan. Raise PlanError for the first thing that is wrong with it."""
     try:
         data = json_bounds.load_bounded_json(read_approval(name), LARGEST)
-    except (OSError, RuntimeError) as error:  # RuntimeError: no home directory for `~`, or lists in lists without an end
+    except (
+        OSError,
+        RuntimeError,
+    ) as error:  # RuntimeError: no home directory for `~`, or lists in lists without an end
         cause = (error.strerror if isinstance(error, OSError) else str(error)) or ""
         message = controller_messages.PLAN_UNREADABLE.fill(cause=cause)
         raise PlanError(message, where=name) from None
@@ -145,7 +178,9 @@ def read_approval(name: str) -> bytes:
     The owner decides who shares the file with the owner or its group: the approval may belong to
     another account.
     """
-    handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would never end
+    handle = os.open(
+        Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    )  # a pipe would never end
     with open(handle, "rb") as opened:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:

@@ -11,9 +11,17 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, originals, owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host,
+    originals,
+    owned_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    toolkit_config,
+)
 
 SPEC = arguments.derive_argument_spec("toolkit_config")
 
@@ -30,19 +38,40 @@ class ActionModule(ActionBase):
         def planner(policy: Policy, obs: Observation) -> base.Outcome:
             if policy.state == "absent":
                 return base.Outcome(
-                    originals.complete_resource_removal(obs, (toolkit_config.PATH,), lambda: toolkit_config.plan_absent(policy, obs))
+                    originals.complete_resource_removal(
+                        obs, (toolkit_config.PATH,), lambda: toolkit_config.plan_absent(policy, obs)
+                    )
                 )
-            runtimes = tuple(args["low_level_runtimes"]) or host.list_host_low_level_runtimes(policy, obs)
+            runtimes = tuple(args["low_level_runtimes"]) or host.list_host_low_level_runtimes(
+                policy, obs
+            )
             keys = toolkit_config.build_wanted_toolkit_keys(
                 args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ()
             )
             plan = toolkit_config.plan_keys(obs, toolkit_config.PATH, keys)
-            return base.Outcome(dc.replace(plan, advice=toolkit_config.advise_on_toolkit_config(policy, obs, (args["mode"],))))
+            return base.Outcome(
+                dc.replace(
+                    plan,
+                    advice=toolkit_config.advise_on_toolkit_config(policy, obs, (args["mode"],)),
+                )
+            )
 
         wanted = arguments.build_policy(args, single=True)
         way = str(args["transport"])
 
         def questions(policy: Policy) -> list[dict[str, Any]]:
-            return [*toolkit_config.list_questions(policy, str(args["mode"])), *host.list_low_level_questions(), owned_file.ORIGINALS]
+            return [
+                *toolkit_config.list_questions(policy, str(args["mode"])),
+                *host.list_low_level_questions(),
+                owned_file.ORIGINALS,
+            ]
 
-        return base.converge_host(self, task_vars or {}, wanted, questions, planner, reason="gpufleet.nvidia.toolkit_config", way=way)
+        return base.converge_host(
+            self,
+            task_vars or {},
+            wanted,
+            questions,
+            planner,
+            reason="gpufleet.nvidia.toolkit_config",
+            way=way,
+        )

@@ -8,10 +8,21 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import archives, arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    archives,
+    arguments,
+    base,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    repository,
+)
 
 SPEC = arguments.derive_argument_spec("toolkit_repository")
 
@@ -33,7 +44,11 @@ class ActionModule(ActionBase):
                 return base.Outcome(Plan(advice=(note,)))
             return base.Outcome(
                 repository.plan_repository_files(
-                    obs, url=args["url"], key=args["key"], expected=args["key_fingerprint"], state=policy.state
+                    obs,
+                    url=args["url"],
+                    key=args["key"],
+                    expected=args["key_fingerprint"],
+                    state=policy.state,
                 )
             )
 
@@ -41,7 +56,11 @@ class ActionModule(ActionBase):
             self,
             task_vars or {},
             arguments.build_policy(args, single=True),
-            lambda policy: [] if archive and policy.state == "present" else repository.list_repository_questions(url=args["url"] or ""),
+            lambda policy: (
+                []
+                if archive and policy.state == "present"
+                else repository.list_repository_questions(url=args["url"] or "")
+            ),
             plan,
             reason="gpufleet.nvidia.toolkit_repository",
             way=args["transport"],

@@ -23,12 +23,26 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     outside,
     validation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import change_reference, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import given as planner_given
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    drain,
+    settings,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    change_reference,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    given as planner_given,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, end_with_code, join_texts
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import variables as planner_variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    end_with_code,
+    join_texts,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    variables as planner_variables,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import wanted
 
@@ -43,23 +57,40 @@ def map_role_options() -> dict[str, dict[str, Any]]:
 
     `required` is left out, since only variables that are set are checked.
     """
-    # Ansible's reader takes libyaml where it is there: with Python's own parser this costs a run ten times as much.
-    specs = [yaml_load(path.read_text(encoding="utf-8")) for path in sorted(COLLECTION.glob("roles/*/meta/argument_specs.yml"))]
-    options = {name: option for spec in specs for entry in spec["argument_specs"].values() for name, option in entry["options"].items()}
-    return {name: {key: option[key] for key in ("type", "elements", "choices") if key in option} for name, option in options.items()}
+    # Ansible's reader takes libyaml where it is there: with Python's own parser this costs a run
+    # ten times as much.
+    specs = [
+        yaml_load(path.read_text(encoding="utf-8"))
+        for path in sorted(COLLECTION.glob("roles/*/meta/argument_specs.yml"))
+    ]
+    options = {
+        name: option
+        for spec in specs
+        for entry in spec["argument_specs"].values()
+        for name, option in entry["options"].items()
+    }
+    return {
+        name: {key: option[key] for key in ("type", "elements", "choices") if key in option}
+        for name, option in options.items()
+    }
 
 
 KNOWN = map_role_options()
-# Options whose values can be judged by their spec alone. Others are not even read here: the value may be a
-# look-up that costs time. Settings of the run are judged once, below, and an empty text counts as not set there.
+# Options whose values can be judged by their spec alone. Others are not even read here: the value
+# may be a look-up that costs time. Settings of the run are judged once, below, and an empty text
+# counts as not set there.
 JUDGED = {
     name: spec
     for name, spec in KNOWN.items()
-    if name not in planner_variables.RUN and ("choices" in spec or spec["type"] not in ("str", "path"))
+    if name not in planner_variables.RUN
+    and ("choices" in spec or spec["type"] not in ("str", "path"))
 }
 # Settings of the run that only some playbooks read, or only at their end.
 JUDGED_RUN = {
-    "gpufleet_fleet_policy": {key: arguments.derive_argument_spec("rollout_gate")["fleet_policy"][key] for key in ("type", "choices")},
+    "gpufleet_fleet_policy": {
+        key: arguments.derive_argument_spec("rollout_gate")["fleet_policy"][key]
+        for key in ("type", "choices")
+    },
     "gpufleet_fail_on_drift": {"type": "bool"},
 }
 
@@ -87,20 +118,29 @@ class ActionModule(ActionBase):
         found += list_wrong_values(
             {name: value for name, value in of_run.items() if value not in ("", None)}, JUDGED_RUN
         ) + list_wrong_tickets(of_run)
-        found += list_unusable_report_places(of_run.get("gpufleet_report_dir")) + list_wrong_numbers(
-            "gpufleet_max_lost", of_run.get("gpufleet_max_lost")
+        found += list_unusable_report_places(
+            of_run.get("gpufleet_report_dir")
+        ) + list_wrong_numbers("gpufleet_max_lost", of_run.get("gpufleet_max_lost"))
+        read = {
+            host: [] if ARCHIVE in args["written"] else list_wrong_archives(hostvars[host])
+            for host in hosts
+        }
+        found += planner_variables.group_by_message(
+            {host: [*list_wrong_host_values(hostvars[host]), *read[host]] for host in hosts}
         )
-        read = {host: [] if ARCHIVE in args["written"] else list_wrong_archives(hostvars[host]) for host in hosts}
-        found += planner_variables.group_by_message({host: [*list_wrong_host_values(hostvars[host]), *read[host]] for host in hosts})
         found += planner_variables.suggest_at_sign(play.get(planner_variables.RAW_PARAMETERS))
         if is_run_tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(messages.TAGS.fill())
         return {"changed": False, **(report_wrong(found) if found else {})}
 
     def _check_without_host(self, play: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the run's variables as `hosts` and `serial` of the play get them: extra variables and the play's own, none of a host."""
+        """Return the run's variables as `hosts` and `serial` of the play get them: extra variables
+        and the play's own, none of a host.
+        """
         templar = self._templar.copy_with_new_env(available_variables=play)
-        return {name: templar.template(play[name]) for name in planner_variables.RUN if name in play}
+        return {
+            name: templar.template(play[name]) for name in planner_variables.RUN if name in play
+        }
 
 
 def report_wrong(found: Sequence[Message]) -> dict[str, Any]:
@@ -148,12 +188,16 @@ def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# The options that `gpufleet.nvidia.drain` judges before it asks about a host. With a wrong one, each host
-# would be left out, and none would fail.
-DRAIN = {name: f"gpufleet_drain_{name}" for name in ("by", "commands", "interval", "method", "timeout")} | {
-    "rollout": "gpufleet_rollout_id"
+# The options that `gpufleet.nvidia.drain` judges before it asks about a host. With a wrong one,
+# each host would be left out, and none would fail.
+DRAIN = {
+    name: f"gpufleet_drain_{name}" for name in ("by", "commands", "interval", "method", "timeout")
+} | {"rollout": "gpufleet_rollout_id"}
+DRAIN_SPEC = {
+    name: option
+    for name, option in arguments.derive_argument_spec("drain").items()
+    if name in DRAIN
 }
-DRAIN_SPEC = {name: option for name, option in arguments.derive_argument_spec("drain").items() if name in DRAIN}
 
 
 VERSIONS = sorted(name for name in KNOWN if planner_given.holds_versions(name))
@@ -172,12 +216,18 @@ def list_wrong_cluster_values(variables: Mapping[str, Any]) -> list[Message]:
     """Return what is wrong with a host's settings of its cluster and its node."""
     try:
         given = {name: variables[name] for name in settings.RULES if name in variables}
-    except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
+    except (
+        AnsibleError
+    ):  # reported when the host's task reads it, with everything else that the task needs
         return []
     return settings.list_cluster_setting_problems(given)
 
 
-SHARING = {"given": "gpufleet_sharing", "root": "gpufleet_root", "driver_root": "gpufleet_cdi_driver_root"}
+SHARING = {
+    "given": "gpufleet_sharing",
+    "root": "gpufleet_root",
+    "driver_root": "gpufleet_cdi_driver_root",
+}
 
 
 def list_wrong_sharing_values(variables: Mapping[str, Any]) -> list[Message]:
@@ -192,7 +242,9 @@ def list_wrong_sharing_values(variables: Mapping[str, Any]) -> list[Message]:
     try:
         if isinstance(given["given"], Mapping):  # another type is reported by the check of types
             planner_given.require_plain_option(SHARING["given"], given["given"])
-            wanted.check_sharing(given["given"], str(given["root"] or "/"), str(given["driver_root"] or "/"))
+            wanted.check_sharing(
+                given["given"], str(given["root"] or "/"), str(given["driver_root"] or "/")
+            )
     except PlanError as error:
         return [error.placed]
     return []
@@ -208,7 +260,9 @@ def list_wrong_archives(variables: Mapping[str, Any]) -> list[Message]:
     """
     try:
         file, state = (variables.get(name) for name in (ARCHIVE, "gpufleet_state"))
-    except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
+    except (
+        AnsibleError
+    ):  # reported when the host's task reads it, with everything else that the task needs
         return []
     try:
         if file and state != "absent":
@@ -219,12 +273,16 @@ def list_wrong_archives(variables: Mapping[str, Any]) -> list[Message]:
 
 
 def list_wrong_versions(variables: Mapping[str, Any]) -> list[Message]:
-    """Return the versions that YAML has read as numbers: 1.30 becomes 1.3, which is another version."""
+    """Return the versions that YAML has read as numbers: 1.30 becomes 1.3, which is another
+    version.
+    """
     found: list[Message] = []
     for name in VERSIONS:
         try:
             value = variables.get(name)
-        except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
+        except (
+            AnsibleError
+        ):  # reported when the host's task reads it, with everything else that the task needs
             continue
         found += [error.placed for error in planner_given.find_versions_as_numbers(name, value)]
     return found
@@ -237,7 +295,9 @@ def list_wrong_drain_values(variables: Mapping[str, Any]) -> list[Message]:
     """
     try:
         given = {option: variables[name] for option, name in DRAIN.items() if name in variables}
-    except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
+    except (
+        AnsibleError
+    ):  # reported when the host's task reads it, with everything else that the task needs
         return []
     given = {option: value for option, value in given.items() if value not in ("", None)}
     if not given:
@@ -247,11 +307,15 @@ def list_wrong_drain_values(variables: Mapping[str, Any]) -> list[Message]:
         judged = ArgumentSpecValidator(DRAIN_SPEC).validate(given)
         drain.check_drain_settings(judged.validated_parameters)
     except PlanError as error:
-        return [error.placed.name_options(functools.partial(planner_variables.find_variable, "drain"))]
+        return [
+            error.placed.name_options(functools.partial(planner_variables.find_variable, "drain"))
+        ]
     return []
 
 
-def list_wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGED) -> list[Message]:
+def list_wrong_values(
+    variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGED
+) -> list[Message]:
     """Return what is wrong with values of a host or the run.
 
     The codes are those of a task's own validation.
@@ -265,7 +329,9 @@ def list_wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = 
             cause = str(error).splitlines()[0].rstrip(".")
             wrong.append(messages.UNREADABLE_VALUE.fill(name=name, cause=cause))
             continue
-        if isinstance(value, str) and "{{" in value:  # ansible-core before 2.19 returns such a text for a template with something undefined
+        if (
+            isinstance(value, str) and "{{" in value
+        ):  # ansible-core before 2.19 returns such a text for a template with something undefined
             wrong.append(messages.UNDEFINED_VALUE.fill(name=name, value=value))
             continue
         given[name] = value
@@ -278,5 +344,8 @@ def is_run_tagged(variables: Mapping[str, Any], named: Sequence[str]) -> bool:
 
     If another playbook imports it, the tags are for that playbook.
     """
-    chosen = [*(variables.get("ansible_run_tags") or ()), *(variables.get("ansible_skip_tags") or ())]
+    chosen = [
+        *(variables.get("ansible_run_tags") or ()),
+        *(variables.get("ansible_skip_tags") or ()),
+    ]
     return named_playbooks.is_own_playbook_named(named) and bool(set(chosen) - {"all"})

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documentation fragment: what the devices of a CDI spec are called, and what is recorded of their nodes."""
+"""Documentation fragment: what the devices of a CDI spec are called, and what is recorded of their
+nodes.
+"""
 
 from __future__ import annotations
 

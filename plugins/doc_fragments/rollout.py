@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options of modules that go on from what others have found: the look at hosts, the settings of a rollout, its plan."""
+"""Options of modules that go on from what others have found: the look at hosts, the settings of a
+rollout, its plan.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,10 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import catalogues, guard
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import choose, facts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    choose,
+    facts,
+)
 from jinja2.exceptions import UndefinedError
 
 DOCUMENTATION = r"""
@@ -70,13 +73,17 @@ _value:
 """
 
 
-def select_image(given: Any, catalogue: Any, gpus: str = "all", nothing_fits: str = "fail") -> dict[str, Any]:
+def select_image(
+    given: Any, catalogue: Any, gpus: str = "all", nothing_fits: str = "fail"
+) -> dict[str, Any]:
     """Return the choice to the template that asks.
 
     Neither the choice nor the message of a failure is a template: Ansible protects only results.
     """
     if gpus not in ("all", "each") or nothing_fits not in ("fail", "report"):
-        raise AnsibleFilterError("image_select: gpus is all or each, nothing_fits is fail or report")
+        raise AnsibleFilterError(
+            "image_select: gpus is all or each, nothing_fits is fail or report"
+        )
     try:
         found = choose_image_for_template(given, catalogue, gpus)
     except UndefinedError:  # its message names the undefined variable in the filter's input
@@ -95,10 +102,16 @@ def choose_image_for_template(given: Any, catalogue: Any, gpus: str) -> dict[str
 
     Raise PlanError for invalid facts or catalogues.
     """
-    # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses. `str` of an undefined value names it.
+    # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses.
+    # `str` of an undefined value names it.
     plain, named = json.loads(json.dumps([given, catalogue], default=str))
     host = facts.parse_host_facts(plain, catalogues.read_archspec_targets())
-    return choose.report_choices(catalogues.read_catalogue_images(named), host, gpus, catalogues.read_archspec_targets())  # type: ignore[arg-type]
+    return choose.report_choices(
+        catalogues.read_catalogue_images(named),
+        host,
+        gpus,  # type: ignore[arg-type]
+        catalogues.read_archspec_targets(),
+    )
 
 
 def build_filter_error(message: str) -> AnsibleFilterError:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Judge the hosts of a play when Ansible reads them.
 
-Ansible templates `hosts` before any task, whatever --start-at-task is, and ends with success if no host
-matches.
+Ansible templates `hosts` before any task, whatever --start-at-task is, and ends with success if no
+host matches.
 """
 
 from __future__ import annotations
@@ -57,14 +57,22 @@ from ansible.inventory.manager import InventoryManager, split_host_pattern
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import named_playbooks
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import variables as planner_variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    variables as planner_variables,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import slices
 
 
 class LookupModule(LookupBase):
-    def run(self, terms: Iterable[Any], variables: Mapping[str, Any] | None = None, **_options: Any) -> list[str]:
-        pattern = join_patterns([str(part) for term in terms for part in (term if isinstance(term, list) else [term])])
+    def run(
+        self, terms: Iterable[Any], variables: Mapping[str, Any] | None = None, **_options: Any
+    ) -> list[str]:
+        pattern = join_patterns(
+            [str(part) for term in terms for part in (term if isinstance(term, list) else [term])]
+        )
         wrong = self._list_wrong(pattern, variables or {})
         if wrong:
             raise AnsibleLookupError(f"{wrong}. Nothing was done [{wrong.code}]")
@@ -79,16 +87,26 @@ class LookupModule(LookupBase):
             variables
         ):  # --syntax-check needs no inventory, and a slice may have no host of a group
             return None
-        groups = {str(name): [str(host) for host in hosts] for name, hosts in (variables.get("groups") or {}).items()}
+        groups = {
+            str(name): [str(host) for host in hosts]
+            for name, hosts in (variables.get("groups") or {}).items()
+        }
         matching = self._list_matching(pattern, groups)
-        if not own:  # a user's playbook does other things as well, and the limit may be meant for those
+        if (
+            not own
+        ):  # a user's playbook does other things as well, and the limit may be meant for those
             return planner_variables.describe_unknown_hosts(pattern, matching, groups)
         return planner_variables.describe_no_hosts(
-            pattern, matching, [str(host) for host in variables.get("ansible_play_hosts_all") or ()], groups
+            pattern,
+            matching,
+            [str(host) for host in variables.get("ansible_play_hosts_all") or ()],
+            groups,
         )
 
     def _list_matching(self, pattern: str, groups: Mapping[str, list[str]]) -> list[str]:
-        """Return the hosts that Ansible finds by a pattern in these groups, including `localhost` outside of them."""
+        """Return the hosts that Ansible finds by a pattern in these groups, including `localhost`
+        outside of them.
+        """
         if pattern in groups:  # most often, and quick for ten thousand hosts
             return groups[pattern]
         inventory = InventoryManager(self._loader, parse=False)
@@ -109,4 +127,6 @@ def join_patterns(patterns: list[str]) -> str:
 
 def is_playbook_only_read() -> bool:
     """Tell whether the playbook is only read, and not run."""
-    return any(context.CLIARGS.get(option) for option in ("syntax", "listhosts", "listtasks", "listtags"))
+    return any(
+        context.CLIARGS.get(option) for option in ("syntax", "listhosts", "listtasks", "listtags")
+    )

@@ -2,7 +2,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documentation only: the action plugin of the same name asks the host and judges on the controller."""
+"""Documentation only: the action plugin of the same name asks the host and judges on the
+controller.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node's programs as a module, for connections that cannot feed a program to a host over stdin. No newer syntax than Python 3.6's."""
+"""The node's programs as a module, for connections that cannot feed a program to a host over stdin.
+No newer syntax than Python 3.6's.
+"""
 
 DOCUMENTATION = r"""
 module: host_program
@@ -94,11 +96,20 @@ import zlib
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import entry as container_test_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import (
+    entry as container_test_entry,
+)
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import acknowledge
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    entry as transaction_entry,
+)
 
-PROGRAMS = {"observe": observe, "transaction": transaction_entry, "acknowledge": acknowledge, "container_check": container_test_entry}
+PROGRAMS = {
+    "observe": observe,
+    "transaction": transaction_entry,
+    "acknowledge": acknowledge,
+    "container_check": container_test_entry,
+}
 
 # In check mode: what would be done.
 SKIPPED = {
@@ -110,14 +121,20 @@ SKIPPED = {
 def main():
     module = AnsibleModule(
         argument_spec={
-            "program": {"type": "str", "choices": ["observe", "transaction", "acknowledge", "container_check"], "required": True},
+            "program": {
+                "type": "str",
+                "choices": ["observe", "transaction", "acknowledge", "container_check"],
+                "required": True,
+            },
             "request": {"type": "str", "required": True, "no_log": True},
         },
         supports_check_mode=True,
     )
     name = module.params["program"]
     try:
-        request = json.loads(zlib.decompress(base64.b64decode(module.params["request"])).decode("utf-8"))
+        request = json.loads(
+            zlib.decompress(base64.b64decode(module.params["request"])).decode("utf-8")
+        )
     except (ValueError, zlib.error) as exc:
         module.fail_json(msg=f"the request is not base64 of zlib-compressed JSON: {exc}")
     if module.check_mode and name in SKIPPED:

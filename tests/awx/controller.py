@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An API that answers as AWX's, on the loopback interface, as far as awx.awx makes objects. Requests are kept.
+"""An API that answers as AWX's, on the loopback interface, as far as awx.awx makes objects.
+Requests are kept.
 
-What it refuses is read from AWX 24.6.1: playbooks that the project lacks, surveys that cannot be asked, answers that no survey asks for,
-prompts that a job template does not ask, rules that its scheduler cannot read.
+What it refuses is read from AWX 24.6.1: playbooks that the project lacks, surveys that cannot be
+asked, answers that no survey asks for, prompts that a job template does not ask, rules that its
+scheduler cannot read.
 """
 
 from __future__ import annotations
@@ -47,23 +49,37 @@ class Controller:
         self.surveys: dict[str, Row] = {}
         self.requests: list[tuple[str, str, Any]] = []
         self.forbidden = False
-        for table, name in (("organizations", "Default"), ("inventories", "GPU fleet"), ("credentials", "ssh")):
+        for table, name in (
+            ("organizations", "Default"),
+            ("inventories", "GPU fleet"),
+            ("credentials", "ssh"),
+        ):
             self.add(table, {"name": name})
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"controller": self}))
+        self._server = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Bound", (Handler,), {"controller": self})
+        )
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def __enter__(self) -> Controller:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"CONTROLLER_HOST": f"http://127.0.0.1:{self._server.server_port}", "CONTROLLER_OAUTH_TOKEN": TOKEN}
+        return {
+            "CONTROLLER_HOST": f"http://127.0.0.1:{self._server.server_port}",
+            "CONTROLLER_OAUTH_TOKEN": TOKEN,
+        }
 
     def state(self) -> Row:
         return copy.deepcopy({"tables": self.tables, "links": self.links, "surveys": self.surveys})
@@ -86,7 +102,11 @@ class Controller:
     def add(self, table: str, fields: Mapping[str, Any]) -> Row:
         number = 1 + sum(map(len, self.tables.values()))
         url = f"/api/v2/{table}/{number}/"
-        kept = {key: value for key, value in fields.items() if table != "workflow_approval_templates" or key in OF_APPROVAL}
+        kept = {
+            key: value
+            for key, value in fields.items()
+            if table != "workflow_approval_templates" or key in OF_APPROVAL
+        }
         row: Row = {
             "id": number,
             "type": TYPES.get(table, table.removesuffix("s")),
@@ -158,7 +178,13 @@ class Controller:
     def patch(self, parts: list[str], body: Row) -> Row:
         row = self.row(parts)
         self.judge(parts[0], {**row, **body})
-        row.update({key: value for key, value in body.items() if parts[0] != "workflow_approval_templates" or key in OF_APPROVAL})
+        row.update(
+            {
+                key: value
+                for key, value in body.items()
+                if parts[0] != "workflow_approval_templates" or key in OF_APPROVAL
+            }
+        )
         return row
 
     # ------------------------------------------------------------ what AWX refuses
@@ -167,21 +193,38 @@ class Controller:
         if table == "job_templates" and fields["playbook"] not in self.playbooks:
             raise Refused("Playbook not found for project.")
         if table in ("schedules", NODES) and fields.get("unified_job_template"):
-            template = next(row for row in self.rows("unified_job_templates") if row["id"] == fields["unified_job_template"])
+            template = next(
+                row
+                for row in self.rows("unified_job_templates")
+                if row["id"] == fields["unified_job_template"]
+            )
             self.judge_launch(template, fields, whole=table == "schedules")
         rule = str(fields.get("rrule", ""))
-        if table == "schedules" and not all(word in rule for word in ("DTSTART", "RRULE", "INTERVAL")):
+        if table == "schedules" and not all(
+            word in rule for word in ("DTSTART", "RRULE", "INTERVAL")
+        ):
             raise Refused("Valid DTSTART required in rrule.")
 
     def judge_launch(self, template: Row, fields: Row, *, whole: bool) -> None:
-        """What is given at launch has to be asked for. whole: what is required has to be given, too, which a workflow does later."""
+        """What is given at launch has to be asked for. whole: what is required has to be given,
+        too, which a workflow does later.
+        """
         questions = {entry["variable"]: entry for entry in self.survey(template).get("spec", [])}
         for name, value in (fields.get("extra_data") or {}).items():
             if name not in questions and not template.get("ask_variables_on_launch"):
                 raise Refused(f"Variables {name} are not allowed on launch.")
-            if questions[name]["type"] == "multiplechoice" and value not in questions[name]["choices"]:
-                raise Refused(f"Value {value} for '{name}' expected to be one of {questions[name]['choices']}.")
-        missing = [name for name, entry in questions.items() if entry["required"] and name not in (fields.get("extra_data") or {})]
+            if (
+                questions[name]["type"] == "multiplechoice"
+                and value not in questions[name]["choices"]
+            ):
+                raise Refused(
+                    f"Value {value} for '{name}' expected to be one of {questions[name]['choices']}."
+                )
+        missing = [
+            name
+            for name, entry in questions.items()
+            if entry["required"] and name not in (fields.get("extra_data") or {})
+        ]
         if whole and missing:
             raise Refused(f"'{missing[0]}' value missing")
         if fields.get("job_slice_count") and not template.get("ask_job_slice_count_on_launch"):
@@ -197,7 +240,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _answer(self, status: int, data: Any) -> None:
         body = b"" if data is None else json.dumps(data).encode()
         self.send_response(status)
-        headers = {"Content-Type": "application/json", "X-API-Product-Name": "AWX", "X-API-Product-Version": VERSION}
+        headers = {
+            "Content-Type": "application/json",
+            "X-API-Product-Name": "AWX",
+            "X-API-Product-Version": VERSION,
+        }
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
@@ -210,7 +257,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
             return self._answer(401, {"detail": "Authentication credentials were not provided."})
         if self.controller.forbidden:
-            return self._answer(403, {"detail": "You do not have permission to perform this action."})
+            return self._answer(
+                403, {"detail": "You do not have permission to perform this action."}
+            )
         try:
             return self._answer(*self.controller.answer(self.command, address, body))
         except Refused as error:
@@ -223,7 +272,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 def require_links(parts: list[str]) -> None:
     """Not found, where an object has no such list."""
-    known = {NODES: LINKS, "job_templates": ("credentials", "survey_spec"), "workflow_job_templates": ("survey_spec",)}
+    known = {
+        NODES: LINKS,
+        "job_templates": ("credentials", "survey_spec"),
+        "workflow_job_templates": ("survey_spec",),
+    }
     if parts[2] not in known.get(parts[0], ()):
         raise StopIteration
 
@@ -253,4 +306,6 @@ def judge_survey(body: Row) -> None:
         if entry["type"] == "multiplechoice" and entry["default"] not in ("", *entry["choices"]):
             raise Refused("Default choice must be answered from the choices listed.")
         if entry["type"] == "text" and not isinstance(entry.get("default", ""), str):
-            raise Refused(f"Default value {entry['default']!r} for '{entry['variable']}' is not a text.")
+            raise Refused(
+                f"Default value {entry['default']!r} for '{entry['variable']}' is not a text."
+            )

@@ -47,8 +47,14 @@ def awx_collection() -> Path:
 
 
 def environment(place: Path, **more: str) -> dict[str, str]:
-    """place: where all of a run's own files go, so that none is left in the home of who runs the tests."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "CONTROLLER_", "TOWER_"))}
+    """place: where all of a run's own files go, so that none is left in the home of who runs the
+    tests.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ANSIBLE_", "CONTROLLER_", "TOWER_"))
+    }
     own = {
         "PATH": f"{folder()}:{os.environ['PATH']}",
         "HOME": str(place),
@@ -56,7 +62,8 @@ def environment(place: Path, **more: str) -> dict[str, str]:
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_LOCAL_TEMP": str(place / "tmp"),
         "ANSIBLE_LOCALHOST_WARNING": "false",
-        "ANSIBLE_DEPRECATION_WARNINGS": "false",  # of awx.awx, which is older than the newest ansible-core
+        # of awx.awx, which is older than the newest ansible-core
+        "ANSIBLE_DEPRECATION_WARNINGS": "false",
     }
     return {**kept, **own, **more}
 
@@ -65,7 +72,13 @@ def run(place: Path, program: str, *arguments: Any, **more: str) -> tuple[int, s
     """The exit status and the words."""
     command = [str(folder() / program), *map(str, arguments)]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=place, env=environment(place, **more)
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        cwd=place,
+        env=environment(place, **more),
     )
     words = done.stdout + done.stderr
     assert "Traceback" not in words, words

@@ -5,8 +5,9 @@
 
     python -m tests.bench [--write] [--minutes N]
 
-Only counts can fail the run: they are the same on every machine. Ratios and milliseconds are printed with their aims. Who stops it, and
-who runs it on a machine on which it does not end within its minutes, gets what has been measured until then; the page is not written.
+Only counts can fail the run: they are the same on every machine. Ratios and milliseconds are
+printed with their aims. Who stops it, and who runs it on a machine on which it does not end within
+its minutes, gets what has been measured until then; the page is not written.
 """
 
 from __future__ import annotations
@@ -50,11 +51,16 @@ class Bench:
     def say(self, words: str) -> None:
         self.step += 1
         seconds = int(time.monotonic() - self.begin)
-        print(f"[{seconds // 60:2}:{seconds % 60:02}] {self.step} of {STEPS}: {words} ...", flush=True)
+        print(
+            f"[{seconds // 60:2}:{seconds % 60:02}] {self.step} of {STEPS}: {words} ...", flush=True
+        )
 
     def keep(self, **found: Iterable[Any]) -> None:
         """Add rows to tables of `table.Measured`."""
-        self.measured = dc.replace(self.measured, **{name: (*getattr(self.measured, name), *rows) for name, rows in found.items()})
+        self.measured = dc.replace(
+            self.measured,
+            **{name: (*getattr(self.measured, name), *rows) for name, rows in found.items()},
+        )
 
 
 def measure(lab: Lab, bench: Bench) -> None:
@@ -71,9 +77,22 @@ def measure(lab: Lab, bench: Bench) -> None:
     fresh, untouched = planner.record(stage), fleet.look(stage)
     stage.host()
     done = planner.record(stage)
-    bench.keep(speeds=[planner.speed("a converged host", 3.0, done), planner.speed("a host where everything is to be done", 5.0, fresh)])
+    bench.keep(
+        speeds=[
+            planner.speed("a converged host", 3.0, done),
+            planner.speed("a host where everything is to be done", 5.0, fresh),
+        ]
+    )
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
-        bench.keep(speeds=[planner.Speed("a converged host, in a process of its own", None, alone.milliseconds(done, Path(folder)))])
+        bench.keep(
+            speeds=[
+                planner.Speed(
+                    "a converged host, in a process of its own",
+                    None,
+                    alone.milliseconds(done, Path(folder)),
+                )
+            ]
+        )
     bench.measured = dc.replace(bench.measured, versions=table.versions(stage, done))
     bench.say("a rollout of 10 000 hosts")
     bench.keep(scales=fleet.measure(untouched))
@@ -82,7 +101,9 @@ def measure(lab: Lab, bench: Bench) -> None:
     bench.keep(ratios=worst.growth(), worst=worst.measure())
     bench.say("what a host pays")
     lab.down()
-    outages, looks, starts, sent = host.measure(lab, {"bench17": "containerd-1.7", "bench23": "containerd-2.3", "benchcrio": "crio-1.34"})
+    outages, looks, starts, sent = host.measure(
+        lab, {"bench17": "containerd-1.7", "bench23": "containerd-2.3", "benchcrio": "crio-1.34"}
+    )
     bench.keep(outages=outages, looks=looks, starts=starts, sent=sent)
 
 
@@ -105,7 +126,9 @@ def measured(minutes: float) -> tuple[table.Measured, str]:
             try:
                 measure(lab, bench)
             finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)  # taking the hosts down is not to be interrupted
+                signal.setitimer(
+                    signal.ITIMER_REAL, 0
+                )  # taking the hosts down is not to be interrupted
                 for number in (signal.SIGTERM, signal.SIGINT):
                     signal.signal(number, signal.SIG_IGN)
     except (Failed, LabError, Stopped) as why:
@@ -116,7 +139,9 @@ def measured(minutes: float) -> tuple[table.Measured, str]:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("--write", action="store_true", help="write docs/bench.md")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="when to stop, whatever is left")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help="when to stop, whatever is left"
+    )
     options = parser.parse_args(arguments)
     obstacle = doctor.machine_obstacle()
     if obstacle:

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The planner as Ansible runs it: a process for each host's task, made by one that has loaded the action and planned nothing.
+"""The planner as Ansible runs it: a process for each host's task, made by one that has loaded the
+action and planned nothing.
 
-python -m tests.bench.alone FILE, with the observations as JSON, prints milliseconds of processor time.
+python -m tests.bench.alone FILE, with the observations as JSON, prints milliseconds of processor
+time.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
 from ansible_collections.gpufleet.nvidia.plugins.action import host as _loaded  # noqa: F401 what is known before the processes are made
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 
 from tests.bench import planner
@@ -34,8 +38,17 @@ PROCESSES = 60
 def milliseconds(seen: Mapping[str, Observation], folder: Path) -> float:
     """The median over hosts that are like these."""
     file = folder / "observations.json"
-    file.write_text(json.dumps([{"host": obs.host, "answers": obs.answers} for obs in seen.values()]), encoding="utf-8")
-    done = subprocess.run([sys.executable, "-m", "tests.bench.alone", str(file)], cwd=ROOT, capture_output=True, text=True, check=True)
+    file.write_text(
+        json.dumps([{"host": obs.host, "answers": obs.answers} for obs in seen.values()]),
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.alone", str(file)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return float(done.stdout)
 
 
@@ -62,7 +75,10 @@ def of_process(obs: Observation) -> float:
 
 def main(file: str) -> None:
     kinds: list[dict[str, Any]] = json.loads(Path(file).read_text(encoding="utf-8"))
-    hosts = [planner.vary(Observation(**kinds[number % len(kinds)]), number) for number in range(PROCESSES)]
+    hosts = [
+        planner.vary(Observation(**kinds[number % len(kinds)]), number)
+        for number in range(PROCESSES)
+    ]
     print(statistics.median(map(of_process, hosts)))
 
 

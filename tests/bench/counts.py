@@ -50,7 +50,9 @@ def of_site(stage: Stage) -> list[Count]:
     bare = converged(stage.play("site", {"gpufleet_cdi_owner": "collection"}))
     return [
         count("`site`, first: repository, packages, convergence, proof", 8, first, stage.hosts),
-        count("`site`, converged, with a repository of your own and a proof", 2, again, stage.hosts),
+        count(
+            "`site`, converged, with a repository of your own and a proof", 2, again, stage.hosts
+        ),
         count("`site`, converged, without a repository and without a proof", 1, bare, stage.hosts),
     ]
 
@@ -81,8 +83,18 @@ def of_node(stage: Stage) -> list[Count]:
         count("`host`, converged", 1, worse(idle, still), hosts),
         count("`host`, converged, the driver not yet telling UUIDs", 1, after, hosts),
         count("`host`, changed, the CDI spec being right", 2, other, hosts),
-        count("`host`, changed, with a CDI spec to be made, for which NVML is asked", 3, without, hosts),
-        count("`host`, changed, with packages to install and a CDI spec to be made", 6, with_packages, hosts),
+        count(
+            "`host`, changed, with a CDI spec to be made, for which NVML is asked",
+            3,
+            without,
+            hosts,
+        ),
+        count(
+            "`host`, changed, with packages to install and a CDI spec to be made",
+            6,
+            with_packages,
+            hosts,
+        ),
         count("`host`, changed, the driver not yet telling UUIDs", 3, probed, hosts),
     ]
 

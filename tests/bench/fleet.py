@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A rollout of many hosts on the controller alone: what their looks become, through classes, waves, gates and the report.
+"""A rollout of many hosts on the controller alone: what their looks become, through classes, waves,
+gates and the report.
 
     python -m tests.bench.fleet HOSTS FILE
 
-Hosts are played, with Ansible's own variables: FILE is the look at a real one. Prints what it took as JSON.
+Hosts are played, with Ansible's own variables: FILE is the look at a real one. Prints what it took
+as JSON.
 """
 
 from __future__ import annotations
@@ -31,12 +33,20 @@ SIZES = (1000, 10_000)
 UUID = re.compile(r"GPU-[0-9a-f]{8}")
 MODELS = ("NVIDIA H100 80GB HBM3", "NVIDIA L4", "NVIDIA A100-SXM4-80GB", "NVIDIA T4")
 DEAD = 50  # one host of so many does not answer
-NEEDED = {"max_left_out": "5%", "domain": ["rack"], "canaries": 2, "waves": [1, "10%", "50%", "100%"], "max_unavailable": "10%"}
+NEEDED = {
+    "max_left_out": "5%",
+    "domain": ["rack"],
+    "canaries": 2,
+    "waves": [1, "10%", "50%", "100%"],
+    "max_unavailable": "10%",
+}
 
 
 @dc.dataclass(frozen=True)
 class Scale:
-    """What a rollout takes on the controller. seconds: processor time; grown: memory of the hosts' variables after the looks, in bytes."""
+    """What a rollout takes on the controller. seconds: processor time; grown: memory of the hosts'
+    variables after the looks, in bytes.
+    """
 
     hosts: int
     looks: float  # seconds until Ansible holds them
@@ -67,14 +77,24 @@ def measure(look: Mapping[str, Any]) -> list[Scale]:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(look, file)
         file.flush()
-        # Ansible forks for each task; a process that imports it here would be none of the bench's any more.
+        # Ansible forks for each task; a process that imports it here would be none of the bench's
+        # any more.
         return [one(size, file.name) for size in SIZES]
 
 
 def one(size: int, file: str) -> Scale:
-    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache/collections"), "PYTHONPATH": str(ROOT)}
+    environment = {
+        **os.environ,
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache/collections"),
+        "PYTHONPATH": str(ROOT),
+    }
     said = subprocess.run(
-        [sys.executable, "-m", "tests.bench.fleet", str(size), file], capture_output=True, text=True, check=True, env=environment, cwd=ROOT
+        [sys.executable, "-m", "tests.bench.fleet", str(size), file],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        cwd=ROOT,
     )
     return Scale(**json.loads(said.stdout.splitlines()[-1]))
 
@@ -109,7 +129,9 @@ class Controller:
 
     @staticmethod
     def look(look: Mapping[str, Any], number: int) -> dict[str, Any]:
-        """Another host like that one: its own UUIDs, one of four models, and now and then no answer."""
+        """Another host like that one: its own UUIDs, one of four models, and now and then no
+        answer.
+        """
         if not number % DEAD:
             return {"unreachable": True, "msg": "no route to host", "changed": False}
         text = UUID.sub(f"GPU-{number:08x}", json.dumps(look))
@@ -127,12 +149,20 @@ class Controller:
         """One task of this collection that is run once."""
         import importlib
 
-        cls = importlib.import_module(f"ansible_collections.gpufleet.nvidia.plugins.action.{module}").ActionModule
+        cls = importlib.import_module(
+            f"ansible_collections.gpufleet.nvidia.plugins.action.{module}"
+        ).ActionModule
         action = cls.__new__(cls)
-        action._task = types.SimpleNamespace(args=options, check_mode=False, diff=False, async_val=0, delegate_to=None, action=module)
+        action._task = types.SimpleNamespace(
+            args=options, check_mode=False, diff=False, async_val=0, delegate_to=None, action=module
+        )
         action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
         action._supports_check_mode = True
-        given = {"ansible_play_hosts_all": self.names, "hostvars": self.hostvars, "inventory_hostname": host}
+        given = {
+            "ansible_play_hosts_all": self.names,
+            "hostvars": self.hostvars,
+            "inventory_hostname": host,
+        }
         result: dict[str, Any] = action.run(None, given)
         return result
 
@@ -142,11 +172,15 @@ def roll(controller: Controller, settings: Mapping[str, Any], plan: Mapping[str,
     for batch in plan["batches"]:
         hosts = batch["hosts"]
         for point in ("begin", "end"):
-            step = controller.task("rollout_batch", hosts[0], point=point, settings=settings, plan=plan)
+            step = controller.task(
+                "rollout_batch", hosts[0], point=point, settings=settings, plan=plan
+            )
             controller.register(hosts, "gpufleet_rollout_step", step)
             if point == "begin":
                 for host in hosts:
-                    controller.register([host], "gpufleet_host_result", {"changed": True, "differences": []})
+                    controller.register(
+                        [host], "gpufleet_host_result", {"changed": True, "differences": []}
+                    )
 
 
 def run(size: int, file: str) -> Scale:
@@ -155,16 +189,30 @@ def run(size: int, file: str) -> Scale:
     controller, looks = timed(lambda: Controller(size, look))
     held = resident()
     settings = controller.task("rollout_settings", controller.names[0], **NEEDED)["settings"]
-    plan, planned = timed(lambda: controller.task("rollout_plan", controller.names[0], settings=settings))
+    plan, planned = timed(
+        lambda: controller.task("rollout_plan", controller.names[0], settings=settings)
+    )
     controller.register(controller.names, "gpufleet_rollout_plan", plan)
     _none, gates = timed(lambda: roll(controller, settings, plan))
     grown = resident()
-    report, reported = timed(lambda: controller.task("rollout_report", controller.names[0], plan=plan))
+    report, reported = timed(
+        lambda: controller.task("rollout_report", controller.names[0], plan=plan)
+    )
     dead = (size + DEAD - 1) // DEAD
     wanted = {"hosts": size, "left_out": dead, "changed": size - dead}
     assert {key: report["totals"][key] for key in wanted} == wanted, report["totals"]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return Scale(size, looks, planned, gates, reported, len(plan["batches"]), held - empty, grown - held, peak)
+    return Scale(
+        size,
+        looks,
+        planned,
+        gates,
+        reported,
+        len(plan["batches"]),
+        held - empty,
+        grown - held,
+        peak,
+    )
 
 
 if __name__ == "__main__":

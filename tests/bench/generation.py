@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A CDI spec for many GPUs with many MIG devices: the planner's time against that of nvidia-ctk on the same host, and how it grows."""
+"""A CDI spec for many GPUs with many MIG devices: the planner's time against that of nvidia-ctk on
+the same host, and how it grows.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import cdi_spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version
 
 from tests.bench import planner
@@ -24,7 +28,10 @@ from tests.tools import onlab
 
 MIGS = 7
 GPUS = {"gen8": 8, "gen16": 16}
-FLEET = {name: {"kind": "containerd-2.4", "gpus": [{"mig": "on", "migs": MIGS}] * count} for name, count in GPUS.items()}
+FLEET = {
+    name: {"kind": "containerd-2.4", "gpus": [{"mig": "on", "migs": MIGS}] * count}
+    for name, count in GPUS.items()
+}
 INSTALL = "apt-get -qq update; apt-get -qq install -y nvidia-container-toolkit-base >/dev/null 2>&1"
 REPEATED = 9
 # Processor time of a program, less what it takes to start and end: the median of several.
@@ -46,14 +53,24 @@ def measure(stage: Stage) -> list[Ratio]:
     """The stage has the hosts of FLEET, untouched."""
     stage.play(REPOSITORY, onlab.repository())
     stage.on_all(INSTALL)
-    seen = {name: planner.look(stage, name, cdi_spec.list_cdi_spec_questions, plan) for name in GPUS}
-    ours = {name: typical(lambda obs=obs: plan(planner.policy(), obs)) for name, obs in seen.items()}  # type: ignore[misc]
+    seen = {
+        name: planner.look(stage, name, cdi_spec.list_cdi_spec_questions, plan) for name in GPUS
+    }
+    ours = {
+        name: typical(lambda obs=obs: plan(planner.policy(), obs)) for name, obs in seen.items()
+    }  # type: ignore[misc]
     theirs, made = of_theirs(stage, "gen8")
     files = len(made["containerEdits"].get("mounts", ()))
     what = f"CDI spec of {GPUS['gen8']} GPUs with {MIGS} MIG devices each and {files} files, to `nvidia-ctk cdi generate`"
     return [
         Ratio(what, 1.0, ours["gen8"] * 1000, theirs * 1000, "ms"),
-        Ratio("the same with 16 GPUs, to that with 8", 2.0, ours["gen16"] * 1000, ours["gen8"] * 1000, "ms"),
+        Ratio(
+            "the same with 16 GPUs, to that with 8",
+            2.0,
+            ours["gen16"] * 1000,
+            ours["gen8"] * 1000,
+            "ms",
+        ),
     ]
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host pays: how long its engine cannot be reached, and the processor time of a look at a converged host."""
+"""What a host pays: how long its engine cannot be reached, and the processor time of a look at a
+converged host.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from tests.tools import wire
 ROUNDS = 5
 LOOKS = 10
 
-# Runs inside the host until its stdin ends: the longest time in which nobody could connect to the socket.
+# Runs inside the host until its stdin ends: the longest time in which nobody could connect to the
+# socket.
 WATCH = r"""
 import json, select, socket, sys, time
 path, longest, since = sys.argv[1], 0.0, None
@@ -41,7 +44,8 @@ while not select.select([sys.stdin], [], [], 0.002)[0]:
         client.close()
 print(json.dumps(longest))
 """
-# Runs inside the host: the same script again and again, and the processor time that it took, its children's too.
+# Runs inside the host: the same script again and again, and the processor time that it took, its
+# children's too.
 COST = r"""
 import json, resource, subprocess, sys
 script, times = open(sys.argv[1], "rb").read(), []
@@ -81,7 +85,9 @@ class Look:
 
 @dc.dataclass(frozen=True)
 class Start(Look):
-    """The same of a change's program, in check mode and with nothing to change: its start, most of all."""
+    """The same of a change's program, in check mode and with nothing to change: its start, most of
+    all.
+    """
 
     aim: float = 60.0
 
@@ -91,7 +97,9 @@ def unreachable(victim: Victim, act: Callable[[], Any]) -> float:
     path = SOCKETS[victim.kind.split("-")[0]]
     victim.shell(f"cat >/run/bench-watch.py <<'EOF'\n{WATCH}\nEOF")
     command = hosts.entry(victim.lab.host(victim.name), ["python3", "/run/bench-watch.py", path])
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watch:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as watch:
         assert watch.stdin
         assert watch.stdout
         watch.stdout.readline()
@@ -104,7 +112,8 @@ def unreachable(victim: Victim, act: Callable[[], Any]) -> float:
 def outage(victim: Victim) -> Outage:
     """A transaction and a bare restart in turn, so what else the machine does is in both.
 
-    Both end with the same configuration: at each of its starts containerd 2.x runs every handler's program to ask what it can.
+    Both end with the same configuration: at each of its starts containerd 2.x runs every handler's
+    program to ask what it can.
     """
     bare, ours = [], []
     old = victim.look()
@@ -169,7 +178,15 @@ def cost(victim: Victim, script: bytes) -> tuple[float, float]:
         done = victim.lab.exec(victim.name, ["sh", "-c", "cat >/run/bench-script"], stdin=given)
         assert done.returncode == 0, done.stderr
         victim.shell(f"cat >/run/bench-cost.py <<'EOF'\n{COST}\nEOF")
-        words = shlex.join(["python3", "/run/bench-cost.py", "/run/bench-script", str(LOOKS), json.dumps(wire.argv("/usr/bin/python3"))])
+        words = shlex.join(
+            [
+                "python3",
+                "/run/bench-cost.py",
+                "/run/bench-script",
+                str(LOOKS),
+                json.dumps(wire.argv("/usr/bin/python3")),
+            ]
+        )
         found.append(1000 * float(json.loads(victim.shell(words))))
     return found[0], found[1]
 
@@ -181,11 +198,23 @@ def look(victim: Victim) -> Look:
 
 
 def start(victim: Victim) -> Start:
-    request = {"schema": 1, "id": uuid.uuid4().hex, "root": "/", "reason": "bench", "changes": [], "check": True}
-    return Start(victim.kind, *cost(victim, transport.build_interpreter_input("transaction", request, "M:", keep=True)))
+    request = {
+        "schema": 1,
+        "id": uuid.uuid4().hex,
+        "root": "/",
+        "reason": "bench",
+        "changes": [],
+        "check": True,
+    }
+    return Start(
+        victim.kind,
+        *cost(victim, transport.build_interpreter_input("transaction", request, "M:", keep=True)),
+    )
 
 
-def measure(lab: Lab, kinds: dict[str, str]) -> tuple[tuple[Outage, ...], tuple[Look, ...], tuple[Start, ...], tuple[Sent, ...]]:
+def measure(
+    lab: Lab, kinds: dict[str, str]
+) -> tuple[tuple[Outage, ...], tuple[Look, ...], tuple[Start, ...], tuple[Sent, ...]]:
     """kinds: name of a host -> its kind."""
     lab.up({"hosts": {name: {"kind": kind, "gpus": 2} for name, kind in kinds.items()}})
     outages, looks, starts, bytes_sent = [], [], [], []

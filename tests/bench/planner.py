@@ -16,7 +16,9 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 
 from tests.bench.stage import OURS, Failed, Stage
@@ -56,10 +58,14 @@ def record(stage: Stage) -> dict[str, Observation]:
     return {name: look(stage, name) for name in stage.hosts}
 
 
-def look(stage: Stage, name: str, first: Asked | None = None, planned: Planned = plan) -> Observation:
+def look(
+    stage: Stage, name: str, first: Asked | None = None, planned: Planned = plan
+) -> Observation:
     seen, questions = Observation({}, {}), (first or host.list_host_questions)(policy())
     for _look in range(LOOKS):
-        request = transport.pack({"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())})
+        request = transport.pack(
+            {"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())}
+        )
         run = stage.fleet.task("host_program", [name], {"program": "observe", "request": request})
         if run.status:
             raise Failed(f"{name} could not be looked at: {run.failed}")
@@ -75,7 +81,10 @@ def look(stage: Stage, name: str, first: Asked | None = None, planned: Planned =
 
 def vary(seen: Observation, number: int) -> Observation:
     """Another host like this one: other UUIDs, and configurations that no cache has met."""
-    text = UUID.sub(lambda found: other(found.group(), number), json.dumps({"host": seen.host, "answers": seen.answers}))
+    text = UUID.sub(
+        lambda found: other(found.group(), number),
+        json.dumps({"host": seen.host, "answers": seen.answers}),
+    )
     value = json.loads(text)
     for answer in value["answers"].values():
         for file in (answer, *(answer.get("files") or ())):
@@ -86,12 +95,15 @@ def vary(seen: Observation, number: int) -> Observation:
 
 def other(uuid: str, number: int) -> str:
     found = hashlib.sha256(f"{uuid}{number}".encode()).hexdigest()
-    # It begins as before: a spec names devices in the order of their UUIDs, and one in another order would be compared the long way.
+    # It begins as before: a spec names devices in the order of their UUIDs, and one in another
+    # order would be compared the long way.
     return f"{uuid[:12]}-{found[8:12]}-{found[12:16]}-{found[16:20]}-{found[20:32]}"
 
 
 def speed(what: str, aim: float, seen: dict[str, Observation]) -> Speed:
-    """Milliseconds per host over the simulated hosts; processor time, since other work on the machine is not the planner's."""
+    """Milliseconds per host over the simulated hosts; processor time, since other work on the
+    machine is not the planner's.
+    """
     kinds = list(seen.values())
     hosts = [vary(kinds[number % len(kinds)], number) for number in range(SIMULATED)]
     wanted = policy()

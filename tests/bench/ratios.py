@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Wall times as ratios of one run: against ping, and against the plain playbook that most people write."""
+"""Wall times as ratios of one run: against ping, and against the plain playbook that most people
+write.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ class Ratio:
 def against_ping(stage: Stage) -> list[Ratio]:
     """Converged hosts, rounds interleaved so that what else the machine does falls on both.
 
-    What the controller spends is without the start of ansible-playbook, which is the same for both and would hide the difference.
+    What the controller spends is without the start of ansible-playbook, which is the same for both
+    and would hide the difference.
     """
     changed(stage.host(), stage.hosts)
     found = [
@@ -61,13 +64,27 @@ def _rounds(stage: Stage, what: str, hosts: int, tasks: int, aim: float | None) 
     name = f"`host`, converged, to `ansible.builtin.ping`, {what}"
     return [
         Ratio(name, aim, median(t.seconds for t in ours), median(t.seconds for t in theirs), "s"),
-        Ratio(f"{name}: controller's processor time for a host and task", 1.0, of_host(ours), of_host(theirs), "ms"),
-        Ratio(f"{name}: controller's memory", None, median(t.spent.mib for t in ours), median(t.spent.mib for t in theirs), "MiB"),
+        Ratio(
+            f"{name}: controller's processor time for a host and task",
+            1.0,
+            of_host(ours),
+            of_host(theirs),
+            "ms",
+        ),
+        Ratio(
+            f"{name}: controller's memory",
+            None,
+            median(t.spent.mib for t in ours),
+            median(t.spent.mib for t in theirs),
+            "MiB",
+        ),
     ]
 
 
 def against_plain(stage: Stage) -> Ratio:
-    """The first convergence; the packages are there on both sides, since apt takes the same time for everyone."""
+    """The first convergence; the packages are there on both sides, since apt takes the same time
+    for everyone.
+    """
     stage.on_all(SAVE)
     ours, theirs = [], []
     for _round in range(FIRST_ROUNDS):
@@ -75,4 +92,10 @@ def against_plain(stage: Stage) -> Ratio:
         stage.on_all(GIVE_BACK)
         ours.append(changed(stage.host(), stage.hosts).seconds)
         stage.node({**OURS, "state": "absent"})
-    return Ratio("`host`, first convergence, to a plain playbook with nvidia-ctk", 0.3, median(ours), median(theirs), "s")
+    return Ratio(
+        "`host`, first convergence, to a plain playbook with nvidia-ctk",
+        0.3,
+        median(ours),
+        median(theirs),
+        "s",
+    )

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a command takes of the machine that it runs on: a process of its own around it, whose only children are the command's.
+"""What a command takes of the machine that it runs on: a process of its own around it, whose only
+children are the command's.
 
 python spent.py FILE COMMAND...
 """
@@ -18,7 +19,9 @@ from pathlib import Path
 
 @dc.dataclass(frozen=True)
 class Spent:
-    """seconds: of processor time, all processes together. mib: resident at most, in the largest of them."""
+    """seconds: of processor time, all processes together. mib: resident at most, in the largest of
+    them.
+    """
 
     seconds: float
     mib: float

@@ -18,7 +18,8 @@ from tests.bench.spent import Spent
 from tests.tools import onlab
 
 NODE, SPEC = "gpufleet.nvidia.host", "gpufleet.nvidia.cdi_spec"
-# The spec is ours in every measurement, since a spec that nvidia-cdi-refresh writes is work that nobody here would see.
+# The spec is ours in every measurement, since a spec that nvidia-cdi-refresh writes is work that
+# nobody here would see.
 OURS = {"cdi_owner": "collection"}
 FLEET: Mapping[str, Any] = {
     name: {"kind": kind, "gpus": 2, "driver": "ok"}
@@ -32,7 +33,8 @@ FLEET: Mapping[str, Any] = {
     }.items()
 }
 
-# Python keeps compiled forms beside sources unless it is told not to, as where tests are to leave a checkout as it is.
+# Python keeps compiled forms beside sources unless it is told not to, as where tests are to leave a
+# checkout as it is.
 KEEPS = {"PYTHONDONTWRITEBYTECODE": ""}
 SAVE = "mkdir /root/saved; cd /etc; for d in containerd crio nvidia-container-runtime; do test ! -e $d || cp -a $d /root/saved; done"
 # What the plain playbook did is taken back by hand: nvidia-ctk has no way back.
@@ -60,12 +62,16 @@ class Stage:
     """Hosts that are up, and how they are reached."""
 
     fleet: onlab.Fleet
-    names: Mapping[str, str] = dc.field(default_factory=dict)  # further names of the hosts, with their addresses; then tasks run on these
+    names: Mapping[str, str] = dc.field(
+        default_factory=dict
+    )  # further names of the hosts, with their addresses; then tasks run on these
 
     def named(self, count: int) -> Stage:
         """The same hosts under many names, each of which is a host to Ansible."""
         addresses = [host.address for _name, host in sorted(self.fleet.lab.hosts().items())]
-        return dc.replace(self, names={f"light{n:02}": addresses[n % len(addresses)] for n in range(count)})
+        return dc.replace(
+            self, names={f"light{n:02}": addresses[n % len(addresses)] for n in range(count)}
+        )
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -76,11 +82,17 @@ class Stage:
             file = Path(folder, "spent")
             begin = time.perf_counter()
             run = self.fleet.play(
-                playbook, variables=variables, around=spent.around(file), arguments=self._arguments(Path(folder)), environment=KEEPS
+                playbook,
+                variables=variables,
+                around=spent.around(file),
+                arguments=self._arguments(Path(folder)),
+                environment=KEEPS,
             )
             seconds = time.perf_counter() - begin
             if run.status:
-                raise Failed(f"a run ended with status {run.status}: {run.failed}\n{run.words[-3000:]}")
+                raise Failed(
+                    f"a run ended with status {run.status}: {run.failed}\n{run.words[-3000:]}"
+                )
             return Timed(run, seconds, spent.read(file))
 
     def _arguments(self, folder: Path) -> list[str]:
@@ -93,7 +105,9 @@ class Stage:
 
     def task(self, module: str, options: Mapping[str, Any], times: int = 1) -> Timed:
         """One task, or the same task several times in one play."""
-        return self.play([{"hosts": "all", "gather_facts": False, "tasks": [{module: dict(options)}] * times}])
+        return self.play(
+            [{"hosts": "all", "gather_facts": False, "tasks": [{module: dict(options)}] * times}]
+        )
 
     def host(self, options: Mapping[str, Any] | None = None, times: int = 1) -> Timed:
         return self.task(NODE, OURS if options is None else options, times)

@@ -11,8 +11,12 @@ import platform
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host as planner_node,
+)
 
 from tests.bench import host
 from tests.bench.alone import PROCESSES
@@ -41,7 +45,11 @@ class Measured:
 
 def versions(stage: Stage, seen: Mapping[str, Observation]) -> dict[str, str]:
     """Of everything that the numbers depend on."""
-    engines = {f"{i.engine} {i.version}" for obs in seen.values() for i in planner_node.see(policy(), obs).instances}
+    engines = {
+        f"{i.engine} {i.version}"
+        for obs in seen.values()
+        for i in planner_node.see(policy(), obs).instances
+    }
     ssh = stage.fleet.shell(stage.hosts[0], "dpkg-query -f '${Version}' -W openssh-server")
     return {
         "ansible-core": metadata.version("ansible-core"),
@@ -56,7 +64,9 @@ def versions(stage: Stage, seen: Mapping[str, Observation]) -> dict[str, str]:
 
 
 def text(measured: Measured) -> str:
-    """The tables in Markdown, which is readable on a terminal as well; those in which nothing is yet are left out."""
+    """The tables in Markdown, which is readable on a terminal as well; those in which nothing is
+    yet are left out.
+    """
     counted = [[c.what, c.words, "" if c.aim is None else str(c.aim)] for c in measured.counts]
     return "\n\n".join(filter(None, [
         rows(["SSH operations per host", "counted", "promised"], counted),
@@ -82,16 +92,32 @@ def text(measured: Measured) -> str:
 
 def spent(what: str, looks: Sequence[host.Look]) -> str:
     head = [what, "ms", "aim", "ms, compiled there"]
-    return rows(head, [[look.engine, f"{look.milliseconds:.0f}", f"{look.aim:.0f}", f"{look.first:.0f}"] for look in looks])
+    return rows(
+        head,
+        [
+            [look.engine, f"{look.milliseconds:.0f}", f"{look.aim:.0f}", f"{look.first:.0f}"]
+            for look in looks
+        ],
+    )
 
 
 def extremes(worst: tuple[Worst, ...]) -> str:
     head = ["the worst input within the limits", "processor time", "memory", "bound"]
-    return rows(head, [[w.what, f"{w.seconds:.1f} s", f"{w.mib:.0f} MiB", f"{w.bound} MiB"] for w in worst])
+    return rows(
+        head, [[w.what, f"{w.seconds:.1f} s", f"{w.mib:.0f} MiB", f"{w.bound} MiB"] for w in worst]
+    )
 
 
 def scaled(scales: Sequence[Scale]) -> str:
-    head = ["a rollout on the controller, per host", "plan", "gates", "report", "variables of the looks", "what the rollout adds", "peak"]
+    head = [
+        "a rollout on the controller, per host",
+        "plan",
+        "gates",
+        "report",
+        "variables of the looks",
+        "what the rollout adds",
+        "peak",
+    ]
     body = [
         [
             f"{s.hosts} hosts in {s.batches} batches",
@@ -105,12 +131,17 @@ def scaled(scales: Sequence[Scale]) -> str:
 
 
 def grown(scales: Sequence[Scale]) -> list[list[str]]:
-    """How much more a host of the largest fleet takes than one of the smallest: 1 where it is linear."""
+    """How much more a host of the largest fleet takes than one of the smallest: 1 where it is
+    linear.
+    """
     if len(scales) < 2:
         return []
     small, large = scales[0], scales[-1]
     values = ("plan", "gates", "report", "held", "grown")
-    ratios = [(getattr(large, name) / large.hosts) / max(getattr(small, name) / small.hosts, 1e-9) for name in values]
+    ratios = [
+        (getattr(large, name) / large.hosts) / max(getattr(small, name) / small.hosts, 1e-9)
+        for name in values
+    ]
     return [["the ratio of the two", *(f"{ratio:.2f}" for ratio in ratios), ""]]
 
 
@@ -119,7 +150,10 @@ def rows(head: list[str], body: list[list[str]]) -> str:
         return ""
     width = [max(len(row[i]) for row in (head, *body)) for i in range(len(head))]
     lines = [head, ["-" * w for w in width], *body]
-    return "\n".join("| " + " | ".join(cell.ljust(w) for cell, w in zip(row, width, strict=True)) + " |" for row in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, width, strict=True)) + " |"
+        for row in lines
+    )
 
 
 def page(measured: Measured) -> str:

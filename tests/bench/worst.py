@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The worst input within the limits: time and memory of a plan on the controller, and of a look on a host. Each in a process of its own."""
+"""The worst input within the limits: time and memory of a plan on the controller, and of a look on
+a host. Each in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_text,
+    toml,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    fleet_hosts,
+)
 
 from tests.bench.ratios import Ratio
 
@@ -26,7 +33,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTROLLER_MIB, HOST_MIB = 512, 192
 HUGE = 10 << 20  # bytes of a value
 RUNTIMES = 'plugins."io.containerd.grpc.v1.cri".containerd.runtimes'
-# name -> the nth statement of a file that is filled with them up to 1 MiB, or up to the limit of lines and brackets
+# name -> the nth statement of a file that is filled with them up to 1 MiB, or up to the limit of
+# lines and brackets
 FILES = {
     "tables in tables, 20 deep": "lambda n: 'k%d=%s\\n' % (n, '{a=' * 19 + '1' + '}' * 19)",
     "headers": "lambda n: '[t%d]\\n' % n",
@@ -82,7 +90,11 @@ def look() -> Worst:
             path = Path(folder, str(number // 20), str(number))
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(b"#" * (255 * 1024))
-        return _measured("a look: 20 MiB of files, of which 16 MiB may travel", LOOK.format(folder=folder), HOST_MIB)
+        return _measured(
+            "a look: 20 MiB of files, of which 16 MiB may travel",
+            LOOK.format(folder=folder),
+            HOST_MIB,
+        )
 
 
 def measure() -> tuple[Worst, ...]:
@@ -90,18 +102,38 @@ def measure() -> tuple[Worst, ...]:
 
 
 def growth() -> tuple[Ratio, ...]:
-    """An edit beside 10 000 handlers to one beside 1 000, in TOML and in JSON: ten when time is linear, a hundred when it is the square."""
+    """An edit beside 10 000 handlers to one beside 1 000, in TOML and in JSON: ten when time is
+    linear, a hundred when it is the square.
+    """
     what = "an edit beside 10 000 handlers to one beside 1 000"
     lying = (_seconds(lambda: fleet_of(10)), _seconds(lambda: fleet_of(0)))
-    table = Ratio("a table of 1 000 hosts of which 10 answer with 10 MB each to one without them", 3.0, *lying, "s")
-    return (*(Ratio(f"{what}, {kind}", 20.0, *_both(edit), "s") for kind, edit in EDITS.items()), table)
+    table = Ratio(
+        "a table of 1 000 hosts of which 10 answer with 10 MB each to one without them",
+        3.0,
+        *lying,
+        "s",
+    )
+    return (
+        *(Ratio(f"{what}, {kind}", 20.0, *_both(edit), "s") for kind, edit in EDITS.items()),
+        table,
+    )
 
 
 def fleet_of(lying: int) -> list[str]:
-    """Lay out 1 000 hosts, of which the first say 10 MB in one value of their row and 10 MB of advice."""
-    row = {"engine": "containerd 1.7.24", "gpus": "8x NVIDIA H100", "injection": "native-cdi", "why": "CDI is on"}
+    """Lay out 1 000 hosts, of which the first say 10 MB in one value of their row and 10 MB of
+    advice.
+    """
+    row = {
+        "engine": "containerd 1.7.24",
+        "gpus": "8x NVIDIA H100",
+        "injection": "native-cdi",
+        "why": "CDI is on",
+    }
     liar = {"row": {**row, "gpus": "H" * HUGE}, "advice": ["word " * 200] * (HUGE // 1000)}
-    known = {f"gpu{n}": bounds.limit_result(liar if n < lying else {"row": row, "changed": True}) for n in range(1000)}
+    known = {
+        f"gpu{n}": bounds.limit_result(liar if n < lying else {"row": row, "changed": True})
+        for n in range(1000)
+    }
     return fleet_hosts.list_fleet_lines(known, fleet_hosts.FleetView(details=True))
 
 
@@ -116,14 +148,25 @@ def _both(edit: Callable[[int], object]) -> tuple[float, float]:
 
 
 def edited_toml(count: int) -> list[dict[str, Any]]:
-    text = "version = 2\n" + "".join(f'[{RUNTIMES}.h{n}]\n  runtime_type = "io.containerd.runc.v2"\n' for n in range(count))
+    text = "version = 2\n" + "".join(
+        f'[{RUNTIMES}.h{n}]\n  runtime_type = "io.containerd.runc.v2"\n' for n in range(count)
+    )
     cri = ("plugins", "io.containerd.grpc.v1.cri", "containerd")
-    wanted = [((*cri, "runtimes", "nvidia", "options", "BinaryName"), "/usr/bin/x"), ((*cri, "default_runtime_name"), "nvidia")]
-    return toml.list_toml_edits(toml.remove_toml_key(toml.set_values(toml.parse_toml(text, "/x"), wanted), (*cri, "runtimes", "h7")))
+    wanted = [
+        ((*cri, "runtimes", "nvidia", "options", "BinaryName"), "/usr/bin/x"),
+        ((*cri, "default_runtime_name"), "nvidia"),
+    ]
+    return toml.list_toml_edits(
+        toml.remove_toml_key(
+            toml.set_values(toml.parse_toml(text, "/x"), wanted), (*cri, "runtimes", "h7")
+        )
+    )
 
 
 def edited_json(count: int) -> object:
-    text = json.dumps({"runtimes": {f"h{n}": {"path": "/usr/bin/runc"} for n in range(count)}}, indent=2)
+    text = json.dumps(
+        {"runtimes": {f"h{n}": {"path": "/usr/bin/runc"} for n in range(count)}}, indent=2
+    )
     wanted = {"runtimes": {"nvidia": {"path": "/usr/bin/x"}}, "features": {"cdi": True}}
     doc, _splices = json_text.merge_json_keys(json_text.parse_json_text(text, "/x"), wanted)
     return json_text.remove_member(doc, ("runtimes", "h7"))
@@ -133,7 +176,18 @@ EDITS: dict[str, Callable[[int], object]] = {"TOML": edited_toml, "JSON": edited
 
 
 def _measured(what: str, code: str, bound: int) -> Worst:
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / ".cache/collections"), *(path for path in sys.path if path)])}
-    done = subprocess.run([sys.executable, "-c", code + USAGE], capture_output=True, text=True, check=True, env=environ)
+    environ = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(
+            [str(ROOT / ".cache/collections"), *(path for path in sys.path if path)]
+        ),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code + USAGE],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environ,
+    )
     seconds, mib = (float(word) for word in done.stdout.split())
     return Worst(what, seconds, mib, bound)

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every fault on every engine, for hours: python -m tests.faults [--minutes N] [--kinds ...] [--parts ...]; totals go to docs/faults.md.
+"""Every fault on every engine, for hours: python -m tests.faults [--minutes N] [--kinds ...]
+[--parts ...]; totals go to docs/faults.md.
 
-Wherever it is stopped, what was tried is an even sample: parts take turns, and each goes through its calls from coarse to fine. Results are
-kept line by line in .cache/faults, so a soak that was stopped goes on where it was.
+Wherever it is stopped, what was tried is an even sample: parts take turns, and each goes through
+its calls from coarse to fine. Results are kept line by line in .cache/faults, so a soak that was
+stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from tests.faults import sweep
 from tests.faults.victim import Victim, executor_version
 from tests.lab.lab import Lab
 
-ROOT = Path(conftest.ROOT)  # importing it makes this checkout importable as the collection that it is
+ROOT = Path(
+    conftest.ROOT
+)  # importing it makes this checkout importable as the collection that it is
 PLACE = ROOT / ".cache/faults"
 TABLE = ROOT / "docs/faults.md"
 KINDS = (
@@ -45,15 +49,32 @@ KINDS = (
 )
 # Hosts that the real nvidia-ctk has configured: its file goes and ours comes in one transaction.
 ADOPTED = ("containerd-2.4, adopted", "crio-1.34, adopted")
-TITLES = {"crio": "CRI-O", "docker": "Docker", "k3s": "k3s (imitated) with containerd", "microk8s": "MicroK8s (imitated) with containerd"}
+TITLES = {
+    "crio": "CRI-O",
+    "docker": "Docker",
+    "k3s": "k3s (imitated) with containerd",
+    "microk8s": "MicroK8s (imitated) with containerd",
+}
 EVERY = (*KINDS, *ADOPTED)
 SEED = 5
 
 # A part of the soak: what is done to whom, in words, and who has to clean up.
 PARTS: dict[str, tuple[str, str, str]] = {
-    "kill, systemd": ("the executor is killed; systemd takes back what it left", "systemd", sweep.KILL),
-    "kill, timer": ("the executor and its caller are killed, systemd does nothing; the timer takes it back", "timer", sweep.KILL),
-    "kill, next": ("the executor and its caller are killed, systemd does nothing; the next run takes it back", "next", sweep.KILL),
+    "kill, systemd": (
+        "the executor is killed; systemd takes back what it left",
+        "systemd",
+        sweep.KILL,
+    ),
+    "kill, timer": (
+        "the executor and its caller are killed, systemd does nothing; the timer takes it back",
+        "timer",
+        sweep.KILL,
+    ),
+    "kill, next": (
+        "the executor and its caller are killed, systemd does nothing; the next run takes it back",
+        "next",
+        sweep.KILL,
+    ),
     "kill caller": ("the caller is killed; the executor goes on alone", "caller", sweep.KILL),
     **{error: (f"the call fails with {error}", "systemd", error) for error in sweep.ERRORS},
     "power": ("the power goes; the next boot takes it back", "boot", "power"),
@@ -63,7 +84,9 @@ Result = dict[str, Any]
 
 
 class Log:
-    """A log of what was tried, on the disk as soon as it was. executor: the version whose results count."""
+    """A log of what was tried, on the disk as soon as it was. executor: the version whose results
+    count.
+    """
 
     def __init__(self, path: Path, executor: str) -> None:
         self.path, self.executor, self.lock = path, executor, threading.Lock()
@@ -72,13 +95,17 @@ class Log:
         self._drop_half_a_line()
 
     def _drop_half_a_line(self) -> None:
-        """Take away what a soak that was killed has written of its last result, so that the next one gets a line of its own."""
+        """Take away what a soak that was killed has written of its last result, so that the next
+        one gets a line of its own.
+        """
         text = self.path.read_bytes()
         if not text.endswith(b"\n"):
             os.truncate(self.path, text.rfind(b"\n") + 1)
 
     def results(self) -> list[Result]:
-        """Return what was tried with this executor. Another one may do at the same call what this one does not."""
+        """Return what was tried with this executor. Another one may do at the same call what this
+        one does not.
+        """
         with self.lock:
             found = [json.loads(line) for line in self.path.read_text().splitlines()]
         return [result for result in found if result["executor"] == self.executor]
@@ -175,10 +202,28 @@ def rows(results: list[Result]) -> list[str]:
         for part, (words, _by, _how) in PARTS.items():
             mine = [r for r in results if (r["kind"], r["part"]) == (kind, part) and r["hit"]]
             if mine:
-                old, new = (sum(r["fine"] and r["found"] == side for r in mine) for side in ("old", "new"))
-                tried, calls, followed = len(mine), max(r["calls"] for r in mine), sum(r["followed"] for r in mine)
-                versions = ", ".join(f"`{name}`" for name in dict.fromkeys(r["executor"] for r in mine))
-                cells = [mine[-1]["engine"], words, calls, tried, followed, old, new, tried - old - new, versions]
+                old, new = (
+                    sum(r["fine"] and r["found"] == side for r in mine) for side in ("old", "new")
+                )
+                tried, calls, followed = (
+                    len(mine),
+                    max(r["calls"] for r in mine),
+                    sum(r["followed"] for r in mine),
+                )
+                versions = ", ".join(
+                    f"`{name}`" for name in dict.fromkeys(r["executor"] for r in mine)
+                )
+                cells = [
+                    mine[-1]["engine"],
+                    words,
+                    calls,
+                    tried,
+                    followed,
+                    old,
+                    new,
+                    tried - old - new,
+                    versions,
+                ]
                 found.append(f"| {' | '.join(str(cell) for cell in cells)} |")
     return found
 
@@ -211,11 +256,19 @@ def write_table(results: list[Result], path: Path) -> None:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--kinds", nargs="*", default=EVERY, choices=EVERY, help="kinds of host of the lab")
-    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS), help="what is done to them")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="when to stop, whatever is left")
+    parser.add_argument(
+        "--kinds", nargs="*", default=EVERY, choices=EVERY, help="kinds of host of the lab"
+    )
+    parser.add_argument(
+        "--parts", nargs="*", default=list(PARTS), choices=list(PARTS), help="what is done to them"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="when to stop, whatever is left"
+    )
     parser.add_argument("--hosts", type=int, default=3, help="how many hosts are at work at once")
-    parser.add_argument("--outages", type=int, default=50, help="how often the power goes, on each kind")
+    parser.add_argument(
+        "--outages", type=int, default=50, help="how often the power goes, on each kind"
+    )
     parser.add_argument("--lab", default="gpufleet-soak", help="the name of the lab")
     parser.add_argument("--table", action="store_true", help="only write the table again")
     options = parser.parse_args(arguments)
@@ -232,9 +285,18 @@ def soak(options: argparse.Namespace, log: Log) -> None:
     """Boot the hosts, and strike until nothing is left to strike, or no time."""
     deadline, turns = time.monotonic() + 60 * options.minutes, threading.Semaphore(options.hosts)
     with Lab(options.lab) as lab:
-        names = {kind: "soak" + re.sub(r"\W", "", kind.replace("containerd", "c")) for kind in options.kinds}
-        lab.up({"hosts": {name: {"kind": kind_of(kind), "gpus": 1} for kind, name in names.items()}})
-        benches = [Bench(kind, Victim(lab, name), log, deadline, turns) for kind, name in names.items() if name in lab.hosts()]
+        names = {
+            kind: "soak" + re.sub(r"\W", "", kind.replace("containerd", "c"))
+            for kind in options.kinds
+        }
+        lab.up(
+            {"hosts": {name: {"kind": kind_of(kind), "gpus": 1} for kind, name in names.items()}}
+        )
+        benches = [
+            Bench(kind, Victim(lab, name), log, deadline, turns)
+            for kind, name in names.items()
+            if name in lab.hosts()
+        ]
         with ThreadPoolExecutor(len(benches)) as pool:
             list(pool.map(lambda bench: bench.work(options.parts, options.outages), benches))
 

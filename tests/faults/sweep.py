@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Transactions that are struck at every system call by which they change files or start processes, one try for each.
+"""Transactions that are struck at every system call by which they change files or start processes,
+one try for each.
 
-A clean run under strace tells which calls there are. Then the executor is killed right before the k-th (or that call fails with an error),
-and the host is looked at three times: at once, after the next run, and after everything was taken back. Files must be old or new, all of
-them the same, and the engine must serve what they say.
+A clean run under strace tells which calls there are. Then the executor is killed right before the
+k-th (or that call fails with an error), and the host is looked at three times: at once, after the
+next run, and after everything was taken back. Files must be old or new, all of them the same, and
+the engine must serve what they say.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ CALLS = (
 )  # fmt: skip
 ERRORS = ("ENOSPC", "EIO", "EROFS", "EACCES", "EMFILE")
 KILL = "SIGKILL"
-EVERY = 19  # so many tries at most without a run after them; ten parts take turns, and none of them may always be the one
+# so many tries at most without a run after them; ten parts take turns, and none of them may always
+# be the one
+EVERY = 19
 OPENING = ("open", "openat", "creat")
 WRITES = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC)")
 LINE = re.compile(r"^(\w+)\((.*)$")
@@ -38,7 +42,9 @@ VOLATILE = re.compile(r"[0-9a-f]{32}|\d{8}T\d{6}Z|(?<=/tmp/)\w+|since [^\"]*|pro
 
 @dc.dataclass(frozen=True)
 class Point:
-    """A system call of the executor: its name, its number among the calls of that name, and what it is about."""
+    """A system call of the executor: its name, its number among the calls of that name, and what it
+    is about.
+    """
 
     call: str
     number: int
@@ -50,7 +56,15 @@ class Point:
 
 
 def strace(*more: str) -> list[str]:
-    return ["strace", "-y", "-o", TRACE, "-e", "trace=" + ",".join(f"?{name}" for name in CALLS), *more]
+    return [
+        "strace",
+        "-y",
+        "-o",
+        TRACE,
+        "-e",
+        "trace=" + ",".join(f"?{name}" for name in CALLS),
+        *more,
+    ]
 
 
 def points(trace: str) -> list[Point]:
@@ -63,7 +77,11 @@ def points(trace: str) -> list[Point]:
             continue
         seen[match[1]] += 1
         if match[1] not in OPENING or WRITES.search(match[2]):
-            found.append(Point(match[1], seen[match[1]], VOLATILE.sub("~", match[2].partition(" = ")[0])[:160]))
+            found.append(
+                Point(
+                    match[1], seen[match[1]], VOLATILE.sub("~", match[2].partition(" = ")[0])[:160]
+                )
+            )
     return found
 
 
@@ -84,7 +102,9 @@ class Try:
 
     @property
     def fine(self) -> bool:
-        sides_ = self.found in ("old", "new") and self.after in ("new", "") and self.back in ("old", "")
+        sides_ = (
+            self.found in ("old", "new") and self.after in ("new", "") and self.back in ("old", "")
+        )
         return self.at_once != "torn" and sides_ and not self.litter
 
     @property
@@ -110,7 +130,13 @@ class Sides:
     @property
     def paths(self) -> list[str]:
         names = {*self.old.files, *self.new.files}
-        return sorted(p for p in names if self.old.files.get(p) != self.new.files.get(p) and not is_journal(p) and not self._folder(p))
+        return sorted(
+            p
+            for p in names
+            if self.old.files.get(p) != self.new.files.get(p)
+            and not is_journal(p)
+            and not self._folder(p)
+        )
 
     def _folder(self, path: str) -> bool:
         """Tell whether a path is a directory. One that came with a file may be there without it."""
@@ -122,7 +148,10 @@ class Sides:
             return "old"
         if found == self.new.of(self.paths):
             return "new"
-        whole = all(entry in (self.old.files.get(path), self.new.files.get(path)) for path, entry in found.items())
+        whole = all(
+            entry in (self.old.files.get(path), self.new.files.get(path))
+            for path, entry in found.items()
+        )
         return "mixed" if whole else "torn"
 
     def verdict(self, now: State) -> str:
@@ -142,7 +171,9 @@ def is_journal(path: str) -> bool:
 
 
 def sides(victim: Victim, traced: str = "executor") -> tuple[Sides, list[Point]]:
-    """Return both sides of the transaction, and the calls on the way. The host is on the old side again."""
+    """Return both sides of the transaction, and the calls on the way. The host is on the old side
+    again.
+    """
     victim.started = victim.invocation()
     old = victim.look()
     assert old.serves, f"{victim.name}: the engine does not serve"
@@ -163,10 +194,11 @@ WAYS = {"systemd": "executor", "timer": "alone", "next": "alone", "caller": "cal
 
 @dc.dataclass
 class Seen:
-    """States of a host from which the next run is known to reach the new state, and the one after it the old one.
+    """States of a host from which the next run is known to reach the new state, and the one after
+    it the old one.
 
-    What these two runs do is decided by what they find. So they are run if something new is found, and after
-    every n-th try all the same.
+    What these two runs do is decided by what they find. So they are run if something new is found,
+    and after every n-th try all the same.
     """
 
     every: int = EVERY
@@ -178,12 +210,27 @@ class Seen:
         return state.key not in self.keys or self.tries % self.every == 0
 
 
-def strike(victim: Victim, both: Sides, point: Point, how: str, by: str = "systemd", seen: Seen | None = None) -> Try:
-    """Strike one transaction and return what came of it. The host is on the old side again afterwards."""
+def strike(
+    victim: Victim,
+    both: Sides,
+    point: Point,
+    how: str,
+    by: str = "systemd",
+    seen: Seen | None = None,
+) -> Try:
+    """Strike one transaction and return what came of it. The host is on the old side again
+    afterwards.
+    """
     struck = victim.again(both.request, point.fault(how), WAYS[by])
     at_once = victim.look()
     hit = bool(re.search(r"INJECTED|killed by SIGKILL", victim.read(TRACE)))
-    return judged(victim, both, Try(point, how, by, both.files(at_once), "", "", "", hit, (), (struck.words[:300],)), at_once, seen)
+    return judged(
+        victim,
+        both,
+        Try(point, how, by, both.files(at_once), "", "", "", hit, (), (struck.words[:300],)),
+        at_once,
+        seen,
+    )
 
 
 def judged(victim: Victim, both: Sides, one: Try, at_once: State, seen: Seen | None = None) -> Try:
@@ -209,7 +256,11 @@ def judged(victim: Victim, both: Sides, one: Try, at_once: State, seen: Seen | N
         litter |= set(back.litter([both.old.files]))
     if after is not None:
         litter |= set(after.litter([both.old.files, both.new.files]))
-    if one.how in ERRORS:  # the call that failed may be that which stops the timer; it finds nothing to do when its time comes
+    if (
+        one.how in ERRORS
+        # the call that failed may be that which stops the timer; it finds nothing to do when its time
+        # comes
+    ):
         litter = {name for name in litter if not name.startswith("gpufleet-undo-")}
     victim.put_back(both.old, back or found)
     done = dc.replace(
@@ -226,8 +277,12 @@ def judged(victim: Victim, both: Sides, one: Try, at_once: State, seen: Seen | N
 
 
 def outage(victim: Victim, both: Sides, point: Point, seen: Seen | None = None) -> Try:
-    """Take the power at this call: the executor stops there, and then everything on the host ends at once."""
-    worker = threading.Thread(target=victim.again, args=(both.request, point.fault("SIGSTOP")), daemon=True)
+    """Take the power at this call: the executor stops there, and then everything on the host ends
+    at once.
+    """
+    worker = threading.Thread(
+        target=victim.again, args=(both.request, point.fault("SIGSTOP")), daemon=True
+    )
     worker.start()
     hit = False
     while not hit and (worker.is_alive() or victim.at_work()):
@@ -239,7 +294,13 @@ def outage(victim: Victim, both: Sides, point: Point, seen: Seen | None = None) 
     victim.shell(f"mkdir -p /run/cdi; {victim.until_it_serves()}", fails=True)
     at_once = victim.look()
     victim.started = at_once.invocation
-    return judged(victim, both, Try(point, "power", "boot", both.files(at_once), "", "", "", hit, (), ()), at_once, seen)
+    return judged(
+        victim,
+        both,
+        Try(point, "power", "boot", both.files(at_once), "", "", "", hit, (), ()),
+        at_once,
+        seen,
+    )
 
 
 def evenly(points_: Sequence[Point]) -> list[tuple[int, Point]]:

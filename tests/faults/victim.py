@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A lab host on which a transaction is made to fail: the action's own code, with the lab's door in the place of SSH.
+"""A lab host on which a transaction is made to fail: the action's own code, with the lab's door in
+the place of SSH.
 
-What runs on the host is what the action sends, byte for byte but for the seconds of a probation. It may run under strace, which kills it
-at a given system call, or lets that call fail. Everything that a try changed is put back from copies; the host is not booted again.
+What runs on the host is what the action sends, byte for byte but for the seconds of a probation. It
+may run under strace, which kills it at a given system call, or lets that call fail. Everything that
+a try changed is put back from copies; the host is not booted again.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from ansible_collections.gpufleet.nvidia.plugins.action.host import plan_host_mo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host as planner_node,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 
 from tests.lab import artefacts, hosts, kinds, roots
@@ -41,7 +45,8 @@ PROBATION = 1  # seconds, instead of the action's own: a try is over when the ex
 CRICTL = "/opt/lab/bin/crictl"
 # Stands for the packages: the sweeps are about files and restarts, and install nothing.
 RUNTIME = "; ".join(stand_in(path) for path in (NVIDIA_RUNTIME, f"{NVIDIA_RUNTIME}.cdi"))
-# How the real nvidia-ctk is called on a host that is to be adopted: with another program than ours, which shows whose handler is in force.
+# How the real nvidia-ctk is called on a host that is to be adopted: with another program than ours,
+# which shows whose handler is in force.
 CTK = "/root/nvidia-ctk"
 CONFIGURE = f"{CTK} --quiet runtime configure --nvidia-runtime-path={NVIDIA_RUNTIME}.cdi --runtime="
 VARIABLES = {"ansible_python_interpreter": "/usr/bin/python3"}
@@ -49,9 +54,10 @@ PLACES = ("/etc", "/run/cdi", "/var/lib/gpufleet", "/usr/local")
 KEPT = "/root/kept"
 TRACE = "/run/faults.trace"
 TRACER = "/run/faults.tracer"  # the words that stand before the executor's own
-# Stands before systemd's own in PATH. It puts the tracer before the executor when it is started as a unit. When it is to be left to
-# others to take back what it leaves, neither systemd nor the caller may: the one does not learn how, the other is killed at its start.
-# And when it is to be seen that the timer does its work, its time comes soon.
+# Stands before systemd's own in PATH. It puts the tracer before the executor when it is started as
+# a unit. When it is to be left to others to take back what it leaves, neither systemd nor the
+# caller may: the one does not learn how, the other is killed at its start. And when it is to be
+# seen that the timer does its work, its time comes soon.
 SYSTEMD_RUN = """#!/bin/sh
 [ -s %(tracer)s ] || [ -e %(tracer)s.soon ] || exec /usr/bin/systemd-run "$@"
 n=$# i=0 timer=
@@ -78,7 +84,9 @@ exec /usr/bin/systemd-run "$@"
 
 @dc.dataclass(frozen=True)
 class Engine:
-    """An engine under test, by its unit. client: the program that the host asks about it. its: further places of its configuration."""
+    """An engine under test, by its unit. client: the program that the host asks about it. its:
+    further places of its configuration.
+    """
 
     unit: str
     client: str = CRICTL
@@ -95,14 +103,21 @@ ENGINES = {
     "containerd": Engine("containerd.service"),
     "crio": Engine("crio.service", program="crio"),
     "docker": Engine("docker.service", client="docker", program="docker"),
-    "k3s": Engine("k3s.service", its=("/var/lib/rancher/k3s/agent/etc",), program="/var/lib/rancher/k3s/data/current/bin/containerd"),
+    "k3s": Engine(
+        "k3s.service",
+        its=("/var/lib/rancher/k3s/agent/etc",),
+        program="/var/lib/rancher/k3s/data/current/bin/containerd",
+    ),
     "microk8s": Engine(
-        "snap.microk8s.daemon-containerd.service", its=("/var/snap/microk8s/7234/args",), program="/snap/microk8s/7234/bin/containerd"
+        "snap.microk8s.daemon-containerd.service",
+        its=("/var/snap/microk8s/7234/args",),
+        program="/snap/microk8s/7234/bin/containerd",
     ),
 }
 
-# Runs inside the host. It reports every file below the given directories, and what the engine reports of itself.
-# Before it looks, it waits until nothing of this collection is at work any more, a probation's watch included; armed timers do not count.
+# Runs inside the host. It reports every file below the given directories, and what the engine
+# reports of itself. Before it looks, it waits until nothing of this collection is at work any more,
+# a probation's watch included; armed timers do not count.
 LOOK = r"""
 import hashlib, json, os, re, stat, subprocess, sys, time
 client, unit, packaged, patience, places = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5:]
@@ -206,17 +221,32 @@ class State:
 
     @property
     def key(self) -> tuple[str, bool, str, int]:
-        """Key of the state. Two states with the same key differ in nothing that a next run could see."""
+        """Key of the state. Two states with the same key differ in nothing that a next run could
+        see.
+        """
         return self.digest, self.serves, self.handler, len(self.units)
 
     def of(self, paths: Iterable[str]) -> dict[str, str | None]:
         return {path: self.files.get(path) for path in paths}
 
     def litter(self, known: Iterable[Mapping[str, str]]) -> list[str]:
-        """List what is there neither before nor after a transaction, outside the journal, and timers of what is over."""
+        """List what is there neither before nor after a transaction, outside the journal, and
+        timers of what is over.
+        """
         names = {name for files in known for name in files}
-        timers = [unit for unit in self.units if not any(token in unit for token in self.unfinished)]
-        return sorted([*(p for p in self.files if p not in names and not p.startswith("/var/lib/gpufleet/")), *timers])
+        timers = [
+            unit for unit in self.units if not any(token in unit for token in self.unfinished)
+        ]
+        return sorted(
+            [
+                *(
+                    p
+                    for p in self.files
+                    if p not in names and not p.startswith("/var/lib/gpufleet/")
+                ),
+                *timers,
+            ]
+        )
 
 
 @dc.dataclass(frozen=True)
@@ -237,13 +267,25 @@ class Outcome:
 
 def executor_version() -> str:
     """Return the version of the executor that is struck: a digest of its source."""
-    return hashlib.sha256(repr(transport.list_program_sources("transaction")).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr(transport.list_program_sources("transaction")).encode()).hexdigest()[
+        :12
+    ]
 
 
 class Door:
-    """A stand-in for what our actions need of Ansible: a way to run a command on the host with something on its stdin."""
+    """A stand-in for what our actions need of Ansible: a way to run a command on the host with
+    something on its stdin.
+    """
 
-    def __init__(self, lab: Lab, name: str, prefix: Sequence[str] = (), *, check: bool = False, between: str = "") -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        name: str,
+        prefix: Sequence[str] = (),
+        *,
+        check: bool = False,
+        between: str = "",
+    ) -> None:
         self.lab, self.name, self.prefix, self.between = lab, name, tuple(prefix), between
         self.requests: list[dict[str, Any]] = []  # of transactions
         self._task = SimpleNamespace(check_mode=check, diff=False, delegate_to=None)
@@ -258,7 +300,9 @@ class Door:
         prefix: tuple[str, ...] = ()
         brought = wire.job(in_data)
         if brought["main"] == transport.MAIN["transaction"]:
-            brought["request"]["probation"] = min(PROBATION, brought["request"].get("probation") or 0)
+            brought["request"]["probation"] = min(
+                PROBATION, brought["request"].get("probation") or 0
+            )
             in_data = wire.with_job(in_data, brought)
             self.requests.append(brought["request"])
             prefix, between, self.between = self.prefix, self.between, ""
@@ -283,17 +327,27 @@ class Victim:
 
     def shell(self, script: str, *, fails: bool = False) -> str:
         done = self.lab.exec(self.name, ["sh", "-ec", script])
-        assert fails or done.returncode == 0, f"{self.name}: {script}: status {done.returncode}\n{done.stdout}{done.stderr}"
+        assert fails or done.returncode == 0, (
+            f"{self.name}: {script}: status {done.returncode}\n{done.stdout}{done.stderr}"
+        )
         return done.stdout
 
     def configure(self) -> None:
-        """Have the real nvidia-ctk configure the engine, so that each transaction adopts. Call this before prepare()."""
-        shutil.copy2(artefacts.go_tool("nvidia-toolkit") / "nvidia-ctk", self.root / CTK.lstrip("/"))
+        """Have the real nvidia-ctk configure the engine, so that each transaction adopts. Call this
+        before prepare().
+        """
+        shutil.copy2(
+            artefacts.go_tool("nvidia-toolkit") / "nvidia-ctk", self.root / CTK.lstrip("/")
+        )
         engine = self.kind.split("-")[0]
-        self.shell(f"{RUNTIME}; {CONFIGURE}{engine}; systemctl restart {self.unit}; {self.until_it_serves()}")
+        self.shell(
+            f"{RUNTIME}; {CONFIGURE}{engine}; systemctl restart {self.unit}; {self.until_it_serves()}"
+        )
 
     def prepare(self) -> None:
-        """Bring the tracer and the stand-in for the packages, and keep copies of everything as it is now."""
+        """Bring the tracer and the stand-in for the packages, and keep copies of everything as it
+        is now.
+        """
         layer = roots.package_layer(roots.base_root(kinds.KINDS[self.kind].suite), roots.STRACE)
         root = self.root
         for found in [layer / "usr/bin/strace", *(layer / "usr/lib").rglob("lib*.so*")]:
@@ -303,17 +357,26 @@ class Victim:
         wrapper = root / "usr/sbin/systemd-run"
         wrapper.write_text(SYSTEMD_RUN % {"tracer": TRACER})
         wrapper.chmod(0o755)
-        # A manager renders its engine's configuration when it starts, and some look for the runtime then.
-        rendered = f"systemctl restart {self.unit}; {self.until_it_serves()}; " if self.engine.its else ""
-        fresh = f"{RUNTIME}; {rendered}mkdir -p /run/cdi; rm -rf /var/lib/gpufleet {KEPT}; mkdir {KEPT}"
-        self.shell(f"{fresh}; cp -a --parents /etc /run/cdi /usr/local {' '.join(self.engine.its)} {KEPT}/")
+        # A manager renders its engine's configuration when it starts, and some look for the runtime
+        # then.
+        rendered = (
+            f"systemctl restart {self.unit}; {self.until_it_serves()}; " if self.engine.its else ""
+        )
+        fresh = (
+            f"{RUNTIME}; {rendered}mkdir -p /run/cdi; rm -rf /var/lib/gpufleet {KEPT}; mkdir {KEPT}"
+        )
+        self.shell(
+            f"{fresh}; cp -a --parents /etc /run/cdi /usr/local {' '.join(self.engine.its)} {KEPT}/"
+        )
 
     @property
     def root(self) -> Path:
         return Path(f"/proc/{hosts.first_process(self.lab.host(self.name))}/root")
 
     def read(self, path: str) -> str:
-        """Return a file's text, '' if it is missing. It is read from outside, so no process is started on the host."""
+        """Return a file's text, '' if it is missing. It is read from outside, so no process is
+        started on the host.
+        """
         try:
             return (self.root / path.lstrip("/")).read_text(errors="replace")
         except FileNotFoundError:
@@ -321,20 +384,42 @@ class Victim:
 
     def at_work(self) -> bool:
         """Tell whether an executor of this collection runs, or watches, as a unit."""
-        return any(re.fullmatch(r"gpufleet-[0-9a-f]{32}\.service", path.name) for path in (self.root / "run/systemd/transient").glob("*"))
+        return any(
+            re.fullmatch(r"gpufleet-[0-9a-f]{32}\.service", path.name)
+            for path in (self.root / "run/systemd/transient").glob("*")
+        )
 
     def look(self, *, settled: bool = True) -> State:
-        """Return the host's state when no process of this collection is at work any more; settled=False: as it is now."""
+        """Return the host's state when no process of this collection is at work any more;
+        settled=False: as it is now.
+        """
         patience = "150" if settled else "0"
         done = self.lab.exec(
-            self.name, ["python3", "-I", "-", self.engine.client, self.unit, NVIDIA_RUNTIME, patience, *self.places], stdin=LOOK
+            self.name,
+            [
+                "python3",
+                "-I",
+                "-",
+                self.engine.client,
+                self.unit,
+                NVIDIA_RUNTIME,
+                patience,
+                *self.places,
+            ],
+            stdin=LOOK,
         )
         assert done.returncode == 0, done.stderr
         return State(**json.loads(done.stdout))
 
     def put_back(self, before: State, now: State) -> None:
-        """Undo what a try did: files from the copies, and the engine only if it runs with something else."""
-        names = {path for path in {*before.files, *now.files} if not path.startswith("/var/lib/gpufleet/")}
+        """Undo what a try did: files from the copies, and the engine only if it runs with something
+        else.
+        """
+        names = {
+            path
+            for path in {*before.files, *now.files}
+            if not path.startswith("/var/lib/gpufleet/")
+        }
         differing = [path for path in names if before.files.get(path) != now.files.get(path)]
         gone = sorted((path for path in differing if path not in before.files), reverse=True)
         back = sorted(path for path in differing if path in before.files)
@@ -342,8 +427,12 @@ class Victim:
         if now.units:
             script.insert(0, f"systemctl stop {' '.join(now.units)} || true")
         script += [f"rm -rf {shlex.quote(path)}" for path in gone]
-        script += [f"rm -rf {shlex.quote(p)}; cp -a {KEPT}{shlex.quote(p)} {shlex.quote(p)}" for p in back]
-        if now.invocation != self.started:  # tries follow one another faster than systemd lets a unit start
+        script += [
+            f"rm -rf {shlex.quote(p)}; cp -a {KEPT}{shlex.quote(p)} {shlex.quote(p)}" for p in back
+        ]
+        if (
+            now.invocation != self.started
+        ):  # tries follow one another faster than systemd lets a unit start
             script.append(f"systemctl reset-failed {self.unit} || true")
         if now.handler != before.handler or not now.serves:
             script.append(f"systemctl restart {self.unit}; {self.until_it_serves()}")
@@ -360,16 +449,24 @@ class Victim:
     # The action
 
     def run(
-        self, tracer: Sequence[str] = (), *, traced: str = "executor", check: bool = False, policy: Policy = POLICY, between: str = ""
+        self,
+        tracer: Sequence[str] = (),
+        *,
+        traced: str = "executor",
+        check: bool = False,
+        policy: Policy = POLICY,
+        between: str = "",
     ) -> Outcome:
         """Run one task `node`.
 
-        traced: whether the tracer stands before the executor, before its caller, or before the executor that
-        is left unwatched ("alone").
+        traced: whether the tracer stands before the executor, before its caller, or before the
+        executor that is left unwatched ("alone").
 
         between: a script that runs on the host between the look and the first transaction.
         """
-        door: Any = Door(self.lab, self.name, tracer if traced == "caller" else (), check=check, between=between)
+        door: Any = Door(
+            self.lab, self.name, tracer if traced == "caller" else (), check=check, between=between
+        )
         with self.tracing(tracer, traced):
             try:
                 return Outcome(self.converge(door, policy))
@@ -378,8 +475,12 @@ class Victim:
             finally:
                 self.requests = door.requests or self.requests
 
-    def again(self, request: Mapping[str, Any], tracer: Sequence[str], traced: str = "executor") -> Outcome:
-        """Run the transaction of an earlier run again, under a new id and with references to the engine as it runs now."""
+    def again(
+        self, request: Mapping[str, Any], tracer: Sequence[str], traced: str = "executor"
+    ) -> Outcome:
+        """Run the transaction of an earlier run again, under a new id and with references to the
+        engine as it runs now.
+        """
         door: Any = Door(self.lab, self.name, tracer if traced == "caller" else ())
         fresh = self.renewed(request)
         with self.tracing(tracer, traced):
@@ -391,25 +492,42 @@ class Victim:
         return Outcome({"failed": True, "msg": trouble} if trouble else {})
 
     def renewed(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a request with what another start of the engine, or another boot, has made of its references."""
+        """Return a request with what another start of the engine, or another boot, has made of its
+        references.
+        """
         expect = request["expect"]
-        units = {name: self.invocation() if name == self.unit else seen for name, seen in expect["units"].items()}
+        units = {
+            name: self.invocation() if name == self.unit else seen
+            for name, seen in expect["units"].items()
+        }
         files = {path: self.digest(path) for path in expect["files"]}
-        changes = [{**change, "expect": self.digest(change["path"])} if "expect" in change else change for change in request["changes"]]
+        changes = [
+            {**change, "expect": self.digest(change["path"])} if "expect" in change else change
+            for change in request["changes"]
+        ]
         process = self.process()
         validate = [self.renewed_check(check, process) for check in request["validate"]]
         known = {"units": units, "files": files}
-        return {**request, "id": uuid.uuid4().hex, "expect": {**expect, **known}, "changes": changes, "validate": validate}
+        return {
+            **request,
+            "id": uuid.uuid4().hex,
+            "expect": {**expect, **known},
+            "changes": changes,
+            "validate": validate,
+        }
 
     @staticmethod
     def renewed_check(check: Mapping[str, Any], process: Mapping[str, int]) -> dict[str, Any]:
         """Return a check with the engine's process as it is now.
 
-        Docker judges a file with the arguments of its process, so that process stands among the words as
-        well.
+        Docker judges a file with the arguments of its process, so that process stands among the
+        words as well.
         """
         named = {"process": process["pid"], "ticks": process["ticks"]}
-        argv = [{**word, **named} if isinstance(word, dict) and "process" in word else word for word in check["argv"]]
+        argv = [
+            {**word, **named} if isinstance(word, dict) and "process" in word else word
+            for word in check["argv"]
+        ]
         return {**check, "argv": argv, **({"process": process} if check.get("process") else {})}
 
     def digest(self, path: str) -> str | None:
@@ -418,7 +536,9 @@ class Victim:
 
     def process(self) -> dict[str, int]:
         """Return the engine's main process, and when it began, in the kernel's ticks."""
-        words = self.shell(f"p=$(systemctl show --property=MainPID --value {self.unit}); echo $p; sed 's/.*) //' /proc/$p/stat").split()
+        words = self.shell(
+            f"p=$(systemctl show --property=MainPID --value {self.unit}); echo $p; sed 's/.*) //' /proc/$p/stat"
+        ).split()
         return {"pid": int(words[0]), "ticks": int(words[20])}
 
     @contextlib.contextmanager
@@ -440,10 +560,18 @@ class Victim:
     def converge(door: Any, policy: Policy = POLICY) -> dict[str, Any]:
         """Run the whole of the action but its options."""
         return base.converge_host(
-            door, dict(VARIABLES), policy, planner_node.list_host_questions, plan_host_module, reason="faults", way="stdin"
+            door,
+            dict(VARIABLES),
+            policy,
+            planner_node.list_host_questions,
+            plan_host_module,
+            reason="faults",
+            way="stdin",
         )
 
     def timer(self) -> None:
         """Do what the host's timer does when its time has come, since no try waits that long."""
         timers = "systemctl list-units --plain --no-legend 'gpufleet-undo-*.timer' | cut -d' ' -f1"
-        self.shell(f"for unit in $({timers}); do systemctl start --wait ${{unit%.timer}}.service; done")
+        self.shell(
+            f"for unit in $({timers}); do systemctl start --wait ${{unit%.timer}}.service; done"
+        )

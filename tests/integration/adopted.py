@@ -1,15 +1,19 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Counts with the real programs how many hosts that were configured before are taken over. The numbers go to docs/adoption.md.
+"""Counts with the real programs how many hosts that were configured before are taken over. The
+numbers go to docs/adoption.md.
 
     python -m tests.integration.adopted [--write] [--jobs N]
 
-Two counts over the configurations of tests/fixtures, each with every release of containerd that such hosts have:
+Two counts over the configurations of tests/fixtures, each with every release of containerd that
+such hosts have:
 
-- the real nvidia-ctk configures the host, this collection takes it over, and `containerd config dump` says what is in force, compared with
-  a host of the same configuration that nvidia-ctk never was on;
-- of the configurations in which containerd's built-in runc is the wrong handler to copy from: how many handlers come out like their base.
+- the real nvidia-ctk configures the host, this collection takes it over, and `containerd config
+  dump` says what is in force, compared with a host of the same configuration that nvidia-ctk never
+  was on;
+- of the configurations in which containerd's built-in runc is the wrong handler to copy from: how
+  many handlers come out like their base.
 """
 
 from __future__ import annotations
@@ -27,7 +31,9 @@ from typing import Any
 
 import conftest
 
-ROOT = Path(conftest.ROOT)  # importing it makes this checkout importable as the collection that it is
+ROOT = Path(
+    conftest.ROOT
+)  # importing it makes this checkout importable as the collection that it is
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
@@ -44,7 +50,8 @@ BEGIN, END = "<!-- counts: written by make adopted -->", "<!-- end of counts -->
 TOOLS = ("1.17", "1.20")
 FLAGS = {"none": (), "`--set-as-default --cdi.enabled`": (DEFAULT, CDI)}
 ALIKE, REFUSED, WRONG = "like a host that it never was on", "refused", "wrong"
-# 1.17 overwrites the default handler's name, and with it the sign of the cgroup driver that pods had: a kubelet can tell, files cannot.
+# 1.17 overwrites the default handler's name, and with it the sign of the cgroup driver that pods
+# had: a kubelet can tell, files cannot.
 KEPT = "as it left them"
 CRUN = """version = {version}
 [plugins.{cri}.containerd]
@@ -85,13 +92,26 @@ class Verdict:
 
     @property
     def as_expected(self) -> bool:
-        return bool(self.host.refused) and self.host.refused in self.why if self.outcome == REFUSED else self.outcome != WRONG
+        return (
+            bool(self.host.refused) and self.host.refused in self.why
+            if self.outcome == REFUSED
+            else self.outcome != WRONG
+        )
 
 
 def of_rows(rows: Iterable[Public]) -> list[Host]:
     distinct = {row.file: row for row in rows}.values()
     return [
-        Host(row.title, release, row.text, row.base, row.systemd, row.default, row.copied, row.refused)
+        Host(
+            row.title,
+            release,
+            row.text,
+            row.base,
+            row.systemd,
+            row.default,
+            row.copied,
+            row.refused,
+        )
         for row in distinct
         for release in row.releases
     ]
@@ -101,14 +121,23 @@ def with_crun() -> list[Host]:
     """Return hosts with crun as default handler, with runc built in and with runc declared."""
     versions = {"1.6": 2, "1.7": 2, "2.1": 3, "2.3": 3, "2.4": 3}
     return [
-        Host(f"crun{', runc declared' if more else ''}", release, (CRUN + more).format(version=n, cri=NATURAL[n]), "crun", True, "crun")
+        Host(
+            f"crun{', runc declared' if more else ''}",
+            release,
+            (CRUN + more).format(version=n, cri=NATURAL[n]),
+            "crun",
+            True,
+            "crun",
+        )
         for release, n in versions.items()
         for more in ("", RUNC)
     ]
 
 
 def open_hosts() -> list[Host]:
-    """Return the hosts that no other system writes, so that nvidia-ctk and this collection are used there."""
+    """Return the hosts that no other system writes, so that nvidia-ctk and this collection are used
+    there.
+    """
     return of_rows(row for row in public.CONTAINERDS if not row.home.manager)
 
 
@@ -123,7 +152,11 @@ def wrong_bases() -> list[Host]:
 
 def _declares_runc(text: str) -> bool:
     plugins = toml.load_toml(text, "").get("plugins", {})
-    return any(toml.look_up_toml(cri, ("containerd", "runtimes", "runc"), None) for cri in plugins.values() if isinstance(cri, dict))
+    return any(
+        toml.look_up_toml(cri, ("containerd", "runtimes", "runc"), None)
+        for cri in plugins.values()
+        if isinstance(cri, dict)
+    )
 
 
 # ---------------------------------------------------------------- nvidia-ctk was here
@@ -150,7 +183,11 @@ def taken_over(host: Host, tool: str, flags: Sequence[str]) -> Verdict:
         if not node.plan("present").empty:
             return Verdict(host, WRONG, "a second run would change something")
         node.apply(node.plan("absent"))
-        return Verdict(host, found) if files(tree) == was else Verdict(host, WRONG, "state: absent does not give the bytes back")
+        return (
+            Verdict(host, found)
+            if files(tree) == was
+            else Verdict(host, WRONG, "state: absent does not give the bytes back")
+        )
 
 
 def _compared(now: dict[str, Any], there: dict[str, Any], before: dict[str, Any]) -> str:
@@ -160,8 +197,12 @@ def _compared(now: dict[str, Any], there: dict[str, Any], before: dict[str, Any]
     """
     if now == there:
         return ALIKE
-    ours, _theirs = (cri_of(whole)["containerd"]["runtimes"].pop("nvidia") for whole in (now, there))
-    was, has = (said({**handler, **_options(handler)}) for handler in (before["runtimes"]["nvidia"], ours))
+    ours, _theirs = (
+        cri_of(whole)["containerd"]["runtimes"].pop("nvidia") for whole in (now, there)
+    )
+    was, has = (
+        said({**handler, **_options(handler)}) for handler in (before["runtimes"]["nvidia"], ours)
+    )
     return KEPT if now == there and {key: has.get(key) for key in was} == was else WRONG
 
 
@@ -177,11 +218,22 @@ def _options(handler: dict[str, Any]) -> dict[str, Any]:
 def like_its_base(host: Host) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as place:
         try:
-            judged(Path(place), host.release, host.text, host.base, host.systemd, host.default, host.copied, "module")
+            judged(
+                Path(place),
+                host.release,
+                host.text,
+                host.base,
+                host.systemd,
+                host.default,
+                host.copied,
+                "module",
+            )
         except PlanError as refused:
             return Verdict(host, REFUSED, str(refused))
         except AssertionError as wrong:
-            return Verdict(host, WRONG, str(wrong).splitlines()[0] if str(wrong) else "not like its base")
+            return Verdict(
+                host, WRONG, str(wrong).splitlines()[0] if str(wrong) else "not like its base"
+            )
         return Verdict(host, ALIKE)
 
 
@@ -204,26 +256,39 @@ def written(tables: Sequence[str]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.integration.adopted", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the numbers into docs/adoption.md")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.integration.adopted", description=__doc__
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write the numbers into docs/adoption.md"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="how many hosts at once")
     options = parser.parse_args(arguments)
     bases, every, tables = wrong_bases(), list[Verdict](), list[str]()
     columns = (ALIKE, KEPT, REFUSED, WRONG)
     with ProcessPoolExecutor(options.jobs) as pool:
-        for head, hosts in {"configured by": open_hosts(), "after older content, by": of_rows(earlier.ROWS)}.items():
+        for head, hosts in {
+            "configured by": open_hosts(),
+            "after older content, by": of_rows(earlier.ROWS),
+        }.items():
             rows = []
             for tool, (name, flags) in itertools.product(TOOLS, FLAGS.items()):
-                found = list(pool.map(taken_over, hosts, itertools.repeat(tool), itertools.repeat(flags)))
+                found = list(
+                    pool.map(taken_over, hosts, itertools.repeat(tool), itertools.repeat(flags))
+                )
                 rows.append(counted((f"nvidia-ctk {tool}", name), found, columns))
                 every += found
             tables.append(table([head, "flags", "hosts", *columns], rows))
         right = list(pool.map(like_its_base, bases))
     found = counted(("the built-in `runc`",), right, (ALIKE, REFUSED, WRONG))
-    tables.append(table(["wrong to copy from", "hosts", "like their base", REFUSED, WRONG], [found]))
+    tables.append(
+        table(["wrong to copy from", "hosts", "like their base", REFUSED, WRONG], [found])
+    )
     print("\n".join(tables))
     for verdict in (v for v in (*every, *right) if v.outcome in (REFUSED, WRONG)):
-        print(f"{verdict.host.title}, containerd {verdict.host.release}: {verdict.outcome}: {verdict.why}")
+        print(
+            f"{verdict.host.title}, containerd {verdict.host.release}: {verdict.outcome}: {verdict.why}"
+        )
     if options.write:
         PAGE.write_text(written(tables))
     return 0 if all(verdict.as_expected for verdict in (*every, *right)) else 1

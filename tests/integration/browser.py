@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Debian's Chromium without a window, told what to do over a pipe: pages opened and photographed, and all that they asked for."""
+"""Debian's Chromium without a window, told what to do over a pipe: pages opened and photographed,
+and all that they asked for.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Browser:
         self.number, self.rest = 0, b""
         self.events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
@@ -44,7 +48,12 @@ class Browser:
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         self.number += 1
-        message = {"id": self.number, "method": method, "params": params, **({"sessionId": self.session} if self.session else {})}
+        message = {
+            "id": self.number,
+            "method": method,
+            "params": params,
+            **({"sessionId": self.session} if self.session else {}),
+        }
         os.write(self.to, json.dumps(message).encode() + b"\0")
         while True:
             answer = self.receive()
@@ -68,14 +77,24 @@ class Browser:
 
     def look(self, script: str) -> Any:
         """Return the value of an expression in the page."""
-        found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        found = self.call(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in found:
             raise RuntimeError(json.dumps(found["exceptionDetails"])[:500])
         return found["result"].get("value")
 
-    def open(self, path: Path, width: int, height: int = 1000, dark: bool = False, scripts: bool = True) -> None:
+    def open(
+        self, path: Path, width: int, height: int = 1000, dark: bool = False, scripts: bool = True
+    ) -> None:
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         self.call("Emulation.setEmulatedMedia", features=scheme)
         self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.events.clear()
@@ -85,16 +104,36 @@ class Browser:
 
     def photograph(self, path: Path, height: int) -> None:
         clip = {"x": 0, "y": 0, "width": self.look("innerWidth"), "height": height, "scale": 1}
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)["data"]))
+        path.write_bytes(
+            base64.b64decode(
+                self.call(
+                    "Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True
+                )["data"]
+            )
+        )
 
     def complaints(self) -> list[str]:
         """Return what stands in the console: errors of the page, and what its policy did not allow."""
-        found = [e["params"]["entry"]["text"] for e in self.events if e.get("method") == "Log.entryAdded"]
-        found += [str(e["params"]["exceptionDetails"]) for e in self.events if e.get("method") == "Runtime.exceptionThrown"]
-        return found + [str(e["params"]["args"]) for e in self.events if e.get("method") == "Runtime.consoleAPICalled"]
+        found = [
+            e["params"]["entry"]["text"] for e in self.events if e.get("method") == "Log.entryAdded"
+        ]
+        found += [
+            str(e["params"]["exceptionDetails"])
+            for e in self.events
+            if e.get("method") == "Runtime.exceptionThrown"
+        ]
+        return found + [
+            str(e["params"]["args"])
+            for e in self.events
+            if e.get("method") == "Runtime.consoleAPICalled"
+        ]
 
     def requests(self) -> list[str]:
-        return [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
+        return [
+            e["params"]["request"]["url"]
+            for e in self.events
+            if e.get("method") == "Network.requestWillBeSent"
+        ]
 
 
 @contextlib.contextmanager
@@ -103,7 +142,14 @@ def running() -> Iterator[Browser]:
     to_read, to = os.pipe()
     from_, from_write = os.pipe()
     with tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as home:
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run"]
+        options = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+            "--no-first-run",
+        ]
         # It reads from the descriptor 3 and writes to 4.
         shell = f"exec {program()} {' '.join(options)} --remote-debugging-pipe --user-data-dir={home} 3<&{to_read} 4>&{from_write}"
         done = subprocess.Popen(

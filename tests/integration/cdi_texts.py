@@ -10,10 +10,13 @@ import json
 from typing import Any
 
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    releases,
+)
 from hypothesis import strategies as st
 
-# --- specs ----------------------------------------------------------------------------------------------------------------
+# --- specs
+# ----------------------------------------------------------------------------------------------------------------
 
 BAD_TEXT = (
     "",
@@ -39,14 +42,36 @@ BAD_TEXT = (
     "\u2028",
     "a\nb",
 )
-versions = st.sampled_from([*releases.KNOWN, *releases.KNOWN, "v0.5.0", "vv0.5.0", "1.2.0", "0.5", 0.5, 1, None, "0.5.0 "])
-kinds = st.sampled_from(
-    ["nvidia.com/gpu"] * 6 + ["a.b/c.d", "aa/bb", "nvidia.com", "/gpu", "aa/", "aa/bb/cc", "3a/bb", "aa-/bb", "a_/b", "aa/b_b", "a/bb", ""]
+versions = st.sampled_from(
+    [*releases.KNOWN, *releases.KNOWN, "v0.5.0", "vv0.5.0", "1.2.0", "0.5", 0.5, 1, None, "0.5.0 "]
 )
-names = st.sampled_from(["gpu0", "gpu1", "all", "0", "1", "0:1", "MIG-1", "a", 7, True, 1.5, *BAD_TEXT])
-paths = st.sampled_from(["/dev/null", "/dev/zero", "/dev/gone", "/usr/lib/a", "dev/x", "", "/", "/a//b", 5])
+kinds = st.sampled_from(
+    ["nvidia.com/gpu"] * 6
+    + [
+        "a.b/c.d",
+        "aa/bb",
+        "nvidia.com",
+        "/gpu",
+        "aa/",
+        "aa/bb/cc",
+        "3a/bb",
+        "aa-/bb",
+        "a_/b",
+        "aa/b_b",
+        "a/bb",
+        "",
+    ]
+)
+names = st.sampled_from(
+    ["gpu0", "gpu1", "all", "0", "1", "0:1", "MIG-1", "a", 7, True, 1.5, *BAD_TEXT]
+)
+paths = st.sampled_from(
+    ["/dev/null", "/dev/zero", "/dev/gone", "/usr/lib/a", "dev/x", "", "/", "/a//b", 5]
+)
 words = st.sampled_from(["A=b", "A=c", "B=", "=x", "A", "NAME=v=w", "", None, 3, True])
-numbers = st.sampled_from([0, 1, 195, 438, -1, 4294967295, 4294967296, 1 << 63, 195.0, 0.5, 1e3, 1e30, "195", True, None])
+numbers = st.sampled_from(
+    [0, 1, 195, 438, -1, 4294967295, 4294967296, 1 << 63, 195.0, 0.5, 1e3, 1e30, "195", True, None]
+)
 
 
 def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
@@ -81,7 +106,10 @@ hooks = some(
     env=st.lists(words, max_size=1),
     timeout=numbers,
 )
-nets = some(hostInterfaceName=st.sampled_from(["eth0", "eth1", ""]), name=st.sampled_from(["eth0", "eth1", None]))
+nets = some(
+    hostInterfaceName=st.sampled_from(["eth0", "eth1", ""]),
+    name=st.sampled_from(["eth0", "eth1", None]),
+)
 rdt = some(
     closID=st.sampled_from(["a", "/", "a/b", ".", "x" * 4096]),
     enableCMT=st.booleans(),
@@ -98,8 +126,13 @@ edits = some(
     intelRdt=rdt | st.none(),
     additionalGids=st.lists(numbers, max_size=2),
 )
-annotations = st.dictionaries(st.sampled_from(["a", "A/b", "", 1, True, None]), words, max_size=2) | st.none()
-devices = st.fixed_dictionaries({"name": names, "containerEdits": edits | st.none()}, optional={"annotations": annotations, "Name": names})
+annotations = (
+    st.dictionaries(st.sampled_from(["a", "A/b", "", 1, True, None]), words, max_size=2) | st.none()
+)
+devices = st.fixed_dictionaries(
+    {"name": names, "containerEdits": edits | st.none()},
+    optional={"annotations": annotations, "Name": names},
+)
 specs = st.fixed_dictionaries(
     {"cdiVersion": versions, "kind": kinds, "devices": st.lists(devices, max_size=3) | st.none()},
     optional={"containerEdits": edits, "annotations": annotations, "extra": words, "KIND": kinds},
@@ -108,15 +141,20 @@ specs = st.fixed_dictionaries(
 
 # Mostly sound, so a fault is seen alone and not behind another one.
 sound_nodes = st.fixed_dictionaries(
-    {"path": st.sampled_from(["/dev/null", "/dev/zero"])}, optional={"hostPath": st.just("/dev/full"), "type": st.just("c")}
+    {"path": st.sampled_from(["/dev/null", "/dev/zero"])},
+    optional={"hostPath": st.just("/dev/full"), "type": st.just("c")},
 )
-sound_edits = st.fixed_dictionaries({"env": st.just(["A=b"])}, optional={"deviceNodes": st.lists(sound_nodes, max_size=2)})
+sound_edits = st.fixed_dictionaries(
+    {"env": st.just(["A=b"])}, optional={"deviceNodes": st.lists(sound_nodes, max_size=2)}
+)
 sound = st.fixed_dictionaries(
     {
         "cdiVersion": st.sampled_from(["0.5.0", "0.6.0", "1.1.0"]),
         "kind": st.just("nvidia.com/gpu"),
         "devices": st.lists(
-            st.fixed_dictionaries({"name": st.sampled_from(["gpu0", "gpu1", "all"]), "containerEdits": sound_edits}),
+            st.fixed_dictionaries(
+                {"name": st.sampled_from(["gpu0", "gpu1", "all"]), "containerEdits": sound_edits}
+            ),
             min_size=1,
             max_size=2,
             unique_by=lambda d: str(d["name"]),
@@ -163,8 +201,17 @@ def texts(draw: st.DrawFn, documents: st.SearchStrategy[dict[str, Any]]) -> byte
     if draw(st.booleans()):
         text = json.dumps({str(k): v for k, v in spec.items()}, ensure_ascii=draw(st.booleans()))
     else:
-        style, flow = draw(st.sampled_from([None, "'", '"'])), draw(st.sampled_from([None, True, False]))
-        text = yaml.safe_dump(spec, default_style=style, default_flow_style=flow, allow_unicode=draw(st.booleans()), sort_keys=False)
+        style, flow = (
+            draw(st.sampled_from([None, "'", '"'])),
+            draw(st.sampled_from([None, True, False])),
+        )
+        text = yaml.safe_dump(
+            spec,
+            default_style=style,
+            default_flow_style=flow,
+            allow_unicode=draw(st.booleans()),
+            sort_keys=False,
+        )
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -226,8 +273,17 @@ def damaged(draw: st.DrawFn) -> bytes:
     for _turn in range(draw(st.integers(1, 3))):
         first = draw(st.integers(0, len(data)))
         last = min(len(data), first + draw(st.integers(0, 6)))
-        token = draw(st.sampled_from(TOKENS)).encode("latin-1" if draw(st.booleans()) else "utf-8", "replace")
+        token = draw(st.sampled_from(TOKENS)).encode(
+            "latin-1" if draw(st.booleans()) else "utf-8", "replace"
+        )
         data = draw(
-            st.sampled_from([data[:first] + token + data[first:], data[:first] + data[last:], data[:last] + data[first:], data[:first]])
+            st.sampled_from(
+                [
+                    data[:first] + token + data[first:],
+                    data[:first] + data[last:],
+                    data[:last] + data[first:],
+                    data[:first],
+                ]
+            )
         )
     return data

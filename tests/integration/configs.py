@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Configurations as the world writes them. Their settings are drawn from what engines know, their form from what TOML allows.
+"""Configurations as the world writes them. Their settings are drawn from what engines know, their
+form from what TOML allows.
 
-A configuration is a tree of tables; a style turns it into text. So the same settings come with headers, dotted keys or inline tables, with
-either quotes, indented by tabs or not at all, with comments everywhere, with Windows' line ends, a byte order mark, a megabyte of it.
+A configuration is a tree of tables; a style turns it into text. So the same settings come with
+headers, dotted keys or inline tables, with either quotes, indented by tabs or not at all, with
+comments everywhere, with Windows' line ends, a byte order mark, a megabyte of it.
 """
 
 from __future__ import annotations
@@ -16,10 +18,23 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-V2, V3, IMAGES = "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime", "io.containerd.cri.v1.images"
+V2, V3, IMAGES = (
+    "io.containerd.grpc.v1.cri",
+    "io.containerd.cri.v1.runtime",
+    "io.containerd.cri.v1.images",
+)
 RUNC = "io.containerd.runc.v2"
 BARE = re.compile(r"[A-Za-z0-9_-]+")
-COMMENTS = ("# by hand, do not touch", "#", "#[plugins]", '# root = "/srv"', "# größer", "#\ttab", "# ] } \" ' \\", "## [grpc] ##")
+COMMENTS = (
+    "# by hand, do not touch",
+    "#",
+    "#[plugins]",
+    '# root = "/srv"',
+    "# größer",
+    "#\ttab",
+    "# ] } \" ' \\",
+    "## [grpc] ##",
+)
 MEGABYTE = 1_000_000
 
 Table = Mapping[str, Any]
@@ -68,7 +83,9 @@ class Writer:
         lines = list(self._table(tree, (), 0))
         size = sum(len(line) + 1 for line in lines)
         if size < self.style.size:
-            lines += [f"# {number:06d} {'.' * 90}" for number in range((self.style.size - size) // 100)]
+            lines += [
+                f"# {number:06d} {'.' * 90}" for number in range((self.style.size - size) // 100)
+            ]
         text = self.style.end.join(lines) + (self.style.end if self.style.last_end else "")
         return ("\ufeff" if self.style.mark else "") + text
 
@@ -86,14 +103,27 @@ class Writer:
             elif self._fits_one_line(value):
                 yield f"{pad}{self._name(key)} = {self._value(value)}{self._tail()}"
             elif self.style.dotted and path and self._leaf(value):
-                yield from (f"{pad}{self._name(key)}.{self._name(k)} = {self._value(v)}{self._tail()}" for k, v in value.items())
+                yield from (
+                    f"{pad}{self._name(key)}.{self._name(k)} = {self._value(v)}{self._tail()}"
+                    for k, v in value.items()
+                )
         for key, value in tree.items():
-            if isinstance(value, Mapping) and not self._fits_one_line(value) and not (self.style.dotted and path and self._leaf(value)):
+            if (
+                isinstance(value, Mapping)
+                and not self._fits_one_line(value)
+                and not (self.style.dotted and path and self._leaf(value))
+            ):
                 inner = (*path, key)
                 if self.style.blank:
                     yield ""
                 yield from self._remark(pad)
-                if not value or any(not isinstance(v, Mapping) or self._fits_one_line(v) for v in value.values()) or self._chance(2):
+                if (
+                    not value
+                    or any(
+                        not isinstance(v, Mapping) or self._fits_one_line(v) for v in value.values()
+                    )
+                    or self._chance(2)
+                ):
                     yield f"{pad}[{'.'.join(self._name(name) for name in inner)}]{self._tail()}"
                 elif self.style.dotted:  # its tables' keys would stand in the wrong table
                     yield f"{pad}[{'.'.join(self._name(name) for name in inner)}]"
@@ -110,7 +140,11 @@ class Writer:
             yield pad + COMMENTS[self._chance(len(COMMENTS))]
 
     def _tail(self) -> str:
-        return "  " + COMMENTS[self._chance(len(COMMENTS))] if self.style.comments and not self._chance(4) else ""
+        return (
+            "  " + COMMENTS[self._chance(len(COMMENTS))]
+            if self.style.comments and not self._chance(4)
+            else ""
+        )
 
     def _name(self, name: str) -> str:
         return name if BARE.fullmatch(name) else f"{self.style.quote}{name}{self.style.quote}"
@@ -121,9 +155,19 @@ class Writer:
         if isinstance(value, str):
             return f"{self.style.quote}{value}{self.style.quote}"
         if isinstance(value, Mapping):
-            return "{ " + ", ".join(f"{self._name(k)} = {self._value(v)}" for k, v in value.items()) + " }" if value else "{}"
+            return (
+                "{ "
+                + ", ".join(f"{self._name(k)} = {self._value(v)}" for k, v in value.items())
+                + " }"
+                if value
+                else "{}"
+            )
         if isinstance(value, list):
-            return "[" + ", ".join(self._value(item) for item in value) + (", ]" if value and self._chance(3) == 0 else "]")
+            return (
+                "["
+                + ", ".join(self._value(item) for item in value)
+                + (", ]" if value and self._chance(3) == 0 else "]")
+            )
         return str(value)
 
 
@@ -135,11 +179,17 @@ def _some(**keys: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=keys)
 
 
-def _named(names: Mapping[str, str], tables: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+def _named(
+    names: Mapping[str, str], tables: st.SearchStrategy[dict[str, Any]]
+) -> st.SearchStrategy[dict[str, Any]]:
     return tables.map(lambda found: {names.get(key, key): value for key, value in found.items()})
 
 
-OPTIONS = _some(SystemdCgroup=st.booleans(), BinaryName=st.just("/usr/sbin/runc"), Root=st.just("/run/containerd/runc"))
+OPTIONS = _some(
+    SystemdCgroup=st.booleans(),
+    BinaryName=st.just("/usr/sbin/runc"),
+    Root=st.just("/run/containerd/runc"),
+)
 
 
 def _runtime(kind: str) -> st.SearchStrategy[dict[str, Any]]:
@@ -154,8 +204,15 @@ def _runtime(kind: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def _containerd(newer: bool) -> st.SearchStrategy[dict[str, Any]]:
-    runtimes = st.fixed_dictionaries({"runc": _runtime(RUNC)}, optional={"kata": _runtime("io.containerd.kata.v2"), "crun": _runtime(RUNC)})
-    more = {} if newer else {"snapshotter": st.just("overlayfs"), "discard_unpacked_layers": st.booleans()}
+    runtimes = st.fixed_dictionaries(
+        {"runc": _runtime(RUNC)},
+        optional={"kata": _runtime("io.containerd.kata.v2"), "crun": _runtime(RUNC)},
+    )
+    more = (
+        {}
+        if newer
+        else {"snapshotter": st.just("overlayfs"), "discard_unpacked_layers": st.booleans()}
+    )
     return _some(default_runtime_name=st.just("runc"), runtimes=runtimes, **more)
 
 
@@ -166,7 +223,11 @@ def containerd(release: str) -> st.SearchStrategy[dict[str, Any]]:
     top = {
         "oom_score": st.integers(-1000, 1000),
         "root": st.just("/var/lib/containerd"),
-        "grpc": _some(address=st.just("/run/containerd/containerd.sock"), uid=st.just(0), max_recv_message_size=st.integers(1, 1 << 24)),
+        "grpc": _some(
+            address=st.just("/run/containerd/containerd.sock"),
+            uid=st.just(0),
+            max_recv_message_size=st.integers(1, 1 << 24),
+        ),
         "debug": _some(level=st.sampled_from(["info", "warn"])),
         "timeouts": _named({"load": "io.containerd.timeout.task.state"}, _some(load=st.just("2s"))),
         "disabled_plugins": st.just(["io.containerd.snapshotter.v1.zfs"]),
@@ -190,7 +251,9 @@ def containerd(release: str) -> st.SearchStrategy[dict[str, Any]]:
     def schema(version: int) -> st.SearchStrategy[dict[str, Any]]:
         names = {"cri": V2 if version == 2 else V3, "opt": "io.containerd.internal.v1.opt"}
         plugins = _named(names, _some(cri=old_cri if version == 2 else new_cri, opt=opt))
-        return st.fixed_dictionaries({"version": st.just(version)}, optional={**top, "plugins": plugins})
+        return st.fixed_dictionaries(
+            {"version": st.just(version)}, optional={**top, "plugins": plugins}
+        )
 
     return st.one_of(schema(2), schema(3)) if newer else schema(2)
 
@@ -198,7 +261,10 @@ def containerd(release: str) -> st.SearchStrategy[dict[str, Any]]:
 def crio() -> st.SearchStrategy[dict[str, dict[str, Any]]]:
     """Return the main file and drop-ins of CRI-O, by name."""
     handler = st.fixed_dictionaries(
-        {"runtime_path": st.just("/usr/libexec/crio/crun"), "monitor_path": st.just("/usr/libexec/crio/conmon")},
+        {
+            "runtime_path": st.just("/usr/libexec/crio/crun"),
+            "monitor_path": st.just("/usr/libexec/crio/conmon"),
+        },
         optional={
             "runtime_root": st.just("/run/crun"),
             "allowed_annotations": st.just(["io.containers.trace-syscall"]),
@@ -214,5 +280,14 @@ def crio() -> st.SearchStrategy[dict[str, dict[str, Any]]]:
         default_sysctls=st.just(["net.ipv4.ping_group_range=0 0"]),
         runtimes=st.fixed_dictionaries({"crun": handler}),
     )
-    whole = st.fixed_dictionaries({"crio": _some(runtime=runtime, image=_some(pause_image=st.just("registry.example/pause:3")))})
-    return st.fixed_dictionaries({"crio.conf": whole}, optional={"crio.conf.d/10-crio.conf": whole, "crio.conf.d/50 site": whole})
+    whole = st.fixed_dictionaries(
+        {
+            "crio": _some(
+                runtime=runtime, image=_some(pause_image=st.just("registry.example/pause:3"))
+            )
+        }
+    )
+    return st.fixed_dictionaries(
+        {"crio.conf": whole},
+        optional={"crio.conf.d/10-crio.conf": whole, "crio.conf.d/50 site": whole},
+    )

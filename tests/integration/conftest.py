@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Real hosts for tests: a lab beside any that a person has up, hosts by name for one module, and the story of one fleet."""
+"""Real hosts for tests: a lab beside any that a person has up, hosts by name for one module, and
+the story of one fleet.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ Boot = Callable[[Mapping[str, Any]], Fleet]
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """Yield a lab of its own."""
-    with Lab(os.environ["GPUFLEET_LAB_NAME"]) if "GPUFLEET_LAB_NAME" in os.environ else Lab.of_run("tests") as found:
+    with (
+        Lab(os.environ["GPUFLEET_LAB_NAME"])
+        if "GPUFLEET_LAB_NAME" in os.environ
+        else Lab.of_run("tests") as found
+    ):
         yield found
 
 

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The daemon's own judgement of a configuration: whether it starts with these files, and whether its CRI answers then.
+"""The daemon's own judgement of a configuration: whether it starts with these files, and whether
+its CRI answers then.
 
-`config dump` checks less: what stops CRI shows only when the daemon loads its plugins. Each daemon has namespaces of its own for mounts and
-processes, with nothing of this machine's in `/etc`, `/run`, `/opt` and `/var/lib`, and it ends with its caller. No container is started.
+`config dump` checks less: what stops CRI shows only when the daemon loads its plugins. Each daemon
+has namespaces of its own for mounts and processes, with nothing of this machine's in `/etc`,
+`/run`, `/opt` and `/var/lib`, and it ends with its caller. No container is started.
 """
 
 from __future__ import annotations
@@ -43,10 +45,34 @@ def judged(release: str, config: Path) -> Verdict:
     """Run a daemon of this release with this configuration until it has booted or ended."""
     specs = re.findall(r"base_runtime_spec = [\"'](/[^\"']+)", config.read_text())
     with tempfile.TemporaryDirectory(prefix="ctrd-", dir="/tmp") as home:
-        flags = ["--config", str(config), "--root", f"{home}/root", "--state", f"{home}/state", "--address", f"{home}/c.sock"]
-        apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", OWN, "sh", *specs, "--"]
+        flags = [
+            "--config",
+            str(config),
+            "--root",
+            f"{home}/root",
+            "--state",
+            f"{home}/state",
+            "--address",
+            f"{home}/c.sock",
+        ]
+        apart = [
+            "unshare",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            "sh",
+            "-c",
+            OWN,
+            "sh",
+            *specs,
+            "--",
+        ]
         command = [*apart, str(trees.binary(release)), *flags]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as daemon:
+        with subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as daemon:
             said, booted = [], False
             for line in daemon.stderr or ():
                 said.append(line)
@@ -57,7 +83,9 @@ def judged(release: str, config: Path) -> Verdict:
                 serves = booted and _serves(f"{home}/c.sock")
             finally:
                 daemon.kill()
-        return Verdict("serves CRI" if serves else "no CRI" if booted else "does not start", "".join(said))
+        return Verdict(
+            "serves CRI" if serves else "no CRI" if booted else "does not start", "".join(said)
+        )
 
 
 def _serves(socket: str) -> bool:
@@ -69,7 +97,10 @@ def _serves(socket: str) -> bool:
         try:
             cri.ask_cri(socket, "Version", [], 20)
         except CriError as exc:
-            if exc.code in (cri.UNIMPLEMENTED, cri.UNAVAILABLE):  # it has no CRI, or does not even listen without a plugin
+            if exc.code in (
+                cri.UNIMPLEMENTED,
+                cri.UNAVAILABLE,
+            ):  # it has no CRI, or does not even listen without a plugin
                 return False
             if exc.code != UNKNOWN:
                 raise

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""containerd's configurations for tests: trees with one, the dump that each release makes of it, and planner and executor in between.
+"""containerd's configurations for tests: trees with one, the dump that each release makes of it,
+and planner and executor in between.
 
-No daemon runs. The binaries are the lab's: Debian's 1.6 and 1.7, and 2.1 to 2.4 built with Go, as far as this machine can have them.
+No daemon runs. The binaries are the lab's: Debian's 1.6 and 1.7, and 2.1 to 2.4 built with Go, as
+far as this machine can have them.
 """
 
 from __future__ import annotations
@@ -19,30 +21,61 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    entry as transaction_entry,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Decision, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator, programs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Decision,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    gpu_operator,
+    programs,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect as containerd_detect,
+)
 
 from tests.lab import artefacts, doctor, kinds, roots
 from tests.unit import builders
 
-RELEASES = {"1.6": "1.6.20", "1.7": "1.7.24", "2.1": "2.1.9", "2.2": "2.2.9", "2.3": "2.3.7", "2.4": "2.4.2"}
-NATURAL = {2: '"io.containerd.grpc.v1.cri"', 3: '"io.containerd.cri.v1.runtime"', 4: '"io.containerd.cri.v1.runtime"'}
+RELEASES = {
+    "1.6": "1.6.20",
+    "1.7": "1.7.24",
+    "2.1": "2.1.9",
+    "2.2": "2.2.9",
+    "2.3": "2.3.7",
+    "2.4": "2.4.2",
+}
+NATURAL = {
+    2: '"io.containerd.grpc.v1.cri"',
+    3: '"io.containerd.cri.v1.runtime"',
+    4: '"io.containerd.cri.v1.runtime"',
+}
 
 
 @functools.cache
 def binary(release: str) -> Path:
-    """Return the path of this release's containerd, which the lab keeps. Skip the test if this machine cannot have it."""
+    """Return the path of this release's containerd, which the lab keeps. Skip the test if this
+    machine cannot have it.
+    """
     if release.startswith("2."):
         if shutil.which("go") is None:
             pytest.skip("containerd 2.x is built with Go, and there is no Go here")
         return artefacts.go_tool(f"containerd-{release}") / "containerd"
-    obstacle = doctor.machine_obstacle()  # elsewhere a root that cannot be built is a failure, not a reason to pass over its release
+    obstacle = (
+        doctor.machine_obstacle()
+    )  # elsewhere a root that cannot be built is a failure, not a reason to pass over its release
     if obstacle:
         pytest.skip(f"Debian's containerd {release} comes with the lab's roots: {obstacle}")
     layers = roots.layers(kinds.KINDS[f"containerd-{release}"])
@@ -50,7 +83,12 @@ def binary(release: str) -> Path:
 
 
 def dump(release: str, config: Path) -> dict[str, Any]:
-    done = subprocess.run([binary(release), "-c", config, "config", "dump"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [binary(release), "-c", config, "config", "dump"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "Ignoring unknown key" not in done.stderr, done.stderr
     return tomllib.loads(done.stdout)
@@ -58,11 +96,15 @@ def dump(release: str, config: Path) -> dict[str, Any]:
 
 def cri_of(whole: dict[str, Any]) -> dict[str, Any]:
     plugins = whole["plugins"]
-    found: dict[str, Any] = plugins.get("io.containerd.cri.v1.runtime") or plugins["io.containerd.grpc.v1.cri"]
+    found: dict[str, Any] = (
+        plugins.get("io.containerd.cri.v1.runtime") or plugins["io.containerd.grpc.v1.cri"]
+    )
     return found
 
 
-def rest_of(whole: dict[str, Any], handlers: tuple[str, ...] = ("nvidia",), keys: tuple[str, ...] = ()) -> dict[str, Any]:
+def rest_of(
+    whole: dict[str, Any], handlers: tuple[str, ...] = ("nvidia",), keys: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """Return all of a dump but our keys.
 
     A runc option that is zero and one that is missing are the same to runc.
@@ -72,11 +114,15 @@ def rest_of(whole: dict[str, Any], handlers: tuple[str, ...] = ("nvidia",), keys
         runtimes.pop(name, None)
     for entry in runtimes.values():
         entry["options"] = {k: v for k, v in (entry.get("options") or {}).items() if v}
-        entry["sandbox_mode"] = entry.get("sandbox_mode") or "podsandbox"  # 1.7 takes the one for the other
+        entry["sandbox_mode"] = (
+            entry.get("sandbox_mode") or "podsandbox"
+        )  # 1.7 takes the one for the other
     for key in keys:
         cri_of(whole)["containerd"].pop(key, None)
         cri_of(whole).pop(key, None)
-    whole.pop("imports", None)  # containerd prints what it loaded, in any order (1.x), and its default (2.2 and newer)
+    whole.pop(
+        "imports", None
+    )  # containerd prints what it loaded, in any order (1.x), and its default (2.2 and newer)
     return whole
 
 
@@ -98,10 +144,26 @@ class Tree:
             path.write_bytes(text.replace("@DIR@", str(self.config.parent)).encode())
 
     def files(self) -> dict[str, str]:
-        return {str(p): p.read_bytes().decode() for p in sorted(self.home.rglob("*")) if p.is_file()}
+        return {
+            str(p): p.read_bytes().decode() for p in sorted(self.home.rglob("*")) if p.is_file()
+        }
 
-    def plan(self, *, default: bool = False, enable_cdi: bool = False, absent: bool = False, originals: Any = None, **options: Any) -> Plan:
-        policy = Policy(config_path=str(self.config), root="/tree", engine_version=RELEASES[self.release], single=True, **options)
+    def plan(
+        self,
+        *,
+        default: bool = False,
+        enable_cdi: bool = False,
+        absent: bool = False,
+        originals: Any = None,
+        **options: Any,
+    ) -> Plan:
+        policy = Policy(
+            config_path=str(self.config),
+            root="/tree",
+            engine_version=RELEASES[self.release],
+            single=True,
+            **options,
+        )
         obs = builders.obs(files=self.files(), originals=originals)
         (instance,) = containerd_detect.find_instances(policy, obs)
         if absent:
@@ -182,23 +244,46 @@ COMMENTS = "# written by an image's build; nothing is configured\n"
 
 def shapes(release: str) -> dict[str, dict[str, str]]:
     newer = release.startswith("2.")
-    found: dict[str, dict[str, str]] = {"no file": {}, "empty": {"config.toml": ""}, "comments": {"config.toml": COMMENTS}}
+    found: dict[str, dict[str, str]] = {
+        "no file": {},
+        "empty": {"config.toml": ""},
+        "comments": {"config.toml": COMMENTS},
+    }
     for schema in (2, 3) if newer else (2,):
         crlf = KUBEADM.replace("\n", "\r\n")
-        for name, template in {"bare": BARE, "debian": DEBIAN, "kubeadm": KUBEADM, "dotted": DOTTED, "crlf": crlf}.items():
+        for name, template in {
+            "bare": BARE,
+            "debian": DEBIAN,
+            "kubeadm": KUBEADM,
+            "dotted": DOTTED,
+            "crlf": crlf,
+        }.items():
             text = template.replace("@V@", str(schema)).replace("@CRI@", NATURAL[schema])
             if schema == 3:
-                text = text.replace('bin_dir = "/usr/lib/cni"', "max_conf_num = 1")  # 2.4 knows only bin_dirs
-                text = text.replace('\tsandbox_image = "registry.example/pause:3.9" # mirror\n', "\tenable_selinux = false # no\n")
-                for line in ('\tsandbox_image = "registry.example/pause:3.9" # mirror\r\n', '\t\tsnapshotter = "overlayfs"\n'):
+                text = text.replace(
+                    'bin_dir = "/usr/lib/cni"', "max_conf_num = 1"
+                )  # 2.4 knows only bin_dirs
+                text = text.replace(
+                    '\tsandbox_image = "registry.example/pause:3.9" # mirror\n',
+                    "\tenable_selinux = false # no\n",
+                )
+                for line in (
+                    '\tsandbox_image = "registry.example/pause:3.9" # mirror\r\n',
+                    '\t\tsnapshotter = "overlayfs"\n',
+                ):
                     text = text.replace(line, "")
                 text = text.replace('\t\tsnapshotter = "overlayfs"\r\n', "")
             found[f"{name} v{schema}"] = {"config.toml": text}
     if newer:
-        imported = 'version = 2\nimports = ["@DIR@/conf.d/*.toml"]\n' + KUBEADM.partition("oom_score")[2].join(["oom_score", ""])
+        imported = 'version = 2\nimports = ["@DIR@/conf.d/*.toml"]\n' + KUBEADM.partition(
+            "oom_score"
+        )[2].join(["oom_score", ""])
         found["imports"] = {"config.toml": imported.replace("@CRI@", NATURAL[2])}
         aks = KUBEADM.replace("@V@", "2").replace("@CRI@", NATURAL[3])
-        for line in ('\tsandbox_image = "registry.example/pause:3.9" # mirror\n', '\t\tsnapshotter = "overlayfs"\n'):
+        for line in (
+            '\tsandbox_image = "registry.example/pause:3.9" # mirror\n',
+            '\t\tsnapshotter = "overlayfs"\n',
+        ):
             aks = aks.replace(line, "")
         found["version 2 with the names of 3"] = {"config.toml": aks}
     else:
@@ -207,8 +292,13 @@ def shapes(release: str) -> dict[str, dict[str, str]]:
         found["no version"] = {"config.toml": "oom_score = -1\n"}
     if release in ("2.3", "2.4"):
         newer_file = f"version = 3\n[plugins.{NATURAL[3]}]\n  enable_selinux = false\n"
-        found["imports of a newer version"] = {**found["imports"], "conf.d/10-site.toml": newer_file}
-        found["version 1 that is migrated"] = {"config.toml": "[plugins.cri]\n  enable_selinux = false\n"}
+        found["imports of a newer version"] = {
+            **found["imports"],
+            "conf.d/10-site.toml": newer_file,
+        }
+        found["version 1 that is migrated"] = {
+            "config.toml": "[plugins.cri]\n  enable_selinux = false\n"
+        }
     return found
 
 
@@ -244,39 +334,72 @@ class Node:
 
     def __init__(self, tree: Tree, *, default: bool = True, enable_cdi: bool | None = None) -> None:
         """Take a tree. enable_cdi: what is decided. None decides it as `node` does."""
-        self.tree, self.journal, self.default, self.enable_cdi = tree, tree.home / "journal", default, enable_cdi
+        self.tree, self.journal, self.default, self.enable_cdi = (
+            tree,
+            tree.home / "journal",
+            default,
+            enable_cdi,
+        )
         self.policy = Policy(config_path=str(tree.config), single=True)
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
         answer: dict[str, Any] = observe.run({"schema": 1, "root": "/", "questions": questions})
         queries.note_lists(answer["answers"], questions)
-        answer["answers"].update({qid: {"units": {}} for qid in answer["answers"] if qid.startswith("units:")})  # no systemd is asked here
+        answer["answers"].update(
+            {qid: {"units": {}} for qid in answer["answers"] if qid.startswith("units:")}
+        )  # no systemd is asked here
         answer["answers"].pop("units:containerd.service", None)
-        # Nor what runs on this machine: the containerds of the lab's hosts are in its process table, and are none of this tree's.
-        answer["answers"].update({qid: {"processes": []} for qid in answer["answers"] if qid.startswith("processes:")})
-        answer["answers"]["which:containerd"] = {"found": {"containerd": str(binary(self.tree.release))}}
+        # Nor what runs on this machine: the containerds of the lab's hosts are in its process
+        # table, and are none of this tree's.
+        answer["answers"].update(
+            {qid: {"processes": []} for qid in answer["answers"] if qid.startswith("processes:")}
+        )
+        answer["answers"]["which:containerd"] = {
+            "found": {"containerd": str(binary(self.tree.release))}
+        }
         return answer
 
     def plan(self, state: str) -> Plan:
-        rooms = (containerd_detect, gpu_operator, programs)  # of the module of one engine (host.single_questions)
-        answer = self.see([*(q for room in rooms for q in room.list_questions(self.policy)), queries.ask_for_originals(str(self.journal))])
+        rooms = (
+            containerd_detect,
+            gpu_operator,
+            programs,
+        )  # of the module of one engine (host.single_questions)
+        answer = self.see(
+            [
+                *(q for room in rooms for q in room.list_questions(self.policy)),
+                queries.ask_for_originals(str(self.journal)),
+            ]
+        )
         self.seen = obs = Observation(answer["host"], answer["answers"])
-        for _look in range(5):  # one of them for the version, which a daemon that runs tells in the first
+        for _look in range(
+            5
+        ):  # one of them for the version, which a daemon that runs tells in the first
             try:
                 (stopped,) = containerd_detect.find_instances(self.policy, obs)
-                instance = dc.replace(stopped, refusal=Refusal())  # nothing runs here; a stopped one has a test of its own
+                instance = dc.replace(
+                    stopped, refusal=Refusal()
+                )  # nothing runs here; a stopped one has a test of its own
                 if state == "absent":
                     return containerd_detect.plan_absent(self.policy, obs, instance)
                 usual = instance.cdi.able and not instance.cdi.enabled
-                wanted = decision(default=self.default, enable_cdi=usual if self.enable_cdi is None else self.enable_cdi)
+                wanted = decision(
+                    default=self.default,
+                    enable_cdi=usual if self.enable_cdi is None else self.enable_cdi,
+                )
                 return containerd_detect.plan_instance(self.policy, obs, instance, wanted)
             except NeedMore as more:
                 obs = obs.add_answers(self.see(more.questions))
         raise AssertionError("more than five looks")
 
     def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
-        request = base.build_transaction_request(plan, self.policy, self.seen, check=check, reason="test", pending=[])
-        here = {"journal_dir": str(self.journal), "alone": False}  # in this process: what outlives it has tests on hosts
+        request = base.build_transaction_request(
+            plan, self.policy, self.seen, check=check, reason="test", pending=[]
+        )
+        here = {
+            "journal_dir": str(self.journal),
+            "alone": False,
+        }  # in this process: what outlives it has tests on hosts
         answer: dict[str, Any] = transaction_entry.run({**request, **here})
         assert not answer["error"], answer
         assert not answer["conflict"], answer

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Containers with CDI devices, started on a lab host as that engine's users start them: through CRI, with docker, with podman."""
+"""Containers with CDI devices, started on a lab host as that engine's users start them: through
+CRI, with docker, with podman.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,16 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import entry as container_test_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import (
+    entry as container_test_entry,
+)
 
 from tests.lab import images, seed
 from tests.lab.lab import Lab
 
 ROOTLESS = seed.OPERATOR
-CRICTL = "/opt/lab/bin/crictl --timeout 60s"  # the machine may be busy, and crictl waits for two seconds unless told
+# the machine may be busy, and crictl waits for two seconds unless told
+CRICTL = "/opt/lab/bin/crictl --timeout 60s"
 POD = {
     "metadata": {"name": "pod", "uid": "pod", "namespace": "cdi", "attempt": 0},
     "linux": {"security_context": {"namespace_options": {"network": 2}}},
@@ -27,7 +32,8 @@ CRI_CONTAINER = {
     "command": ["/bin/sleep", "600"],
     "linux": {"security_context": {"capabilities": {"add_capabilities": ["MKNOD"]}}},
 }
-# One pod for all containers of a host: CRI-O lets a pod's first process live on until the client's patience ends.
+# One pod for all containers of a host: CRI-O lets a pod's first process live on until the client's
+# patience ends.
 CRI = """
 cd /run
 printf %s "$1" > cdi-container.json
@@ -44,9 +50,12 @@ PARTS = ("env", "cat /proc/self/mountinfo")
 
 @dc.dataclass(frozen=True)
 class Inside:
-    """The content of one container. `refused` is the engine's sentence if the container did not start."""
+    """The content of one container. `refused` is the engine's sentence if the container did not
+    start.
+    """
 
-    # Path -> ENXIO (allowed, no driver behind it), EPERM and so on; a node that is not there was made by the container itself.
+    # Path -> ENXIO (allowed, no driver behind it), EPERM and so on; a node that is not there was
+    # made by the container itself.
     nodes: Mapping[str, str] = dc.field(default_factory=dict)
     listed: tuple[str, ...] = ()
     environment: Mapping[str, str] = dc.field(default_factory=dict)
@@ -58,7 +67,15 @@ class Inside:
 Node = tuple[str, int, int]
 
 
-def start(lab: Lab, host: str, devices: Sequence[str], nodes: Sequence[Node] = (), more: str = "", *, account: str = "root") -> Inside:
+def start(
+    lab: Lab,
+    host: str,
+    devices: Sequence[str],
+    nodes: Sequence[Node] = (),
+    more: str = "",
+    *,
+    account: str = "root",
+) -> Inside:
     """Start a container with these CDI devices and try all these nodes in it.
 
     more: a script whose output is kept.
@@ -76,14 +93,34 @@ def trial(nodes: Sequence[Node], more: str = "") -> list[str]:
     return ["sh", "-c", script, "probe", "/dev/nvidia* /dev/nvidia-caps/* /dev/dri/*", *numbers]
 
 
-def command(kind: str, devices: Sequence[str], inside: Sequence[str], account: str = "root") -> list[str]:
+def command(
+    kind: str, devices: Sequence[str], inside: Sequence[str], account: str = "root"
+) -> list[str]:
     """Return the command that starts a container on a host of this kind."""
     client = kind.partition("-")[0]
     if client not in ("docker", "podman"):
         wanted = {**CRI_CONTAINER, "CDI_devices": [{"name": name} for name in devices]}
-        return ["sh", "-c", CRI.format(crictl=CRICTL), "cri", json.dumps(wanted), json.dumps(POD), *inside]
+        return [
+            "sh",
+            "-c",
+            CRI.format(crictl=CRICTL),
+            "cri",
+            json.dumps(wanted),
+            json.dumps(POD),
+            *inside,
+        ]
     given = [word for name in devices for word in ("--device", name)]
-    plain = [client, "run", "--rm", "--pull=never", "--network=host", "--cap-add=MKNOD", *given, images.PROBE, *inside]
+    plain = [
+        client,
+        "run",
+        "--rm",
+        "--pull=never",
+        "--network=host",
+        "--cap-add=MKNOD",
+        *given,
+        images.PROBE,
+        *inside,
+    ]
     return plain if account == "root" else ["runuser", "-l", account, "-c", shlex.join(plain)]
 
 
@@ -101,4 +138,6 @@ def read(text: str) -> Inside:
 
 def errno(message: str) -> str:
     """Return an error's message as a name. A node that the container may not even make has EPERM."""
-    return next((name for words, name in container_test_entry.ERRNOS if words in message.lower()), message)
+    return next(
+        (name for words, name in container_test_entry.ERRNOS if words in message.lower()), message
+    )

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    entry as transaction_entry,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Cdi,
     Evidence,
@@ -25,7 +27,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    detect as crio_detect,
+)
 
 from tests.lab import artefacts
 from tests.unit.builders import obs
@@ -65,9 +69,18 @@ class Tree:
             path.write_text(text)
 
     def look(self, **more: Any) -> Any:
-        files = {str(p): p.read_bytes().decode() for p in self.home.rglob("*") if p.is_file() and p.is_relative_to(self.home)}
-        known = {p: t for p, t in files.items() if "/journal" not in p} | {"/usr/bin/nvidia-container-runtime": ""}
-        pods = {f"ListPodSandbox:{name}:/var/run/crio/crio.sock": {"items": []} for name in ("nvidia", "gpu")}
+        files = {
+            str(p): p.read_bytes().decode()
+            for p in self.home.rglob("*")
+            if p.is_file() and p.is_relative_to(self.home)
+        }
+        known = {p: t for p, t in files.items() if "/journal" not in p} | {
+            "/usr/bin/nvidia-container-runtime": ""
+        }
+        pods = {
+            f"ListPodSandbox:{name}:/var/run/crio/crio.sock": {"items": []}
+            for name in ("nvidia", "gpu")
+        }
         return obs(files=known, cri=pods, **more)  # no daemon runs, so no pod does
 
     def policy(self, **options: Any) -> Policy:
@@ -75,11 +88,23 @@ class Tree:
 
     def instance(self) -> Instance:
         cdi = Cdi(True, True, ("/etc/cdi", "/var/run/cdi"), "1.0.0", Evidence("version", VERSION))
-        return Instance("crio", VERSION, binary(), "/var/run/crio/crio.sock", str(self.config), "crio.service", "package", True, cdi)
+        return Instance(
+            "crio",
+            VERSION,
+            binary(),
+            "/var/run/crio/crio.sock",
+            str(self.config),
+            "crio.service",
+            "package",
+            True,
+            cdi,
+        )
 
     def plan(self, policy: Policy, default: bool = False) -> Plan:
         decision = decide.decide_one(policy, self.instance(), Kubelet())
-        return crio_detect.plan_instance(policy, self.look(), self.instance(), dc.replace(decision, default=default))
+        return crio_detect.plan_instance(
+            policy, self.look(), self.instance(), dc.replace(decision, default=default)
+        )
 
     def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
         """The executor's transaction, less the restart: there is no unit here."""

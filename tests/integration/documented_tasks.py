@@ -16,6 +16,10 @@ from tests.tools.onlab import ROOT
 def documented(module: str, name: str) -> Any:
     """One of a module's YAML blocks, read without importing the module."""
     for node in ast.parse((ROOT / f"plugins/modules/{module}.py").read_text()).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id == name
+        ):
             return yaml.safe_load(ast.literal_eval(node.value))
     raise AssertionError(f"plugins/modules/{module}.py has no {name}")

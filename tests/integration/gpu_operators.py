@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 OURS = {"packages": "ignore"}
-# A process of root's with the host's PIDs and mounts of its own, as the DaemonSet's container has them.
+# A process of root's with the host's PIDs and mounts of its own, as the DaemonSet's container has
+# them.
 LIVE = """
 mkdir -p /opt/toolkit && cp /bin/sleep /opt/toolkit/nvidia-toolkit
 systemd-run --quiet --unit toolkit-container unshare --mount /opt/toolkit/nvidia-toolkit infinity

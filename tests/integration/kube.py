@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real Kubernetes of three converged hosts: an engine with CDI, one without, CRI-O. What is rendered is applied there, and pods run."""
+"""A real Kubernetes of three converged hosts: an engine with CDI, one without, CRI-O. What is
+rendered is applied there, and pods run.
+"""
 
 from __future__ import annotations
 
@@ -53,32 +55,48 @@ class Kube:
         controller = {"ansible_connection": "local", "ansible_python_interpreter": str(self.python)}
         inventory = self.cluster.place / "controller.yml"
         inventory.write_text(yaml.safe_dump({"all": {"hosts": {"localhost": controller}}}))
-        access = {"gpufleet_kubernetes_apply": True, "gpufleet_kubernetes_kubeconfig": str(self.cluster.kubeconfig)}
+        access = {
+            "gpufleet_kubernetes_apply": True,
+            "gpufleet_kubernetes_kubeconfig": str(self.cluster.kubeconfig),
+        }
         return self.fleet.play(
             playbook,
-            variables={"gpufleet_hosts": ",".join(nodes), "gpufleet_cluster": "lab", **access, **settings},
+            variables={
+                "gpufleet_hosts": ",".join(nodes),
+                "gpufleet_cluster": "lab",
+                **access,
+                **settings,
+            },
             arguments=["-i", str(inventory), *arguments],
-            environment={"ANSIBLE_COLLECTIONS_PATH": f"{Path('.cache/collections').resolve()}:{self.collections}"},
+            environment={
+                "ANSIBLE_COLLECTIONS_PATH": f"{Path('.cache/collections').resolve()}:{self.collections}"
+            },
             around=self.fleet.lab.inside([]),
         )
 
     def text(self, node: str) -> str:
         """Return the text of the plugin's file that the node's label selects."""
         group = self.cluster.get("node", node)["metadata"]["labels"][CONFIG_LABEL]
-        return str(self.cluster.get("configmap", CONFIG_MAP, f"--namespace={NAMESPACE}")["data"][group])
+        return str(
+            self.cluster.get("configmap", CONFIG_MAP, f"--namespace={NAMESPACE}")["data"][group]
+        )
 
     def said(self, node: str) -> dict[str, Any]:
         """Return the plugin's settings in this file."""
         return dict(yaml.safe_load(self.text(node))["flags"]["plugin"])
 
-    def plugin(self, node: str, environment: Mapping[str, str] | None = None, **changed: Any) -> None:
+    def plugin(
+        self, node: str, environment: Mapping[str, str] | None = None, **changed: Any
+    ) -> None:
         """Start the plugin with this file, after changing the given keys of it."""
         document = yaml.safe_load(self.text(node))
         document["flags"]["plugin"].update(changed)
         device_plugin.start(self.cluster, node, yaml.safe_dump(document), environment)
 
     def each(self, job: Callable[[str], T], nodes: Iterable[str] = tuple(KINDS)) -> dict[str, T]:
-        """Do this on all nodes side by side, since most of the time of a pod is waiting. Return the results by node."""
+        """Do this on all nodes side by side, since most of the time of a pod is waiting. Return the
+        results by node.
+        """
         with ThreadPoolExecutor() as workers:
             running = {node: workers.submit(job, node) for node in nodes}
         return {node: future.result() for node, future in running.items()}
@@ -94,7 +112,14 @@ def start(lab: Lab, place: Path) -> Kube:
     """Boot the hosts, start the cluster and converge."""
     cluster = Cluster(lab, place)
     files = {name: cluster.files(name, *([CRIO] if name == "crio" else [])) for name in KINDS}
-    lab.up({"hosts": {name: {"kind": kind, "gpus": 2, "driver": "ok", "files": files[name]} for name, kind in KINDS.items()}})
+    lab.up(
+        {
+            "hosts": {
+                name: {"kind": kind, "gpus": 2, "driver": "ok", "files": files[name]}
+                for name, kind in KINDS.items()
+            }
+        }
+    )
     cluster.start(list(KINDS))
     found = Kube(Fleet(lab), cluster)
     found.site()

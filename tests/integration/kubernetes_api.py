@@ -1,10 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An API that answers as Kubernetes' does, for nodes, pods and evictions; it records requests. What it imitates is documented upstream:
+"""An API that answers as Kubernetes' does, for nodes, pods and evictions; it records requests. What
+it imitates is documented upstream:
 
-- GET, LIST and PATCH of nodes: a JSON patch, 422 Invalid if a test does not hold; dryRun=All keeps nothing.
-- POST .../pods/NAME/eviction: 201, or 429 with the reason TooManyRequests and the cause DisruptionBudget (API-initiated eviction).
+- GET, LIST and PATCH of nodes: a JSON patch, 422 Invalid if a test does not hold; dryRun=All keeps
+  nothing.
+- POST .../pods/NAME/eviction: 201, or 429 with the reason TooManyRequests and the cause
+  DisruptionBudget (API-initiated eviction).
 - 403 Forbidden and 404 NotFound as Status objects.
 """
 
@@ -22,27 +25,64 @@ from urllib.parse import parse_qs, urlsplit
 
 JSON = dict[str, Any]
 RESOURCES = [
-    {"name": "nodes", "singularName": "node", "namespaced": False, "kind": "Node", "verbs": ["get", "list", "patch"]},
-    {"name": "pods", "singularName": "pod", "namespaced": True, "kind": "Pod", "verbs": ["get", "list", "delete"]},
-    {"name": "pods/eviction", "namespaced": True, "kind": "Eviction", "group": "policy", "version": "v1", "verbs": ["create"]},
+    {
+        "name": "nodes",
+        "singularName": "node",
+        "namespaced": False,
+        "kind": "Node",
+        "verbs": ["get", "list", "patch"],
+    },
+    {
+        "name": "pods",
+        "singularName": "pod",
+        "namespaced": True,
+        "kind": "Pod",
+        "verbs": ["get", "list", "delete"],
+    },
+    {
+        "name": "pods/eviction",
+        "namespaced": True,
+        "kind": "Eviction",
+        "group": "policy",
+        "version": "v1",
+        "verbs": ["create"],
+    },
 ]
 APPS = {"groupVersion": "apps/v1", "version": "v1"}
 DOCUMENTS: Mapping[str, JSON] = {
     "/version": {"major": "1", "minor": "34", "gitVersion": "v1.34.4"},
     "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []},
-    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "apps", "versions": [APPS], "preferredVersion": APPS}]},
+    "/apis": {
+        "kind": "APIGroupList",
+        "apiVersion": "v1",
+        "groups": [{"name": "apps", "versions": [APPS], "preferredVersion": APPS}],
+    },
     "/apis/apps/v1": {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": "apps/v1",
-        "resources": [{"name": "daemonsets", "singularName": "daemonset", "namespaced": True, "kind": "DaemonSet", "verbs": ["list"]}],
+        "resources": [
+            {
+                "name": "daemonsets",
+                "singularName": "daemonset",
+                "namespaced": True,
+                "kind": "DaemonSet",
+                "verbs": ["list"],
+            }
+        ],
     },
     "/api/v1": {"kind": "APIResourceList", "groupVersion": "v1", "resources": RESOURCES},
 }
 
 
 INFO = (
-    *("architecture", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "kubeletVersion"),
+    *(
+        "architecture",
+        "containerRuntimeVersion",
+        "kernelVersion",
+        "kubeProxyVersion",
+        "kubeletVersion",
+    ),
     *("machineID", "operatingSystem", "osImage", "systemUUID"),
 )
 
@@ -52,24 +92,51 @@ def node(name: str, *, ready: str = "True", boot_id: str = "", **metadata: Any) 
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "resourceVersion": "1", "annotations": {"node.alpha.kubernetes.io/ttl": "0"}, **metadata},
+        "metadata": {
+            "name": name,
+            "resourceVersion": "1",
+            "annotations": {"node.alpha.kubernetes.io/ttl": "0"},
+            **metadata,
+        },
         "spec": {},
         "status": {
-            "conditions": [{"type": "Ready", "status": ready, "reason": "KubeletReady" if ready == "True" else "NodeStatusUnknown"}],
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": ready,
+                    "reason": "KubeletReady" if ready == "True" else "NodeStatusUnknown",
+                }
+            ],
             "nodeInfo": {**dict.fromkeys(INFO, "-"), "bootID": boot_id},
         },
     }
 
 
-def pod(name: str, node_name: str, *, gpus: int = 0, owner: str = "ReplicaSet", phase: str = "Running", **spec: Any) -> JSON:
+def pod(
+    name: str,
+    node_name: str,
+    *,
+    gpus: int = 0,
+    owner: str = "ReplicaSet",
+    phase: str = "Running",
+    **spec: Any,
+) -> JSON:
     """Return a pod on a node. owner: '' for a pod that would not be started again."""
     limits = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
-    owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "owner", "uid": "1", "controller": True}] if owner else []
+    owners = (
+        [{"apiVersion": "apps/v1", "kind": owner, "name": "owner", "uid": "1", "controller": True}]
+        if owner
+        else []
+    )
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "team", "ownerReferences": owners},
-        "spec": {"nodeName": node_name, "containers": [{"name": "main", "image": "busybox", "resources": limits}], **spec},
+        "spec": {
+            "nodeName": node_name,
+            "containers": [{"name": "main", "image": "busybox", "resources": limits}],
+            **spec,
+        },
         "status": {"phase": phase},
     }
 
@@ -85,8 +152,8 @@ def status(code: int, reason: str, message: str, **details: Any) -> JSON:
 class Cluster:
     """The objects of the API, and its faults.
 
-    refused_evictions: how many evictions are refused before one is allowed. ends: pods that are gone after so
-    many lists.
+    refused_evictions: how many evictions are refused before one is allowed. ends: pods that are
+    gone after so many lists.
     """
 
     nodes: dict[str, JSON] = dc.field(default_factory=dict)
@@ -104,12 +171,16 @@ class Cluster:
         """List the requests that changed something."""
         return [r for r in self.requests if not r.startswith("GET") and "dryRun" not in r]
 
-    def answer(self, method: str, path: str, query: Mapping[str, list[str]], body: Any) -> tuple[int, JSON]:
+    def answer(
+        self, method: str, path: str, query: Mapping[str, list[str]], body: Any
+    ) -> tuple[int, JSON]:
         if path in DOCUMENTS:
             return 200, copy.deepcopy(DOCUMENTS[path])
         if path == "/apis/apps/v1/daemonsets":
             return self._daemon_sets()
-        found = re.fullmatch(r"/api/v1/(?:namespaces/([^/]+)/)?(nodes|pods)(?:/([^/]+))?(?:/(eviction))?", path)
+        found = re.fullmatch(
+            r"/api/v1/(?:namespaces/([^/]+)/)?(nodes|pods)(?:/([^/]+))?(?:/(eviction))?", path
+        )
         if not found:
             return 404, status(404, "NotFound", "the server could not find the requested resource")
         _namespace, kind, name, eviction = found.groups()
@@ -120,12 +191,23 @@ class Cluster:
             return 403, status(403, "Forbidden", text)
         if eviction:
             return self._evict(name)
-        return self._list(kind, query) if name is None else self._one(method, kind, name, query, body)
+        return (
+            self._list(kind, query) if name is None else self._one(method, kind, name, query, body)
+        )
 
     def _daemon_sets(self) -> tuple[int, JSON]:
         if "LIST daemonsets" in self.forbidden:
-            return 403, status(403, "Forbidden", 'daemonsets.apps is forbidden: User "gpufleet" cannot list resource "daemonsets"')
-        return 200, {"kind": "DaemonSetList", "apiVersion": "apps/v1", "metadata": {}, "items": copy.deepcopy(self.daemon_sets)}
+            return 403, status(
+                403,
+                "Forbidden",
+                'daemonsets.apps is forbidden: User "gpufleet" cannot list resource "daemonsets"',
+            )
+        return 200, {
+            "kind": "DaemonSetList",
+            "apiVersion": "apps/v1",
+            "metadata": {},
+            "items": copy.deepcopy(self.daemon_sets),
+        }
 
     def _list(self, kind: str, query: Mapping[str, list[str]]) -> tuple[int, JSON]:
         items = list((self.nodes if kind == "nodes" else self.pods).values())
@@ -137,9 +219,16 @@ class Cluster:
                 if self.ends[name] <= 0:
                     self.pods.pop(name, None)
                     del self.ends[name]
-        return 200, {"kind": f"{kind.capitalize()[:-1]}List", "apiVersion": "v1", "metadata": {}, "items": copy.deepcopy(items)}
+        return 200, {
+            "kind": f"{kind.capitalize()[:-1]}List",
+            "apiVersion": "v1",
+            "metadata": {},
+            "items": copy.deepcopy(items),
+        }
 
-    def _one(self, method: str, kind: str, name: str, query: Mapping[str, list[str]], body: Any) -> tuple[int, JSON]:
+    def _one(
+        self, method: str, kind: str, name: str, query: Mapping[str, list[str]], body: Any
+    ) -> tuple[int, JSON]:
         there = self.nodes if kind == "nodes" else self.pods
         if name not in there:
             return 404, status(404, "NotFound", f'{kind} "{name}" not found', name=name, kind=kind)
@@ -153,8 +242,12 @@ class Cluster:
         try:
             new = patched(there[name], body)
         except AssertionError:  # the real one tells no more, either
-            return 422, status(422, "Invalid", "the server rejected our request due to an error in our request")
-        new["metadata"]["resourceVersion"] = str(int(there[name]["metadata"]["resourceVersion"]) + 1)
+            return 422, status(
+                422, "Invalid", "the server rejected our request due to an error in our request"
+            )
+        new["metadata"]["resourceVersion"] = str(
+            int(there[name]["metadata"]["resourceVersion"]) + 1
+        )
         if "dryRun" not in query:
             there[name] = new
             self.patches.append(body)
@@ -164,7 +257,10 @@ class Cluster:
         if self.refused_evictions:
             self.refused_evictions -= 1
             text = "Cannot evict pod as it would violate the pod's disruption budget."
-            cause = {"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods and has 2 currently"}
+            cause = {
+                "reason": "DisruptionBudget",
+                "message": "The disruption budget web needs 2 healthy pods and has 2 currently",
+            }
             return 429, status(429, "TooManyRequests", text, causes=[cause])
         if self.pods.pop(name, None) is None:
             return 404, status(404, "NotFound", f'pods "{name}" not found')
@@ -183,7 +279,9 @@ def patched(document: JSON, patch: list[JSON]) -> JSON:
         for key in way:
             where = where[key]
         if step["op"] == "test":
-            assert where.get(last) == step["value"], f"testing value {step['path']} failed: test failed"
+            assert where.get(last) == step["value"], (
+                f"testing value {step['path']} failed: test failed"
+            )
         else:
             assert step["op"] == "add"
             where[last] = step["value"]
@@ -203,7 +301,9 @@ class Server:
                 body = json.loads(self.rfile.read(length) or b"null") if length else None
                 with lock:
                     cluster.requests.append(f"{self.command} {self.path}")
-                    code, document = cluster.answer(self.command, url.path, parse_qs(url.query), body)
+                    code, document = cluster.answer(
+                        self.command, url.path, parse_qs(url.query), body
+                    )
                 text = json.dumps(document).encode()
                 self.send_response(code)
                 self.send_header("Content-Type", "application/json")

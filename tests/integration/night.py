@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 
-def leave_rest(mark: pytest.MarkDecorator, rows: Sequence[tuple[Any, ...]], by_day: int = 1) -> list[Any]:
-    """Return the rows for `parametrize`; all but the first `by_day` have the mark, which is `nightly`."""
+def leave_rest(
+    mark: pytest.MarkDecorator, rows: Sequence[tuple[Any, ...]], by_day: int = 1
+) -> list[Any]:
+    """Return the rows for `parametrize`; all but the first `by_day` have the mark, which is
+    `nightly`.
+    """
     return [*rows[:by_day], *(pytest.param(*row, marks=mark) for row in rows[by_day:])]

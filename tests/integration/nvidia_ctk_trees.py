@@ -37,7 +37,13 @@ class Node(trees.Node):
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
         answer = super().see(questions)
-        answer["answers"].update({qid: {"processes": [], "others": {}} for qid in answer["answers"] if qid.startswith("processes:")})
+        answer["answers"].update(
+            {
+                qid: {"processes": [], "others": {}}
+                for qid in answer["answers"]
+                if qid.startswith("processes:")
+            }
+        )
         return answer
 
     def plan(self, state: str) -> Plan:
@@ -57,7 +63,15 @@ def ctk(tree: Tree, release: str, *flags: str) -> None:
     if release == "1.20" and not any(flag.startswith("--drop-in-config") for flag in flags):
         places.append(f"--drop-in-config={tree.config.parent / DROP_IN}")
     program = artefacts.go_tool(PROGRAMS[release]) / "nvidia-ctk"
-    command = [str(program), "--quiet", "runtime", "configure", "--runtime=containerd", *places, *flags]
+    command = [
+        str(program),
+        "--quiet",
+        "runtime",
+        "configure",
+        "--runtime=containerd",
+        *places,
+        *flags,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     engine.unlink()
@@ -70,18 +84,30 @@ def shapes(release: str) -> dict[str, dict[str, str]]:
         if name.split()[0] not in ("bare", "comments", "crlf", "dotted", "empty")
     }
     if release.startswith("1."):
-        found["secrets"] = {"config.toml": found["kubeadm v2"]["config.toml"] + SECRETS.replace("@CRI@", NATURAL[2])}
+        found["secrets"] = {
+            "config.toml": found["kubeadm v2"]["config.toml"] + SECRETS.replace("@CRI@", NATURAL[2])
+        }
     return found
 
 
 def files(tree: Tree) -> dict[str, tuple[str, int]]:
     """Every file but the journal's, with its mode."""
-    return {p: (text, stat.S_IMODE(Path(p).stat().st_mode)) for p, text in tree.files().items() if "/journal/" not in p}
+    return {
+        p: (text, stat.S_IMODE(Path(p).stat().st_mode))
+        for p, text in tree.files().items()
+        if "/journal/" not in p
+    }
 
 
 def effective(tree: Tree, *without: str) -> dict[str, Any]:
     """What containerd makes of it; without handlers of these names."""
-    command = [binary(tree.release), "-c", tree.config, "config", "dump"]  # it warns of keys of the tool that it does not know
+    command = [
+        binary(tree.release),
+        "-c",
+        tree.config,
+        "config",
+        "dump",
+    ]  # it warns of keys of the tool that it does not know
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     whole = tomllib.loads(done.stdout.replace(str(tree.home), ""))
     whole.pop("imports", None)  # the list of what it has loaded
@@ -93,7 +119,9 @@ def effective(tree: Tree, *without: str) -> dict[str, Any]:
 
 
 def said(handler: dict[str, Any]) -> dict[str, Any]:
-    """What is not as containerd takes it anyway: with --config-source=command the tool writes all of that down."""
+    """What is not as containerd takes it anyway: with --config-source=command the tool writes all
+    of that down.
+    """
     return {key: value for key, value in handler.items() if value and value != "podsandbox"}
 
 

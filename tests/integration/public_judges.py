@@ -28,7 +28,12 @@ class Dump:
 
 
 def dumped(release: str, config: Path) -> Dump:
-    done = subprocess.run([containerd.binary(release), "-c", config, "config", "dump"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [containerd.binary(release), "-c", config, "config", "dump"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     unknown = re.findall(r'Ignoring unknown key.*?key="?([^" ]+)', done.stderr)
     return Dump(tomllib.loads(done.stdout), frozenset(unknown))
@@ -36,7 +41,9 @@ def dumped(release: str, config: Path) -> Dump:
 
 @dc.dataclass(frozen=True)
 class Wanted:
-    """What a run asks for on a Kubernetes node: the module alone just the handler, `node` also what that release needs for CDI."""
+    """What a run asks for on a Kubernetes node: the module alone just the handler, `node` also what
+    that release needs for CDI.
+    """
 
     default: bool
     enable_cdi: bool
@@ -48,7 +55,16 @@ def wanted(way: str, release: str, default: str) -> Wanted:
     return Wanted(release == "1.6" or default == "nvidia", release == "1.7")
 
 
-def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, default: str, copied: tuple[str, ...], way: str) -> None:
+def judged(
+    tmp_path: Path,
+    release: str,
+    text: str,
+    base: str,
+    systemd: bool,
+    default: str,
+    copied: tuple[str, ...],
+    way: str,
+) -> None:
     containerd.binary(release)
     tree, asked = containerd.Tree(tmp_path, release), wanted(way, release, default)
     tree.write({"config.toml": BUILT_IN.sub('imports = ["@DIR@/', text)})
@@ -61,23 +77,35 @@ def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, de
     loads = daemons.judged(release, tree.config)
     assert loads.outcome == "serves CRI", loads.said
     before, after = (containerd.cri_of(d.whole)["containerd"] for d in (was, now))
-    # The older table of 1.x becomes the handler `default` only when CRI loads, which a dump does not show.
+    # The older table of 1.x becomes the handler `default` only when CRI loads, which a dump does
+    # not show.
     older = before["default_runtime"] if base == "default" else None
     default = "runc" if older else default
     ours, theirs = after["runtimes"]["nvidia"], older or before["runtimes"][base]
-    says = {key.lower(): value for key, value in ours["options"].items()}  # in any spelling, as containerd decodes them
+    says = {
+        key.lower(): value for key, value in ours["options"].items()
+    }  # in any spelling, as containerd decodes them
     assert bool(says.get("systemdcgroup")) is systemd
     assert {key: ours[key] for key in copied} == {key: theirs[key] for key in copied}
-    kept = {k: v for k, v in (theirs["options"] or {}).items() if v and k not in ("BinaryName", "SystemdCgroup")}
+    kept = {
+        k: v
+        for k, v in (theirs["options"] or {}).items()
+        if v and k not in ("BinaryName", "SystemdCgroup")
+    }
     assert {k: ours["options"].get(k) for k in kept} == kept
-    assert (before["default_runtime_name"], after["default_runtime_name"]) == (default, "nvidia" if asked.default else default)
+    assert (before["default_runtime_name"], after["default_runtime_name"]) == (
+        default,
+        "nvidia" if asked.default else default,
+    )
     # What a handler of NVIDIA's had stays as well: nothing of it is less.
     mine = before["runtimes"].get("nvidia", {"options": {}})
     said = {k: v for k, v in mine["options"].items() if v and k != "BinaryName"}
     assert {k: ours["options"].get(k) for k in said} == said
     assert Path(says["binaryname"]).name == "nvidia-container-runtime"
     asked_for = ("default_runtime_name", "enable_cdi") if way == "host" else ()
-    assert containerd.rest_of(copy.deepcopy(now.whole), keys=asked_for) == containerd.rest_of(copy.deepcopy(was.whole), keys=asked_for)
+    assert containerd.rest_of(copy.deepcopy(now.whole), keys=asked_for) == containerd.rest_of(
+        copy.deepcopy(was.whole), keys=asked_for
+    )
     assert now.unknown <= was.unknown
     assert node.plan("present").empty
     node.apply(node.plan("absent"))

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts whose GPUs are shared: what they have beside their engine, and the module's run on one of them."""
+"""Hosts whose GPUs are shared: what they have beside their engine, and the module's run on one of
+them.
+"""
 
 from __future__ import annotations
 
@@ -27,5 +29,7 @@ def uuids_of(fleet: Fleet, host: str) -> list[str]:
 
 def run(fleet: Fleet, host: str, *arguments: str, **options: Any) -> Run:
     found = fleet.task("host", [host], {**OPTIONS, **options}, arguments=arguments)
-    assert found.failed == {}, fleet.shell(host, "journalctl -b -o cat -u 'gpufleet-*' | tail -50") + found.words
+    assert found.failed == {}, (
+        fleet.shell(host, "journalctl -b -o cat -u 'gpufleet-*' | tail -50") + found.words
+    )
     return found

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-# Both daemons on one host. Its control groups are neither of the two layouts that Slurm finds by itself.
+# Both daemons on one host. Its control groups are neither of the two layouts that Slurm finds by
+# itself.
 CONF = """ClusterName=lab
 SlurmctldHost=gpu1
 ProctrackType=proctrack/linuxproc
@@ -18,4 +19,7 @@ ReturnToService=0
 NodeName=gpu1 CPUs=1 State=UNKNOWN
 PartitionName=gpus Nodes=ALL Default=YES State=UP
 """
-FILES = {"/etc/slurm/slurm.conf": CONF, "/etc/slurm/cgroup.conf": "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\n"}
+FILES = {
+    "/etc/slurm/slurm.conf": CONF,
+    "/etc/slurm/cgroup.conf": "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\n",
+}

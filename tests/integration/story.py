@@ -18,9 +18,18 @@ from tests.tools.onlab import PROBE, Fleet, Run, Tree, settings
 
 CRICTL = "/opt/lab/bin/crictl"
 SANDBOX = {"security_context": {"namespace_options": {"network": 2}}}
-POD = {"metadata": {"name": "bystander", "uid": "b", "namespace": "tests", "attempt": 0}, "linux": SANDBOX}
-CONTAINER = {"metadata": {"name": "bystander"}, "image": {"image": PROBE}, "command": ["/bin/sleep", "100000"], "linux": {}}
-# /info has numbers that change by themselves; these are what daemon.json is about. Runtimes are told with all that runc can do.
+POD = {
+    "metadata": {"name": "bystander", "uid": "b", "namespace": "tests", "attempt": 0},
+    "linux": SANDBOX,
+}
+CONTAINER = {
+    "metadata": {"name": "bystander"},
+    "image": {"image": PROBE},
+    "command": ["/bin/sleep", "100000"],
+    "linux": {},
+}
+# /info has numbers that change by themselves; these are what daemon.json is about. Runtimes are
+# told with all that runc can do.
 DOCKER = """docker info --format '{{json .}}' | python3 -c "
 import json, sys
 said = json.load(sys.stdin)
@@ -29,7 +38,11 @@ said = {key: said.get(key) for key in kept}
 said['Runtimes'] = {name: entry.get('path') for name, entry in said['Runtimes'].items()}
 print(json.dumps(said))
 " """
-EFFECTIVE = {"containerd": "containerd config dump 2>/dev/null", "crio": "crio config 2>/dev/null", "docker": DOCKER}
+EFFECTIVE = {
+    "containerd": "containerd config dump 2>/dev/null",
+    "crio": "crio config 2>/dev/null",
+    "docker": DOCKER,
+}
 
 
 def pass_over(host: str, why: str) -> None:
@@ -53,7 +66,9 @@ class Moment:
 
 @dc.dataclass(frozen=True)
 class Story:
-    """A fleet of all kinds: untouched, announced, converged, converged again, rolled back, and once more with the packages there."""
+    """A fleet of all kinds: untouched, announced, converged, converged again, rolled back, and once
+    more with the packages there.
+    """
 
     fleet: Fleet
     kinds: Mapping[str, str]
@@ -79,7 +94,11 @@ def engine(kind: str) -> str:
 
 def moment(fleet: Fleet, host: str, kind: str) -> Moment:
     name = engine(kind)
-    root = {"containerd": "/etc/containerd/config.toml", "crio": "/etc/crio/crio.conf", "docker": "/etc/docker/daemon.json"}[name]
+    root = {
+        "containerd": "/etc/containerd/config.toml",
+        "crio": "/etc/crio/crio.conf",
+        "docker": "/etc/docker/daemon.json",
+    }[name]
     return Moment(
         fleet.tree(host),
         fleet.shell(host, EFFECTIVE[name]),
@@ -90,7 +109,9 @@ def moment(fleet: Fleet, host: str, kind: str) -> Moment:
 
 
 def bystander(fleet: Fleet, host: str) -> str:
-    return fleet.shell(host, f"{CRICTL} inspect $({CRICTL} ps -q --name bystander) | grep -m1 '\"pid\":' || true").strip()
+    return fleet.shell(
+        host, f"{CRICTL} inspect $({CRICTL} ps -q --name bystander) | grep -m1 '\"pid\":' || true"
+    ).strip()
 
 
 def start_bystander(fleet: Fleet, host: str) -> None:
@@ -106,7 +127,11 @@ def tell(lab: Lab) -> Story:
     """Do everything that happens to the fleet, once. The tests read."""
     lab.up(fleets.ENGINES)
     fleet = Fleet(lab)
-    kinds = {name: host.spec.kind for name, host in lab.hosts().items() if name in fleets.read(fleets.ENGINES)["hosts"]}
+    kinds = {
+        name: host.spec.kind
+        for name, host in lab.hosts().items()
+        if name in fleets.read(fleets.ENGINES)["hosts"]
+    }
     for host, kind in kinds.items():
         if engine(kind) != "docker":
             start_bystander(fleet, host)

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whatever a host has, whatever nvidia-ctk copied of it and whatever someone changed since: what goes takes nothing along.
+"""Whatever a host has, whatever nvidia-ctk copied of it and whatever someone changed since: what
+goes takes nothing along.
 
-The judge is containerd's own dump before and after. Only the tool's keys and ours may have another value, and absent gives back all bytes.
-tests/draws.py says how many examples each release gets.
+The judge is containerd's own dump before and after. Only the tool's keys and ours may have another
+value, and absent gives back all bytes. tests/draws.py says how many examples each release gets.
 """
 
 from __future__ import annotations
@@ -54,10 +55,17 @@ PLACES = st.sampled_from(["theirs", "theirs", "theirs", "root", "between"])
 
 
 def hosts(release: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Configurations before the tool: with handlers of the site's own or none, and with keys that no host sends."""
-    more = st.fixed_dictionaries({}, optional={"enable_selinux": st.booleans(), "max_container_log_line_size": st.just(32768)})
+    """Configurations before the tool: with handlers of the site's own or none, and with keys that
+    no host sends.
+    """
+    more = st.fixed_dictionaries(
+        {},
+        optional={"enable_selinux": st.booleans(), "max_container_log_line_size": st.just(32768)},
+    )
     bare: st.SearchStrategy[dict[str, Any]] = st.just({})
-    return st.tuples(st.one_of(bare, lowered.configurations(release)), more).map(lambda both: {**both[0], **both[1]})
+    return st.tuples(st.one_of(bare, lowered.configurations(release)), more).map(
+        lambda both: {**both[0], **both[1]}
+    )
 
 
 def changed(cri: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
@@ -70,8 +78,12 @@ def changed(cri: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
         cri[last] = value
 
 
-def edited(tree: Tree, edits: list[tuple[str, tuple[tuple[str, ...], Any]]], names: str, number: int) -> None:
-    """Someone's changes: in the tool's file, in the main file afterwards, or in a file that is read between them."""
+def edited(
+    tree: Tree, edits: list[tuple[str, tuple[tuple[str, ...], Any]]], names: str, number: int
+) -> None:
+    """Someone's changes: in the tool's file, in the main file afterwards, or in a file that is read
+    between them.
+    """
     places = {"theirs": DROP_IN, "root": "config.toml", "between": "conf.d/50-site.toml"}
     for where, (path, value) in edits:
         at = tree.config.parent / places[where]
@@ -91,19 +103,30 @@ def leaves(data: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...
 
 
 def lost(was: dict[str, Any], now: dict[str, Any], told: bool) -> list[str]:
-    """Of two dumps: what is not the tool's, not ours and has another value, and what of a handler is less."""
+    """Of two dumps: what is not the tool's, not ours and has another value, and what of a handler
+    is less.
+    """
     before, after = trees.cri_of(was), trees.cri_of(now)
     found = lowered.losses(before, after, told=told)
     for one in (before, after):
         one["containerd"].pop("runtimes", None)
     first, second = ({p: v for p, v in leaves(one) if p not in OF_TOOL} for one in (before, after))
-    found += [f"{p}: {first.get(p)!r} and {second.get(p)!r}" for p in {**first, **second} if first.get(p) != second.get(p)]
+    found += [
+        f"{p}: {first.get(p)!r} and {second.get(p)!r}"
+        for p in {**first, **second}
+        if first.get(p) != second.get(p)
+    ]
     others = [{k: v for k, v in it["plugins"].items() if "cri" not in k} for it in (was, now)]
     return [*found, *([] if others[0] == others[1] else ["another plugin"])]
 
 
 def dumped(release: str, config: Path) -> dict[str, Any] | None:
-    done = subprocess.run([trees.binary(release), "-c", config, "config", "dump"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [trees.binary(release), "-c", config, "config", "dump"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return tomllib.loads(done.stdout) if done.returncode == 0 else None
 
 
@@ -111,7 +134,9 @@ def dumped(release: str, config: Path) -> dict[str, Any] | None:
 def test_what_goes_takes_nothing_along(release: str) -> None:
     trees.binary(release)
     newer, fates = release.startswith("2."), []
-    names, number = ("io.containerd.cri.v1.runtime", 3) if newer else ("io.containerd.grpc.v1.cri", 2)
+    names, number = (
+        ("io.containerd.cri.v1.runtime", 3) if newer else ("io.containerd.grpc.v1.cri", 2)
+    )
 
     @thorough(6)
     @given(
@@ -121,7 +146,11 @@ def test_what_goes_takes_nothing_along(release: str) -> None:
     def holds(cri: dict[str, Any], default: bool, flags: list[str], edits: list[Any]) -> None:
         with tempfile.TemporaryDirectory() as place:
             tree = Tree(Path(place), release)
-            root = {"version": number, "imports": [f"{tree.config.parent}/conf.d/*.toml"], "plugins": {names: cri}}
+            root = {
+                "version": number,
+                "imports": [f"{tree.config.parent}/conf.d/*.toml"],
+                "plugins": {names: cri},
+            }
             tree.write({"config.toml": written(root, PLAIN)})
             ctk(tree, "1.20", *flags)
             edited(tree, edits, names, number)
@@ -149,16 +178,30 @@ def test_what_goes_takes_nothing_along(release: str) -> None:
 
 @pytest.mark.parametrize("release", ["1.7", "2.1"])
 def test_only_a_handler_of_our_name_and_of_another_kind_keeps_the_tools_file(release: str) -> None:
-    """Where nobody has edited anything since: the tool copies the default handler, which may be one of Kata's."""
+    """Where nobody has edited anything since: the tool copies the default handler, which may be one
+    of Kata's.
+    """
     trees.binary(release)
-    names, number = ("io.containerd.cri.v1.runtime", 3) if release.startswith("2.") else ("io.containerd.grpc.v1.cri", 2)
+    names, number = (
+        ("io.containerd.cri.v1.runtime", 3)
+        if release.startswith("2.")
+        else ("io.containerd.grpc.v1.cri", 2)
+    )
 
     @thorough(6)
-    @given(cri=hosts(release), default=st.booleans(), flags=st.lists(st.sampled_from([DEFAULT, CDI]), unique=True))
+    @given(
+        cri=hosts(release),
+        default=st.booleans(),
+        flags=st.lists(st.sampled_from([DEFAULT, CDI]), unique=True),
+    )
     def holds(cri: dict[str, Any], default: bool, flags: list[str]) -> None:
         with tempfile.TemporaryDirectory() as place:
             tree = Tree(Path(place), release)
-            root = {"version": number, "imports": [f"{tree.config.parent}/conf.d/*.toml"], "plugins": {names: cri}}
+            root = {
+                "version": number,
+                "imports": [f"{tree.config.parent}/conf.d/*.toml"],
+                "plugins": {names: cri},
+            }
             tree.write({"config.toml": written(root, PLAIN)})
             try:
                 Node(tree, default=default).plan("present")
@@ -170,6 +213,8 @@ def test_only_a_handler_of_our_name_and_of_another_kind_keeps_the_tools_file(rel
             except PlanError as refused:
                 assert refused.code == "containerd.handler-of-other-kind"  # noqa: PT017 - a host may be refused or not
                 return
-            assert [left.fate for left in plan.leftovers if left.path.endswith(DROP_IN)] == ["adopted"]
+            assert [left.fate for left in plan.leftovers if left.path.endswith(DROP_IN)] == [
+                "adopted"
+            ]
 
     holds()

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host with apt whose upgrade fails half way, in a script of one of NVIDIA's packages: all of them go back to the version before."""
+"""A host with apt whose upgrade fails half way, in a script of one of NVIDIA's packages: all of
+them go back to the version before.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,14 @@ pytestmark = pytest.mark.lab
 
 HOST = "apt-upgrade"
 OLD, NEW = "1.19.0-1", aptrepo.VERSION
-PACKAGES = ("nvidia-container-toolkit", "nvidia-container-toolkit-base", "libnvidia-container-tools", "libnvidia-container1")
-# The lab's packages once more in an older version; of the new ones the script of one fails while /etc/fails is there.
+PACKAGES = (
+    "nvidia-container-toolkit",
+    "nvidia-container-toolkit-base",
+    "libnvidia-container-tools",
+    "libnvidia-container1",
+)
+# The lab's packages once more in an older version; of the new ones the script of one fails while
+# /etc/fails is there.
 REPOSITORY = f"""
 cd /root/repository
 pack() {{ dpkg-deb -Zgzip -z1 --build x $1 >/dev/null; rm -r x; }}
@@ -58,8 +66,16 @@ def moved(fleet: Fleet, version: str) -> dict[str, Any]:
 
 def installed(fleet: Fleet) -> dict[str, str]:
     """The packages whose installation is complete."""
-    listed = fleet.shell(HOST, f"dpkg-query -W -f '${{Package}} ${{Version}} ${{Status}}\\n' {' '.join(PACKAGES)}", fails=True)
-    return {words[0]: words[1] for words in map(str.split, listed.splitlines()) if words[-1] == "installed"}
+    listed = fleet.shell(
+        HOST,
+        f"dpkg-query -W -f '${{Package}} ${{Version}} ${{Status}}\\n' {' '.join(PACKAGES)}",
+        fails=True,
+    )
+    return {
+        words[0]: words[1]
+        for words in map(str.split, listed.splitlines())
+        if words[-1] == "installed"
+    }
 
 
 def test_a_failing_upgrade_is_taken_back_as_a_set_and_works_once_it_can(fleet: Fleet) -> None:
@@ -77,7 +93,9 @@ def test_a_failing_upgrade_is_taken_back_as_a_set_and_works_once_it_can(fleet: F
 def test_a_first_installation_that_fails_half_way_takes_away_what_it_brought(fleet: Fleet) -> None:
     fleet.shell(HOST, f"apt-get -qq purge -y {' '.join(PACKAGES)}; touch /etc/fails")
     failed = moved(fleet, NEW)
-    assert (failed["status"], failed["changed"]) == ("failed", True), failed  # their configuration files stay
+    assert (failed["status"], failed["changed"]) == ("failed", True), (
+        failed
+    )  # their configuration files stay
     assert "a script of the package nvidia-container-toolkit-base failed" in failed["msg"]
     assert installed(fleet) == {}
     fleet.shell(HOST, "rm /etc/fails")

@@ -16,14 +16,19 @@ import yaml
 from tests.awx import programs
 from tests.awx.controller import Controller
 
-PLAYBOOKS = [f"playbooks/{name}.yml" for name in ("plan", "rollout", "verify", "rollback", "report")]
+PLAYBOOKS = [
+    f"playbooks/{name}.yml" for name in ("plan", "rollout", "verify", "rollback", "report")
+]
 WANTED = {
     "gpufleet_awx_inventory": "GPU fleet",
     "gpufleet_awx_project_url": "https://git.example.org/platform/gpu-fleet.git",
     "gpufleet_awx_credentials": ["ssh"],
     "gpufleet_awx_image": "images.example.org/gpufleet-ee:1",
     "gpufleet_awx_slices": 4,
-    "gpufleet_awx_settings": {"gpufleet_rollout_waves": [1, "5%", "100%"], "gpufleet_rollout_gate_check": "https://alerts.example.org"},
+    "gpufleet_awx_settings": {
+        "gpufleet_rollout_waves": [1, "5%", "100%"],
+        "gpufleet_rollout_gate_check": "https://alerts.example.org",
+    },
 }
 
 
@@ -42,19 +47,40 @@ def empty() -> Iterator[Controller]:
         yield found
 
 
-def play(place: Path, controller: Controller | None, *arguments: str, **more: Any) -> tuple[int, str]:
+def play(
+    place: Path, controller: Controller | None, *arguments: str, **more: Any
+) -> tuple[int, str]:
     settings = place / "awx.yml"
-    settings.write_text(yaml.safe_dump({key: value for key, value in {**WANTED, **more}.items() if value is not None}))
-    paths = {"ANSIBLE_COLLECTIONS_PATH": f"{programs.OWN}:{programs.awx_collection()}"} if controller else {}
+    settings.write_text(
+        yaml.safe_dump(
+            {key: value for key, value in {**WANTED, **more}.items() if value is not None}
+        )
+    )
+    paths = (
+        {"ANSIBLE_COLLECTIONS_PATH": f"{programs.OWN}:{programs.awx_collection()}"}
+        if controller
+        else {}
+    )
     access = controller.environment if controller else {}
-    return programs.run(place, "ansible-playbook", "gpufleet.nvidia.awx", "-e", f"@{settings}", *arguments, **paths, **access)
+    return programs.run(
+        place,
+        "ansible-playbook",
+        "gpufleet.nvidia.awx",
+        "-e",
+        f"@{settings}",
+        *arguments,
+        **paths,
+        **access,
+    )
 
 
 def changed(words: str) -> int:
     return int(words.rpartition("changed=")[2].split()[0])
 
 
-def test_a_second_run_changes_nothing_and_what_differs_is_updated(made: Controller, tmp_path: Path) -> None:
+def test_a_second_run_changes_nothing_and_what_differs_is_updated(
+    made: Controller, tmp_path: Path
+) -> None:
     before = made.state()
     made.requests.clear()
     status, words = play(tmp_path, made)
@@ -63,19 +89,34 @@ def test_a_second_run_changes_nothing_and_what_differs_is_updated(made: Controll
     made.named("job_templates", "gpufleet plan")["forks"] = 5
     status, words = play(tmp_path, made, "-v")
     assert (status, changed(words)) == (0, 1), words
-    assert re.findall(r'{"changed": true, "kind": "(\w+)", "name": "([^"]+)"}', words) == [("job_template", "gpufleet plan")]
-    assert [(method, path.split("/")[3], body["forks"]) for method, path, body in made.writes()] == [("PATCH", "job_templates", 50)]
+    assert re.findall(r'{"changed": true, "kind": "(\w+)", "name": "([^"]+)"}', words) == [
+        ("job_template", "gpufleet plan")
+    ]
+    assert [
+        (method, path.split("/")[3], body["forks"]) for method, path, body in made.writes()
+    ] == [("PATCH", "job_templates", 50)]
     assert made.state() == before
 
 
 def test_all_objects_are_made(made: Controller) -> None:
     names = [row["name"] for row in made.tables["job_templates"]]
-    assert names == ["gpufleet plan", "gpufleet rollout", "gpufleet verify", "gpufleet rollback", "gpufleet report"]
+    assert names == [
+        "gpufleet plan",
+        "gpufleet rollout",
+        "gpufleet verify",
+        "gpufleet rollback",
+        "gpufleet report",
+    ]
     rollout = made.named("job_templates", "gpufleet rollout")
     assert rollout["playbook"] == "playbooks/rollout.yml"
     assert made.linked("credentials", rollout, "credentials") == [made.named("credentials", "ssh")]
-    assert rollout["execution_environment"] == made.named("execution_environments", "gpufleet")["id"]
-    assert made.named("schedules", "gpufleet drift")["extra_data"] == {"gpufleet_hosts": "all", "gpufleet_fail_on_drift": "true"}
+    assert (
+        rollout["execution_environment"] == made.named("execution_environments", "gpufleet")["id"]
+    )
+    assert made.named("schedules", "gpufleet drift")["extra_data"] == {
+        "gpufleet_hosts": "all",
+        "gpufleet_fail_on_drift": "true",
+    }
 
 
 def test_the_workflow_is_plan_approval_canaries_waves_report(made: Controller) -> None:
@@ -90,9 +131,15 @@ def test_the_workflow_is_plan_approval_canaries_waves_report(made: Controller) -
 
 
 def test_only_what_changes_nothing_is_sliced(made: Controller) -> None:
-    slices = {row["name"].split()[1]: row["job_slice_count"] for row in made.tables["job_templates"]}
+    slices = {
+        row["name"].split()[1]: row["job_slice_count"] for row in made.tables["job_templates"]
+    }
     assert slices == {"plan": 4, "verify": 4, "rollout": 1, "rollback": 1, "report": 1}
-    asked = {row["name"].split()[1] for row in made.tables["job_templates"] if row["ask_job_slice_count_on_launch"]}
+    asked = {
+        row["name"].split()[1]
+        for row in made.tables["job_templates"]
+        if row["ask_job_slice_count_on_launch"]
+    }
     assert asked == {"plan", "verify"}
 
 
@@ -100,23 +147,43 @@ def test_settings_are_what_stands_in_a_survey_at_first_and_else_variables(made: 
     rollout = made.named("job_templates", "gpufleet rollout")
     answers = {entry["variable"]: entry["default"] for entry in made.survey(rollout)["spec"]}
     assert answers["gpufleet_rollout_waves"] == "1,5%,100%"
-    assert yaml.safe_load(rollout["extra_vars"]) == {"gpufleet_rollout_gate_check": "https://alerts.example.org"}
+    assert yaml.safe_load(rollout["extra_vars"]) == {
+        "gpufleet_rollout_gate_check": "https://alerts.example.org"
+    }
 
 
-def test_the_modules_examples_run_and_check_mode_makes_nothing(empty: Controller, tmp_path: Path) -> None:
-    tasks = yaml.safe_load((programs.ROOT / "plugins/modules/awx.py").read_text().split('EXAMPLES = r"""')[1].split('"""')[0])
-    (tmp_path / "play.yml").write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+def test_the_modules_examples_run_and_check_mode_makes_nothing(
+    empty: Controller, tmp_path: Path
+) -> None:
+    tasks = yaml.safe_load(
+        (programs.ROOT / "plugins/modules/awx.py")
+        .read_text()
+        .split('EXAMPLES = r"""')[1]
+        .split('"""')[0]
+    )
+    (tmp_path / "play.yml").write_text(
+        yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}])
+    )
     (tmp_path / "configuration").mkdir()
     paths = {"ANSIBLE_COLLECTIONS_PATH": f"{programs.OWN}:{programs.awx_collection()}"}
-    status, words = programs.run(tmp_path, "ansible-playbook", "play.yml", "--check", **paths, **empty.environment)
+    status, words = programs.run(
+        tmp_path, "ansible-playbook", "play.yml", "--check", **paths, **empty.environment
+    )
     assert (status, changed(words)) == (0, len(tasks)), words
     assert empty.writes() == []
     assert list((tmp_path / "configuration").iterdir()) == []
 
 
-def test_the_same_as_variables_of_infra_aap_configuration_asks_no_api_and_needs_no_collection(tmp_path: Path) -> None:
+def test_the_same_as_variables_of_infra_aap_configuration_asks_no_api_and_needs_no_collection(
+    tmp_path: Path,
+) -> None:
     """With what the example project has for the playbook."""
-    wanted = ("-e", f"@{programs.ROOT}/examples/awx/awx.yml", "-e", "gpufleet_awx_file=controller.yml")
+    wanted = (
+        "-e",
+        f"@{programs.ROOT}/examples/awx/awx.yml",
+        "-e",
+        "gpufleet_awx_file=controller.yml",
+    )
     for number in (1, 0):
         status, words = programs.run(tmp_path, "ansible-playbook", "gpufleet.nvidia.awx", *wanted)
         assert (status, changed(words)) == (0, number), words
@@ -131,47 +198,79 @@ def test_the_same_as_variables_of_infra_aap_configuration_asks_no_api_and_needs_
 
 
 def options_of(module: str) -> set[str]:
-    text = (programs.awx_collection() / f"ansible_collections/awx/awx/plugins/modules/{module}.py").read_text()
+    text = (
+        programs.awx_collection() / f"ansible_collections/awx/awx/plugins/modules/{module}.py"
+    ).read_text()
     return set(yaml.safe_load(text.split("DOCUMENTATION = '''")[1].split("'''")[0])["options"])
 
 
 def test_every_option_is_one_of_the_module_that_takes_it(tmp_path: Path) -> None:
     assert play(tmp_path, None, gpufleet_awx_file="controller.yml")[0] == 0
     variables = yaml.safe_load((tmp_path / "controller.yml").read_text())
-    modules = ("execution_environment", "project", "job_template", "workflow_job_template", "schedule")
+    modules = (
+        "execution_environment",
+        "project",
+        "job_template",
+        "workflow_job_template",
+        "schedule",
+    )
     (workflow,) = variables["controller_workflows"]
     nodes = workflow.pop("simplified_workflow_nodes")
-    for module, entries in [*zip(modules, variables.values(), strict=True), ("workflow_job_template_node", nodes)]:
+    for module, entries in [
+        *zip(modules, variables.values(), strict=True),
+        ("workflow_job_template_node", nodes),
+    ]:
         assert {option for entry in entries for option in entry} <= options_of(module), module
 
 
 WRONG = [
-    ({"gpufleet_awx_inventory": "None such"}, "AWX's job template 'gpufleet plan' could not be made (Request to"),
-    ({"gpufleet_awx_playbooks": "plays"}, "(Unable to create job_template gpufleet plan: Playbook not found for project.)"),
-    ({"gpufleet_awx_host": "http://127.0.0.1:1"}, "could not be made (There was an unknown error when trying to connect"),
-    ({"gpufleet_awx_token": "another"}, "Invalid authentication credentials for /api/v2/execution_environments/ (HTTP 401)."),
+    (
+        {"gpufleet_awx_inventory": "None such"},
+        "AWX's job template 'gpufleet plan' could not be made (Request to",
+    ),
+    (
+        {"gpufleet_awx_playbooks": "plays"},
+        "(Unable to create job_template gpufleet plan: Playbook not found for project.)",
+    ),
+    (
+        {"gpufleet_awx_host": "http://127.0.0.1:1"},
+        "could not be made (There was an unknown error when trying to connect",
+    ),
+    (
+        {"gpufleet_awx_token": "another"},
+        "Invalid authentication credentials for /api/v2/execution_environments/ (HTTP 401).",
+    ),
     ({"gpufleet_awx_inventory": None}, "missing required arguments: gpufleet_awx_inventory"),
     ({"gpufleet_awx_file": "none/such.yml"}, "none/such.yml: there is no directory for this file"),
 ]
 
 
 @pytest.mark.parametrize(("more", "sentence"), WRONG)
-def test_what_cannot_be_is_one_sentence(more: dict[str, Any], sentence: str, empty: Controller, tmp_path: Path) -> None:
+def test_what_cannot_be_is_one_sentence(
+    more: dict[str, Any], sentence: str, empty: Controller, tmp_path: Path
+) -> None:
     status, words = play(tmp_path, empty, **more)
     assert status == 2, words
     assert sentence in " ".join(words.split()), words
 
 
-def test_an_api_that_forbids_is_told_as_that_with_what_was_made_before(empty: Controller, tmp_path: Path) -> None:
+def test_an_api_that_forbids_is_told_as_that_with_what_was_made_before(
+    empty: Controller, tmp_path: Path
+) -> None:
     empty.forbidden = True
     status, words = play(tmp_path, empty)
     assert status == 2, words
-    assert "You don't have permission to GET to /api/v2/execution_environments/ (HTTP 403)." in words
+    assert (
+        "You don't have permission to GET to /api/v2/execution_environments/ (HTTP 403)." in words
+    )
     assert "nothing was changed" in words
 
 
 def test_without_the_collection_one_sentence_names_it(tmp_path: Path) -> None:
     status, words = play(tmp_path, None)
     assert status == 2, words
-    assert "the collection awx.awx is not installed (its modules make the objects in AWX)" in " ".join(words.split())
+    assert (
+        "the collection awx.awx is not installed (its modules make the objects in AWX)"
+        in " ".join(words.split())
+    )
     assert "ansible-galaxy collection install awx.awx" in words

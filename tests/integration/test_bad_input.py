@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts in a bad state: one clear sentence (what, where, why, what next), nothing changed, nothing restarted."""
+"""Hosts in a bad state: one clear sentence (what, where, why, what next), nothing changed, nothing
+restarted.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ PLACES = (*WATCHED, "/srv", "/var/lib/gpufleet", "/var/lib/rancher")
 
 @dc.dataclass(frozen=True)
 class Case:
-    """What is done to which host, and what the collection says to it. `undo` is run before the files are put back."""
+    """What is done to which host, and what the collection says to it. `undo` is run before the
+    files are put back.
+    """
 
     host: str
     make: str
@@ -121,7 +125,8 @@ CASES = {
         ("crio.service is inactive", "[engines.stopped]"),
         "systemctl start crio",
     ),
-    # The package is still there, so it isn't a host without an engine: nothing of this collection's may go.
+    # The package is still there, so it isn't a host without an engine: nothing of this collection's
+    # may go.
     "an engine without its program and unit": Case(
         "bad-16",
         f"systemctl stop containerd; mv /usr/bin/containerd {UNIT} /root/; systemctl daemon-reload",
@@ -148,16 +153,23 @@ CASES = {
 def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
     found: Fleet = boot({name: {"kind": kind, "gpus": 1} for name, kind in HOSTS.items()})
     for host in HOSTS:
-        found.shell(host, f"{RUNTIME}; {KEEP}; test -e {TOML} || echo 'version = 2' >/root/kept/containerd/config.toml; {BACK}")
+        found.shell(
+            host,
+            f"{RUNTIME}; {KEEP}; test -e {TOML} || echo 'version = 2' >/root/kept/containerd/config.toml; {BACK}",
+        )
     return found
 
 
 def state(fleet: Fleet, host: str) -> Any:
-    units = fleet.shell(host, "systemctl show -P InvocationID containerd.service crio.service", fails=True)
+    units = fleet.shell(
+        host, "systemctl show -P InvocationID containerd.service crio.service", fails=True
+    )
     return fleet.tree(host, *PLACES), units
 
 
-BY_NIGHT = pytest.mark.nightly("check mode is refused by the same plan as the run, which is tested by day")
+BY_NIGHT = pytest.mark.nightly(
+    "check mode is refused by the same plan as the run, which is tested by day"
+)
 
 
 @pytest.mark.parametrize("mode", [pytest.param("check", marks=BY_NIGHT), "run"])
@@ -166,7 +178,10 @@ def test_one_clear_sentence_and_nothing_changed(case: Case, mode: str, fleet: Fl
     fleet.shell(case.host, case.make)
     try:
         tree, units = state(fleet, case.host)
-        more = {"arguments": ["--check"] if mode == "check" else [], "environment": inventory.imitated(case.gpus)}
+        more = {
+            "arguments": ["--check"] if mode == "check" else [],
+            "environment": inventory.imitated(case.gpus),
+        }
         run = fleet.task("host", [case.host], {"packages": "ignore", **case.options}, **more)
         found = run.of("host")[case.host]
         after, units_after = state(fleet, case.host)
@@ -210,15 +225,24 @@ def test_a_link_stays_a_link(fleet: Fleet) -> None:
 
 def test_a_password_leaves_no_host(fleet: Fleet) -> None:
     auth = f'[{V2}.registry.configs."registry.site".auth]\n  username = "robot"\n  password = "correct-horse"\n  auth = "Y29ycmVjdA"'
-    inline = f'[{V2}.registry.configs]\n"other.site" = {{ auth = {{ password = "battery-staple" }} }}'
+    inline = (
+        f'[{V2}.registry.configs]\n"other.site" = {{ auth = {{ password = "battery-staple" }} }}'
+    )
     fleet.shell("bad-17", file(TOML, f"version = 2\n{auth}\n{inline}"))
     before = fleet.text("bad-17", TOML)
-    runs = [fleet.task("host", ["bad-17"], {"packages": "ignore", "state": s}, arguments=["-vvv", "--diff"]) for s in ("present", "absent")]
+    runs = [
+        fleet.task(
+            "host", ["bad-17"], {"packages": "ignore", "state": s}, arguments=["-vvv", "--diff"]
+        )
+        for s in ("present", "absent")
+    ]
     info = fleet.task("host_info", ["bad-17"], arguments=["-vvv", "--diff"])
     after = fleet.text("bad-17", TOML)
     fleet.shell("bad-17", f"{BACK}; {RESTART}")
     words = "".join(run.words + str(run.entries) for run in (*runs, info))
     assert [run.failed for run in (*runs, info)] == [{}, {}, {}]
     assert "runtimes.nvidia" in runs[0].words
-    assert [secret for secret in ("correct-horse", "Y29ycmVjdA", "battery-staple") if secret in words] == []
+    assert [
+        secret for secret in ("correct-horse", "Y29ycmVjdA", "battery-staple") if secret in words
+    ] == []
     assert after == before

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host that reaches no repository, from an archive that is made of one: real signatures, real apt, one host."""
+"""A host that reaches no repository, from an archive that is made of one: real signatures, real
+apt, one host.
+"""
 
 from __future__ import annotations
 
@@ -37,19 +39,35 @@ def fleet(boot: Any) -> Fleet:
 
 def options(archive: Path, home: Path) -> dict[str, Any]:
     """Of the module bundle, for the repository in a directory of this machine."""
-    return {"file": str(archive), "url": f"file://{home}/{aptrepo.FLAT}", "key": (home / "key.asc").read_text()}
+    return {
+        "file": str(archive),
+        "url": f"file://{home}/{aptrepo.FLAT}",
+        "key": (home / "key.asc").read_text(),
+    }
 
 
 def make(fleet: Fleet, *made: dict[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """The results of several in one play: what takes time is to start Ansible."""
     tasks = [{"gpufleet.nvidia.bundle": options, "ignore_errors": True} for options in made]
-    return tuple(entry["result"] for entry in fleet.play([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]).entries)
+    return tuple(
+        entry["result"]
+        for entry in fleet.play(
+            [{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]
+        ).entries
+    )
 
 
 @pytest.fixture(scope="module")
 def archive(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place, found = tmp_path_factory.mktemp("bundle") / "bundle.tar", options(Path(), artefacts.nvidia_debs())
-    variables = {"gpufleet_bundle_file": str(place), "gpufleet_toolkit_repository": found["url"], "gpufleet_toolkit_key": found["key"]}
+    place, found = (
+        tmp_path_factory.mktemp("bundle") / "bundle.tar",
+        options(Path(), artefacts.nvidia_debs()),
+    )
+    variables = {
+        "gpufleet_bundle_file": str(place),
+        "gpufleet_toolkit_repository": found["url"],
+        "gpufleet_toolkit_key": found["key"],
+    }
     done = fleet.play("bundle", variables=variables)
     assert done.failed == {}, done.words
     assert f"sha256 {hashlib.sha256(place.read_bytes()).hexdigest()}" in done.words
@@ -62,33 +80,52 @@ def fingerprint() -> str:
 
 def test_a_second_run_makes_the_same_archive(fleet: Fleet, archive: Path) -> None:
     before, other = archive.read_bytes(), archive.with_name("other.tar")
-    results = make(fleet, options(archive, artefacts.nvidia_debs()), options(other, artefacts.nvidia_debs()))
+    results = make(
+        fleet, options(archive, artefacts.nvidia_debs()), options(other, artefacts.nvidia_debs())
+    )
     assert [result["changed"] for result in results] == [False, True]
     assert other.read_bytes() == before == archive.read_bytes()
 
 
 def test_the_examples_run(fleet: Fleet, tmp_path: Path) -> None:
     """With the lab's repository, which has one version for one architecture."""
-    shown = [dict(task["gpufleet.nvidia.bundle"]) for task in documented_tasks.documented("bundle", "EXAMPLES")]
+    shown = [
+        dict(task["gpufleet.nvidia.bundle"])
+        for task in documented_tasks.documented("bundle", "EXAMPLES")
+    ]
     of_lab = {"versions": [aptrepo.VERSION.partition("-")[0]], "architectures": ["x86_64"]}
     own = options(tmp_path / "bundle.tar", artefacts.nvidia_debs())
-    suited = [{**task, **{name: value for name, value in of_lab.items() if name in task}, **own} for task in shown]
+    suited = [
+        {**task, **{name: value for name, value in of_lab.items() if name in task}, **own}
+        for task in shown
+    ]
     assert [result.get("changed") for result in make(fleet, *suited)] == [True, False]
 
 
 def play_role(fleet: Fleet, archive: Path, *arguments: str) -> Run:
     """Play the role toolkit with the archive."""
-    play = {"hosts": HOST, "gather_facts": False, "tasks": [{"ansible.builtin.import_role": {"name": "gpufleet.nvidia.toolkit"}}]}
-    variables = {"gpufleet_bundle_file": str(archive), "gpufleet_toolkit_key_fingerprint": fingerprint()}
+    play = {
+        "hosts": HOST,
+        "gather_facts": False,
+        "tasks": [{"ansible.builtin.import_role": {"name": "gpufleet.nvidia.toolkit"}}],
+    }
+    variables = {
+        "gpufleet_bundle_file": str(archive),
+        "gpufleet_toolkit_key_fingerprint": fingerprint(),
+    }
     return fleet.play([play], variables=variables, arguments=arguments)
 
 
-def test_the_role_toolkit_adds_no_repository_where_packages_come_from_the_archive(fleet: Fleet, archive: Path) -> None:
+def test_the_role_toolkit_adds_no_repository_where_packages_come_from_the_archive(
+    fleet: Fleet, archive: Path
+) -> None:
     run = play_role(fleet, archive, "--check")
     answer = run.of("toolkit_repository")[HOST]
     assert (run.status, run.changed) == (0, {HOST: ["gpufleet.nvidia.toolkit_packages"]}), run.words
     assert f"the packages come from {archive}" in answer["advice"][0]
-    assert f"{PLACE}/apt" in [difference["path"] for difference in run.of("toolkit_packages")[HOST]["differences"]]
+    assert f"{PLACE}/apt" in [
+        difference["path"] for difference in run.of("toolkit_packages")[HOST]["differences"]
+    ]
     assert fleet.shell(HOST, "ls /etc/apt/sources.list.d") == ""
 
 
@@ -111,13 +148,19 @@ REPOSITORIES: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda home: shutil.copy2(home / "wrong.asc", home / "key.asc"),
         "gpgv says ERRSIG: another key has signed it",
     ),
-    "its metadata was changed": (replaced("InRelease", b"Suite: stable", b"Suite: stabel"), "gpgv says BADSIG"),
+    "its metadata was changed": (
+        replaced("InRelease", b"Suite: stable", b"Suite: stabel"),
+        "gpgv says BADSIG",
+    ),
     "its metadata is not signed": (unsigned, "it has no signature of the key"),
     "its list was changed": (
         replaced("Packages", b"Version: ", b"Version:  "),
         "Packages: the repository's file is not the one that it has signed",
     ),
-    "a package was changed": (replaced(BASE, b"!<arch>", b"!<arcx>"), f"{BASE}: the repository's file is not the one that it has signed"),
+    "a package was changed": (
+        replaced(BASE, b"!<arch>", b"!<arcx>"),
+        f"{BASE}: the repository's file is not the one that it has signed",
+    ),
 }
 
 
@@ -133,14 +176,20 @@ def test_no_archive_is_made_of_what_the_key_has_not_signed(fleet: Fleet, tmp_pat
     assert not (tmp_path / "bundle.tar").exists()
 
 
-def test_what_is_refused_is_refused_before_the_host_is_asked(fleet: Fleet, archive: Path, tmp_path: Path) -> None:
+def test_what_is_refused_is_refused_before_the_host_is_asked(
+    fleet: Fleet, archive: Path, tmp_path: Path
+) -> None:
     damaged, key = tmp_path / "damaged.tar", {"toolkit_key_fingerprint": fingerprint()}
     damaged.write_bytes(archive.read_bytes().replace(b"!<arch>", b"!<arcx>", 1))
     cases: dict[str, dict[str, str]] = {
         "has not the bytes that its manifest.json says": {"bundle_file": str(damaged), **key},
         "No such file or directory": {"bundle_file": str(tmp_path / "missing.tar"), **key},
         "[repository.other-key]": {"bundle_file": str(archive)},
-        f"is 1.19.1, and apt/x86_64 has {aptrepo.VERSION}": {"bundle_file": str(archive), "toolkit_version": "1.19.1", **key},
+        f"is 1.19.1, and apt/x86_64 has {aptrepo.VERSION}": {
+            "bundle_file": str(archive),
+            "toolkit_version": "1.19.1",
+            **key,
+        },
     }
     tasks = [{"gpufleet.nvidia.host": options, "ignore_errors": True} for options in cases.values()]
     done = fleet.play([{"hosts": HOST, "gather_facts": False, "tasks": tasks}], [HOST])
@@ -156,22 +205,37 @@ def forged(archive: Path, name: str, old: bytes, new: bytes) -> Path:
     assert old in files[name]
     files[name] = files[name].replace(old, new, 1)
     told = json.loads(files[manifest.NAME])
-    told["files"][name] = {"sha256": hashlib.sha256(files[name]).hexdigest(), "size": len(files[name])}
+    told["files"][name] = {
+        "sha256": hashlib.sha256(files[name]).hexdigest(),
+        "size": len(files[name]),
+    }
     place = archive.with_name("forged.tar")
     place.write_bytes(archives.pack_archive({**files, manifest.NAME: json.dumps(told).encode()}))
     return place
 
 
 FORGED = {
-    "the signed metadata": ("apt/x86_64/InRelease", b"Suite: stable", b"Suite: stabel", "apt-get: exit status 100"),
+    "the signed metadata": (
+        "apt/x86_64/InRelease",
+        b"Suite: stable",
+        b"Suite: stabel",
+        "apt-get: exit status 100",
+    ),
     "a package": (f"apt/x86_64/{BASE}", b"!<arch>", b"!<arcx>", "apt-get install"),
 }
 
 
 @pytest.mark.parametrize(("name", "old", "new", "says"), FORGED.values(), ids=FORGED)
-def test_nothing_is_installed_from_a_forged_archive(fleet: Fleet, archive: Path, name: str, old: bytes, new: bytes, says: str) -> None:
-    """Whoever makes a manifest can make it fit. The repository's own signature is what apt believes."""
-    options = {"bundle_file": str(forged(archive, name, old, new)), "toolkit_key_fingerprint": fingerprint()}
+def test_nothing_is_installed_from_a_forged_archive(
+    fleet: Fleet, archive: Path, name: str, old: bytes, new: bytes, says: str
+) -> None:
+    """Whoever makes a manifest can make it fit. The repository's own signature is what apt
+    believes.
+    """
+    options = {
+        "bundle_file": str(forged(archive, name, old, new)),
+        "toolkit_key_fingerprint": fingerprint(),
+    }
     found = fleet.task("host", [HOST], options).of("host")[HOST]
     assert found["status"] == "failed"
     assert says in found["msg"], found["msg"]
@@ -179,20 +243,31 @@ def test_nothing_is_installed_from_a_forged_archive(fleet: Fleet, archive: Path,
 
 
 def test_a_host_without_a_repository_is_converged(fleet: Fleet, archive: Path) -> None:
-    """Check mode, the change, nothing left to do, and everything taken back. What a forged archive has left is mended by the right one."""
+    """Check mode, the change, nothing left to do, and everything taken back. What a forged archive
+    has left is mended by the right one.
+    """
     own = {"bundle_file": str(archive), "toolkit_key_fingerprint": fingerprint()}
     before = fleet.tree(HOST, "/etc", "/var/lib/apt", "/var/lib/dpkg")
     tried = fleet.task("host", [HOST], own, arguments=["--check"])
     assert tried.failed == {}, tried.words
-    assert f"{PLACE}/apt" in [difference["path"] for difference in tried.of("host")[HOST]["differences"]]
+    assert f"{PLACE}/apt" in [
+        difference["path"] for difference in tried.of("host")[HOST]["differences"]
+    ]
     assert fleet.tree(HOST, "/etc", "/var/lib/apt", "/var/lib/dpkg") == before
 
-    done = fleet.play("site", [HOST], variables={f"gpufleet_{name}": value for name, value in own.items()})
+    done = fleet.play(
+        "site", [HOST], variables={f"gpufleet_{name}": value for name, value in own.items()}
+    )
     assert done.failed == {}, done.words
-    assert fleet.shell(HOST, "dpkg-query -W -f '${Version}' nvidia-container-toolkit-base") == aptrepo.VERSION
+    assert (
+        fleet.shell(HOST, "dpkg-query -W -f '${Version}' nvidia-container-toolkit-base")
+        == aptrepo.VERSION
+    )
     assert f"URIs: file://{PLACE}/apt\n" in fleet.text(HOST, SOURCE)
     assert BASE in fleet.shell(HOST, f"ls {PLACE}/apt")
-    fleet.shell(HOST, "apt-get update -o APT::Update::Error-Mode=any")  # as its own user, and with nothing else to read
+    fleet.shell(
+        HOST, "apt-get update -o APT::Update::Error-Mode=any"
+    )  # as its own user, and with nothing else to read
 
     again = fleet.task("host", [HOST], own)
     assert (again.changed, again.failed, again.operations) == ({}, {}, {HOST: 1}), again.words
@@ -205,8 +280,13 @@ def test_the_role_toolkit_installs_from_the_archive(fleet: Fleet, archive: Path)
     fleet.shell(HOST, "dpkg --purge nvidia-container-toolkit-base")
     engine = fleet.tree(HOST, "/etc/containerd")
     done = play_role(fleet, archive)
-    assert (done.status, done.changed) == (0, {HOST: ["gpufleet.nvidia.toolkit_packages"]}), done.words
-    assert fleet.shell(HOST, "dpkg-query -W -f '${Version}' nvidia-container-toolkit-base") == aptrepo.VERSION
+    assert (done.status, done.changed) == (0, {HOST: ["gpufleet.nvidia.toolkit_packages"]}), (
+        done.words
+    )
+    assert (
+        fleet.shell(HOST, "dpkg-query -W -f '${Version}' nvidia-container-toolkit-base")
+        == aptrepo.VERSION
+    )
     again = play_role(fleet, archive)
     assert (again.status, again.changed) == (0, {}), again.words
     assert fleet.tree(HOST, "/etc/containerd") == engine

@@ -1,13 +1,19 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host whose driver, programs and files are broken in turn: one sentence or a sound spec, no change where it is refused, and no hang."""
+"""A host whose driver, programs and files are broken in turn: one sentence or a sound spec, no
+change where it is refused, and no hang.
+"""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import run as lint_run
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import (
+    run as lint_run,
+)
 
 from tests.integration.conftest import Boot
 from tests.tools.onlab import Fleet
@@ -24,19 +30,37 @@ NO_NVML = f"echo 'error nvmlInit 999' >>{NVML}; "
 # what it is: (how it is broken, a word of the refusal)
 REFUSED = {
     "NVML: the driver is not loaded": (f"echo 'error nvmlInit 9' >>{NVML}", "modprobe nvidia"),
-    "NVML: a GPU is lost": (f"echo 'error nvmlDeviceGetUUID@1 15' >>{NVML}", "Reset or replace the GPU"),
+    "NVML: a GPU is lost": (
+        f"echo 'error nvmlDeviceGetUUID@1 15' >>{NVML}",
+        "Reset or replace the GPU",
+    ),
     "nvidia-smi: 9": (NO_NVML + SMI.format("exit 9"), "[devices.nvidia-smi-not-loaded]"),
-    "the version files are cut short": (f"for f in {VERSIONS}; do : >$f; done", "contains no version"),
-    "a GPU's page is cut short": (f"head -c 20 {INFORMATION} >/tmp/cut; cat /tmp/cut >{INFORMATION}", INFORMATION),
+    "the version files are cut short": (
+        f"for f in {VERSIONS}; do : >$f; done",
+        "contains no version",
+    ),
+    "a GPU's page is cut short": (
+        f"head -c 20 {INFORMATION} >/tmp/cut; cat /tmp/cut >{INFORMATION}",
+        INFORMATION,
+    ),
     "a directory in place of our file": ("mkdir -p /etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.yaml"),
-    "a link to nothing in place of our file": ("mkdir -p /etc/cdi; ln -s /nowhere /etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.yaml"),
+    "a link to nothing in place of our file": (
+        "mkdir -p /etc/cdi; ln -s /nowhere /etc/cdi/nvidia.yaml",
+        "/etc/cdi/nvidia.yaml",
+    ),
 }
 NESTED = "(echo '# nvidia.com/gpu'; yes '[' | tr -d '\\n' | head -c 90000)"
 # what it is: (how it is broken, the code of an advice, or a part of it)
 WRITTEN = {
     "NVML: an unknown error": (NO_NVML, "[devices.named-"),
-    "nvidia-smi: 14, and no table": (NO_NVML + SMI.format("exit 14"), "[devices.named-without-both]"),
-    "nvidia-smi prints rubbish": (NO_NVML + SMI.format("head -c 3000 /dev/urandom"), "[devices.named-without-both]"),
+    "nvidia-smi: 14, and no table": (
+        NO_NVML + SMI.format("exit 14"),
+        "[devices.named-without-both]",
+    ),
+    "nvidia-smi prints rubbish": (
+        NO_NVML + SMI.format("head -c 3000 /dev/urandom"),
+        "[devices.named-without-both]",
+    ),
     "NVML never answers": (f"echo 'delay nvmlInit 90000' >>{NVML}", "[devices.named-from-proc]"),
     "ldconfig hangs": ("printf '#!/bin/sh\\nsleep 600\\n' >/usr/sbin/ldconfig", ""),
     "rubbish beside our file": (

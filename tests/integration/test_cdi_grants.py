@@ -1,8 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No container gets more than nvidia-ctk 1.20.2 gives it for the same name on the same hardware, whatever the hardware is, nor less than
-CUDA needs. Names that only this collection has give no more than those do that they stand for."""
+"""No container gets more than nvidia-ctk 1.20.2 gives it for the same name on the same hardware,
+whatever the hardware is, nor less than CUDA needs. Names that only this collection has give no more
+than those do that they stand for.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,15 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import layouts
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    layouts,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Spec,
+)
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +34,9 @@ from tests.tools import oracle
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.skipif(not shutil.which("go"), reason="nvidia-ctk is built with Go, which is not here"),
+    pytest.mark.skipif(
+        not shutil.which("go"), reason="nvidia-ctk is built with Go, which is not here"
+    ),
 ]
 
 NAMES = ("index", "uuid", "type-index")
@@ -34,7 +44,9 @@ STRATEGIES = [word for name in NAMES for word in ("--device-name-strategy", name
 # How each fact of a spec counts: numbers and order are no grant.
 GRANTS = frozenset(("node", "mount", "env", "link", "hook", "group"))
 CUDA = frozenset(("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"))
-DRIVER = trees.Layout("grants", "580.65.06", only=("libcuda", "libnvidia-ml", "libnvidia-allocator", "libGLX_nvidia"))
+DRIVER = trees.Layout(
+    "grants", "580.65.06", only=("libcuda", "libnvidia-ml", "libnvidia-allocator", "libGLX_nvidia")
+)
 
 Grants = Mapping[str, frozenset[oracle.Fact]]
 
@@ -42,11 +54,16 @@ Grants = Mapping[str, frozenset[oracle.Fact]]
 def granted(spec: Spec, root: Path) -> Grants:
     """Name -> what a container that asks for it gets, wherever the spec says it."""
     found = oracle.facts(spec, root)
-    return {d.name: frozenset(f for f in oracle.of_device(found, d.name) if f.kind in GRANTS) for d in spec.devices}
+    return {
+        d.name: frozenset(f for f in oracle.of_device(found, d.name) if f.kind in GRANTS)
+        for d in spec.devices
+    }
 
 
 def upstream(root: Path, mode: str, *more: str) -> Grants:
-    """What nvidia-ctk gives by each name; no name where it makes no spec, as on a host that has none of what a mode is about."""
+    """What nvidia-ctk gives by each name; no name where it makes no spec, as on a host that has
+    none of what a mode is about.
+    """
     try:
         return granted(oracle.theirs(root, mode, *more), root)
     except ValueError:
@@ -66,22 +83,44 @@ def nodes(facts: Iterable[oracle.Fact]) -> frozenset[str]:
 
 @st.composite
 def gpus(draw: st.DrawFn) -> list[dict[str, object]]:
-    """GPUs in any order of their minors, with MIG or without, that draw or not, in several PCI domains."""
+    """GPUs in any order of their minors, with MIG or without, that draw or not, in several PCI
+    domains.
+    """
     count = draw(st.integers(1, 3))
     minors = draw(st.permutations(range(5)))[:count]
     domains = sorted(draw(st.lists(st.sampled_from((0, 8, 24)), min_size=count, max_size=count)))
     found: list[dict[str, object]] = []
     for index, (minor, domain) in enumerate(zip(minors, domains, strict=True)):
         bus = f"{domain:04x}:{17 + 16 * index:02x}:00.0"
-        pairs = draw(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 2)), unique=True, max_size=3))
+        pairs = draw(
+            st.lists(st.tuples(st.integers(1, 6), st.integers(0, 2)), unique=True, max_size=3)
+        )
         instances = [list(pair) for pair in sorted(pairs)]
-        mig: dict[str, Any] = {"mig": "on", "migs": instances} if draw(st.booleans()) else {"drm": draw(st.booleans())}
-        found.append({"minor": minor, "bus": bus, "name": draw(st.sampled_from(("NVIDIA H100", "NVIDIA L40S"))), **mig})
+        mig: dict[str, Any] = (
+            {"mig": "on", "migs": instances}
+            if draw(st.booleans())
+            else {"drm": draw(st.booleans())}
+        )
+        found.append(
+            {
+                "minor": minor,
+                "bus": bus,
+                "name": draw(st.sampled_from(("NVIDIA H100", "NVIDIA L40S"))),
+                **mig,
+            }
+        )
     return found
 
 
-GB200: list[dict[str, object]] = [{"minor": 1, "bus": "0008:01:00.0"}, {"minor": 0, "bus": "0009:01:00.0", "drm": True}]
-MIXED: list[dict[str, object]] = [{"mig": "on", "migs": [[1, 0], [2, 0], [2, 1]]}, {"drm": True}, {"mig": "on"}]
+GB200: list[dict[str, object]] = [
+    {"minor": 1, "bus": "0008:01:00.0"},
+    {"minor": 0, "bus": "0009:01:00.0", "drm": True},
+]
+MIXED: list[dict[str, object]] = [
+    {"mig": "on", "migs": [[1, 0], [2, 0], [2, 1]]},
+    {"drm": True},
+    {"mig": "on"},
+]
 
 
 class Host:
@@ -89,7 +128,9 @@ class Host:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.policy: Policy = oracle.policy(root, cdi_imex_channels=("all",), cdi_nvswitch=True, cdi_device_names=NAMES)
+        self.policy: Policy = oracle.policy(
+            root, cdi_imex_channels=("all",), cdi_nvswitch=True, cdi_device_names=NAMES
+        )
         self.seen: Observation = oracle.observed(root, self.policy)
 
     def ours(self, layout: str) -> Grants:
@@ -114,13 +155,17 @@ def test_no_name_gives_more_than_upstream_s_and_each_gives_what_cuda_needs(
 
 
 def assert_workloads(host: Host, theirs: Grants) -> None:
-    """The same names. Shared GPUs have the names of the dedicated ones; those by MPS bring the way to their daemon, which is no node."""
+    """The same names. Shared GPUs have the names of the dedicated ones; those by MPS bring the way
+    to their daemon, which is no node.
+    """
     found = host.ours(layouts.WORKLOADS)
     named = set(found) - {"all"} if len(found) == 1 else set(found)
     assert named == set(theirs)
     for name in named:
         assert found[name] <= theirs[name], name
-        assert nodes(found[name]) == nodes(theirs[name]), "theirs has all of CUDA's nodes, and so has ours"
+        assert nodes(found[name]) == nodes(theirs[name]), (
+            "theirs has all of CUDA's nodes, and so has ours"
+        )
         assert nodes(found[name]) > CUDA
     assert host.ours(layouts.SHARED) == found
     for name, facts in host.ours(layouts.MPS).items():
@@ -139,6 +184,7 @@ def assert_others(host: Host) -> None:
     management = upstream(host.root, "management")
     for name, facts in host.ours(layouts.MANAGEMENT).items():
         assert facts <= management["all"], name
-    # The command adds a device for all channels, which the library does not (pkg/nvcdi/lib-imex.go).
+    # The command adds a device for all channels, which the library does not
+    # (pkg/nvcdi/lib-imex.go).
     assert host.ours(layouts.CHANNELS) == upstream(host.root, "imex", "--no-all-device")
     assert host.ours(layouts.SWITCHES) == upstream(host.root, "nvswitch")

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Our `full` profile and the spec of nvidia-ctk 1.20.2 on the same tree: equal but for what docs/cdi.md lists."""
+"""Our `full` profile and the spec of nvidia-ctk 1.20.2 on the same tree: equal but for what
+docs/cdi.md lists.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_files,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import deviations
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import KIND, VOID_MOUNT
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    KIND,
+    VOID_MOUNT,
+)
 
 from tests.lab import trees, userland
 from tests.lab.trees import Layout
@@ -21,10 +28,13 @@ from tests.tools import oracle
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.skipif(not shutil.which("go"), reason="nvidia-ctk is built with Go, which is not here"),
+    pytest.mark.skipif(
+        not shutil.which("go"), reason="nvidia-ctk is built with Go, which is not here"
+    ),
 ]
 
-# Both differ on every host: theirs records every number of a node, and adds a hook that reads limits few containers have.
+# Both differ on every host: theirs records every number of a node, and adds a hook that reads
+# limits few containers have.
 ALWAYS = {oracle.NODE_NUMBERS, oracle.MEMORY_LIMITS}
 
 
@@ -48,7 +58,10 @@ def compared(theirs: frozenset[oracle.Fact], ours: frozenset[oracle.Fact]) -> se
 
 
 def test_layouts_of_documented_lists(tree: Path) -> None:
-    assert compared(oracle.facts(oracle.theirs(tree), tree), oracle.facts(oracle.ours(tree), tree)) == ALWAYS
+    assert (
+        compared(oracle.facts(oracle.theirs(tree), tree), oracle.facts(oracle.ours(tree), tree))
+        == ALWAYS
+    )
 
 
 def test_nothing_that_the_tool_generates_is_taken_for_a_persons_work(tree: Path) -> None:
@@ -58,8 +71,13 @@ def test_nothing_that_the_tool_generates_is_taken_for_a_persons_work(tree: Path)
 
 def test_layouts_for_management(tree: Path) -> None:
     """Theirs has the one device `all`."""
-    theirs, ours = oracle.facts(oracle.theirs(tree, "management"), tree), oracle.facts(oracle.ours(tree, layout="management"), tree)
-    assert compared(oracle.of_device(theirs, "all"), oracle.of_device(ours, "all")) == {oracle.NODE_NUMBERS}
+    theirs, ours = (
+        oracle.facts(oracle.theirs(tree, "management"), tree),
+        oracle.facts(oracle.ours(tree, layout="management"), tree),
+    )
+    assert compared(oracle.of_device(theirs, "all"), oracle.of_device(ours, "all")) == {
+        oracle.NODE_NUMBERS
+    }
     assert {fact.device for fact in theirs} == {"", "all"}
     assert {"0", "1", "all"} < {fact.device for fact in ours}
 
@@ -67,18 +85,30 @@ def test_layouts_for_management(tree: Path) -> None:
 def test_real_drivers_as_a_host_has_them(debian: Path) -> None:
     made = oracle.chrooted(debian)
     assert (made.kind, cdi_files.list_unexplained_spec_parts(made)) == (KIND, ())
-    assert compared(oracle.facts(oracle.chrooted(debian), debian), oracle.facts(oracle.ours(debian), debian)) == ALWAYS
+    assert (
+        compared(
+            oracle.facts(oracle.chrooted(debian), debian), oracle.facts(oracle.ours(debian), debian)
+        )
+        == ALWAYS
+    )
 
 
 def test_real_drivers_in_a_tree_of_their_own(debian: Path) -> None:
-    """Debian's alternatives are absolute links. Theirs are followed on the host, where they lead nowhere; ours inside the tree."""
-    theirs, ours = oracle.facts(oracle.theirs(debian), debian), oracle.facts(oracle.ours(debian), debian)
+    """Debian's alternatives are absolute links. Theirs are followed on the host, where they lead
+    nowhere; ours inside the tree.
+    """
+    theirs, ours = (
+        oracle.facts(oracle.theirs(debian), debian),
+        oracle.facts(oracle.ours(debian), debian),
+    )
     assert compared(theirs, ours) == {*ALWAYS, oracle.ABSOLUTE_LINKS}
     missed = {fact.value[1] for fact in ours - theirs}
     assert "/usr/bin/nvidia-smi" in missed
     for mount in (m for m in oracle.ours(debian).edits.mounts if m != VOID_MOUNT):
         assert Path(mount.host_path).is_file(), mount
-        assert not Path(mount.host_path).is_symlink() or Path(mount.host_path).resolve().is_relative_to(debian), mount
+        assert not Path(mount.host_path).is_symlink() or Path(
+            mount.host_path
+        ).resolve().is_relative_to(debian), mount
 
 
 def test_real_drivers_hold_what_hookless_mounts(debian: Path) -> None:
@@ -87,7 +117,12 @@ def test_real_drivers_hold_what_hookless_mounts(debian: Path) -> None:
     names = {m.container_path for m in spec.edits.mounts}
     assert len(names) == len(spec.edits.mounts)
     for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib64"):
-        assert {f"{folder}/libcuda.so.1", f"{folder}/libcuda.so", f"{folder}/libnvidia-ml.so.1", f"{folder}/libnvidia-nvvm.so.4"} <= names
+        assert {
+            f"{folder}/libcuda.so.1",
+            f"{folder}/libcuda.so",
+            f"{folder}/libnvidia-ml.so.1",
+            f"{folder}/libnvidia-nvvm.so.4",
+        } <= names
 
 
 MIXED: trees.Gpus = [{"mig": "on", "migs": 2}, {"mig": "off"}, {"mig": "on", "migs": 7, "minor": 3}]
@@ -95,7 +130,10 @@ MIXED: trees.Gpus = [{"mig": "on", "migs": 2}, {"mig": "off"}, {"mig": "on", "mi
 
 def test_mig_devices_beside_a_whole_gpu(tmp_path: Path) -> None:
     trees.build(tmp_path, trees.LAYOUTS[-4], MIXED)
-    theirs, ours = oracle.facts(oracle.theirs(tmp_path), tmp_path), oracle.facts(oracle.ours(tmp_path), tmp_path)
+    theirs, ours = (
+        oracle.facts(oracle.theirs(tmp_path), tmp_path),
+        oracle.facts(oracle.ours(tmp_path), tmp_path),
+    )
     assert {"0:0", "0:1", "1", "2:6"} <= {fact.device for fact in ours}
     assert compared(theirs, ours) == ALWAYS
 
@@ -107,9 +145,19 @@ def test_sockets_of_daemons(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place / "socket"))
         theirs = oracle.facts(oracle.theirs(tmp_path), tmp_path)
-        assert compared(theirs, oracle.facts(oracle.ours(tmp_path), tmp_path)) == {*ALWAYS, oracle.SOCKETS}
-        assert compared(theirs, oracle.facts(oracle.ours(tmp_path, cdi_sockets=True), tmp_path)) == ALWAYS
+        assert compared(theirs, oracle.facts(oracle.ours(tmp_path), tmp_path)) == {
+            *ALWAYS,
+            oracle.SOCKETS,
+        }
+        assert (
+            compared(theirs, oracle.facts(oracle.ours(tmp_path, cdi_sockets=True), tmp_path))
+            == ALWAYS
+        )
 
 
 def test_every_topic_is_on_the_page() -> None:
-    assert {d.topic for d in deviations.DEVIATIONS} >= {*ALWAYS, oracle.SOCKETS, oracle.ABSOLUTE_LINKS}
+    assert {d.topic for d in deviations.DEVIATIONS} >= {
+        *ALWAYS,
+        oracle.SOCKETS,
+        oracle.ABSOLUTE_LINKS,
+    }

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Our reading of CDI specs against the reference library itself, in six releases: generated and broken specs, and what is injected."""
+"""Our reading of CDI specs against the reference library itself, in six releases: generated and
+broken specs, and what is injected.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import yaml_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import lookup, releases, schema
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    lookup,
+    releases,
+    schema,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -26,9 +32,15 @@ from tests.integration.cdi_texts import damaged, nearly_sound, some, sound, spec
 from tests.unit import cdi_inject as inject
 
 pytestmark = pytest.mark.skipif(bool(reference.obstacle()), reason=reference.obstacle() or "-")
-many = settings(max_examples=count_examples(60), deadline=None, suppress_health_check=list(HealthCheck), database=None)
+many = settings(
+    max_examples=count_examples(60),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
 
-# Where we and the library may differ, with the reason and the releases. Everything else is our fault.
+# Where we and the library may differ, with the reason and the releases. Everything else is our
+# fault.
 NEW = frozenset({"1.1.1"})
 EVERY = frozenset(reference.RELEASES)
 BEFORE = EVERY - NEW
@@ -81,8 +93,12 @@ def judges() -> Iterator[Judges]:
         judge.close()
 
 
-def loaded(files: Files, release: str) -> tuple[list[lookup.Loaded], dict[str, tuple[schema.Problem, ...]], bool]:
-    """The files that we take, the others with their reasons, and whether this is one of the written differences."""
+def loaded(
+    files: Files, release: str
+) -> tuple[list[lookup.Loaded], dict[str, tuple[schema.Problem, ...]], bool]:
+    """The files that we take, the others with their reasons, and whether this is one of the written
+    differences.
+    """
     taken, refused, differs = [], {}, False
     for priority, folder in enumerate(files):
         for name in sorted(folder, key=os.fsencode):
@@ -93,12 +109,16 @@ def loaded(files: Files, release: str) -> tuple[list[lookup.Loaded], dict[str, t
                 taken.append(lookup.Loaded(f"{priority}/{name}", priority, document))
             differs = differs or (release in NEW and is_broken_behind(folder[name]))
             every = (*problems, *(document.problems if document else ()))
-            differs = differs or any(release in of and applies(every) for _reason, of, applies in DIFFERENCES)
+            differs = differs or any(
+                release in of and applies(every) for _reason, of, applies in DIFFERENCES
+            )
     return taken, refused, differs
 
 
 def is_broken_behind(data: bytes) -> bool:
-    """Tell whether what follows the document is no YAML: release 1.1.1 reads some of it, and as much as its scanner needs."""
+    """Tell whether what follows the document is no YAML: release 1.1.1 reads some of it, and as
+    much as its scanner needs.
+    """
     ended = False
     try:
         for event in yaml.parse(data, Loader=yaml_text.LOADER):
@@ -109,20 +129,31 @@ def is_broken_behind(data: bytes) -> bool:
 
 
 def agree(judges: Judges, files: Files) -> None:
-    """Every release and we take the same files, resolve the same devices, and see the same conflicts."""
+    """Every release and we take the same files, resolve the same devices, and see the same
+    conflicts.
+    """
     for release, judge in judges.items():
         taken, refused, differs = loaded(files, release)
         if differs:
             continue
         told = judge.load(files)
         if told.get("panic"):
-            assert {p.rule for problems in refused.values() for p in problems} & CRASHES, (release, told)
+            assert {p.rule for problems in refused.values() for p in problems} & CRASHES, (
+                release,
+                told,
+            )
             continue
-        lost = {path: words for path, words in told["errors"].items() if any(w.startswith("failed to load") for w in words)}
+        lost = {
+            path: words
+            for path, words in told["errors"].items()
+            if any(w.startswith("failed to load") for w in words)
+        }
         assert sorted(lost) == sorted(refused), (release, told["errors"], refused)
         resolved = lookup.resolve_spec_devices(taken)
         assert sorted(resolved.devices) == (told["devices"] or []), release
-        assert {f.path for files_ in resolved.conflicts.values() for f in files_} == set(told["errors"]) - set(lost), release
+        assert {f.path for files_ in resolved.conflicts.values() for f in files_} == set(
+            told["errors"]
+        ) - set(lost), release
 
 
 @given(text=texts(nearly_sound()))
@@ -146,7 +177,12 @@ def test_damaged_texts(judges: Judges, text: bytes) -> None:
 SCALARS = st.text("0123456789+-._eExXoObByYnNtrufalsTRUEFALSinfNUL~:<", min_size=0, max_size=8)
 
 
-@given(scalar=SCALARS, tag=st.sampled_from(["", "", "", "!!int ", "!!float ", "!!str ", "!!bool ", "!!null ", "!!timestamp ", "!x "]))
+@given(
+    scalar=SCALARS,
+    tag=st.sampled_from(
+        ["", "", "", "!!int ", "!!float ", "!!str ", "!!bool ", "!!null ", "!!timestamp ", "!x "]
+    ),
+)
 @many
 def test_what_a_word_without_quotes_is(judges: Judges, scalar: str, tag: str) -> None:
     """As a name, where all is text, and as a number."""
@@ -154,23 +190,38 @@ def test_what_a_word_without_quotes_is(judges: Judges, scalar: str, tag: str) ->
         f"name: {tag}{scalar}\n  containerEdits: {{env: [A=b]}}",
         f"name: a\n  containerEdits:\n    deviceNodes:\n    - path: /a\n      major: {tag}{scalar}",
     ):
-        agree(judges, [{"x.yaml": f"cdiVersion: 0.5.0\nkind: aa/bb\ndevices:\n- {place}\n".encode()}])
+        agree(
+            judges, [{"x.yaml": f"cdiVersion: 0.5.0\nkind: aa/bb\ndevices:\n- {place}\n".encode()}]
+        )
 
 
-folders = st.dictionaries(st.sampled_from(["a.yaml", "b.yaml", "c.json", ".yaml", "d.yml", "e.YAML", "f"]), texts(sound), max_size=3)
+folders = st.dictionaries(
+    st.sampled_from(["a.yaml", "b.yaml", "c.json", ".yaml", "d.yml", "e.YAML", "f"]),
+    texts(sound),
+    max_size=3,
+)
 
 
 @given(files=st.lists(folders, min_size=1, max_size=3))
 @many
 def test_directories(judges: Judges, files: Files) -> None:
-    agree(judges, [{name: text for name, text in folder.items() if lookup.is_read(name)} for folder in files])
+    agree(
+        judges,
+        [{name: text for name, text in folder.items() if lookup.is_read(name)} for folder in files],
+    )
     for release, judge in judges.items():
         told = judge.load(files)
-        read = [{name: text for name, text in folder.items() if lookup.is_read(name)} for folder in files]
-        assert (told["devices"], told["errors"]) == (judge.load(read)["devices"], told["errors"]), release
+        read = [
+            {name: text for name, text in folder.items() if lookup.is_read(name)}
+            for folder in files
+        ]
+        assert (told["devices"], told["errors"]) == (judge.load(read)["devices"], told["errors"]), (
+            release
+        )
 
 
-# --- injection ------------------------------------------------------------------------------------------------------------
+# --- injection
+# ------------------------------------------------------------------------------------------------------------
 
 HOST = "@"  # stands for a directory with nodes in the paths below
 
@@ -184,7 +235,17 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-inject_paths = st.sampled_from(["/dev/null", "/dev/zero", "/dev/full", f"{HOST}/fifo", f"{HOST}/file", f"{HOST}/link", "/dev/gone"])
+inject_paths = st.sampled_from(
+    [
+        "/dev/null",
+        "/dev/zero",
+        "/dev/full",
+        f"{HOST}/fifo",
+        f"{HOST}/file",
+        f"{HOST}/link",
+        "/dev/gone",
+    ]
+)
 inject_nodes = st.fixed_dictionaries(
     {"path": inject_paths},
     optional={
@@ -201,13 +262,18 @@ inject_nodes = st.fixed_dictionaries(
 places = st.sampled_from(["/a", "/a/b", "/b", "/a/b/c", "//c", "/a/../d", "/"])
 inject_mounts = st.fixed_dictionaries(
     {"hostPath": st.sampled_from(["/x", "/y"]), "containerPath": places},
-    optional={"options": st.sampled_from([["ro", "bind"], ["rbind"], ["ridmap", "bind"]]), "type": st.just("bind")},
+    optional={
+        "options": st.sampled_from([["ro", "bind"], ["rbind"], ["ridmap", "bind"]]),
+        "type": st.just("bind"),
+    },
 )
 inject_hooks = st.fixed_dictionaries(
     {"hookName": st.sampled_from(releases.HOOKS), "path": st.just("/h")},
     optional={"args": st.just(["h", "x"]), "env": st.just(["A=b"]), "timeout": st.just(3)},
 )
-inject_env = st.lists(st.sampled_from(["A=1", "A=2", "B=1", "PATH=/x", "NVIDIA_VISIBLE_DEVICES=void"]), max_size=3)
+inject_env = st.lists(
+    st.sampled_from(["A=1", "A=2", "B=1", "PATH=/x", "NVIDIA_VISIBLE_DEVICES=void"]), max_size=3
+)
 base_edits = {
     "env": inject_env,
     "deviceNodes": st.lists(inject_nodes, max_size=2),
@@ -218,15 +284,20 @@ newer_edits = {
     **base_edits,
     "additionalGids": st.lists(st.sampled_from([0, 44, 45]), max_size=3),
     "intelRdt": st.sampled_from([{"closID": "a"}, {}]),
-    "netDevices": st.lists(st.sampled_from([{"hostInterfaceName": "e1", "name": "e0"}]), max_size=1),
+    "netDevices": st.lists(
+        st.sampled_from([{"hostInterfaceName": "e1", "name": "e0"}]), max_size=1
+    ),
 }
 
 
 def injectable(fields: dict[str, Any], version: str) -> st.SearchStrategy[dict[str, Any]]:
     device = some(**fields).map(lambda e: {**e, "env": e.get("env") or ["D=d"]})
-    both = st.tuples(device, device).map(lambda pair: [{"name": f"gpu{i}", "containerEdits": e} for i, e in enumerate(pair)])
+    both = st.tuples(device, device).map(
+        lambda pair: [{"name": f"gpu{i}", "containerEdits": e} for i, e in enumerate(pair)]
+    )
     return st.fixed_dictionaries(
-        {"cdiVersion": st.just(version), "kind": st.just("aa/bb"), "devices": both}, optional={"containerEdits": some(**fields)}
+        {"cdiVersion": st.just(version), "kind": st.just("aa/bb"), "devices": both},
+        optional={"containerEdits": some(**fields)},
     )
 
 
@@ -237,16 +308,32 @@ containers = st.fixed_dictionaries(
             {
                 "cwd": st.just("/"),
                 "user": st.fixed_dictionaries(
-                    {"uid": st.sampled_from([0, 1000]), "gid": st.sampled_from([0, 1000])}, optional={"additionalGids": st.just([44])}
+                    {"uid": st.sampled_from([0, 1000]), "gid": st.sampled_from([0, 1000])},
+                    optional={"additionalGids": st.just([44])},
                 ),
             },
-            optional={"env": st.lists(st.sampled_from(["PATH=/bin", "A=0", "A", "NVIDIA_VISIBLE_DEVICES=all"]), max_size=3)},
+            optional={
+                "env": st.lists(
+                    st.sampled_from(["PATH=/bin", "A=0", "A", "NVIDIA_VISIBLE_DEVICES=all"]),
+                    max_size=3,
+                )
+            },
         ),
-        "mounts": st.lists(st.fixed_dictionaries({"destination": places, "source": st.just("/s")}), max_size=3),
+        "mounts": st.lists(
+            st.fixed_dictionaries({"destination": places, "source": st.just("/s")}), max_size=3
+        ),
         "linux": some(
             namespaces=st.sampled_from([[{"type": "user"}], [{"type": "pid"}]]),
             devices=st.lists(
-                st.fixed_dictionaries({"path": inject_paths, "type": st.just("c"), "major": st.just(9), "minor": st.just(9)}), max_size=2
+                st.fixed_dictionaries(
+                    {
+                        "path": inject_paths,
+                        "type": st.just("c"),
+                        "major": st.just(9),
+                        "minor": st.just(9),
+                    }
+                ),
+                max_size=2,
             ),
         ),
         "hooks": st.just({"prestart": [{"path": "/old"}]}),
@@ -258,7 +345,11 @@ def bare(value: Any) -> Any:
     """Without what is empty, which Go writes and we do not."""
     if isinstance(value, dict):
         found = {key: bare(item) for key, item in value.items()}
-        return {key: item for key, item in found.items() if item not in ("", 0, None, [], {}) or item is False}
+        return {
+            key: item
+            for key, item in found.items()
+            if item not in ("", 0, None, [], {}) or item is False
+        }
     return [bare(item) for item in value] if isinstance(value, list) else value
 
 
@@ -272,18 +363,24 @@ def seen(paths: list[str]) -> dict[str, inject.HostNode]:
         except OSError:
             continue
         kind = kinds.get(stat.S_IFMT(told.st_mode), "")
-        found[path] = inject.HostNode(kind, os.major(told.st_rdev), os.minor(told.st_rdev), stat.S_IMODE(told.st_mode))
+        found[path] = inject.HostNode(
+            kind, os.major(told.st_rdev), os.minor(told.st_rdev), stat.S_IMODE(told.st_mode)
+        )
     return found
 
 
-def same_containers(judges: Judges, host: Path, spec: dict[str, Any], container: dict[str, Any], asked: list[str]) -> None:
-    spec, container = (json.loads(json.dumps(value).replace(HOST, str(host))) for value in (spec, container))
+def same_containers(
+    judges: Judges, host: Path, spec: dict[str, Any], container: dict[str, Any], asked: list[str]
+) -> None:
+    spec, container = (
+        json.loads(json.dumps(value).replace(HOST, str(host))) for value in (spec, container)
+    )
     files: Files = [{"x.json": json.dumps(spec).encode()}]
     live = seen(["/dev/null", "/dev/zero", "/dev/full", *map(str, host.iterdir())])
     for release, judge in judges.items():
-        if releases.version.get_spec_version_key(spec["cdiVersion"]) > releases.version.get_spec_version_key(
-            releases.LIBRARIES[release].highest
-        ):
+        if releases.version.get_spec_version_key(
+            spec["cdiVersion"]
+        ) > releases.version.get_spec_version_key(releases.LIBRARIES[release].highest):
             continue
         (told,) = judge.load(files, [{"container": container, "devices": asked}])["injected"]
         given = lookup.resolve_spec_devices(loaded(files, release)[0]).devices
@@ -296,7 +393,11 @@ def same_containers(judges: Judges, host: Path, spec: dict[str, Any], container:
 
 
 def injected(
-    container: dict[str, Any], asked: list[str], given: Mapping[str, lookup.Loaded], live: dict[str, inject.HostNode], release: str
+    container: dict[str, Any],
+    asked: list[str],
+    given: Mapping[str, lookup.Loaded],
+    live: dict[str, inject.HostNode],
+    release: str,
 ) -> tuple[dict[str, Any], inject.CannotInject | None]:
     try:
         return inject.inject(container, asked, given, live, releases.LIBRARIES[release]), None
@@ -304,25 +405,35 @@ def injected(
         return {}, error
 
 
-ASKED = st.lists(st.sampled_from(["aa/bb=gpu0", "aa/bb=gpu1"]), min_size=1, max_size=3) | st.just(["aa/bb=gpu0", "aa/bb=none", "cc/dd=x"])
+ASKED = st.lists(st.sampled_from(["aa/bb=gpu0", "aa/bb=gpu1"]), min_size=1, max_size=3) | st.just(
+    ["aa/bb=gpu0", "aa/bb=none", "cc/dd=x"]
+)
 
 
 @given(spec=injectable(base_edits, "0.5.0"), container=containers, asked=ASKED)
 @many
-def test_injection(judges: Judges, host: Path, spec: dict[str, Any], container: dict[str, Any], asked: list[str]) -> None:
+def test_injection(
+    judges: Judges, host: Path, spec: dict[str, Any], container: dict[str, Any], asked: list[str]
+) -> None:
     same_containers(judges, host, spec, container, asked)
 
 
 @given(spec=injectable(newer_edits, "1.1.0"), container=containers, asked=ASKED)
 @many
-def test_injection_of_what_is_newer(judges: Judges, host: Path, spec: dict[str, Any], container: dict[str, Any], asked: list[str]) -> None:
+def test_injection_of_what_is_newer(
+    judges: Judges, host: Path, spec: dict[str, Any], container: dict[str, Any], asked: list[str]
+) -> None:
     same_containers(judges, host, spec, container, asked)
 
 
-# --- by name --------------------------------------------------------------------------------------------------------------
+# --- by name
+# --------------------------------------------------------------------------------------------------------------
 
 SPEC = b"cdiVersion: 0.5.0\nkind: aa/bb\ndevices: [{name: gpu0, containerEdits: {env: [A=b]}}]\n"
-BOMB = b"".join(b"a%d: &a%d [%s]\n" % (i, i, b",".join([b"*a%d" % (i - 1) if i else b"x"] * 9)) for i in range(9))
+BOMB = b"".join(
+    b"a%d: &a%d [%s]\n" % (i, i, b",".join([b"*a%d" % (i - 1) if i else b"x"] * 9))
+    for i in range(9)
+)
 # What hypothesis would take long to find.
 NAMED: dict[str, bytes] = {
     "nothing": b"",
@@ -341,7 +452,9 @@ NAMED: dict[str, bytes] = {
     "an alias of nothing": b"kind: *a\n",
     "a merge": SPEC.replace(b"{name: gpu0, ", b"{<<: {name: gpu0}, "),
     "a merge and the same key": SPEC.replace(b"{name: gpu0, ", b"{<<: {name: gpu0}, name: gpu1, "),
-    "a merge of a list": SPEC.replace(b"{name: gpu0, ", b"{<<: [{name: gpu0}, {annotations: null}], "),
+    "a merge of a list": SPEC.replace(
+        b"{name: gpu0, ", b"{<<: [{name: gpu0}, {annotations: null}], "
+    ),
     "a merge of nothing": SPEC.replace(b"{name: gpu0, ", b"{<<: null, name: gpu0, "),
     "an anchor and its alias": SPEC.replace(b"[A=b]", b"&e [A=b]") + b"containerEdits: {env: *e}\n",
     "a key that is a list": b"? [a]\n: b\n",
@@ -374,7 +487,8 @@ def test_texts_by_name(judges: Judges, text: bytes) -> None:
 
 
 def test_directories_as_they_lie_on_a_disk(judges: Judges, tmp_path: Path) -> None:
-    """A link in place of a directory is followed from 1.1.1 on; one above it always, and one in place of a file as well.
+    """A link in place of a directory is followed from 1.1.1 on; one above it always, and one in
+    place of a file as well.
 
     What cannot be listed is nothing up to 1.1.0, and the end of the search in 1.1.1.
     """
@@ -382,13 +496,21 @@ def test_directories_as_they_lie_on_a_disk(judges: Judges, tmp_path: Path) -> No
     (tmp_path / "real" / "a.yaml").write_bytes(SPEC)
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "above").symlink_to(".")
-    for name, target in (("b.yaml", "real/a.yaml"), ("dangling.yaml", "nowhere"), ("loop.yaml", "loop.yaml"), ("dir.yaml", "real")):
+    for name, target in (
+        ("b.yaml", "real/a.yaml"),
+        ("dangling.yaml", "nowhere"),
+        ("loop.yaml", "loop.yaml"),
+        ("dir.yaml", "real"),
+    ):
         (tmp_path / name).symlink_to(target)
     (tmp_path / "sub.yaml").mkdir()
     (tmp_path / "sub.yaml" / "x.yaml").write_bytes(SPEC.replace(b"gpu0", b"gpu1"))
     (tmp_path / "file").write_bytes(SPEC)
     for release, judge in judges.items():
-        told = {where: judge.ask({"dirs": [str(tmp_path / where)]}) for where in ("link", "above/real", "nowhere", "file", "")}
+        told = {
+            where: judge.ask({"dirs": [str(tmp_path / where)]})
+            for where in ("link", "above/real", "nowhere", "file", "")
+        }
         assert {where: answer["devices"] for where, answer in told.items()} == {
             "link": ["aa/bb=gpu0"] if release in NEW else None,
             "above/real": ["aa/bb=gpu0"],
@@ -400,10 +522,17 @@ def test_directories_as_they_lie_on_a_disk(judges: Judges, tmp_path: Path) -> No
         assert behind["devices"] == (None if release in NEW else ["aa/bb=gpu0"]), release
         usual = judge.ask({"dirs": [str(tmp_path / "nowhere"), str(tmp_path / "real")]})
         assert usual["devices"] == ["aa/bb=gpu0"], release
-        assert {Path(path).name for path in told[""]["errors"]} == {"dangling.yaml", "loop.yaml", "dir.yaml"}, release
+        assert {Path(path).name for path in told[""]["errors"]} == {
+            "dangling.yaml",
+            "loop.yaml",
+            "dir.yaml",
+        }, release
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the test becomes another account, and the kernel lets only root do that")
+@pytest.mark.skipif(
+    os.geteuid() != 0,
+    reason="the test becomes another account, and the kernel lets only root do that",
+)
 def test_what_a_rootless_engine_sees(tmp_path: Path) -> None:
     """A directory that it may not list is passed over without a word, and ends the search in 1.1.1.
 
@@ -418,7 +547,9 @@ def test_what_a_rootless_engine_sees(tmp_path: Path) -> None:
     for place in (tmp_path, *list(tmp_path.parents)[:-2]):
         place.chmod(place.stat().st_mode | 0o011)
     for release, devices, errors in (("1.1.0", ["aa/bb=open"], {"b.yaml"}), ("1.1.1", None, set())):
-        judge = reference.Judge(release, ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"))
+        judge = reference.Judge(
+            release, ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        )
         told = judge.ask({"dirs": [str(tmp_path / "closed"), str(tmp_path / "open")]})
         judge.close()
         assert told["devices"] == devices, release

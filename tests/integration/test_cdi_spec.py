@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CDI spec and the gate on real hosts: one owner, one file, given back; and a rollout that stops when hosts go away."""
+"""The CDI spec and the gate on real hosts: one owner, one file, given back; and a rollout that
+stops when hosts go away.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,12 @@ UNITS = "systemctl is-enabled nvidia-cdi-refresh.path nvidia-cdi-refresh.service
 @pytest.fixture(scope="module")
 def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
     kinds = {"cdi-ok": "ok", "cdi-unused": "ok", "cdi-broken": "broken", "cdi-none": "none"}
-    return boot({name: {"kind": "containerd-1.7", "gpus": 2, "driver": driver} for name, driver in kinds.items()})  # type: ignore[no-any-return]
+    return boot(
+        {
+            name: {"kind": "containerd-1.7", "gpus": 2, "driver": driver}
+            for name, driver in kinds.items()
+        }
+    )  # type: ignore[no-any-return]
 
 
 def names(fleet: Fleet, host: str) -> list[str]:
@@ -34,7 +41,9 @@ def test_written_once_and_given_back(fleet: Fleet) -> None:
     announced = fleet.task("cdi_spec", hosts, arguments=["--check"]).of("cdi_spec")
     first = fleet.task("cdi_spec", hosts)
     assert sorted(first.changed) == hosts, first.words
-    assert {h: r["differences"] for h, r in announced.items()} == {h: r["differences"] for h, r in first.of("cdi_spec").items()}
+    assert {h: r["differences"] for h, r in announced.items()} == {
+        h: r["differences"] for h, r in first.of("cdi_spec").items()
+    }
     for host in hosts:
         found = names(fleet, host)
         assert [found[0], found[1], found[-1]] == ["0", "1", "all"]
@@ -53,7 +62,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("host", "why", "more"), REFUSED, ids=[case[0] for case in REFUSED])
-def test_a_driver_that_does_not_work_is_refused(fleet: Fleet, host: str, why: str, more: str) -> None:
+def test_a_driver_that_does_not_work_is_refused(
+    fleet: Fleet, host: str, why: str, more: str
+) -> None:
     before = fleet.tree(host)
     sentence = fleet.task("cdi_spec", [host]).failed[host]
     assert why in sentence
@@ -62,8 +73,13 @@ def test_a_driver_that_does_not_work_is_refused(fleet: Fleet, host: str, why: st
 
 
 def test_a_file_that_nobody_reads_is_named(fleet: Fleet) -> None:
-    fleet.shell("cdi-ok", f"mkdir -p /etc/cdi; echo 'kind: nvidia.com/gpu' > {OURS.replace('.yaml', '.yml')}")
-    advice = fleet.task("cdi_spec", ["cdi-ok"], arguments=["--check"]).of("cdi_spec")["cdi-ok"]["advice"]
+    fleet.shell(
+        "cdi-ok",
+        f"mkdir -p /etc/cdi; echo 'kind: nvidia.com/gpu' > {OURS.replace('.yaml', '.yml')}",
+    )
+    advice = fleet.task("cdi_spec", ["cdi-ok"], arguments=["--check"]).of("cdi_spec")["cdi-ok"][
+        "advice"
+    ]
     fleet.shell("cdi-ok", "rm -r /etc/cdi")
     assert [a for a in advice if "nvidia.yml" in a and a.endswith("[cdi.other-ending]")]
 
@@ -71,7 +87,12 @@ def test_a_file_that_nobody_reads_is_named(fleet: Fleet) -> None:
 def test_a_rollout_stops_when_a_host_is_lost(fleet: Fleet) -> None:
     hosts = ["cdi-broken", "cdi-none", "cdi-ok", "cdi-unused"]
     gate = {"gpufleet.nvidia.rollout_gate": {"max_failed": 0}}
-    play = {"hosts": ",".join(hosts), "gather_facts": False, "serial": 2, "tasks": [gate, {"ansible.builtin.raw": "true"}, gate]}
+    play = {
+        "hosts": ",".join(hosts),
+        "gather_facts": False,
+        "serial": 2,
+        "tasks": [gate, {"ansible.builtin.raw": "true"}, gate],
+    }
     assert fleet.play([play], hosts).status == 0
     fleet.lab.link("cdi-none", "down")
     try:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All CDI specs of a real host looked at: what is sound, what is not, and nothing changed by looking."""
+"""All CDI specs of a real host looked at: what is sound, what is not, and nothing changed by
+looking.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ def test_what_somebody_else_wrote(fleet: Fleet) -> None:
     assert [t for t in told if t[0] == "acme.yaml"] == [
         ("acme.yaml", "stale-numbers", 7), ("acme.yaml", "mount-missing", 9), ("acme.yaml", "hook-missing", 11)
     ]  # fmt: skip
-    assert {(file, rule) for file, rule, _line in told if file == "nvidia.yaml"} == {("nvidia.yaml", "hidden")}
+    assert {(file, rule) for file, rule, _line in told if file == "nvidia.yaml"} == {
+        ("nvidia.yaml", "hidden")
+    }
     assert "acme.example/card=one" in answer["devices"]
     checking = fleet.task("cdi_spec_info", [HOST], arguments=["--check"]).of("cdi_spec_info")[HOST]
     assert checking["findings"] == answer["findings"]
@@ -106,7 +110,10 @@ def test_litter(fleet: Fleet) -> None:
 
 
 def test_an_image_at_another_root(fleet: Fleet) -> None:
-    fleet.shell(HOST, f"rm -r /etc/cdi; mkdir -p /srv/image/etc/cdi; cat >/srv/image/etc/cdi/acme.yaml <<'END'\n{STALE}END")
+    fleet.shell(
+        HOST,
+        f"rm -r /etc/cdi; mkdir -p /srv/image/etc/cdi; cat >/srv/image/etc/cdi/acme.yaml <<'END'\n{STALE}END",
+    )
     answer = look(fleet, operations=2, root="/srv/image")
     assert answer["devices"] == ["acme.example/card=one"]
     assert [rule for _file, rule, _line in rules(answer)] == ["mount-missing", "hook-missing"]

@@ -31,6 +31,8 @@ def test_announcing_changes_nothing(host: str, story: Story) -> None:
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_plan_names_the_files_that_site_writes(host: str, story: Story) -> None:
-    planned = {d["path"] for d in story.answer("planned", host, "host_info")["differences"] if d["path"]}
+    planned = {
+        d["path"] for d in story.answer("planned", host, "host_info")["differences"] if d["path"]
+    }
     done = {d["path"] for d in story.answer("converged", host)["differences"] if d["path"]}
     assert planned == done

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/comparison.md says of `nvidia-ctk` what it does: each claim there, asked of the real program. No engine runs."""
+"""docs/comparison.md says of `nvidia-ctk` what it does: each claim there, asked of the real
+program. No engine runs.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,15 @@ def program(release: str) -> Path:
 
 def ctk(release: str, *arguments: str, full_disk: bool = False) -> subprocess.CompletedProcess[str]:
     """Run it; on a full disk no byte can be written to a file."""
-    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (0, 0)) if full_disk else None
+    limit = (
+        functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (0, 0)) if full_disk else None
+    )
     return subprocess.run(
-        [program(release), "runtime", "configure", *arguments], capture_output=True, text=True, check=False, preexec_fn=limit
+        [program(release), "runtime", "configure", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=limit,
     )
 
 
@@ -42,7 +50,13 @@ def containerd(place: Path) -> list[str]:
     main, drop_in = place / "config.toml", place / "conf.d/99-nvidia.toml"
     if not main.exists():
         main.write_text(MAIN)
-    return ["--runtime=containerd", "--cdi.enabled", f"--config={main}", f"--drop-in-config={drop_in}", "--config-source=file"]
+    return [
+        "--runtime=containerd",
+        "--cdi.enabled",
+        f"--config={main}",
+        f"--drop-in-config={drop_in}",
+        "--config-source=file",
+    ]
 
 
 def docker(place: Path, text: str) -> list[str]:
@@ -51,7 +65,9 @@ def docker(place: Path, text: str) -> list[str]:
 
 
 def test_the_page_names_the_release_that_is_asked() -> None:
-    done = subprocess.run([program("1.20"), "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [program("1.20"), "--version"], capture_output=True, text=True, check=True
+    )
     version = done.stdout.split()[-1]
     assert f"its release {version} does in" in " ".join(PAGE.split())
 
@@ -80,10 +96,17 @@ def test_the_drop_in_copies_the_table_of_the_main_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("release", "kept"), [("1.17", False), ("1.20", True)])
 def test_other_features_of_docker(release: str, kept: bool, tmp_path: Path) -> None:
-    assert ctk(release, *docker(tmp_path, '{"features": {"containerd-snapshotter": true}}')).returncode == 0
-    assert ("containerd-snapshotter" in json.loads((tmp_path / "daemon.json").read_text())["features"]) is kept
+    assert (
+        ctk(release, *docker(tmp_path, '{"features": {"containerd-snapshotter": true}}')).returncode
+        == 0
+    )
+    assert (
+        "containerd-snapshotter" in json.loads((tmp_path / "daemon.json").read_text())["features"]
+    ) is kept
 
 
 def test_a_full_disk_leaves_an_empty_file(tmp_path: Path) -> None:
-    assert ctk("1.20", *docker(tmp_path, '{"log-driver": "journald"}'), full_disk=True).returncode != 0
+    assert (
+        ctk("1.20", *docker(tmp_path, '{"log-driver": "journald"}'), full_disk=True).returncode != 0
+    )
     assert (tmp_path / "daemon.json").read_bytes() == b""

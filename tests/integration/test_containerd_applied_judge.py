@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is planned for containerd is applied by the node side, and given back byte for byte, also after another release has come."""
+"""What is planned for containerd is applied by the node side, and given back byte for byte, also
+after another release has come.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from tests.integration.containerd_trees import CASES, Node, binary, cri_of, dump
 
 
 @pytest.mark.parametrize(("release", "shape"), CASES)
-def test_the_executor_applies_it_after_the_engine_has_agreed_and_gives_the_bytes_back(tmp_path: Path, release: str, shape: str) -> None:
+def test_the_executor_applies_it_after_the_engine_has_agreed_and_gives_the_bytes_back(
+    tmp_path: Path, release: str, shape: str
+) -> None:
     tree = prepared(tmp_path, release, shape)
     was = tree.files()
     node = Node(tree)
@@ -59,7 +63,10 @@ def test_after_another_release_has_come_the_next_run_makes_it_right_and_absent_g
     if not plan.empty:
         node.apply(plan)
     containers = cri_of(dump(new, tree.config))["containerd"]
-    assert containers["runtimes"]["nvidia"]["options"]["BinaryName"] == "/usr/bin/nvidia-container-runtime"
+    assert (
+        containers["runtimes"]["nvidia"]["options"]["BinaryName"]
+        == "/usr/bin/nvidia-container-runtime"
+    )
     assert containers["default_runtime_name"] == "nvidia"
     assert node.plan("present").empty
     node.apply(node.plan("absent"))
@@ -67,7 +74,9 @@ def test_after_another_release_has_come_the_next_run_makes_it_right_and_absent_g
 
 
 def test_our_drop_in_of_2_x_beneath_1_x_is_named_and_taken_out(tmp_path: Path) -> None:
-    """1.x reads a drop-in's CRI table instead of the root file's, so after a downgrade ours hides everything else."""
+    """1.x reads a drop-in's CRI table instead of the root file's, so after a downgrade ours hides
+    everything else.
+    """
     tree = prepared(tmp_path, "2.1", "kubeadm v2")
     was = tree.files()
     node = Node(tree)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""containerd itself judges its CDI switch: it is written where it is off by default, and an explicit false is undone."""
+"""containerd itself judges its CDI switch: it is written where it is off by default, and an
+explicit false is undone.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,12 @@ from tests.integration.containerd_trees import Tree, cri_of, dump, prepared
 
 
 @pytest.mark.parametrize(
-    ("release", "writes"), [("1.6", False), ("1.7", True), ("2.1", False), ("2.2", False), ("2.3", False), ("2.4", False)]
+    ("release", "writes"),
+    [("1.6", False), ("1.7", True), ("2.1", False), ("2.2", False), ("2.3", False), ("2.4", False)],
 )
-def test_the_cdi_switch_is_written_only_where_it_is_off_by_default(tmp_path: Path, release: str, writes: bool) -> None:
+def test_the_cdi_switch_is_written_only_where_it_is_off_by_default(
+    tmp_path: Path, release: str, writes: bool
+) -> None:
     tree = prepared(tmp_path, release, "debian v2")
     tree.apply(tree.plan(enable_cdi=True))
     assert ("enable_cdi = true" in "".join(tree.files().values())) is writes
@@ -26,7 +31,9 @@ def test_the_cdi_switch_is_written_only_where_it_is_off_by_default(tmp_path: Pat
 @pytest.mark.parametrize("release", ["2.1", "2.3"])
 def test_an_explicit_false_of_the_cdi_switch_is_undone(tmp_path: Path, release: str) -> None:
     tree = Tree(tmp_path, release)
-    tree.write({"config.toml": 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = false\n'})
+    tree.write(
+        {"config.toml": 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = false\n'}
+    )
     assert cri_of(dump(release, tree.config))["enable_cdi"] is False
     tree.apply(tree.plan(enable_cdi=True))
     assert cri_of(dump(release, tree.config))["enable_cdi"] is True

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CRI-O from the handler to the OCI hook and back: one transaction and one restart each, and neither is left half where it fails."""
+"""CRI-O from the handler to the OCI hook and back: one transaction and one restart each, and
+neither is left half where it fails.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ TRAPS = {"to hook": f"test -e {DROP_IN}", "to handler": f"test ! -e {DROP_IN}"}
 
 @dc.dataclass(frozen=True)
 class Moment:
-    """What of both ways is on the host, whether CRI-O has the handler, and how often it was started."""
+    """What of both ways is on the host, whether CRI-O has the handler, and how often it was
+    started.
+    """
 
     files: str
     serves: bool
@@ -62,7 +66,9 @@ def moment(fleet: Fleet) -> Moment:
 
 @pytest.fixture(scope="module")
 def told(boot: Boot) -> Told:
-    """The handler; a hook that CRI-O does not start with; the hook; a handler that it does not start with; the handler."""
+    """The handler; a hook that CRI-O does not start with; the hook; a handler that it does not
+    start with; the handler.
+    """
     fleet = boot({HOST: {"kind": "crio-1.34", "gpus": 2, "driver": "ok"}})
     story.start_bystander(fleet, HOST)
     runs: dict[str, Run] = {}
@@ -71,7 +77,9 @@ def told(boot: Boot) -> Told:
     def happens(name: str, variables: dict[str, str], trap: str = "") -> None:
         if trap:
             text = f"[Service]\\nExecStartPre=/bin/sh -c '{trap}'\\nRestart=no\\n"
-            fleet.shell(HOST, f'mkdir -p {TRAP}; printf "{text}" >{TRAP}/trap.conf; systemctl daemon-reload')
+            fleet.shell(
+                HOST, f'mkdir -p {TRAP}; printf "{text}" >{TRAP}/trap.conf; systemctl daemon-reload'
+            )
         runs[name] = fleet.play("site", [HOST], variables={**settings(), **variables})
         moments[name] = moment(fleet)
         if trap:
@@ -88,13 +96,22 @@ def told(boot: Boot) -> Told:
 
 
 def repository_options() -> dict[str, str]:
-    return {name.removeprefix("gpufleet_"): value for name, value in settings().items() if "_toolkit_" in name}
+    return {
+        name.removeprefix("gpufleet_"): value
+        for name, value in settings().items()
+        if "_toolkit_" in name
+    }
 
 
-WAYS = [("hook that fails", "hook", {HOOK}, False), ("handler that fails", "handler again", {DROP_IN}, True)]
+WAYS = [
+    ("hook that fails", "hook", {HOOK}, False),
+    ("handler that fails", "handler again", {DROP_IN}, True),
+]
 
 
-@pytest.mark.parametrize(("before", "after", "there", "serves"), WAYS, ids=["to hook", "to handler"])
+@pytest.mark.parametrize(
+    ("before", "after", "there", "serves"), WAYS, ids=["to hook", "to handler"]
+)
 def test_one_goes_and_the_other_comes_in_one_transaction_with_one_restart(
     told: Told, before: str, after: str, there: set[str], serves: bool
 ) -> None:
@@ -112,10 +129,14 @@ FAILURES = [("handler", "hook that fails", "hook"), ("hook", "handler that fails
 
 
 @pytest.mark.parametrize(("before", "failed", "after"), FAILURES, ids=["to hook", "to handler"])
-def test_a_crio_that_does_not_start_with_it_gets_both_back(told: Told, before: str, failed: str, after: str) -> None:
+def test_a_crio_that_does_not_start_with_it_gets_both_back(
+    told: Told, before: str, failed: str, after: str
+) -> None:
     answer = told.runs[failed].of("host")[HOST]
     assert (answer["status"], answer["rolled_back"]) == ("failed", True), answer
-    assert dc.replace(told.moments[failed], starts=0, transactions=0) == dc.replace(told.moments[before], starts=0, transactions=0)
+    assert dc.replace(told.moments[failed], starts=0, transactions=0) == dc.replace(
+        told.moments[before], starts=0, transactions=0
+    )
     # The failed one, and the one that followed without the trap.
     assert told.moments[after].transactions - told.moments[before].transactions == 2
 

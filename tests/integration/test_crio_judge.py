@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CRI-O itself judges the plans: the executor stages them, `crio config` reads them, and prints nothing new but our settings.
+"""CRI-O itself judges the plans: the executor stages them, `crio config` reads them, and prints
+nothing new but our settings.
 
 No daemon runs; the program is the lab's CRI-O 1.34, as far as this machine can build it.
 """
@@ -16,7 +17,9 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    detect as crio_detect,
+)
 
 from tests.integration.crio_trees import ROOTS, Tree, binary
 
@@ -31,13 +34,18 @@ SETTINGS: dict[str, tuple[dict[str, Any], bool]] = {
     "handler": ({}, False),
     "default handler": ({}, True),
     "spec directories": ({"cdi_spec_dirs": ("/etc/cdi", "/opt/cdi")}, False),
-    "two handlers": ({"handlers": (Handler(), Handler("nvidia-legacy", options={"no_sync_log": True}))}, False),
+    "two handlers": (
+        {"handlers": (Handler(), Handler("nvidia-legacy", options={"no_sync_log": True}))},
+        False,
+    ),
 }
 
 
 @pytest.mark.parametrize("case", list(SETTINGS))
 @pytest.mark.parametrize("root", list(ROOTS))
-def test_crio_reads_what_is_planned_and_nothing_else_changes(tree: Tree, root: str, case: str) -> None:
+def test_crio_reads_what_is_planned_and_nothing_else_changes(
+    tree: Tree, root: str, case: str
+) -> None:
     tree.write(ROOTS[root])
     options, default = SETTINGS[case]
     policy = tree.policy(**options)
@@ -54,16 +62,24 @@ def test_crio_reads_what_is_planned_and_nothing_else_changes(tree: Tree, root: s
         assert (entry["runtime_path"], entry["runtime_type"]) == (handler.binary, "oci")
     base = runtime["runtimes"]["runc" if "runc" in root else "crun"]
     copied = ("runtime_root", "monitor_path", "monitor_cgroup", "allowed_annotations")
-    assert {k: runtime["runtimes"]["nvidia"].get(k) for k in copied} == {k: base.get(k) for k in copied}
-    assert runtime.get("default_runtime", "crun") == ("nvidia" if default else "runc" if "runc" in root else "crun")
+    assert {k: runtime["runtimes"]["nvidia"].get(k) for k in copied} == {
+        k: base.get(k) for k in copied
+    }
+    assert runtime.get("default_runtime", "crun") == (
+        "nvidia" if default else "runc" if "runc" in root else "crun"
+    )
     assert tree.plan(policy, default).empty
 
 
 def test_a_plan_that_would_lose_something_is_refused_by_the_comparison(tree: Tree) -> None:
     tree.write(ROOTS["as packaged"])
     plan = tree.plan(tree.policy())
-    evil = plan.changes[0]["content"] + '\n[crio.runtime.runtimes.runc]\nruntime_path = "/opt/other"\n'
-    answer = tree.apply(dc.replace(plan, changes=({**plan.changes[0], "content": evil},)), check=True)
+    evil = (
+        plan.changes[0]["content"] + '\n[crio.runtime.runtimes.runc]\nruntime_path = "/opt/other"\n'
+    )
+    answer = tree.apply(
+        dc.replace(plan, changes=({**plan.changes[0], "content": evil},)), check=True
+    )
     assert answer["error"]["phase"] == "validate"
     assert "the effective configuration would lose" in answer["error"]["message"]
     assert "/opt/other" not in str(answer)  # it stays on the host
@@ -71,7 +87,12 @@ def test_a_plan_that_would_lose_something_is_refused_by_the_comparison(tree: Tre
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("README", "Drop-ins go here.\n"), ("10-crio.conf.save", "[crio.runtime\n"), ("sub/notes.txt", "x\n"), ("90-mine", "a = 1\na = 2\n")],
+    [
+        ("README", "Drop-ins go here.\n"),
+        ("10-crio.conf.save", "[crio.runtime\n"),
+        ("sub/notes.txt", "x\n"),
+        ("90-mine", "a = 1\na = 2\n"),
+    ],
 )
 def test_crio_and_the_planner_refuse_the_same_stray_files(tree: Tree, name: str, text: str) -> None:
     tree.write({**ROOTS["as packaged"], f"crio.conf.d/{name}": text})

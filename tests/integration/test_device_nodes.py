@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Device nodes of a real host: made, mended, there after a reboot before the engine starts, and nothing left when it is taken back."""
+"""Device nodes of a real host: made, mended, there after a reboot before the engine starts, and
+nothing left when it is taken back.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ pytestmark = pytest.mark.lab
 
 HOST = "nodes"
 SERVICE = "gpufleet-device-nodes.service"
-# The host's own modprobe has no module to load. This one does to the lab's driver what loading does to a real one. It takes the other's
-# place, since modprobe is looked for in root's own directories alone.
+# The host's own modprobe has no module to load. This one does to the lab's driver what loading does
+# to a real one. It takes the other's place, since modprobe is looked for in root's own directories
+# alone.
 MODPROBE = """\
 #!/bin/sh
 [ "$1" != nvidia-uvm ] || sed -i 's/^Block devices:/512 nvidia-uvm\\n\\nBlock devices:/' /opt/fakegpu/proc/devices
@@ -28,7 +31,10 @@ STARTED = "systemctl show -p {} --value {}"
 @pytest.fixture(scope="module")
 def fleet(boot: Any) -> Fleet:
     found: Fleet = boot({HOST: {"kind": "containerd-1.7", "gpus": [{}, {"mig": "on", "migs": 2}]}})
-    found.shell(HOST, f"rm -f /usr/sbin/modprobe; cat >/usr/sbin/modprobe <<'EOF'\n{MODPROBE}EOF\nchmod 755 /usr/sbin/modprobe")
+    found.shell(
+        HOST,
+        f"rm -f /usr/sbin/modprobe; cat >/usr/sbin/modprobe <<'EOF'\n{MODPROBE}EOF\nchmod 755 /usr/sbin/modprobe",
+    )
     return found
 
 
@@ -51,7 +57,9 @@ def test_made_mended_and_taken_back(fleet: Fleet) -> None:
     # As after a boot at which nothing of the driver was used yet, with the nodes of another one.
     right = fleet.shell(HOST, NODES)
     fleet.shell(HOST, "sed -i /nvidia-uvm/d /opt/fakegpu/proc/devices")
-    fleet.shell(HOST, "cd /dev; rm nvidia-uvm nvidia1 nvidia-caps/nvidia-cap??*; mknod nvidia1 c 195 9")
+    fleet.shell(
+        HOST, "cd /dev; rm nvidia-uvm nvidia1 nvidia-caps/nvidia-cap??*; mknod nvidia1 c 195 9"
+    )
     wrong = run(fleet, "--check").of("device_nodes")[HOST]["differences"]
     told = {d["path"]: (d["before"], d["after"]) for d in wrong}
     assert told["nvidia-uvm"] == ("not loaded", "loaded")
@@ -61,12 +69,16 @@ def test_made_mended_and_taken_back(fleet: Fleet) -> None:
     assert run(fleet).changed == {}
     mended = fleet.shell(HOST, NODES)
     assert "nvidia-uvm 200:0 666" in mended  # 512, the number that the module got now
-    assert {line for line in right.splitlines() if "nvidia1 " in line or "nvidia-caps/" in line} <= set(mended.splitlines())
+    assert {
+        line for line in right.splitlines() if "nvidia1 " in line or "nvidia-caps/" in line
+    } <= set(mended.splitlines())
 
     fleet.lab.kill(HOST)
     fleet.lab.boot(HOST)
     ended = int(fleet.shell(HOST, STARTED.format("InactiveEnterTimestampMonotonic", SERVICE)))
-    engine = int(fleet.shell(HOST, STARTED.format("ActiveEnterTimestampMonotonic", "containerd.service")))
+    engine = int(
+        fleet.shell(HOST, STARTED.format("ActiveEnterTimestampMonotonic", "containerd.service"))
+    )
     assert 0 < ended <= engine
     assert run(fleet).changed == {}
 

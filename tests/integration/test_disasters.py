@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What goes wrong around a transaction on a real host: disks, memory, Python, the engine, its unit, and others who are at work as well.
+"""What goes wrong around a transaction on a real host: disks, memory, Python, the engine, its unit,
+and others who are at work as well.
 
-Each disaster says how the run ends (done, refused, or rolled back), with which words, and on which side the host is then: old or new files,
-and an engine that serves just them. After that the disaster is over, and the next run has to reach the new state.
+Each disaster says how the run ends (done, refused, or rolled back), with which words, and on which
+side the host is then: old or new files, and an engine that serves just them. After that the
+disaster is over, and the next run has to reach the new state.
 """
 
 from __future__ import annotations
@@ -49,12 +51,19 @@ def trap(*lines: str) -> str:
 
 def instead(script: str) -> str:
     """The engine's unit does something else once our configuration is in place."""
-    return trap("Type=simple", "ExecStartPre=", "ExecStart=", f"ExecStart=/bin/sh -c '{STRUCK} && {{ {script} }}; exec {ENGINE}'")
+    return trap(
+        "Type=simple",
+        "ExecStartPre=",
+        "ExecStart=",
+        f"ExecStart=/bin/sh -c '{STRUCK} && {{ {script} }}; exec {ENGINE}'",
+    )
 
 
 @dc.dataclass(frozen=True)
 class Disaster:
-    """make and undo run on the host; fill leaves so much of its disk; between happens after the look; prefix runs the executor."""
+    """make and undo run on the host; fill leaves so much of its disk; between happens after the
+    look; prefix runs the executor.
+    """
 
     side: str
     says: tuple[str, ...] = ()
@@ -156,7 +165,9 @@ def test_old_or_new(name: str, stage: Stage) -> None:
     victim.put_back(both.old, after)
     assert done.failed is (disaster.side == "old"), done
     assert [part for part in disaster.says if part not in done.words] == [], done.words
-    assert (requests == 2) is bool(disaster.between and disaster.side == "new"), "who moved in between is seen, and then only"
+    assert (requests == 2) is bool(disaster.between and disaster.side == "new"), (
+        "who moved in between is seen, and then only"
+    )
     assert now.serves
     assert now.nvidia is (disaster.side == "new")
     if not disaster.between:
@@ -189,9 +200,14 @@ def test_systemctl_that_hangs_is_given_up(stage: Stage, monkeypatch: pytest.Monk
 
 
 def test_a_file_system_that_turns_read_only_in_the_middle_is_waited_for(stage: Stage) -> None:
-    """Files cannot come back there, and the run says so. They do as soon as they can, at the latest by the timer."""
+    """Files cannot come back there, and the run says so. They do as soon as they can, at the latest
+    by the timer.
+    """
     victim, both = stage.victim, stage.both
-    victim.shell(f"{MOUNT}; " + trap(f"ExecStartPre=/bin/sh -c '! {STRUCK} || {{ {READ_ONLY}; false; }}'", "Restart=no"))
+    victim.shell(
+        f"{MOUNT}; "
+        + trap(f"ExecStartPre=/bin/sh -c '! {STRUCK} || {{ {READ_ONLY}; false; }}'", "Restart=no")
+    )
     try:
         done = victim.run()
         stuck = victim.look()
@@ -216,10 +232,16 @@ def test_a_file_system_that_turns_read_only_in_the_middle_is_waited_for(stage: S
 
 @pytest.mark.parametrize("when", ["its time comes by itself", "its time is told"])
 def test_an_executor_that_hangs_is_ended_by_the_timer(when: str, stage: Stage) -> None:
-    """They hang with one file new and one old. The timer counts time that passes: a clock that is set makes it neither early nor late."""
+    """They hang with one file new and one old. The timer counts time that passes: a clock that is
+    set makes it neither early nor late.
+    """
     victim = stage.victim
     both, points = sweep.sides(victim)
-    swaps = [p for p in points if p.call.startswith("rename") and re.search(r'"/etc/(?!\S*gpufleet)\S+"\)?$', p.text)]
+    swaps = [
+        p
+        for p in points
+        if p.call.startswith("rename") and re.search(r'"/etc/(?!\S*gpufleet)\S+"\)?$', p.text)
+    ]
     soon = victim.root / f"{TRACER.lstrip('/')}.soon"
     soon.touch() if when == "its time comes by itself" else soon.unlink(missing_ok=True)
     caller = threading.Thread(target=victim.again, args=(both.request, swaps[1].fault("SIGSTOP")))
@@ -229,7 +251,9 @@ def test_an_executor_that_hangs_is_ended_by_the_timer(when: str, stage: Stage) -
             caller.join(0.05)
         hung = both.files(victim.look(settled=False))
         timer = victim.shell("cat /run/systemd/transient/gpufleet-undo-*.timer")
-        elapses = victim.shell("systemctl show 'gpufleet-undo-*.timer' --property=NextElapseUSecRealtime,NextElapseUSecMonotonic")
+        elapses = victim.shell(
+            "systemctl show 'gpufleet-undo-*.timer' --property=NextElapseUSecRealtime,NextElapseUSecMonotonic"
+        )
         victim.timer()
         assert hung == "mixed"
         assert "OnActiveSec=" in timer

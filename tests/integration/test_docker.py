@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Real Docker daemons: what a reload brings, what a restart costs and who is asked for it, and the way back."""
+"""Real Docker daemons: what a reload brings, what a restart costs and who is asked for it, and the
+way back.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ SERVES_CRI = """version = 2
 CONFIG = "/etc/docker/daemon.json"
 OURS = f"{CONFIG} /var/lib/gpufleet /etc/cdi/nvidia.yaml /etc/nvidia-container-runtime /etc/ansible/facts.d"
 RUN = "docker run --pull=never --network=none"
-BYSTANDERS = f"for name in web db; do {RUN} -d --stop-signal=KILL --name $name {PROBE} sleep 100000; done"
+BYSTANDERS = (
+    f"for name in web db; do {RUN} -d --stop-signal=KILL --name $name {PROBE} sleep 100000; done"
+)
 PIDS = "docker inspect -f '{{.State.Pid}}' web db"
 # Only the runtime is there, which does not tell its version.
 UNJUDGED = "[known-bad.not-judged]"
@@ -35,7 +39,9 @@ OWN = '{\n\t"log-opts": {"max-size": "10m"},\n\t"shutdown-timeout": 2\n}'
 @pytest.fixture(scope="module")
 def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
     both = {"kind": "docker", "gpus": 1, "files": {"/etc/containerd/config.toml": SERVES_CRI}}
-    found: Fleet = boot({NEW: {"kind": "docker", "gpus": 1}, OLD: {"kind": "docker-20.10", "gpus": 1}, BOTH: both})
+    found: Fleet = boot(
+        {NEW: {"kind": "docker", "gpus": 1}, OLD: {"kind": "docker-20.10", "gpus": 1}, BOTH: both}
+    )
     for host in (NEW, OLD, BOTH):
         found.shell(host, RUNTIME)
     return found
@@ -78,7 +84,9 @@ def test_a_restart_that_would_end_containers_is_left_to_you(fleet: Fleet) -> Non
         assert told["advice"][0].endswith("[docker.restart-left]")
     assert (daemon(fleet, NEW), fleet.shell(NEW, PIDS)) == before
     said = info(fleet, NEW)
-    assert ("nvidia" in said["Runtimes"], said["CDISpecDirs"]) == (True, []), "the reload brings the runtime, and not CDI"
+    assert ("nvidia" in said["Runtimes"], said["CDISpecDirs"]) == (True, []), (
+        "the reload brings the runtime, and not CDI"
+    )
     assert "Hello" in fleet.shell(NEW, f"{RUN} --rm --runtime nvidia {PROBE} echo Hello")
     again = node(fleet, NEW)
     assert (again["changed"], again["restarted"]) == (False, [])
@@ -98,14 +106,20 @@ BY_TOOLS = {
 }
 
 
-@pytest.mark.nightly("the judge of Docker reads the same files, and unit tests take over the same runtimes")
+@pytest.mark.nightly(
+    "the judge of Docker reads the same files, and unit tests take over the same runtimes"
+)
 @pytest.mark.parametrize("tool", list(BY_TOOLS))
-def test_the_runtime_of_nvidias_own_tools_is_used_where_it_stands_and_given_back(fleet: Fleet, tool: str) -> None:
+def test_the_runtime_of_nvidias_own_tools_is_used_where_it_stands_and_given_back(
+    fleet: Fleet, tool: str
+) -> None:
     text = BY_TOOLS[tool].format('"live-restore": true, ')
     begin(fleet, NEW, text)
     pids, default = fleet.shell(NEW, PIDS), json.loads(text).get("default-runtime")
     done = node(fleet, NEW)
-    assert [(left["tool"], left["settings"][0], left["fate"]) for left in done["leftovers"]] == [(tool, "runtimes.nvidia", "adopted")]
+    assert [(left["tool"], left["settings"][0], left["fate"]) for left in done["leftovers"]] == [
+        (tool, "runtimes.nvidia", "adopted")
+    ]
     after = json.loads(fleet.text(NEW, CONFIG))
     assert after == {**json.loads(text), "features": {"cdi": True}}
     assert (info(fleet, NEW)["DefaultRuntime"], fleet.shell(NEW, PIDS)) == (default or "runc", pids)
@@ -134,7 +148,10 @@ def test_a_forced_restart_says_what_it_ends(fleet: Fleet) -> None:
     done = node(fleet, NEW, restart="force")
     assert done["restarted"] == ["docker.service"]
     said = "\n".join(done["advice"])
-    assert "the restart of docker.service ends 2 running containers (db, web), as restart: force allows" in said
+    assert (
+        "the restart of docker.service ends 2 running containers (db, web), as restart: force allows"
+        in said
+    )
     assert "2 containers ended while docker.service restarted" in said
     assert fleet.shell(NEW, "docker ps -q") == ""
 
@@ -153,7 +170,10 @@ def test_what_docker_refuses_only_when_it_starts_is_taken_back(fleet: Fleet) -> 
     """A runtime by path and by type: `dockerd --validate` takes it, and no daemon starts with it."""
     begin(fleet, NEW, OWN)
     fleet.shell(NEW, "docker rm -f web db")
-    options = {"cdi": "enabled", "handlers": {"nvidia": {"options": {"runtimeType": "io.containerd.runc.v2"}}}}
+    options = {
+        "cdi": "enabled",
+        "handlers": {"nvidia": {"options": {"runtimeType": "io.containerd.runc.v2"}}},
+    }
     failed = fleet.task("docker_runtime", [NEW], options).of("docker_runtime")[NEW]
     assert (failed["status"], failed["rolled_back"], failed["changed"]) == ("failed", True, False)
     assert "Everything is as it was before" in failed["msg"]
@@ -162,7 +182,9 @@ def test_what_docker_refuses_only_when_it_starts_is_taken_back(fleet: Fleet) -> 
     assert ("nvidia" in said["Runtimes"], said["CDISpecDirs"]) == (False, [])
 
 
-def test_an_old_docker_gets_the_runtime_without_a_restart_and_forgets_it_again(fleet: Fleet) -> None:
+def test_an_old_docker_gets_the_runtime_without_a_restart_and_forgets_it_again(
+    fleet: Fleet,
+) -> None:
     begin(fleet, OLD, OWN)
     before = (daemon(fleet, OLD), fleet.shell(OLD, PIDS))
     done = node(fleet, OLD)
@@ -171,12 +193,16 @@ def test_an_old_docker_gets_the_runtime_without_a_restart_and_forgets_it_again(f
     assert "Hello" in fleet.shell(OLD, f"{RUN} --rm --runtime nvidia {PROBE} echo Hello")
     back = node(fleet, OLD, state="absent")
     assert (fleet.text(OLD, CONFIG), back["restarted"]) == (OWN, [])
-    assert "2 running containers (db, web)" in "\n".join(back["advice"]), "a reload forgets no runtime"
+    assert "2 running containers (db, web)" in "\n".join(back["advice"]), (
+        "a reload forgets no runtime"
+    )
     assert (daemon(fleet, OLD), fleet.shell(OLD, PIDS)) == before
 
 
 def test_a_reload_that_docker_does_not_take_is_taken_back(fleet: Fleet) -> None:
-    """20.10 cannot validate, and a reload that fails ends well and writes a line to the log: only /info tells."""
+    """20.10 cannot validate, and a reload that fails ends well and writes a line to the log: only
+    /info tells.
+    """
     begin(fleet, OLD, OWN)
     before = (daemon(fleet, OLD), fleet.shell(OLD, PIDS))
     failed = fleet.task("docker_runtime", [OLD], NO_LIST).of("docker_runtime")[OLD]
@@ -191,18 +217,30 @@ def test_dockers_containers_live_through_a_restart_of_its_containerd(fleet: Flee
     before = fleet.shell(BOTH, PIDS)
     done = node(fleet, BOTH)
     assert [d["engine"] for d in done["decision"]["decisions"]] == ["containerd", "docker"]
-    assert (done["restarted"], fleet.shell(BOTH, PIDS)) == (["containerd.service", "docker.service"], before)
+    assert (done["restarted"], fleet.shell(BOTH, PIDS)) == (
+        ["containerd.service", "docker.service"],
+        before,
+    )
     assert node(fleet, BOTH)["differences"] == []
     back = node(fleet, BOTH, state="absent")
-    assert (back["restarted"], fleet.shell(BOTH, PIDS)) == (["containerd.service", "docker.service"], before)
+    assert (back["restarted"], fleet.shell(BOTH, PIDS)) == (
+        ["containerd.service", "docker.service"],
+        before,
+    )
     assert fleet.text(BOTH, "/etc/containerd/config.toml") == SERVES_CRI
 
 
 def test_the_default_and_back(fleet: Fleet) -> None:
     begin(fleet, OLD, "{}")
     for default, wanted in (("enabled", "nvidia"), ("disabled", "runc")):
-        done = fleet.task("docker_runtime", [OLD], {"set_as_default": default}).of("docker_runtime")[OLD]
-        assert (done["status"], done["actions"][-1], info(fleet, OLD)["DefaultRuntime"]) == ("ok", "reload docker.service", wanted)
+        done = fleet.task("docker_runtime", [OLD], {"set_as_default": default}).of(
+            "docker_runtime"
+        )[OLD]
+        assert (done["status"], done["actions"][-1], info(fleet, OLD)["DefaultRuntime"]) == (
+            "ok",
+            "reload docker.service",
+            wanted,
+        )
 
 
 def test_a_stopped_docker_is_refused_and_neither_started_nor_robbed(fleet: Fleet) -> None:
@@ -215,7 +253,9 @@ def test_a_stopped_docker_is_refused_and_neither_started_nor_robbed(fleet: Fleet
         for arguments in (["--check"], []):
             run = fleet.task("host", [NEW], {"packages": "ignore"}, arguments=arguments)
             assert "installed but not running" in run.failed[NEW], run.words
-            assert fleet.shell(NEW, "systemctl is-active docker.service || true").strip() == "inactive"
+            assert (
+                fleet.shell(NEW, "systemctl is-active docker.service || true").strip() == "inactive"
+            )
             assert differing(before, fleet.tree(NEW)) == {}
     finally:
         fleet.shell(NEW, "systemctl start docker.service")

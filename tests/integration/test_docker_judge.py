@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Docker itself judges the plans: `dockerd --validate` of Debian trixie reads what the executor stages, and every other byte stays.
+"""Docker itself judges the plans: `dockerd --validate` of Debian trixie reads what the executor
+stages, and every other byte stays.
 
-No daemon runs. Debian bookworm's 20.10 has no --validate; it is judged where it runs (test_docker.py).
+No daemon runs. Debian bookworm's 20.10 has no --validate; it is judged where it runs
+(test_docker.py).
 """
 
 from __future__ import annotations
@@ -22,10 +24,15 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import edits
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    entry as transaction_entry,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
@@ -36,8 +43,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -56,8 +67,12 @@ def program() -> str:
     try:
         layers = roots.layers(kinds.KINDS["docker"])
     except (artefacts.LabError, OSError) as exc:
-        pytest.skip(f"Debian's dockerd comes with the lab's roots, which cannot be built here: {exc}")
-    return str(next(p for p in (layer / "usr/sbin/dockerd" for layer in layers) if p.exists()).absolute())
+        pytest.skip(
+            f"Debian's dockerd comes with the lab's roots, which cannot be built here: {exc}"
+        )
+    return str(
+        next(p for p in (layer / "usr/sbin/dockerd" for layer in layers) if p.exists()).absolute()
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -71,13 +86,20 @@ def _docker_proxy() -> Iterator[None]:
 
 def refusal(path: Path) -> str:
     """What dockerd says against a file, '' when nothing."""
-    done = subprocess.run([program(), "--validate", "--config-file", path], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program(), "--validate", "--config-file", path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return done.stderr.strip() if done.returncode else ""
 
 
 @dc.dataclass
 class Node:
-    """The whole way but the connection: the real observer and executor on this machine's own files, the planner between them."""
+    """The whole way but the connection: the real observer and executor on this machine's own files,
+    the planner between them.
+    """
 
     home: Path
     options: dict[str, Any] = dc.field(default_factory=dict)
@@ -95,20 +117,40 @@ class Node:
         self.config.write_bytes(text)
 
     def files(self) -> dict[str, bytes]:
-        return {str(p): p.read_bytes() if p.is_file() else b"" for p in sorted(self.home.rglob("*")) if "/journal" not in str(p)}
+        return {
+            str(p): p.read_bytes() if p.is_file() else b""
+            for p in sorted(self.home.rglob("*"))
+            if "/journal" not in str(p)
+        }
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
         answer: dict[str, Any] = observe.run({"schema": 1, "root": "/", "questions": questions})
         queries.note_lists(answer["answers"], questions)
-        answer["answers"].update({qid: {"units": {}} for qid in answer["answers"] if qid.startswith("units:")})  # no systemd is asked here
+        answer["answers"].update(
+            {qid: {"units": {}} for qid in answer["answers"] if qid.startswith("units:")}
+        )  # no systemd is asked here
         return answer
 
     def instance(self) -> Instance:
         cdi = Cdi(True, False, CDI_DIRS, "0.7.0", Evidence("version", VERSION))
-        return Instance("docker", VERSION, program(), "/nowhere.sock", str(self.config), "docker.service", "package", True, cdi, cri=False)
+        return Instance(
+            "docker",
+            VERSION,
+            program(),
+            "/nowhere.sock",
+            str(self.config),
+            "docker.service",
+            "package",
+            True,
+            cdi,
+            cri=False,
+        )
 
     def plan(self, state: str = "present", *, default: bool = False) -> Plan:
-        asked = [*docker_detect.list_questions(self.policy), queries.ask_for_originals(str(self.home / "journal"))]
+        asked = [
+            *docker_detect.list_questions(self.policy),
+            queries.ask_for_originals(str(self.home / "journal")),
+        ]
         answer = self.see(asked)
         runtime = queries.ask_for_file("/usr/bin/nvidia-container-runtime", content=False)
         known = {runtime["id"]: {"exists": True}, "http:/nowhere.sock/info": {"status": 0}}
@@ -119,15 +161,22 @@ class Node:
                     plan = docker_detect.plan_absent(self.policy, obs, self.instance())
                 else:
                     plan = docker_detect.plan_instance(
-                        self.policy, obs, self.instance(), dc.replace(decision(default, True), engine="docker")
+                        self.policy,
+                        obs,
+                        self.instance(),
+                        dc.replace(decision(default, True), engine="docker"),
                     )
-                return dc.replace(plan, restarts=(), health=(), expect_units={}, pending=())  # nothing runs here
+                return dc.replace(
+                    plan, restarts=(), health=(), expect_units={}, pending=()
+                )  # nothing runs here
             except NeedMore as more:
                 obs = obs.add_answers(self.see(more.questions))
         raise AssertionError("more than three looks")
 
     def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
-        request = base.build_transaction_request(plan, self.policy, self.seen, check=check, reason="test", pending=[])
+        request = base.build_transaction_request(
+            plan, self.policy, self.seen, check=check, reason="test", pending=[]
+        )
         # No daemon runs here whose PATH the validation would have.
         here = {"journal_dir": str(self.home / "journal"), "alone": False, "environment": ["PATH"]}
         answer: dict[str, Any] = transaction_entry.run({**request, **here})
@@ -150,7 +199,9 @@ FILES: dict[str, str | None] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_executor_applies_it_after_docker_has_agreed_and_gives_the_bytes_back(tmp_path: Path, name: str) -> None:
+def test_the_executor_applies_it_after_docker_has_agreed_and_gives_the_bytes_back(
+    tmp_path: Path, name: str
+) -> None:
     node, text = Node(tmp_path), FILES[name]
     if text is not None:
         node.write(text.encode())
@@ -163,7 +214,11 @@ def test_the_executor_applies_it_after_docker_has_agreed_and_gives_the_bytes_bac
     assert (done["error"], done["changed"], len(done["validation"])) == (None, True, 1)
     assert refusal(node.config) == ""
     said = json.loads(node.config.read_text("utf-8-sig"))
-    assert (said["runtimes"]["nvidia"], said["default-runtime"], said["features"]["cdi"]) == ({"path": Handler.binary}, "nvidia", True)
+    assert (said["runtimes"]["nvidia"], said["default-runtime"], said["features"]["cdi"]) == (
+        {"path": Handler.binary},
+        "nvidia",
+        True,
+    )
     assert node.plan(default=True).changes == ()
     given = node.apply(node.plan("absent"))
     assert (given["error"], node.files()) == (None, was)
@@ -177,7 +232,10 @@ def test_what_docker_refuses_is_known_before_anything_is_touched(tmp_path: Path)
     for check in (True, False):
         result = node.apply(node.plan(), check=check)
         assert result["error"]["phase"] == "validate"
-        assert "a value in the JSON is a string, but another type is expected" in results.describe_answer_trouble(result)
+        assert (
+            "a value in the JSON is a string, but another type is expected"
+            in results.describe_answer_trouble(result)
+        )
         assert node.files() == was
 
 
@@ -201,15 +259,32 @@ def test_docker_and_the_planner_refuse_the_same(tmp_path: Path, text: str) -> No
 KEYS: dict[str, Any] = {
     "debug": st.booleans(),
     "mtu": st.sampled_from([jsontexts.Raw("1450"), jsontexts.Raw("9000")]),
-    "log-opts": st.dictionaries(st.sampled_from(["max-size", "tag", "labels"]), jsontexts.words, max_size=3),
+    "log-opts": st.dictionaries(
+        st.sampled_from(["max-size", "tag", "labels"]), jsontexts.words, max_size=3
+    ),
     "labels": st.sampled_from([[], ["a=b", "ort=Köln"]]),
     "data-root": st.just("/srv/döcker"),
-    "features": st.dictionaries(st.sampled_from(["buildkit", "containerd-snapshotter", "cdi"]), st.booleans(), max_size=3) | st.none(),
-    "runtimes": st.dictionaries(st.sampled_from(["kata", "gvisor"]), st.just({"path": "/opt/x", "runtimeArgs": ["--a"]}), max_size=2),
+    "features": st.dictionaries(
+        st.sampled_from(["buildkit", "containerd-snapshotter", "cdi"]), st.booleans(), max_size=3
+    )
+    | st.none(),
+    "runtimes": st.dictionaries(
+        st.sampled_from(["kata", "gvisor"]),
+        st.just({"path": "/opt/x", "runtimeArgs": ["--a"]}),
+        max_size=2,
+    ),
     "default-runtime": st.just("runc"),
     "registry-mirrors": st.sampled_from([[], ["https://mirror.example"]]),
     "live-restore": st.booleans(),
-    "default-ulimits": st.just({"nofile": {"Name": "nofile", "Hard": jsontexts.Raw("64000"), "Soft": jsontexts.Raw("64000")}}),
+    "default-ulimits": st.just(
+        {
+            "nofile": {
+                "Name": "nofile",
+                "Hard": jsontexts.Raw("64000"),
+                "Soft": jsontexts.Raw("64000"),
+            }
+        }
+    ),
 }
 trees = st.lists(st.sampled_from(sorted(KEYS)), unique=True, max_size=6).flatmap(
     lambda keys: st.fixed_dictionaries({key: KEYS[key] for key in keys})
@@ -218,7 +293,9 @@ trees = st.lists(st.sampled_from(sorted(KEYS)), unique=True, max_size=6).flatmap
 
 @thorough(300)
 @given(tree=trees, style=jsontexts.styles, default=st.booleans())
-def test_docker_reads_ours_and_no_other_byte_differs(tree: Any, style: jsontexts.Style, default: bool) -> None:
+def test_docker_reads_ours_and_no_other_byte_differs(
+    tree: Any, style: jsontexts.Style, default: bool
+) -> None:
     """(a), (b), (d) by the planner; Docker itself reads every tenth."""
     with tempfile.TemporaryDirectory() as place:
         node = Node(Path(place))
@@ -230,12 +307,24 @@ def test_docker_reads_ours_and_no_other_byte_differs(tree: Any, style: jsontexts
         wanted = {**wanted, "default-runtime": "nvidia"} if default else wanted
         (change,) = plan.changes
         after = edits.apply_line_edits(change["path"], text.encode(), change).decode()
-        assert json.loads(after.removeprefix(jsontexts.BYTE_ORDER_MARK)) == json_text.apply_json_keys(before, wanted)
+        assert json.loads(
+            after.removeprefix(jsontexts.BYTE_ORDER_MARK)
+        ) == json_text.apply_json_keys(before, wanted)
         node.write(after.encode())
         assert node.plan(default=default).changes == ()
-        gone = [line[2:] for line in difflib.ndiff(text.split("\n"), after.split("\n")) if line.startswith("- ")]
+        gone = [
+            line[2:]
+            for line in difflib.ndiff(text.split("\n"), after.split("\n"))
+            if line.startswith("- ")
+        ]
         if style.newline and tree and not style.comma_first:
-            assert [line for line in gone if not any(key in line for key in ("features", "cdi", "runtimes", "default-runtime"))] == []
+            assert [
+                line
+                for line in gone
+                if not any(
+                    key in line for key in ("features", "cdi", "runtimes", "default-runtime")
+                )
+            ] == []
         if sum(text.encode()) % 10 == 0:
             event("read by Docker")
             assert refusal(node.config) == ""
@@ -243,8 +332,12 @@ def test_docker_reads_ours_and_no_other_byte_differs(tree: Any, style: jsontexts
 
 @thorough(15)
 @given(tree=trees, style=jsontexts.styles, there=st.sampled_from([True, True, True, False]))
-def test_the_executor_predicts_it_and_give_back_the_same_bytes(tree: Any, style: jsontexts.Style, there: bool) -> None:
-    """(b), (c) and (e) with the real observer and executor, and Docker's own program as their validator."""
+def test_the_executor_predicts_it_and_give_back_the_same_bytes(
+    tree: Any, style: jsontexts.Style, there: bool
+) -> None:
+    """(b), (c) and (e) with the real observer and executor, and Docker's own program as their
+    validator.
+    """
     with tempfile.TemporaryDirectory() as place:
         node = Node(Path(place))
         if there:
@@ -254,7 +347,9 @@ def test_the_executor_predicts_it_and_give_back_the_same_bytes(tree: Any, style:
         predicted = node.apply(plan, check=True)
         assert (predicted["error"], node.files()) == (None, was)
         done = node.apply(plan)
-        assert [predicted[key] for key in ("changed", "written", "removed")] == [done[key] for key in ("changed", "written", "removed")]
+        assert [predicted[key] for key in ("changed", "written", "removed")] == [
+            done[key] for key in ("changed", "written", "removed")
+        ]
         assert node.plan().changes == ()
         node.apply(node.plan("absent"))
         assert node.files() == was

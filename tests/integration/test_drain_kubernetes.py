@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role drain with the real modules of kubernetes.core, against an API that answers as Kubernetes' does."""
+"""The role drain with the real modules of kubernetes.core, against an API that answers as
+Kubernetes' does.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,14 @@ SETTINGS = {
     "gpufleet_drain_timeout": 120,
     "gpufleet_rollout_id": "r7",
 }
-BY_NIGHT = pytest.mark.nightly("other tests of this file ask the same API by day; what follows from an answer is a table of unit tests")
-MARKS = {"gpufleet.nvidia/rollout": "r7", "gpufleet.nvidia/hold": "cordon", "gpufleet.nvidia/why": "gpufleet_drain is always"}
+BY_NIGHT = pytest.mark.nightly(
+    "other tests of this file ask the same API by day; what follows from an answer is a table of unit tests"
+)
+MARKS = {
+    "gpufleet.nvidia/rollout": "r7",
+    "gpufleet.nvidia/hold": "cordon",
+    "gpufleet.nvidia/why": "gpufleet_drain is always",
+}
 
 
 @dc.dataclass
@@ -45,21 +53,35 @@ class Lab:
     python: Path
     collections: Path
 
-    def play(self, *entries: str, check: bool = False, **variables: Any) -> tuple[int, str, list[str]]:
+    def play(
+        self, *entries: str, check: bool = False, **variables: Any
+    ) -> tuple[int, str, list[str]]:
         """Run the role's task files: exit status, words, outcomes."""
-        own = {**SETTINGS, "gpufleet_kubernetes_kubeconfig": str(self.place / "kubeconfig"), **variables}
+        own = {
+            **SETTINGS,
+            "gpufleet_kubernetes_kubeconfig": str(self.place / "kubeconfig"),
+            **variables,
+        }
         kept = {key: value for key, value in own.items() if value is not None}
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         controller = {**local, "ansible_python_interpreter": str(self.python)}
         fake = {"gpufleet_host_info": kept.pop("info", {"work": {}})}
         hosts = {"gpu1": {**local, **kept, **fake}, "localhost": controller}
-        roles = [{"import_role": {"name": "gpufleet.nvidia.drain", "tasks_from": entry}} for entry in entries]
+        roles = [
+            {"import_role": {"name": "gpufleet.nvidia.drain", "tasks_from": entry}}
+            for entry in entries
+        ]
         inventory = written(self.place / "hosts.yml", yaml.safe_dump({"all": {"hosts": hosts}}))
-        book = written(self.place / "play.yml", yaml.safe_dump([{"hosts": "gpu1", "gather_facts": False, "tasks": roles}]))
+        book = written(
+            self.place / "play.yml",
+            yaml.safe_dump([{"hosts": "gpu1", "gather_facts": False, "tasks": roles}]),
+        )
         paths = f"{os.environ.get('ANSIBLE_COLLECTIONS_PATH') or Path('.cache/collections').resolve()}:{self.collections}"
         flags = ["--check"] if check else []
         home = {"HOME": str(self.place), "ANSIBLE_COLLECTIONS_PATH": paths}
-        status, words = bare.run(self.place, "ansible-playbook", "-i", inventory, book, "-v", *flags, **home)
+        status, words = bare.run(
+            self.place, "ansible-playbook", "-i", inventory, book, "-v", *flags, **home
+        )
         return status, words, re.findall(r'"outcome": "(\w+)"', words)
 
     @property
@@ -97,9 +119,15 @@ def test_a_node_is_cordoned_with_its_mark_waited_for_and_given_back_as_it_was(la
     assert status == 0, words
     assert outcomes == ["ready", "drained", "in_service"]
     hold, release = lab.cluster.patches
-    changes = [{step["path"]: step["value"] for step in patch if step["op"] == "add"} for patch in (hold, release)]
+    changes = [
+        {step["path"]: step["value"] for step in patch if step["op"] == "add"}
+        for patch in (hold, release)
+    ]
     ttl = before["metadata"]["annotations"]
-    assert changes[0] == {"/metadata/annotations": {**ttl, **MARKS}, "/spec": {"unschedulable": True}}, "one patch holds and marks"
+    assert changes[0] == {
+        "/metadata/annotations": {**ttl, **MARKS},
+        "/spec": {"unschedulable": True},
+    }, "one patch holds and marks"
     assert changes[1] == {"/metadata/annotations": ttl, "/spec": {}}
     assert lab.node == before
     assert not any("eviction" in request for request in lab.cluster.requests)
@@ -107,25 +135,48 @@ def test_a_node_is_cordoned_with_its_mark_waited_for_and_given_back_as_it_was(la
 
 
 OWNERS = [
-    ({"labels": {"nvidia.com/gpu-driver-upgrade-state": "drain-required"}}, "the driver upgrade of the GPU Operator"),
-    ({"lock": "gpu1"}, "kured is working on the node gpu1 (annotation weave.works/kured-node-lock of the DaemonSet kube-system/kured)"),
+    (
+        {"labels": {"nvidia.com/gpu-driver-upgrade-state": "drain-required"}},
+        "the driver upgrade of the GPU Operator",
+    ),
+    (
+        {"lock": "gpu1"},
+        "kured is working on the node gpu1 (annotation weave.works/kured-node-lock of the DaemonSet kube-system/kured)",
+    ),
     ({"labels": {"nvidia.com/mig.config.state": "success"}, "lock": "gpu2"}, ""),
 ]
 
 
 @pytest.mark.parametrize(("marks", "owner"), leave_rest(BY_NIGHT, OWNERS, by_day=2))
 @pytest.mark.parametrize("policy", ["always", pytest.param("auto", marks=BY_NIGHT)])
-def test_a_node_in_other_hands_is_left_out_also_where_no_drain_is_needed(marks: dict[str, Any], owner: str, policy: str, lab: Lab) -> None:
+def test_a_node_in_other_hands_is_left_out_also_where_no_drain_is_needed(
+    marks: dict[str, Any], owner: str, policy: str, lab: Lab
+) -> None:
     lab.cluster.nodes["gpu1"]["metadata"]["labels"] = marks.get("labels") or {}
     if "lock" in marks:
-        lock = {"weave.works/kured-node-lock": json.dumps({"nodeID": marks["lock"], "created": "2026-11-22T10:00:00Z", "TTL": 0})}
+        lock = {
+            "weave.works/kured-node-lock": json.dumps(
+                {"nodeID": marks["lock"], "created": "2026-11-22T10:00:00Z", "TTL": 0}
+            )
+        }
         metadata = {"namespace": "kube-system", "name": "kured", "annotations": lock}
-        template = {"spec": {"volumes": [{"hostPath": {"path": "/var/run"}}]}}  # by which kured sees that a host wants to reboot
-        lab.cluster.daemon_sets = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": {"template": template}}]
+        template = {
+            "spec": {"volumes": [{"hostPath": {"path": "/var/run"}}]}
+        }  # by which kured sees that a host wants to reboot
+        lab.cluster.daemon_sets = [
+            {
+                "apiVersion": "apps/v1",
+                "kind": "DaemonSet",
+                "metadata": metadata,
+                "spec": {"template": template},
+            }
+        ]
     lab.cluster.pods.pop("train")
     status, words, outcomes = lab.play("drain", gpufleet_drain=policy)
     assert status == (2 if owner else 0), words
-    assert outcomes == ["left_out" if owner else {"always": "drained", "auto": "not_needed"}[policy]]
+    assert outcomes == [
+        "left_out" if owner else {"always": "drained", "auto": "not_needed"}[policy]
+    ]
     assert owner in words
     assert len(lab.cluster.changes()) == (outcomes == ["drained"])
 
@@ -150,13 +201,18 @@ def test_work_that_does_not_end_gets_the_node_back(lab: Lab) -> None:
     status, words, outcomes = lab.play("drain", gpufleet_drain_timeout=3)
     assert status == 2, words
     assert outcomes == ["left_out"]
-    assert "not drained within 3 s: kubernetes: 1 pod with GPUs (team/train). The node is in service again" in words
+    assert (
+        "not drained within 3 s: kubernetes: 1 pod with GPUs (team/train). The node is in service again"
+        in words
+    )
     assert lab.node == before
 
 
 def test_a_kept_node_is_taken_up_by_the_next_run_and_put_back_by_it(lab: Lab) -> None:
     before = lab.node
-    status, words, outcomes = lab.play("drain", gpufleet_drain_timeout=2, gpufleet_drain_on_timeout="keep")
+    status, words, outcomes = lab.play(
+        "drain", gpufleet_drain_timeout=2, gpufleet_drain_on_timeout="keep"
+    )
     assert (status, outcomes) == (2, ["pending"]), words
     del lab.cluster.pods["train"]
     status, words, outcomes = lab.play("drain", "undrain", gpufleet_drain="auto")
@@ -168,7 +224,9 @@ def test_a_kept_node_is_taken_up_by_the_next_run_and_put_back_by_it(lab: Lab) ->
 
 def test_evictions_that_a_budget_refuses_are_tried_again(lab: Lab) -> None:
     lab.cluster.refused_evictions = 2
-    status, words, outcomes = lab.play("drain", gpufleet_drain_method="evict", gpufleet_drain_timeout=120)
+    status, words, outcomes = lab.play(
+        "drain", gpufleet_drain_method="evict", gpufleet_drain_timeout=120
+    )
     assert (status, outcomes) == (0, ["drained"]), words
     assert sorted(lab.cluster.pods) == ["plugin"], "a DaemonSet's pod stays"
     assert len([r for r in lab.cluster.requests if "eviction" in r]) == 4
@@ -177,7 +235,9 @@ def test_evictions_that_a_budget_refuses_are_tried_again(lab: Lab) -> None:
 def test_a_budget_that_never_allows_it_leaves_the_node_as_found(lab: Lab) -> None:
     before = lab.node
     lab.cluster.refused_evictions = 1000
-    status, words, outcomes = lab.play("drain", gpufleet_drain_method="evict", gpufleet_drain_timeout=4)
+    status, words, outcomes = lab.play(
+        "drain", gpufleet_drain_method="evict", gpufleet_drain_timeout=4
+    )
     assert (status, outcomes) == (2, ["left_out"]), words
     assert "would violate the pod's disruption budget" in words.replace("\\", "")
     assert lab.node == before
@@ -197,7 +257,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("settings", "pods", "sentence"), leave_rest(BY_NIGHT, REFUSED))
-def test_a_refused_drain_leaves_the_node_as_found(settings: api.JSON, pods: dict[str, api.JSON], sentence: str, lab: Lab) -> None:
+def test_a_refused_drain_leaves_the_node_as_found(
+    settings: api.JSON, pods: dict[str, api.JSON], sentence: str, lab: Lab
+) -> None:
     before = lab.node
     lab.cluster.pods.update(pods)
     lab.cluster.forbidden = settings.get("forbidden", ())
@@ -222,7 +284,9 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("node", "sentence"), leave_rest(BY_NIGHT, OTHERS))
-def test_what_somebody_else_holds_or_what_is_broken_is_left_out_and_untouched(node: api.JSON, sentence: str, lab: Lab) -> None:
+def test_what_somebody_else_holds_or_what_is_broken_is_left_out_and_untouched(
+    node: api.JSON, sentence: str, lab: Lab
+) -> None:
     lab.cluster.nodes["gpu1"] = node
     for entry in ("check", "drain"):
         status, words, outcomes = lab.play(entry)
@@ -234,17 +298,35 @@ def test_what_somebody_else_holds_or_what_is_broken_is_left_out_and_untouched(no
 
 WRONG = [
     # what is wrong, the sentence, the setting that it names
-    ({"gpufleet_kubernetes_kubeconfig": "/nowhere/kubeconfig"}, "cannot read the node", "gpufleet_kubernetes_kubeconfig"),
-    ({"gpufleet_kubernetes_context": "prod"}, "cannot read the node", "gpufleet_kubernetes_context"),
-    ({"gpufleet_kubernetes_node": "gpu99"}, "there is no node gpu99 (the cluster has gpu[1-2])", "gpufleet_kubernetes_node"),
+    (
+        {"gpufleet_kubernetes_kubeconfig": "/nowhere/kubeconfig"},
+        "cannot read the node",
+        "gpufleet_kubernetes_kubeconfig",
+    ),
+    (
+        {"gpufleet_kubernetes_context": "prod"},
+        "cannot read the node",
+        "gpufleet_kubernetes_context",
+    ),
+    (
+        {"gpufleet_kubernetes_node": "gpu99"},
+        "there is no node gpu99 (the cluster has gpu[1-2])",
+        "gpufleet_kubernetes_node",
+    ),
     ({"forbidden": ("GET nodes",)}, "cannot get resource", "gpufleet_kubernetes_kubeconfig"),
     ({"forbidden": ("PATCH nodes",)}, "cannot patch resource", "gpufleet_kubernetes_kubeconfig"),
-    ({"info": {"work": {"boot_id": "other"}}}, "the node gpu1 is another machine than this host", "gpufleet_kubernetes_node"),
+    (
+        {"info": {"work": {"boot_id": "other"}}},
+        "the node gpu1 is another machine than this host",
+        "gpufleet_kubernetes_node",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("wrong", "sentence", "setting"), leave_rest(BY_NIGHT, WRONG))
-def test_wrong_settings_are_named_by_the_check_and_touch_nothing(wrong: dict[str, Any], sentence: str, setting: str, lab: Lab) -> None:
+def test_wrong_settings_are_named_by_the_check_and_touch_nothing(
+    wrong: dict[str, Any], sentence: str, setting: str, lab: Lab
+) -> None:
     lab.cluster.nodes["gpu1"] = api.node("gpu1", boot_id="this")
     lab.cluster.forbidden = wrong.pop("forbidden", ())
     status, words, _outcomes = lab.play("check", "drain", **wrong)
@@ -264,7 +346,10 @@ def test_an_api_that_does_not_answer_is_no_empty_cluster(lab: Lab) -> None:
 
 NO_LISTS: dict[str, tuple[int, api.JSON]] = {
     "400": (400, api.status(400, "BadRequest", "field label not supported: spec.nodeName")),
-    "a list without items": (200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": None}),
+    "a list without items": (
+        200,
+        {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": None},
+    ),
 }
 
 
@@ -305,7 +390,12 @@ def test_a_taint_instead_of_a_cordon_keeps_the_taints_of_others(lab: Lab) -> Non
     before = lab.node
     status, words, _outcomes = lab.play("drain", gpufleet_kubernetes_hold="taint")
     assert status == 0, words
-    assert lab.node["spec"] == {"taints": [theirs, {"key": "gpufleet.nvidia/rollout", "value": "r7", "effect": "NoSchedule"}]}
+    assert lab.node["spec"] == {
+        "taints": [
+            theirs,
+            {"key": "gpufleet.nvidia/rollout", "value": "r7", "effect": "NoSchedule"},
+        ]
+    }
     status, words, _outcomes = lab.play("undrain")
     assert status == 0, words
     assert lab.node == before
@@ -313,7 +403,9 @@ def test_a_taint_instead_of_a_cordon_keeps_the_taints_of_others(lab: Lab) -> Non
 
 def test_a_broken_host_stays_cordoned_with_the_reason(lab: Lab) -> None:
     del lab.cluster.pods["train"]
-    status, words, outcomes = lab.play("drain", "keep", gpufleet_drain_reason="rolled back: no answer")
+    status, words, outcomes = lab.play(
+        "drain", "keep", gpufleet_drain_reason="rolled back: no answer"
+    )
     assert (status, outcomes) == (0, ["drained", "kept"]), words
     assert lab.node["spec"] == {"unschedulable": True}
     assert lab.node["metadata"]["annotations"]["gpufleet.nvidia/why"] == "rolled back: no answer"

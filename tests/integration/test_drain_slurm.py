@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real Slurm drains a real host: jobs that end and jobs that do not, whose drain is whose, and what is never resumed."""
+"""A real Slurm drains a real host: jobs that end and jobs that do not, whose drain is whose, and
+what is never resumed.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def idle(fleet: Fleet) -> None:
 
 def until(fleet: Fleet, state: str) -> None:
     """Wait until slurmctld shows the state."""
-    fleet.shell(HOST, f"timeout 60 sh -c 'until scontrol show node {HOST} | grep -qF \" State={state} \"; do sleep 0.2; done'")
+    fleet.shell(
+        HOST,
+        f"timeout 60 sh -c 'until scontrol show node {HOST} | grep -qF \" State={state} \"; do sleep 0.2; done'",
+    )
 
 
 def node(fleet: Fleet) -> tuple[str, str]:
@@ -62,9 +67,23 @@ def job(fleet: Fleet) -> None:
 
 def run(fleet: Fleet, *entries: str, **more: Any) -> Run:
     """The role's task files, one after the other."""
-    look = [{"import_role": {"name": "gpufleet.nvidia.host", "tasks_from": "look"}}] if "main" not in entries else []
-    roles = [*look, *({"import_role": {"name": "gpufleet.nvidia.drain", "tasks_from": entry}} for entry in entries)]
-    return fleet.play([{"hosts": HOST, "gather_facts": False, "tasks": roles}], [HOST], variables={**SETTINGS, **more})
+    look = (
+        [{"import_role": {"name": "gpufleet.nvidia.host", "tasks_from": "look"}}]
+        if "main" not in entries
+        else []
+    )
+    roles = [
+        *look,
+        *(
+            {"import_role": {"name": "gpufleet.nvidia.drain", "tasks_from": entry}}
+            for entry in entries
+        ),
+    ]
+    return fleet.play(
+        [{"hosts": HOST, "gather_facts": False, "tasks": roles}],
+        [HOST],
+        variables={**SETTINGS, **more},
+    )
 
 
 def ended(done: Run) -> dict[str, Any]:
@@ -83,15 +102,24 @@ def test_an_idle_node_is_drained_and_put_back(fleet: Fleet) -> None:
     assert run(fleet, "undrain").changed == {}, "a second time there is nothing to put back"
 
 
-def test_a_job_that_outlasts_the_time_limit_goes_on_and_the_node_is_given_back(fleet: Fleet) -> None:
+def test_a_job_that_outlasts_the_time_limit_goes_on_and_the_node_is_given_back(
+    fleet: Fleet,
+) -> None:
     job(fleet)
     done = run(fleet, "main")
     assert ended(done)["outcome"] == "left_out", done.words
-    assert f"slurm: the node {HOST} is ALLOCATED+DRAIN. The node is in service again" in done.failed[HOST]
-    until(fleet, "ALLOCATED")  # a resumed node counts as not responding until slurmctld has asked it
+    assert (
+        f"slurm: the node {HOST} is ALLOCATED+DRAIN. The node is in service again"
+        in done.failed[HOST]
+    )
+    until(
+        fleet, "ALLOCATED"
+    )  # a resumed node counts as not responding until slurmctld has asked it
 
 
-def test_a_node_that_is_kept_is_taken_up_by_the_next_run_when_its_job_has_ended(fleet: Fleet) -> None:
+def test_a_node_that_is_kept_is_taken_up_by_the_next_run_when_its_job_has_ended(
+    fleet: Fleet,
+) -> None:
     job(fleet)
     done = run(fleet, "main", gpufleet_drain_on_timeout="keep")
     assert ended(done)["outcome"] == "pending", done.words
@@ -119,7 +147,10 @@ def test_what_a_person_drained_is_left_out_with_its_reason(fleet: Fleet) -> None
 
 def test_a_node_that_is_down_is_never_resumed_even_with_our_reason(fleet: Fleet) -> None:
     run(fleet, "main")
-    fleet.shell(HOST, f"scontrol update nodename={HOST} state=down reason='gpufleet.nvidia r7: gpufleet_drain is always'")
+    fleet.shell(
+        HOST,
+        f"scontrol update nodename={HOST} state=down reason='gpufleet.nvidia r7: gpufleet_drain is always'",
+    )
     back = run(fleet, "undrain")
     assert ended(back)["outcome"] == "kept", back.words
     assert node(fleet)[0].startswith("DOWN")
@@ -129,7 +160,10 @@ def test_a_broken_host_stays_drained_with_the_reason(fleet: Fleet) -> None:
     run(fleet, "main")
     done = run(fleet, "keep", gpufleet_drain_reason="rolled back: containerd did not answer")
     assert ended(done)["outcome"] == "kept", done.words
-    assert node(fleet) == ("IDLE+DRAIN", "gpufleet.nvidia r7: rolled back: containerd did not answer")
+    assert node(fleet) == (
+        "IDLE+DRAIN",
+        "gpufleet.nvidia r7: rolled back: containerd did not answer",
+    )
 
 
 def test_names_and_places_that_are_wrong_are_named_before_anything_is_drained(fleet: Fleet) -> None:

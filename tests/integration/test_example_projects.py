@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each project in examples/ as it stands there: plan, site, site again, rollback; and the scenario for CI.
+"""Each project in examples/ as it stands there: plan, site, site again, rollback; and the scenario
+for CI.
 
 Its hosts are bare trees, so this needs no lab; it takes too long for `make check`.
 """
@@ -27,7 +28,9 @@ COLLECTIONS = str(ROOT / ".cache/collections")
 
 @dc.dataclass(frozen=True)
 class Host:
-    """What a host of an example is: one engine with a configuration, and what the table says of containers there."""
+    """What a host of an example is: one engine with a configuration, and what the table says of
+    containers there.
+    """
 
     engine: str
     version: str
@@ -36,7 +39,9 @@ class Host:
     @property
     def files(self) -> Mapping[str, str]:
         return {
-            "containerd": {"etc/containerd/config.toml": f"version = {3 if self.version >= '2' else 2}\n"},
+            "containerd": {
+                "etc/containerd/config.toml": f"version = {3 if self.version >= '2' else 2}\n"
+            },
             "crio": {
                 "etc/crio/crio.conf": "",
                 "etc/crio/crio.conf.d/10-crio.conf": '[crio.runtime]\ndefault_runtime = "crun"\n[crio.runtime.runtimes.crun]\n'
@@ -67,7 +72,9 @@ FLEETS = {
 
 
 def project(place: Path, name: str) -> Path:
-    """A copy of an example whose hosts are trees; that trees have no GPUs, packages or root is said in host_vars."""
+    """A copy of an example whose hosts are trees; that trees have no GPUs, packages or root is said
+    in host_vars.
+    """
     copy = place / name
     shutil.copytree(EXAMPLES / name, copy)
     for host, it in FLEETS[name].items():
@@ -87,7 +94,9 @@ def project(place: Path, name: str) -> Path:
 
 def play(place: Path, name: str, *arguments: str) -> str:
     command = ("-i", "inventory", name, "-e", "@rollout.yml", *arguments)
-    status, words = bare.run(place, "ansible-playbook", *command, ANSIBLE_COLLECTIONS_PATH=COLLECTIONS, COLUMNS="200")
+    status, words = bare.run(
+        place, "ansible-playbook", *command, ANSIBLE_COLLECTIONS_PATH=COLLECTIONS, COLUMNS="200"
+    )
     assert status == 0, words
     assert "[WARNING]" not in words, words
     return words
@@ -95,7 +104,11 @@ def play(place: Path, name: str, *arguments: str) -> str:
 
 def content(place: Path) -> dict[str, bytes]:
     """What is in the trees but the journal."""
-    files = [path for path in sorted((place / "trees").rglob("*")) if path.is_file() and "var/lib/gpufleet" not in str(path)]
+    files = [
+        path
+        for path in sorted((place / "trees").rglob("*"))
+        if path.is_file() and "var/lib/gpufleet" not in str(path)
+    ]
     return {str(path.relative_to(place)): path.read_bytes() for path in files}
 
 
@@ -104,11 +117,17 @@ def column(words: str, heading: str) -> dict[str, str]:
     lines = [line.strip().strip('",') for line in words.splitlines()]
     start = next(index for index, line in enumerate(lines) if line.startswith("HOST "))
     at = lines[start].index(heading)
-    rows = lines[start + 1 : next(index for index in range(start + 1, len(lines)) if not lines[index])]
+    rows = lines[
+        start + 1 : next(index for index in range(start + 1, len(lines)) if not lines[index])
+    ]
     return {row.split()[0]: row[at:].split("  ")[0] for row in rows if ".example.org" in row[:20]}
 
 
-ELSEWHERE = {"ci", "awx", "pull"}  # their own tests: in this file, test_awx_workflow.py and test_runners.py
+ELSEWHERE = {
+    "ci",
+    "awx",
+    "pull",
+}  # their own tests: in this file, test_awx_workflow.py and test_runners.py
 
 
 def test_every_example_has_a_fleet_here() -> None:
@@ -120,7 +139,9 @@ def test_an_example_does_what_its_readme_says(name: str, tmp_path: Path) -> None
     place = project(tmp_path, name)
     before = content(place)
     planned = play(place, "gpufleet.nvidia.plan")
-    assert column(planned, "INJECTION") == {host: it.injection for host, it in FLEETS[name].items()}, "and no host outside the group"
+    assert column(planned, "INJECTION") == {
+        host: it.injection for host, it in FLEETS[name].items()
+    }, "and no host outside the group"
     assert set(column(planned, "CHANGED").values()) == {"would"}
     play(place, "gpufleet.nvidia.site", "--check", "--diff")
     assert content(place) == before
@@ -144,8 +165,15 @@ def test_a_scenario_for_ci_runs_without_a_lab(scenario: str, tmp_path: Path) -> 
         pytest.skip("molecule is in the environment of the newest ansible-core only")
     shutil.copytree(EXAMPLES / "ci", tmp_path / "ci")
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-    settled = {"ANSIBLE_COLLECTIONS_PATH": COLLECTIONS, "NO_COLOR": "1", "PATH": path, "HOME": str(tmp_path)}
+    settled = {
+        "ANSIBLE_COLLECTIONS_PATH": COLLECTIONS,
+        "NO_COLOR": "1",
+        "PATH": path,
+        "HOME": str(tmp_path),
+    }
     status, words = bare.run(tmp_path / "ci", "molecule", "test", "-s", scenario, **settled)
     assert status == 0, words
     done = re.findall(rf"{scenario} > (\w+): Executed: Successful", words)
-    assert [step for step in ("create", "converge", "idempotence", "verify") if step not in done] == [], words
+    assert [
+        step for step in ("create", "converge", "idempotence", "verify") if step not in done
+    ] == [], words

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the documentation shows is what works: every module's EXAMPLES run in check mode on a host, the README's playbooks parse."""
+"""What the documentation shows is what works: every module's EXAMPLES run in check mode on a host,
+the README's playbooks parse.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ from tests.lab import aptrepo, artefacts
 from tests.tools.onlab import ROOT, Fleet, repository
 
 OURS = "gpufleet.nvidia."
-# About no host: test_awx_objects.py, test_bundle.py, and test_report_page.py and test_kubernetes.py in tests/unit/playbooks run their
-# examples. That of hand_over needs a cluster: it is a step of the playbook that test_hand_over.py runs.
+# About no host: test_awx_objects.py, test_bundle.py, and test_report_page.py and test_kubernetes.py
+# in tests/unit/playbooks run their examples. That of hand_over needs a cluster: it is a step of the
+# playbook that test_hand_over.py runs.
 ELSEWHERE = {"awx", "bundle", "fleet_report", "hand_over", "kubernetes_objects"}
 MODULES = sorted({path.stem for path in (ROOT / "plugins/modules").glob("*.py")} - ELSEWHERE)
 README = (ROOT / "README.md").read_text()
@@ -43,7 +46,9 @@ class Needs:
     host: str = "ex-containerd"
     script: str = ""  # what has to be on the host before
     before: tuple[Mapping[str, Any], ...] = ()  # tasks that a playbook has had before
-    options: Mapping[str, str] = dc.field(default_factory=dict)  # what a reader has to set to their own
+    options: Mapping[str, str] = dc.field(
+        default_factory=dict
+    )  # what a reader has to set to their own
     hosts: str = ""  # the name of the group in an example that is a play
 
 
@@ -55,19 +60,30 @@ PLAN = {
     "gpufleet.nvidia.rollout_plan": {"settings": "{{ gpufleet_rollout_settings.settings }}"},
     "register": "gpufleet_rollout_plan",
 }
-# Stands for an installed package, of which check mode asks no more than that its programs are there.
+# Stands for an installed package, of which check mode asks no more than that its programs are
+# there.
 PROGRAM = "printf '#!/bin/sh\\n' >/usr/bin/{0}; chmod 755 /usr/bin/{0}; "
 # The default is NVIDIA's public repository, which a test does not reach.
-MIRROR = {name: f"gpufleet_{name}" for name in ("toolkit_repository", "toolkit_key", "toolkit_key_fingerprint")}
+MIRROR = {
+    name: f"gpufleet_{name}"
+    for name in ("toolkit_repository", "toolkit_key", "toolkit_key_fingerprint")
+}
 CATALOGUE = {"catalogue": "catalogue_of_the_lab"}
-OF_LAB = {"url" if name == "toolkit_repository" else name: variable for name, variable in MIRROR.items()}
+OF_LAB = {
+    "url" if name == "toolkit_repository" else name: variable for name, variable in MIRROR.items()
+}
 NEEDS: dict[str, Needs] = {
     "cdi_spec": Needs(),
     "cdi_spec_info": Needs(),
     "containerd_runtime": Needs(script="mkdir -p /srv/image/etc/containerd"),
-    "crio_runtime": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc/crio"),
+    "crio_runtime": Needs(
+        "ex-crio",
+        script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc/crio",
+    ),
     "device_nodes": Needs(),
-    "docker_runtime": Needs("ex-docker", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc"),
+    "docker_runtime": Needs(
+        "ex-docker", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc"
+    ),
     "drain": Needs(options=MIRROR),
     "fleet_table": Needs(before=(LOOK,)),
     "gpu_health": Needs(),
@@ -90,17 +106,29 @@ NEEDS: dict[str, Needs] = {
     "toolkit_config": Needs(),
     "toolkit_packages": Needs(options=MIRROR),
     # The example shows upstream's key; the lab has one of its own.
-    "toolkit_repository": Needs(options={name.removeprefix("toolkit_"): variable for name, variable in OF_LAB.items()}),
+    "toolkit_repository": Needs(
+        options={name.removeprefix("toolkit_"): variable for name, variable in OF_LAB.items()}
+    ),
     "variables_check": Needs(),
 }
 
 
 def plays(module: str) -> list[dict[str, Any]]:
     """The examples as plays: tasks together as one, since they register what later ones show."""
-    entries = [entry for entry in documented(module, "EXAMPLES") if "community.docker.docker_container" not in entry]  # not installed here
+    entries = [
+        entry
+        for entry in documented(module, "EXAMPLES")
+        if "community.docker.docker_container" not in entry
+    ]  # not installed here
     if "hosts" in entries[0]:
         return [dict(entry) for entry in entries]
-    return [{"hosts": NEEDS[module].host, "gather_facts": False, "tasks": [*NEEDS[module].before, *entries]}]
+    return [
+        {
+            "hosts": NEEDS[module].host,
+            "gather_facts": False,
+            "tasks": [*NEEDS[module].before, *entries],
+        }
+    ]
 
 
 def suited(task: Mapping[str, Any], needs: Needs) -> dict[str, Any]:
@@ -108,7 +136,11 @@ def suited(task: Mapping[str, Any], needs: Needs) -> dict[str, Any]:
     found = dict(task)
     for name in [key for key in task if key.startswith(OURS)]:
         known = options(name.removeprefix(OURS))
-        own = {option: f"{{{{ {variable} }}}}" for option, variable in needs.options.items() if option in known}
+        own = {
+            option: f"{{{{ {variable} }}}}"
+            for option, variable in needs.options.items()
+            if option in known
+        }
         if "bundle_file" in (task[name] or {}):  # which stands for a repository
             own = {**own, "toolkit_repository": "", "bundle_file": "{{ archive_of_the_lab }}"}
         found[name] = {**(task[name] or {}), **own}
@@ -129,8 +161,18 @@ def options(module: str) -> set[str]:
 def fragments(file: str) -> dict[str, Any]:
     """The YAML blocks of a documentation fragment."""
     tree = ast.parse((ROOT / f"plugins/doc_fragments/{file}.py").read_text())
-    blocks = [node for part in tree.body if isinstance(part, ast.ClassDef) for node in part.body if isinstance(node, ast.Assign)]
-    return {b.targets[0].id: yaml.safe_load(ast.literal_eval(b.value)) for b in blocks if isinstance(b.targets[0], ast.Name)}
+    blocks = [
+        node
+        for part in tree.body
+        if isinstance(part, ast.ClassDef)
+        for node in part.body
+        if isinstance(node, ast.Assign)
+    ]
+    return {
+        b.targets[0].id: yaml.safe_load(ast.literal_eval(b.value))
+        for b in blocks
+        if isinstance(b.targets[0], ast.Name)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +185,10 @@ def fleet(boot: Any) -> Fleet:
 def archive(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> str:
     """What gpufleet.nvidia.bundle makes of the lab's repository."""
     home = artefacts.nvidia_debs()
-    made = {"file": str(tmp_path_factory.mktemp("archive") / "bundle.tar"), "url": f"file://{home}/{aptrepo.FLAT}"}
+    made = {
+        "file": str(tmp_path_factory.mktemp("archive") / "bundle.tar"),
+        "url": f"file://{home}/{aptrepo.FLAT}",
+    }
     task = {f"{OURS}bundle": {**made, "key": (home / "key.asc").read_text()}}
     done = fleet.play([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}])
     assert done.failed == {}, done.words
@@ -165,7 +210,10 @@ def test_examples_run(module: str, fleet: Fleet, archive: str) -> None:
         play["tasks"] = [suited(task, needs) for task in play["tasks"]]
     before = {host: fleet.tree(host) for host in HOSTS}
     image = {"name": "any", "image": "registry.example.org/team/any:1"}
-    places = {"archive_of_the_lab": archive, "directory_of_the_lab": str(Path(archive).with_name("images"))}
+    places = {
+        "archive_of_the_lab": archive,
+        "directory_of_the_lab": str(Path(archive).with_name("images")),
+    }
     own = {**repository(), **places, "catalogue_of_the_lab": {"schema": 1, "images": [image]}}
     run = fleet.play(shown, [needs.host], variables=own, arguments=["--check", "--diff"])
     assert (run.status, run.failed) == (0, {}), run.words
@@ -186,8 +234,17 @@ def is_playbook(snippet: str) -> bool:
 
 def syntax(playbook: str, *arguments: str) -> None:
     """Have Ansible read a playbook."""
-    command = [Path(sys.executable).with_name("ansible-playbook"), "--syntax-check", "-i", "host,", *arguments, playbook]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, stdin=subprocess.DEVNULL)
+    command = [
+        Path(sys.executable).with_name("ansible-playbook"),
+        "--syntax-check",
+        "-i",
+        "host,",
+        *arguments,
+        playbook,
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, stdin=subprocess.DEVNULL
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[ERROR]" not in done.stderr
 
@@ -207,7 +264,11 @@ def test_the_readmes_playbooks_parse(snippet: str, tmp_path: Path) -> None:
 def test_the_readmes_variables_exist(snippet: str) -> None:
     specs = (ROOT / "roles").glob("*/meta/argument_specs.yml")
     known = {name for path in specs for name in re.findall(r"\bgpufleet_\w+", path.read_text())}
-    known |= {name for path in (ROOT / "playbooks").rglob("*.yml") for name in re.findall(r"\bgpufleet_\w+", path.read_text())}
+    known |= {
+        name
+        for path in (ROOT / "playbooks").rglob("*.yml")
+        for name in re.findall(r"\bgpufleet_\w+", path.read_text())
+    }
     assert {name for name in yaml.safe_load(snippet) if name != "ansible_become"} - known == set()
 
 
@@ -218,7 +279,10 @@ def test_the_readme_shows_each_playbook_by_a_name_that_ansible_finds(playbook: s
 
 
 def test_the_readmes_commands_name_playbooks_that_are_there() -> None:
-    commands = [shlex.split(command, comments=True) for command in re.findall(r"ansible-playbook [^`\n]+", README)]
+    commands = [
+        shlex.split(command, comments=True)
+        for command in re.findall(r"ansible-playbook [^`\n]+", README)
+    ]
     named = {word for command in commands for word in command if word.startswith(OURS)}
     assert named == {f"{OURS}{name}" for name in PLAYBOOKS}
     assert all(sum(word.startswith(OURS) for word in command) == 1 for command in commands)

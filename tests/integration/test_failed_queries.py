@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On a real host: an engine that hangs, a crowd of a local user's processes, planted modules, a journal that was given away."""
+"""On a real host: an engine that hangs, a crowd of a local user's processes, planted modules, a
+journal that was given away.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,10 @@ def plan(answer: dict[str, Any]) -> list[Any]:
 
 @pytest.mark.parametrize("way", ["stdin", "module"])
 def test_nothing_is_imported_from_where_the_connection_stands(fleet: Fleet, way: str) -> None:
-    fleet.shell(HOST, f'cd /root; for m in {PLANTED}; do echo \'open("/run/imported", "a").write(__file__)\' >$m.py; done')
+    fleet.shell(
+        HOST,
+        f'cd /root; for m in {PLANTED}; do echo \'open("/run/imported", "a").write(__file__)\' >$m.py; done',
+    )
     try:
         answer = looked(fleet, transport=way)
         assert plan(answer)
@@ -92,7 +97,11 @@ def test_a_crowd_of_a_local_users_processes_changes_no_plan(fleet: Fleet) -> Non
         assert int(fleet.shell(HOST, "pgrep -c -u mallory -x containerd")) >= 80
         after = looked(fleet)
     finally:
-        fleet.shell(HOST, "pkill -KILL -u mallory; rm -f /home/mallory/crowd /home/mallory/containerd", fails=True)
+        fleet.shell(
+            HOST,
+            "pkill -KILL -u mallory; rm -f /home/mallory/crowd /home/mallory/containerd",
+            fails=True,
+        )
     assert (plan(after), after["problem"]) == (plan(before), "")
     assert [i["refusal"] for i in after["instances"]] == [""]
 
@@ -103,17 +112,29 @@ def test_a_second_engine_that_hangs_is_named_and_the_host_is_managed(fleet: Flee
         run = fleet.task("host", [HOST], OPTIONS)
         answer = run.of("host")[HOST]
         assert (answer.get("msg", ""), answer["changed"]) == ("", True)
-        assert [a for a in answer["advice"] if a.startswith("containerd runs, but its CRI does not answer at /run/second/second.sock")]
+        assert [
+            a
+            for a in answer["advice"]
+            if a.startswith(
+                "containerd runs, but its CRI does not answer at /run/second/second.sock"
+            )
+        ]
         assert "nvidia" not in fleet.text(HOST, "/srv/second.toml")
         assert "nvidia" in fleet.text(HOST, "/etc/containerd/config.toml")
         again = fleet.task("host", [HOST], OPTIONS).of("host")[HOST]
         assert again["changed"] is False
     finally:
-        fleet.shell(HOST, "systemctl kill --signal=KILL second.service; rm -rf /srv/second /srv/second.toml /run/second", fails=True)
+        fleet.shell(
+            HOST,
+            "systemctl kill --signal=KILL second.service; rm -rf /srv/second /srv/second.toml /run/second",
+            fails=True,
+        )
 
 
 def test_a_journal_that_was_given_away_runs_nothing(fleet: Fleet) -> None:
-    """A user to whom the directory belongs swaps the program, as fast as possible: it is neither written nor run."""
+    """A user to whom the directory belongs swaps the program, as fast as possible: it is neither
+    written nor run.
+    """
     fleet.task("host", [HOST], OPTIONS)
     fleet.shell(HOST, RACE)
     try:
@@ -122,12 +143,18 @@ def test_a_journal_that_was_given_away_runs_nothing(fleet: Fleet) -> None:
             assert answer["status"] == "failed"
             assert "belongs to user" in answer["msg"]
             assert "only root may be able to write to the journal" in answer["msg"]
-        # The unit of the change before is on probation, and calls the program once more when it ends.
+        # The unit of the change before is on probation, and calls the program once more when it
+        # ends.
         ended = "systemctl list-units --all --no-legend 'gpufleet-*.service' | grep -q . || exit 0"
         fleet.shell(HOST, f"for _ in $(seq 400); do {ended}; sleep 0.1; done; exit 1")
         assert fleet.shell(HOST, "ls /root/PWNED 2>/dev/null || true") == ""
     finally:
-        fleet.shell(HOST, "pkill -KILL -u mallory; chown -R root:root /var/lib/gpufleet", fails=True)
+        fleet.shell(
+            HOST, "pkill -KILL -u mallory; chown -R root:root /var/lib/gpufleet", fails=True
+        )
     answer = fleet.task("host", [HOST], {**OPTIONS, "state": "absent"}).of("host")[HOST]
-    assert (answer.get("msg", ""), fleet.shell(HOST, "ls /root/PWNED 2>/dev/null || true")) == ("", "")
+    assert (answer.get("msg", ""), fleet.shell(HOST, "ls /root/PWNED 2>/dev/null || true")) == (
+        "",
+        "",
+    )
     assert "nvidia" not in fleet.text(HOST, "/etc/containerd/config.toml")

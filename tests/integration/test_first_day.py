@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a new user meets on the first day: packages from nowhere, a package's own file, a host whose only engine is Podman."""
+"""What a new user meets on the first day: packages from nowhere, a package's own file, a host whose
+only engine is Podman.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository as resources_repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    repository as resources_repository,
+)
 
 from tests.lab import artefacts
 from tests.tools.onlab import PROBE, Fleet, Run, repository
@@ -41,7 +45,11 @@ def options(**more: Any) -> dict[str, Any]:
     known = repository()
     address = known["gpufleet_toolkit_repository"].removesuffix("amd64") + "$(ARCH)"
     key = Path(artefacts.nvidia_debs(), "key.asc").read_text()
-    found = {"toolkit_repository": address, "toolkit_key": key, "toolkit_key_fingerprint": known["gpufleet_toolkit_key_fingerprint"]}
+    found = {
+        "toolkit_repository": address,
+        "toolkit_key": key,
+        "toolkit_key_fingerprint": known["gpufleet_toolkit_key_fingerprint"],
+    }
     return {**found, **more}
 
 
@@ -58,7 +66,9 @@ def unreached(fleet: Fleet) -> tuple[Run, Run]:
 
 @pytest.fixture(scope="module")
 def fresh(fleet: Fleet, unreached: tuple[Run, Run]) -> tuple[Run, Run, Run]:
-    """A host without package, and with a source of the same repository as a guide has it: check mode, the run, a second run."""
+    """A host without package, and with a source of the same repository as a guide has it: check
+    mode, the run, a second run.
+    """
     fleet.shell(FRESH, f"echo '{GUIDE}' >{LEFT}")
     return (
         fleet.task("host", [FRESH], options(), arguments=["--check", "--diff"]),
@@ -67,7 +77,9 @@ def fresh(fleet: Fleet, unreached: tuple[Run, Run]) -> tuple[Run, Run, Run]:
     )
 
 
-def test_what_cannot_be_reached_is_said_by_the_plan_and_changes_nothing(fleet: Fleet, unreached: tuple[Run, Run]) -> None:
+def test_what_cannot_be_reached_is_said_by_the_plan_and_changes_nothing(
+    fleet: Fleet, unreached: tuple[Run, Run]
+) -> None:
     planned, run = unreached[0].of("host_info")[FRESH], unreached[1].of("host")[FRESH]
     for said in (planned["problem"], run["msg"]):
         assert "[repository.out-of-reach]" in said
@@ -75,14 +87,18 @@ def test_what_cannot_be_reached_is_said_by_the_plan_and_changes_nothing(fleet: F
     assert run["status"] == "failed"
 
 
-def test_without_a_variable_the_plan_says_where_packages_would_come_from(fleet: Fleet, unreached: tuple[Run, Run]) -> None:
+def test_without_a_variable_the_plan_says_where_packages_would_come_from(
+    fleet: Fleet, unreached: tuple[Run, Run]
+) -> None:
     """NVIDIA's public repository is out of this network's reach, by the controller or by the host."""
     problem = fleet.task("host_info", [FRESH]).of("host_info")[FRESH]["problem"]
     assert "nvidia.github.io/libnvidia-container" in problem
     assert "[repository." in problem
 
 
-def test_a_repository_that_another_key_signed_is_refused_before_it_is_put_in_place(fleet: Fleet, unreached: tuple[Run, Run]) -> None:
+def test_a_repository_that_another_key_signed_is_refused_before_it_is_put_in_place(
+    fleet: Fleet, unreached: tuple[Run, Run]
+) -> None:
     wrong = Path(artefacts.nvidia_debs(), "wrong.asc").read_text()
     run = fleet.task("host", [FRESH], options(toolkit_key=wrong, toolkit_key_fingerprint=""))
     said = run.of("host")[FRESH]
@@ -90,14 +106,25 @@ def test_a_repository_that_another_key_signed_is_refused_before_it_is_put_in_pla
     assert "apt-get" in said["msg"]
     assert "not signed with the configured key" in said["msg"]
     assert "toolkit_repository" in " ".join(said["advice"])
-    assert fleet.shell(FRESH, f"test -e {resources_repository.FAMILIES['debian'].list_path} || echo none").strip() == "none"
+    assert (
+        fleet.shell(
+            FRESH, f"test -e {resources_repository.FAMILIES['debian'].list_path} || echo none"
+        ).strip()
+        == "none"
+    )
 
 
-def test_a_fresh_host_gets_repository_packages_and_configuration_in_one_task(fresh: tuple[Run, Run, Run]) -> None:
+def test_a_fresh_host_gets_repository_packages_and_configuration_in_one_task(
+    fresh: tuple[Run, Run, Run],
+) -> None:
     check, run, again = (r.of("host")[FRESH] for r in fresh)
     where = resources_repository.FAMILIES["debian"]
-    assert [(d["path"], d["key"]) for d in check["differences"]] == [(d["path"], d["key"]) for d in run["differences"]]
-    assert {where.key_path, where.list_path, CONFIG, "nvidia-container-toolkit-base"} <= {d["path"] for d in run["differences"]}
+    assert [(d["path"], d["key"]) for d in check["differences"]] == [
+        (d["path"], d["key"]) for d in run["differences"]
+    ]
+    assert {where.key_path, where.list_path, CONFIG, "nvidia-container-toolkit-base"} <= {
+        d["path"] for d in run["differences"]
+    }
     assert (check["changed"], run["changed"], again["changed"]) == (True, True, False)
     assert (fresh[1].operations[FRESH], fresh[2].operations[FRESH]) == (6, 1)
     assert run["restarted"] == check["restarted"]
@@ -106,15 +133,23 @@ def test_a_fresh_host_gets_repository_packages_and_configuration_in_one_task(fre
 def test_a_source_of_the_same_repository_is_taken_over_since_apt_stops_where_two_differ_in_their_key(
     fleet: Fleet, fresh: tuple[Run, Run, Run]
 ) -> None:
-    assert LEFT in {left["path"] for left in fresh[0].of("host")[FRESH]["leftovers"] if left["fate"] == "adopted"}
+    assert LEFT in {
+        left["path"]
+        for left in fresh[0].of("host")[FRESH]["leftovers"]
+        if left["fate"] == "adopted"
+    }
     assert LEFT in {difference["path"] for difference in fresh[1].of("host")[FRESH]["differences"]}
     fleet.shell(FRESH, "apt-get -q update 2>&1")
     fleet.shell(FRESH, f"echo '{GUIDE}' >{LEFT}")
-    assert "Conflicting values set for option Signed-By" in fleet.shell(FRESH, "apt-get -q update 2>&1", fails=True)
+    assert "Conflicting values set for option Signed-By" in fleet.shell(
+        FRESH, "apt-get -q update 2>&1", fails=True
+    )
     fleet.shell(FRESH, f"rm {LEFT}")
 
 
-def test_site_on_a_converged_host_with_a_repository_and_a_proof_is_two_operations(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+def test_site_on_a_converged_host_with_a_repository_and_a_proof_is_two_operations(
+    fleet: Fleet, fresh: tuple[Run, Run, Run]
+) -> None:
     known = {f"gpufleet_{option}": value for option, value in options().items()}
     run = fleet.play("site", [FRESH], variables={**known, "gpufleet_verify_image": PROBE})
     assert (run.status, run.changed, dict(run.operations)) == (0, {}, {FRESH: 2}), run.words
@@ -123,15 +158,27 @@ def test_site_on_a_converged_host_with_a_repository_and_a_proof_is_two_operation
     assert proof["decision"] == run.of("host")[FRESH]["decision"]
 
 
-def test_the_packages_own_configuration_is_kept_as_on_a_host_that_had_it_before(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
-    own = {k.replace("toolkit_repository", "url").replace("toolkit_", ""): v for k, v in options().items()}
+def test_the_packages_own_configuration_is_kept_as_on_a_host_that_had_it_before(
+    fleet: Fleet, fresh: tuple[Run, Run, Run]
+) -> None:
+    own = {
+        k.replace("toolkit_repository", "url").replace("toolkit_", ""): v
+        for k, v in options().items()
+    }
     assert fleet.task("toolkit_repository", [BEFORE], own).status == 0
-    fleet.shell(BEFORE, "apt-get -q update; DEBIAN_FRONTEND=noninteractive apt-get -q install -y nvidia-container-toolkit-base")
+    fleet.shell(
+        BEFORE,
+        "apt-get -q update; DEBIAN_FRONTEND=noninteractive apt-get -q install -y nvidia-container-toolkit-base",
+    )
     package = fleet.text(BEFORE, CONFIG)
     after = fleet.task("host", [BEFORE], options())
     assert (after.status, after.operations[BEFORE]) == (0, 2)
     assert fleet.text(FRESH, CONFIG) == fleet.text(BEFORE, CONFIG)
-    kept = [line for line in package.splitlines() if line.startswith("#") and line in fleet.text(FRESH, CONFIG)]
+    kept = [
+        line
+        for line in package.splitlines()
+        if line.startswith("#") and line in fleet.text(FRESH, CONFIG)
+    ]
     assert len(kept) >= 10
 
 
@@ -145,7 +192,9 @@ def test_absent_gives_everything_back_but_the_packages_and_the_next_run_does_wha
         assert fleet.shell(FRESH, f"test -e {path} || echo none").strip() == "none"
     assert json.dumps(gone.of("host")[FRESH]["differences"]).count(where.list_path) == 1
     assert fleet.text(FRESH, LEFT).strip() == GUIDE
-    announced = fleet.task("host", [FRESH], options(), arguments=["--check", "--diff"]).of("host")[FRESH]
+    announced = fleet.task("host", [FRESH], options(), arguments=["--check", "--diff"]).of("host")[
+        FRESH
+    ]
     again = fleet.task("host", [FRESH], options(), arguments=["--diff"])
     done = again.of("host")[FRESH]
     for key in ("changed", "differences", "restarted", "actions"):
@@ -155,7 +204,8 @@ def test_absent_gives_everything_back_but_the_packages_and_the_next_run_does_wha
 
 # ---------------------------------------------------------------- Kubernetes
 
-# A program by that name under a unit of its own: all that the decision needs to know is that a kubelet is here.
+# A program by that name under a unit of its own: all that the decision needs to know is that a
+# kubelet is here.
 KUBELET = """
 cp /bin/sleep /usr/bin/kubelet
 printf '[Service]\\nExecStart=/usr/bin/kubelet infinity\\n' >/etc/systemd/system/kubelet.service
@@ -164,15 +214,29 @@ systemctl start kubelet.service
 """
 
 
-def test_beside_a_kubelet_pods_of_a_plugin_with_its_default_get_their_gpu_and_it_is_proven(fleet: Fleet) -> None:
+def test_beside_a_kubelet_pods_of_a_plugin_with_its_default_get_their_gpu_and_it_is_proven(
+    fleet: Fleet,
+) -> None:
     fleet.shell(BEFORE, KUBELET)
     run = fleet.task("host", [BEFORE], options()).of("host")[BEFORE]
-    assert (run["decision"]["isolation"], run["decision"]["plugin_source"]) == ("compatible", "default")
-    (advice,) = [line for line in run["advice"] if line.endswith("[kubernetes.compatible-isolation-for-plugin]")]
+    assert (run["decision"]["isolation"], run["decision"]["plugin_source"]) == (
+        "compatible",
+        "default",
+    )
+    (advice,) = [
+        line
+        for line in run["advice"]
+        if line.endswith("[kubernetes.compatible-isolation-for-plugin]")
+    ]
     assert "deviceListStrategy: cdi-cri in the plugin's chart" in advice
-    assert "accept-nvidia-visible-devices-envvar-when-unprivileged = true" in fleet.text(BEFORE, CONFIG)
+    assert "accept-nvidia-visible-devices-envvar-when-unprivileged = true" in fleet.text(
+        BEFORE, CONFIG
+    )
     proof = fleet.task("host_verify", [BEFORE], {"image": PROBE}).of("host_verify")[BEFORE]
-    asked = {c["name"]: (c["ok"], (c.get("env") or {}).get("NVIDIA_VISIBLE_DEVICES", "")[:4]) for c in proof["checks"]}
+    asked = {
+        c["name"]: (c["ok"], (c.get("env") or {}).get("NVIDIA_VISIBLE_DEVICES", "")[:4])
+        for c in proof["checks"]
+    }
     assert asked["containerd: plugin"] == (True, "GPU-")
     assert all(ok for ok, _env in asked.values())
 
@@ -191,13 +255,23 @@ def podman(fleet: Fleet) -> tuple[Run, Run, Run, Run]:
     )
 
 
-def test_a_host_with_podman_alone_is_planned_made_and_proven(fleet: Fleet, podman: tuple[Run, Run, Run, Run]) -> None:
+def test_a_host_with_podman_alone_is_planned_made_and_proven(
+    fleet: Fleet, podman: tuple[Run, Run, Run, Run]
+) -> None:
     modules = ("host_info", "host", "host", "host_verify")
-    planned, first, second, proof = (run.of(module)[PODMAN] for run, module in zip(podman, modules, strict=True))
+    planned, first, second, proof = (
+        run.of(module)[PODMAN] for run, module in zip(podman, modules, strict=True)
+    )
     assert planned["problem"] == ""
     assert [d["path"] for d in planned["differences"]] == [d["path"] for d in first["differences"]]
     assert (first["changed"], second["changed"], first["restarted"]) == (True, False, [])
     assert podman[2].operations[PODMAN] == 1
-    assert {c["name"]: c["ok"] for c in proof["checks"]} == {"podman: one": True, "podman: all": True, "podman: none": True}
+    assert {c["name"]: c["ok"] for c in proof["checks"]} == {
+        "podman: one": True,
+        "podman: all": True,
+        "podman: none": True,
+    }
     assert fleet.shell(PODMAN, "podman ps -aq") == ""
-    assert fleet.shell(PODMAN, "test -e /etc/nvidia-container-runtime || echo none").strip() == "none"
+    assert (
+        fleet.shell(PODMAN, "test -e /etc/nvidia-container-runtime || echo none").strip() == "none"
+    )

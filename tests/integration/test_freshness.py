@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A CDI spec and the truth, on a real host: a verdict costs nothing, the watch takes a wrong spec away, at boot as well, a run mends it."""
+"""A CDI spec and the truth, on a real host: a verdict costs nothing, the watch takes a wrong spec
+away, at boot as well, a run mends it.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,19 @@ pytestmark = pytest.mark.lab
 HOST, SPEC = "truth", "/etc/cdi/nvidia.yaml"
 WATCH = "gpufleet-cdi-watch"
 INFORMATION = "/opt/fakegpu/proc/driver/nvidia/gpus/*/information"
-# The two GPUs change places, for the kernel module and for NVML: what a boot may do that finds them in another order.
+# The two GPUs change places, for the kernel module and for NVML: what a boot may do that finds them
+# in another order.
 SWAP = f"""
 sed -i 's/^\\(Device Minor:.*\\)0$/\\1x/; s/^\\(Device Minor:.*\\)1$/\\10/; s/^\\(Device Minor:.*\\)x$/\\11/' {INFORMATION}
 sed -i '/^gpu /{{s/|0|0000/|x|0000/; s/|1|0000/|0|0000/; s/|x|0000/|1|0000/}}' /etc/fake-nvml.conf
 """
-QUIET = f"systemctl stop {WATCH}.timer\n"  # at the next full minute, which is now and then, it would be faster
-UNTIL = "for try in $(seq 100); do {} && exit 0; sleep 0.1; done; journalctl -b -u " + WATCH + " -o cat; exit 1"
+# at the next full minute, which is now and then, it would be faster
+QUIET = f"systemctl stop {WATCH}.timer\n"
+UNTIL = (
+    "for try in $(seq 100); do {} && exit 0; sleep 0.1; done; journalctl -b -u "
+    + WATCH
+    + " -o cat; exit 1"
+)
 SET_ASIDE = f"[ ! -e {SPEC} ]"
 
 
@@ -57,7 +65,9 @@ def test_a_host_that_changes_between_two_runs(fleet: Fleet) -> None:
     fleet.shell(HOST, "mknod /dev/nvidia-caps/nvidia-cap99 c 510 99")
     fleet.shell(HOST, UNTIL.format(SET_ASIDE))
     assert "the set of GPUs changed" in fleet.shell(HOST, f"journalctl -u {WATCH} -o cat")
-    fleet.shell(HOST, SWAP + f"systemctl start {WATCH}; [ -e {SPEC} ]")  # and is back as soon as it is true again
+    fleet.shell(
+        HOST, SWAP + f"systemctl start {WATCH}; [ -e {SPEC} ]"
+    )  # and is back as soon as it is true again
     assert verdict(run(fleet)) == [(SPEC, "fresh")]
 
     fleet.shell(HOST, QUIET + SWAP)
@@ -65,7 +75,10 @@ def test_a_host_that_changes_between_two_runs(fleet: Fleet) -> None:
     fleet.lab.boot(HOST)
     fleet.shell(HOST, SET_ASIDE)
     lines = fleet.shell(HOST, f"journalctl -b -o cat -u {WATCH} -u containerd").splitlines()
-    aside, engine = (next(at for at, line in enumerate(lines) if text in line) for text in ("is set aside", "Started containerd"))
+    aside, engine = (
+        next(at for at, line in enumerate(lines) if text in line)
+        for text in ("is set aside", "Started containerd")
+    )
     assert aside < engine  # no container could have been started with it
 
     mended = run(fleet)

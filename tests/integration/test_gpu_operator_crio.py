@@ -1,11 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real CRI-O that a GPU Operator's toolkit has configured, on a node whose kubelet runs: left alone while it works or may, then adopted.
+"""A real CRI-O that a GPU Operator's toolkit has configured, on a node whose kubelet runs: left
+alone while it works or may, then adopted.
 
-The drop-in is that of the real nvidia-ctk 1.20, by whose rules the toolkit container writes its own, with its handler three times.
-Two things are imitated. The toolkit's process is a `sleep` of its name. And 10 minutes of the kubelet are not waited for: SSH's sessions
-get a monotonic clock that is ahead of the host's, by the kernel's time namespaces, while systemd goes on counting by the host's.
+The drop-in is that of the real nvidia-ctk 1.20, by whose rules the toolkit container writes its
+own, with its handler three times. Two things are imitated. The toolkit's process is a `sleep` of
+its name. And 10 minutes of the kubelet are not waited for: SSH's sessions get a monotonic clock
+that is ahead of the host's, by the kernel's time namespaces, while systemd goes on counting by the
+host's.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ import shutil
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    gpu_operator,
+)
 
 from tests.integration.containers import CRICTL
 from tests.integration.gpu_operators import LIVE, OURS
@@ -24,7 +29,9 @@ from tests.tools.onlab import Fleet, Tree, differing
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.skipif(not shutil.which("go"), reason="CRI-O and nvidia-ctk are built with Go, which is not here"),
+    pytest.mark.skipif(
+        not shutil.which("go"), reason="CRI-O and nvidia-ctk are built with Go, which is not here"
+    ),
 ]
 
 HOST = "opcrio"
@@ -32,8 +39,12 @@ TOOLKIT = gpu_operator.DIRECTORY
 DROP_IN = "/etc/crio/crio.conf.d/99-nvidia.conf"
 HOOK = "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json"
 PACKAGED = "/usr/bin/nvidia-container-runtime"
-PROGRAMS = {f"nvidia{mode.replace('.', '-')}": f"{TOOLKIT}/nvidia-container-runtime{mode}" for mode in ("", ".cdi", ".legacy")}
-# Its hook mode of before (gpu-operator up to 25.3, assets/state-container-toolkit): it ends nothing of that when it goes over to handlers.
+PROGRAMS = {
+    f"nvidia{mode.replace('.', '-')}": f"{TOOLKIT}/nvidia-container-runtime{mode}"
+    for mode in ("", ".cdi", ".legacy")
+}
+# Its hook mode of before (gpu-operator up to 25.3, assets/state-container-toolkit): it ends nothing
+# of that when it goes over to handlers.
 HOOKS = {
     "version": "1.0.0",
     "hook": {
@@ -67,7 +78,8 @@ systemctl daemon-reload
 systemctl start kubelet.service
 systemctl restart crio
 """
-# Sessions see a monotonic clock that is SETTLED seconds ahead, Ansible's that was open is ended; what systemd starts sees the host's.
+# Sessions see a monotonic clock that is SETTLED seconds ahead, Ansible's that was open is ended;
+# what systemd starts sees the host's.
 AHEAD = f"""
 set -e
 mkdir -p /run/systemd/system/ssh.service.d
@@ -89,7 +101,11 @@ def fleet(boot: Any) -> Fleet:
 
 def state(fleet: Fleet) -> Tree:
     """All that configures CRI-O."""
-    return {path: entry for path, entry in fleet.tree(HOST).items() if "/crio" in path or "/hooks.d" in path or path.startswith(TOOLKIT)}
+    return {
+        path: entry
+        for path, entry in fleet.tree(HOST).items()
+        if "/crio" in path or "/hooks.d" in path or path.startswith(TOOLKIT)
+    }
 
 
 def handlers(fleet: Fleet) -> dict[str, str]:
@@ -106,7 +122,9 @@ def left_alone(fleet: Fleet, why: str, before: Tree) -> None:
     (sentence,) = [a for a in result["advice"] if "GPU Operator" in a and "is left alone" in a]
     assert why in sentence
     assert "toolkit.enabled=false" in sentence
-    assert {left["fate"] for left in result["leftovers"] if left["tool"] == gpu_operator.TOOL} == {"live"}
+    assert {left["fate"] for left in result["leftovers"] if left["tool"] == gpu_operator.TOOL} == {
+        "live"
+    }
     assert differing(before, state(fleet)) == {}
     assert fleet.starts(HOST, "crio") == starts
     assert handlers(fleet) == PROGRAMS
@@ -123,7 +141,9 @@ def test_it_is_left_alone_while_it_works_or_may_and_adopted_once_it_is_gone(flee
     fleet.shell(HOST, AHEAD)
     kept = "/var/lib/kubelet/pods/0b1e/containers/nvidia-container-toolkit-ctr"
     fleet.shell(HOST, f"mkdir -p {kept}")
-    left_alone(fleet, "the kubelet keeps a pod with the container nvidia-container-toolkit-ctr", before)
+    left_alone(
+        fleet, "the kubelet keeps a pod with the container nvidia-container-toolkit-ctr", before
+    )
     fleet.shell(HOST, f"rm -r {kept}")
 
     starts = fleet.starts(HOST, "crio")

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node of a real Kubernetes goes from the GPU Operator's toolkit to this collection and back, and is handed back where a step fails.
+"""A node of a real Kubernetes goes from the GPU Operator's toolkit to this collection and back, and
+is handed back where a step fails.
 
-The toolkit is a DaemonSet with its names, label and node selector, whose pod does on the host what the toolkit container does: it installs
-its programs, adds its handlers to containerd's file and has containerd read it; when it is ended it takes them out again, and leaves its
-programs.
+The toolkit is a DaemonSet with its names, label and node selector, whose pod does on the host what
+the toolkit container does: it installs its programs, adds its handlers to containerd's file and has
+containerd read it; when it is ended it takes them out again, and leaves its programs.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ SETTINGS = {
     "gpufleet_hand_over_interval": 1,
     "gpufleet_drain_interval": 1,
 }
-# systemd starts containerd again once it is ended: by SIGHUP, as containerd 1.7 has no other answer to it.
+# systemd starts containerd again once it is ended: by SIGHUP, as containerd 1.7 has no other answer
+# to it.
 POD = f"""
 cd /host
 config=etc/containerd/config.toml
@@ -93,54 +95,94 @@ def daemon_set() -> dict[str, Any]:
     }
     template = {"metadata": {"labels": labels}, "spec": spec}
     whole = {"selector": {"matchLabels": labels}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": NAME, "labels": labels}, "spec": whole}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": NAME, "labels": labels},
+        "spec": whole,
+    }
 
 
 class Kube:
     """The cluster, its node as a host, and the controller in their network."""
 
     def __init__(self, fleet: Fleet, cluster: Cluster, python: Path, collections: Path) -> None:
-        self.fleet, self.cluster, self.python, self.collections = fleet, cluster, python, collections
+        self.fleet, self.cluster, self.python, self.collections = (
+            fleet,
+            cluster,
+            python,
+            collections,
+        )
 
-    def hand_over(self, to: str, *arguments: str, around: Sequence[str] = (), **settings: Any) -> Run:
+    def hand_over(
+        self, to: str, *arguments: str, around: Sequence[str] = (), **settings: Any
+    ) -> Run:
         controller = {"ansible_connection": "local", "ansible_python_interpreter": str(self.python)}
         inventory = self.cluster.place / "controller.yml"
         inventory.write_text(yaml.safe_dump({"all": {"hosts": {"localhost": controller}}}))
-        access = {"gpufleet_kubernetes_kubeconfig": str(self.cluster.kubeconfig), "gpufleet_hosts": NODE, "gpufleet_hand_over_to": to}
+        access = {
+            "gpufleet_kubernetes_kubeconfig": str(self.cluster.kubeconfig),
+            "gpufleet_hosts": NODE,
+            "gpufleet_hand_over_to": to,
+        }
         return self.fleet.play(
             "hand_over",
             variables={**SETTINGS, **access, **settings},
             arguments=["-i", str(inventory), *arguments],
-            environment={"ANSIBLE_COLLECTIONS_PATH": f"{Path('.cache/collections').resolve()}:{self.collections}"},
+            environment={
+                "ANSIBLE_COLLECTIONS_PATH": f"{Path('.cache/collections').resolve()}:{self.collections}"
+            },
             around=[*around, *self.fleet.lab.inside([])],
         )
 
     def stands(self) -> tuple[str, bool, int, str, bool]:
-        """The label, whether pods may be scheduled, how many pods of the toolkit there are, whose handler `nvidia` is, and whether
-        something else of the collection is there.
+        """The label, whether pods may be scheduled, how many pods of the toolkit there are, whose
+        handler `nvidia` is, and whether something else of the collection is there.
         """
         node = self.cluster.get("node", NODE)
         pods = self.cluster.get("pods", f"--selector=app={NAME}")["items"]
         text = self.fleet.text(NODE, CONFIG)
-        own = "operator" if TOOLKIT in text else "collection" if "runtimes.nvidia" in text else "nobody"
-        others = "1" in self.fleet.shell(NODE, "! [ -e /etc/cdi/nvidia.yaml ] && ! [ -e /var/lib/gpufleet/decision.json ] || echo 1")
-        return node["metadata"]["labels"].get(LABEL, ""), not node["spec"].get("unschedulable", False), len(pods), own, others
+        own = (
+            "operator"
+            if TOOLKIT in text
+            else "collection"
+            if "runtimes.nvidia" in text
+            else "nobody"
+        )
+        others = "1" in self.fleet.shell(
+            NODE,
+            "! [ -e /etc/cdi/nvidia.yaml ] && ! [ -e /var/lib/gpufleet/decision.json ] || echo 1",
+        )
+        return (
+            node["metadata"]["labels"].get(LABEL, ""),
+            not node["spec"].get("unschedulable", False),
+            len(pods),
+            own,
+            others,
+        )
 
 
-OPERATORS, COLLECTIONS = ("true", True, 1, "operator", False), ("false", True, 0, "collection", True)
+OPERATORS, COLLECTIONS = (
+    ("true", True, 1, "operator", False),
+    ("false", True, 0, "collection", True),
+)
 
 
 @pytest.fixture(scope="module")
 def kube(lab: Lab, boot: Boot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kube]:
     cluster = Cluster(lab, tmp_path_factory.mktemp("kubernetes"))
-    fleet = boot({NODE: {"kind": "containerd-1.7", "gpus": 1, "driver": "ok", "files": cluster.files(NODE)}})
+    fleet = boot(
+        {NODE: {"kind": "containerd-1.7", "gpus": 1, "driver": "ok", "files": cluster.files(NODE)}}
+    )
     fleet.shell(NODE, RUNTIME)
     cluster.start([NODE])
     cluster.apply(daemon_set())
     cluster.kubectl("label", "node", NODE, f"{LABEL}=true")
     cluster.until("the toolkit", ["rollout", "status", f"daemonset/{NAME}", "--timeout=1s"])
     for module in imported("kubernetes_core"):
-        yield Kube(fleet, cluster, module.environments.ensure("kubernetes") / "python", module.ensure())
+        yield Kube(
+            fleet, cluster, module.environments.ensure("kubernetes") / "python", module.ensure()
+        )
 
 
 def test_a_node_goes_to_the_collection_and_back(kube: Kube) -> None:
@@ -185,18 +227,35 @@ def test_a_run_that_was_killed_is_ended_by_the_next(kube: Kube) -> None:
 
 
 def test_a_host_that_is_lost_leaves_its_node_out_of_service_with_the_reason(kube: Kube) -> None:
-    """It can neither be changed nor handed back. Once it is there again, the next run ends what was begun."""
-    cut = ["env", f"GPUFLEET_LAB_NAME={kube.fleet.lab.name}", sys.executable, "-m", "tests.lab", "link", NODE, "down"]
-    run = kube.hand_over("collection", around=done_at("TASK [gpufleet.nvidia.host : Converge the host]", cut))
+    """It can neither be changed nor handed back. Once it is there again, the next run ends what was
+    begun.
+    """
+    cut = [
+        "env",
+        f"GPUFLEET_LAB_NAME={kube.fleet.lab.name}",
+        sys.executable,
+        "-m",
+        "tests.lab",
+        "link",
+        NODE,
+        "down",
+    ]
+    run = kube.hand_over(
+        "collection", around=done_at("TASK [gpufleet.nvidia.host : Converge the host]", cut)
+    )
     assert run.status != 0
     assert "kube1 was not handed over: kube1 was lost while it was changed" in run.words, run.words
-    assert "It could not be handed back: kube1 was lost while it was changed" in run.words, run.words
+    assert "It could not be handed back: kube1 was lost while it was changed" in run.words, (
+        run.words
+    )
     marks = kube.cluster.get("node", NODE)["metadata"]["annotations"]
     assert marks["gpufleet.nvidia/why"].startswith("kube1 was lost while it was changed")
     assert not kube.stands()[1]
 
     kube.fleet.lab.link(NODE, "up")
-    kube.cluster.until("its kubelet", ["wait", "--for=condition=Ready", f"node/{NODE}", "--timeout=1s"])
+    kube.cluster.until(
+        "its kubelet", ["wait", "--for=condition=Ready", f"node/{NODE}", "--timeout=1s"]
+    )
     again = kube.hand_over("collection")
     assert (again.status, kube.stands()) == (0, COLLECTIONS), again.words
     back = kube.hand_over("operator")
@@ -209,7 +268,9 @@ def test_a_node_whose_proof_fails_is_handed_back(kube: Kube) -> None:
     run = kube.hand_over("collection", gpufleet_verify_image="localhost/gpufleet/not-there:1")
     assert run.status != 0
     assert "kube1 was not handed over: " in run.words
-    assert "Now the node kube1 has the label nvidia.com/gpu.deploy.container-toolkit=true" in run.words
+    assert (
+        "Now the node kube1 has the label nvidia.com/gpu.deploy.container-toolkit=true" in run.words
+    )
     assert kube.stands() == OPERATORS
     assert kube.fleet.text(NODE, CONFIG) == before
 

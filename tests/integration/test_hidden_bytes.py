@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Secrets all over the engines' configurations: none is in anything that a run shows, and each is in its place afterwards."""
+"""Secrets all over the engines' configurations: none is in anything that a run shows, and each is
+in its place afterwards.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ PLANTED = {
 
 
 def unpacked(text: str) -> str:
-    """The text with all that is packed in it, whichever way round: answers travel as base64 of zlib."""
+    """The text with all that is packed in it, whichever way round: answers travel as base64 of
+    zlib.
+    """
     found = [text]
     for word in sorted(set(re.findall(r"[A-Za-z0-9+/]{40,}={0,2}", text))):
         try:
@@ -108,16 +112,24 @@ def test_no_secret_is_told_and_each_stays_where_it_was(host: tuple[Fleet, str, s
         fleet.task("host", [name], options, arguments=["-vvv", "--diff"]),
     ]
     assert [run.failed for run in runs] == [{}, {}, {}, {}]
-    leaked = {secret for run in runs for secret in secrets if re.search(rf"{secret}(?!\d)", output(run))}
+    leaked = {
+        secret for run in runs for secret in secrets if re.search(rf"{secret}(?!\d)", output(run))
+    }
     assert leaked == set()
     assert not runs[-1].of("host")[name]["changed"], "a second run finds nothing to do"
     after = fleet.text(name, path)
     assert [secret for secret in secrets if not re.search(rf"{secret}(?!\d)", after)] == []
-    assert [line for line in text.splitlines() if "SECRET" in line and line not in after.splitlines()] == []
+    assert [
+        line for line in text.splitlines() if "SECRET" in line and line not in after.splitlines()
+    ] == []
     assert fleet.shell(name, f"systemctl is-active {unit}").strip() == "active"
-    if kind.startswith("crio"):  # our handler is a whole copy, with what the controller has never seen
+    if kind.startswith(
+        "crio"
+    ):  # our handler is a whole copy, with what the controller has never seen
         ours = "/etc/crio/crio.conf.d/90-gpufleet.conf"
         assert "MONITOR_KEY=SECRET3" in fleet.text(name, ours)
-        assert fleet.shell(name, f"stat -c %a {ours}").strip() == "600", "nobody reads it there who could not read it before"
+        assert fleet.shell(name, f"stat -c %a {ours}").strip() == "600", (
+            "nobody reads it there who could not read it before"
+        )
     fleet.task("host", [name], {**options, "state": "absent"})
     assert fleet.text(name, path) == text

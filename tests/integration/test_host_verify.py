@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The proof on real engines: every way of injection, on hosts that the collection converged, and what it says where nothing is right."""
+"""The proof on real engines: every way of injection, on hosts that the collection converged, and
+what it says where nothing is right.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,13 @@ WITHOUT_CDI, STRICT = {"gpufleet_cdi": "disabled"}, {"gpufleet_isolation": "stri
 # host -> (kind, GPUs, its variables, cases that must be proven by which way)
 HOSTS: dict[str, tuple[str, int, dict[str, str], str, tuple[str, ...]]] = {
     "check-16": ("containerd-1.6", 2, {}, "nvidia-runtime", ("one", "all", "none")),
-    "check-16-strict": ("containerd-1.6", 2, STRICT, "nvidia-runtime", ("one", "all", "none", "isolation")),
+    "check-16-strict": (
+        "containerd-1.6",
+        2,
+        STRICT,
+        "nvidia-runtime",
+        ("one", "all", "none", "isolation"),
+    ),
     "check-17": ("containerd-1.7", 1, {}, "native-cdi", ("one", "none", "management")),
     "check-17-legacy": ("containerd-1.7", 2, WITHOUT_CDI, "legacy", ("one", "all", "none")),
     "check-21": ("containerd-2.1", 2, {}, "native-cdi", ("one", "all", "none", "management")),
@@ -79,7 +87,9 @@ class Fleet:
         self.lab, self.place = lab, place
         self.variables = {**repository(), "gpufleet_verify_image": images.PROBE}
 
-    def play(self, tasks: str, *arguments: str, hosts: str = "all", **variables: Any) -> dict[str, dict[str, Any]]:
+    def play(
+        self, tasks: str, *arguments: str, hosts: str = "all", **variables: Any
+    ) -> dict[str, dict[str, Any]]:
         """Run tasks, and give each host's result of the role verify."""
         book = self.place / "play.yml"
         for old in self.place.glob("*.json"):
@@ -90,8 +100,21 @@ class Fleet:
         for host, (_kind, _gpus, own, *_rest) in HOSTS.items():
             (self.place / "host_vars").mkdir(exist_ok=True)
             (self.place / "host_vars" / f"{host}.yml").write_text(json.dumps(own))
-        command = [str(PLAYBOOKS), str(book), "-f", "12", "-l", hosts, "-e", f"@{extra}", *arguments]
-        done = self.lab.run(command, env={**self.lab.environment(), "PATH": f"{PLAYBOOKS.parent}:{os.environ['PATH']}"})
+        command = [
+            str(PLAYBOOKS),
+            str(book),
+            "-f",
+            "12",
+            "-l",
+            hosts,
+            "-e",
+            f"@{extra}",
+            *arguments,
+        ]
+        done = self.lab.run(
+            command,
+            env={**self.lab.environment(), "PATH": f"{PLAYBOOKS.parent}:{os.environ['PATH']}"},
+        )
         # 2: a host failed, which is for that host's own test to tell
         assert done.returncode in (0, 2), done.stdout[-6000:] + done.stderr[-3000:]
         return {path.stem: json.loads(path.read_text()) for path in self.place.glob("*.json")}
@@ -104,7 +127,9 @@ class Fleet:
 
 def repository() -> dict[str, str]:
     key = aptrepo.nvidia_debs() / "key.asc"
-    listed = subprocess.run(["gpg", "--with-colons", "--show-keys", key], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["gpg", "--with-colons", "--show-keys", key], capture_output=True, text=True, check=True
+    ).stdout
     fingerprint = re.search(r"^fpr:+([0-9A-F]{40}):", listed, re.MULTILINE)
     assert fingerprint
     return {
@@ -117,7 +142,10 @@ def repository() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with Lab.of_run("check") as lab:
-        hosts = {name: {"kind": row[0], "gpus": row[1], "driver": "ok" if row[1] else "none"} for name, row in HOSTS.items()}
+        hosts = {
+            name: {"kind": row[0], "gpus": row[1], "driver": "ok" if row[1] else "none"}
+            for name, row in HOSTS.items()
+        }
         lab.up({"hosts": hosts})
         yield Fleet(lab, tmp_path_factory.mktemp("check"))
 
@@ -161,11 +189,15 @@ def test_an_untouched_host_fails_with_the_reason_and_the_next_step(
     assert result["failed"]
     assert complaint in result["msg"]
     assert "Next: " in result["msg"]
-    assert {c["name"].partition(": ")[2]: c["ok"] for c in result["checks"]}["none"], "nothing asked for, nothing given"
+    assert {c["name"].partition(": ")[2]: c["ok"] for c in result["checks"]}["none"], (
+        "nothing asked for, nothing given"
+    )
 
 
 @pytest.mark.parametrize("host", [name for name, row in HOSTS.items() if row[3]])
-def test_a_converged_host_is_proven_by_its_own_way(host: str, fleet: Fleet, proven: dict[str, dict[str, Any]]) -> None:
+def test_a_converged_host_is_proven_by_its_own_way(
+    host: str, fleet: Fleet, proven: dict[str, dict[str, Any]]
+) -> None:
     result = of(proven, host, fleet)
     _kind, gpus, _own, injection, names = HOSTS[host]
     assert result.get("msg", "") == ""
@@ -174,28 +206,42 @@ def test_a_converged_host_is_proven_by_its_own_way(host: str, fleet: Fleet, prov
     assert [c["name"].partition(": ")[2] for c in result["checks"]] == list(names)
     assert {c["injection"] for c in result["checks"]} == {injection}
     for check in result["checks"]:
-        assert check["found"] == expected(check, gpus, recorded=injection in ("legacy", "oci-hook")), check["name"]
+        assert check["found"] == expected(
+            check, gpus, recorded=injection in ("legacy", "oci-hook")
+        ), check["name"]
 
 
 def expected(check: dict[str, Any], gpus: int, *, recorded: bool) -> dict[str, str]:
-    """What each node must have given: allowed and no driver behind it, refused by the device cgroup, or not there."""
+    """What each node must have given: allowed and no driver behind it, refused by the device
+    cgroup, or not there.
+    """
     given = "absent" if recorded else "ENXIO"
     answers = {"refused": "EPERM", "allowed": given, "optional": given}
-    assert len([path for path in check["expected"] if re.fullmatch("/dev/nvidia[0-9]+", path)]) == gpus
-    companions = {path: result for path, result in check["found"].items() if check["expected"][path] == "optional" and not recorded}
+    assert (
+        len([path for path in check["expected"] if re.fullmatch("/dev/nvidia[0-9]+", path)]) == gpus
+    )
+    companions = {
+        path: result
+        for path, result in check["found"].items()
+        if check["expected"][path] == "optional" and not recorded
+    }
     assert set(companions.values()) <= {"ENXIO", "absent"}
     return {**{path: answers[expect] for path, expect in check["expected"].items()}, **companions}
 
 
 @pytest.mark.parametrize("host", ["check-17-legacy", "check-crio-hook", "check-docker-legacy"])
-def test_the_legacy_ways_call_the_command_line_for_just_what_was_asked(host: str, fleet: Fleet, proven: dict[str, dict[str, Any]]) -> None:
+def test_the_legacy_ways_call_the_command_line_for_just_what_was_asked(
+    host: str, fleet: Fleet, proven: dict[str, dict[str, Any]]
+) -> None:
     one, everything, none = of(proven, host, fleet)["checks"]
     assert ["--device=0" in line for line in one["record"]] == [True]
     assert ["--device=all" in line for line in everything["record"]] == [True]
     assert none["record"] == []
 
 
-def test_a_host_with_nothing_to_prove_says_why(fleet: Fleet, proven: dict[str, dict[str, Any]]) -> None:
+def test_a_host_with_nothing_to_prove_says_why(
+    fleet: Fleet, proven: dict[str, dict[str, Any]]
+) -> None:
     result = of(proven, "check-no-gpu", fleet)
     assert "no GPU" in result["skipped_why"]
     assert (result["checks"], result["proven"], result.get("failed", False)) == ([], False, False)
@@ -210,12 +256,24 @@ def test_nothing_is_left_on_the_hosts(fleet: Fleet, proven: dict[str, dict[str, 
         assert fleet.exec(host, "find", "/run", "-maxdepth", "1", "-name", "gpufleet-check*") == ""
 
 
-def test_the_gpus_option_of_docker_works_beside_cdi(fleet: Fleet, proven: dict[str, dict[str, Any]]) -> None:
+def test_the_gpus_option_of_docker_works_beside_cdi(
+    fleet: Fleet, proven: dict[str, dict[str, Any]]
+) -> None:
     """It calls NVIDIA's hook by itself, which refuses to work in cdi mode unless it is told to."""
     of(proven, "check-docker", fleet)
     install = "apt-get install -qq -y --no-install-recommends nvidia-container-toolkit"
     fleet.exec("check-docker", "sh", "-c", f"{install} && systemctl restart docker")
-    run = ("docker", "run", "--rm", "--pull=never", "--network=none", "--gpus=all", images.PROBE, "echo", "started")
+    run = (
+        "docker",
+        "run",
+        "--rm",
+        "--pull=never",
+        "--network=none",
+        "--gpus=all",
+        images.PROBE,
+        "echo",
+        "started",
+    )
     assert fleet.exec("check-docker", *run).strip() == "started"
     assert "--device=all" in fleet.exec("check-docker", "tail", "-n1", RECORD)
 
@@ -227,10 +285,15 @@ def test_check_mode_starts_nothing(fleet: Fleet, proven: dict[str, dict[str, Any
 
 
 def timeless(result: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in check.items() if k not in ("seconds", "record")} for check in result["checks"]]
+    return [
+        {k: v for k, v in check.items() if k not in ("seconds", "record")}
+        for check in result["checks"]
+    ]
 
 
-def test_the_module_finds_what_the_script_over_stdin_finds(fleet: Fleet, proven: dict[str, dict[str, Any]]) -> None:
+def test_the_module_finds_what_the_script_over_stdin_finds(
+    fleet: Fleet, proven: dict[str, dict[str, Any]]
+) -> None:
     again = fleet.play(VERIFY, hosts="check-16,check-17-legacy", gpufleet_transport="module")
     for host in again:
         assert timeless(again[host]) == timeless(proven[host])
@@ -248,7 +311,13 @@ def test_a_proof_costs_two_ssh_operations_per_host(
     assert sorted(Counter(counted.read_text().split()).values()) == [2, 2]
 
 
-def test_an_image_that_is_not_there_is_said_with_the_way_to_load_it(fleet: Fleet, proven: dict[str, dict[str, Any]]) -> None:
-    result = fleet.play(VERIFY, hosts="check-16", gpufleet_verify_image="localhost/none:1")["check-16"]
-    assert result["msg"].startswith("3 of 3 checks failed. containerd: one: ImageStatus: image localhost/none:1 is not on this host.")
+def test_an_image_that_is_not_there_is_said_with_the_way_to_load_it(
+    fleet: Fleet, proven: dict[str, dict[str, Any]]
+) -> None:
+    result = fleet.play(VERIFY, hosts="check-16", gpufleet_verify_image="localhost/none:1")[
+        "check-16"
+    ]
+    assert result["msg"].startswith(
+        "3 of 3 checks failed. containerd: one: ImageStatus: image localhost/none:1 is not on this host."
+    )
     assert "ctr -n k8s.io images import" in result["msg"]

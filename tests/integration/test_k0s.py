@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""k0s applies drop-ins by itself: what is written there, what is waited for, what is refused, and what comes back."""
+"""k0s applies drop-ins by itself: what is written there, what is waited for, what is refused, and
+what comes back.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,14 @@ def handlers(fleet: Fleet) -> set[str]:
     return set(said["config"]["containerd"]["runtimes"])
 
 
-def test_it_is_converged_by_a_drop_in_that_k0s_applies_and_a_container_sees_its_gpu(fleet: Fleet) -> None:
-    main, invocation, before = fleet.text(HOST, CONFIG), fleet.shell(HOST, INVOCATION), fleet.shell(HOST, CONTAINERD)
+def test_it_is_converged_by_a_drop_in_that_k0s_applies_and_a_container_sees_its_gpu(
+    fleet: Fleet,
+) -> None:
+    main, invocation, before = (
+        fleet.text(HOST, CONFIG),
+        fleet.shell(HOST, INVOCATION),
+        fleet.shell(HOST, CONTAINERD),
+    )
     run = fleet.play("site", [HOST], variables=settings())
     assert run.failed == {}, run.words
     assert fleet.text(HOST, DROP_IN).splitlines()[1] == "version = 3"
@@ -43,9 +51,13 @@ def test_it_is_converged_by_a_drop_in_that_k0s_applies_and_a_container_sees_its_
     assert fleet.play("site", [HOST], variables=settings()).changed == {}
 
 
-def test_a_restart_that_nobody_can_keep_from_happening_is_refused_and_nothing_changes(fleet: Fleet) -> None:
+def test_a_restart_that_nobody_can_keep_from_happening_is_refused_and_nothing_changes(
+    fleet: Fleet,
+) -> None:
     before = fleet.tree(HOST)
-    answer = fleet.task("host", [HOST], {"restart": "never", "handlers": {"nvidia": {}, "other": {}}}).of("host")[HOST]
+    answer = fleet.task(
+        "host", [HOST], {"restart": "never", "handlers": {"nvidia": {}, "other": {}}}
+    ).of("host")[HOST]
     assert answer["error"]["code"] == "containerd.manager-restarts-by-itself"
     assert differing(before, fleet.tree(HOST)) == {}
 
@@ -65,7 +77,9 @@ exec /var/lib/k0s/bin/real/containerd "$@" --config=/run/k0s/deaf.toml
 """
 
 
-def test_a_handler_that_does_not_appear_is_taken_back_and_that_is_waited_for_as_well(fleet: Fleet) -> None:
+def test_a_handler_that_does_not_appear_is_taken_back_and_that_is_waited_for_as_well(
+    fleet: Fleet,
+) -> None:
     trap = f"cd /var/lib/k0s/bin; mkdir real; mv containerd real; printf %s '{DEAF}' >containerd; chmod 755 containerd"
     fleet.shell(HOST, trap)
     before, processes = fleet.tree(HOST), fleet.shell(HOST, CONTAINERD)

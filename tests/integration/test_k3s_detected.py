@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Releases of k3s that read no drop-ins: the package and one restart, a template where more is wanted, and the way back.
+"""Releases of k3s that read no drop-ins: the package and one restart, a template where more is
+wanted, and the way back.
 
-One host has containerd 1.7 and a release that knows config.toml.tmpl alone, the other one containerd 2.3 and templates of both versions.
+One host has containerd 1.7 and a release that knows config.toml.tmpl alone, the other one
+containerd 2.3 and templates of both versions.
 """
 
 from __future__ import annotations
@@ -38,13 +40,17 @@ def fleet(boot: Boot) -> Fleet:
 
 def site(fleet: Fleet, host: str, *arguments: str, **variables: Any) -> dict[str, Any]:
     """What the whole run said of one host."""
-    run = fleet.play("site", [host], variables={**onlab.repository(), **variables}, arguments=arguments)
+    run = fleet.play(
+        "site", [host], variables={**onlab.repository(), **variables}, arguments=arguments
+    )
     return run.of("host")[host]
 
 
 def handlers(fleet: Fleet, host: str) -> Mapping[str, Any]:
     """What the running daemon says of its handlers."""
-    found: Mapping[str, Any] = json.loads(fleet.shell(host, "/opt/lab/bin/crictl info"))["config"]["containerd"]["runtimes"]
+    found: Mapping[str, Any] = json.loads(fleet.shell(host, "/opt/lab/bin/crictl info"))["config"][
+        "containerd"
+    ]["runtimes"]
     return found
 
 
@@ -55,14 +61,25 @@ def started(fleet: Fleet, host: str) -> str:
 @pytest.mark.parametrize("host", BOTH)
 def test_the_package_and_one_restart_bring_the_handler(fleet: Fleet, host: str) -> None:
     before, tree = started(fleet, host), fleet.tree(host, HOME)
-    announced = site(fleet, host, "--check")  # the order of a rollout needs to know of the restart before the package is there
-    assert (announced["status"], announced["restarted"], started(fleet, host)) == ("ok", [UNITS[host]], before), announced
+    announced = site(
+        fleet, host, "--check"
+    )  # the order of a rollout needs to know of the restart before the package is there
+    assert (announced["status"], announced["restarted"], started(fleet, host)) == (
+        "ok",
+        [UNITS[host]],
+        before,
+    ), announced
     done = site(fleet, host)
     assert (done["status"], done["restarted"]) == ("ok", [UNITS[host]]), done
     found = {name: entry["options"] for name, entry in handlers(fleet, host).items()}
-    assert (found["nvidia"]["BinaryName"], found["nvidia"]["SystemdCgroup"]) == (NVIDIA, found["runc"]["SystemdCgroup"])
+    assert (found["nvidia"]["BinaryName"], found["nvidia"]["SystemdCgroup"]) == (
+        NVIDIA,
+        found["runc"]["SystemdCgroup"],
+    )
     assert started(fleet, host) != before
-    assert sorted(fleet.tree(host, HOME)) == sorted(tree)  # nothing is written beside what k3s renders
+    assert sorted(fleet.tree(host, HOME)) == sorted(
+        tree
+    )  # nothing is written beside what k3s renders
     again = fleet.play("site", [host], variables=onlab.repository())
     assert (again.of("host")[host]["changed"], again.operations[host]) == (False, 1)
 
@@ -81,10 +98,15 @@ def test_more_goes_into_a_template_and_comes_back_by_state_absent(fleet: Fleet, 
 
 
 def test_a_template_that_its_release_cannot_read_is_taken_back(fleet: Fleet) -> None:
-    """Releases before August 2023 have no base: k3s does not start with such a template. What it renders by itself is there again."""
+    """Releases before August 2023 have no base: k3s does not start with such a template. What it
+    renders by itself is there again.
+    """
     place = f"/run/systemd/system/{UNITS[OLD]}.d"
     unreadable = f"ExecStartPre=/usr/bin/test ! -e {TEMPLATES[OLD]}"
-    fleet.shell(OLD, f"mkdir {place}; printf '[Service]\\n{unreadable}\\n' >{place}/old.conf; systemctl daemon-reload")
+    fleet.shell(
+        OLD,
+        f"mkdir {place}; printf '[Service]\\n{unreadable}\\n' >{place}/old.conf; systemctl daemon-reload",
+    )
     done = site(fleet, OLD, gpufleet_handlers=MORE)
     fleet.shell(OLD, f"rm -r {place}; systemctl daemon-reload")
     assert (done["status"], done["rolled_back"]) == ("failed", True), done
@@ -108,7 +130,11 @@ def test_what_is_refused_is_said_by_the_line_and_nothing_changes(fleet: Fleet, c
     fleet.shell(OLD, script)
     before, tree = started(fleet, OLD), fleet.tree(OLD, HOME, "/etc/rancher")
     done = site(fleet, OLD, **variables)
-    assert (done["status"], started(fleet, OLD), fleet.tree(OLD, HOME, "/etc/rancher")) == ("failed", before, tree)
+    assert (done["status"], started(fleet, OLD), fleet.tree(OLD, HOME, "/etc/rancher")) == (
+        "failed",
+        before,
+        tree,
+    )
     assert sentence in done["msg"]
     fleet.shell(OLD, back)
 
@@ -117,5 +143,10 @@ def test_a_default_that_a_person_sets_is_rendered_proven_and_respected(fleet: Fl
     fleet.shell(OLD, "echo 'default-runtime: nvidia' >>/etc/rancher/k3s/config.yaml")
     done = site(fleet, OLD, gpufleet_set_as_default="enabled")
     assert (done["status"], done["restarted"]) == ("ok", [UNITS[OLD]]), done
-    assert json.loads(fleet.shell(OLD, "/opt/lab/bin/crictl info"))["config"]["containerd"]["defaultRuntimeName"] == "nvidia"
+    assert (
+        json.loads(fleet.shell(OLD, "/opt/lab/bin/crictl info"))["config"]["containerd"][
+            "defaultRuntimeName"
+        ]
+        == "nvidia"
+    )
     assert site(fleet, OLD)["changed"] is False

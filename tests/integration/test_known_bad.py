@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A combination that is known to go wrong, on real hosts: one is stopped, its neighbour goes on, an upgrade mends it."""
+"""A combination that is known to go wrong, on real hosts: one is stopped, its neighbour goes on, an
+upgrade mends it.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,17 @@ pytestmark = pytest.mark.lab
 
 BAD, GOOD = "bad1", "good1"
 HOSTS = [BAD, GOOD]
-ROW, LINK = "toolkit-1.18.0-wrong-directory", "https://github.com/NVIDIA/nvidia-container-toolkit/issues/1404"
+ROW, LINK = (
+    "toolkit-1.18.0-wrong-directory",
+    "https://github.com/NVIDIA/nvidia-container-toolkit/issues/1404",
+)
 PACKAGE = "nvidia-container-toolkit-base"
-# As a host says it whose package is of another release: the database of packages is all that is asked.
+# As a host says it whose package is of another release: the database of packages is all that is
+# asked.
 RELEASE = f"sed -i '/^Package: {PACKAGE}$/,/^$/s/^Version: .*/Version: %s/' /var/lib/dpkg/status"
 FORGOTTEN = f"sed -i '/^Package: {PACKAGE}$/,/^$/d' /var/lib/dpkg/status"
-# The units on the host are those of 1.20.2, and would write a spec with hooks that a real 1.18.0 does not know.
+# The units on the host are those of 1.20.2, and would write a spec with hooks that a real 1.18.0
+# does not know.
 SPEC = {"gpufleet_cdi_owner": "collection"}
 CONFIG = "/etc/containerd/config.toml"
 
@@ -39,7 +46,9 @@ def known(run: Run, module: str, host: str) -> dict[str, bool | None]:
 
 
 def rollout(fleet: Fleet, **settings: object) -> Run:
-    return fleet.play("rollout", HOSTS, variables={"gpufleet_rollout_max_left_out": "50%", **settings})
+    return fleet.play(
+        "rollout", HOSTS, variables={"gpufleet_rollout_max_left_out": "50%", **settings}
+    )
 
 
 def test_it_is_stopped_in_the_preflight_and_its_neighbour_goes_on(fleet: Fleet) -> None:
@@ -47,8 +56,14 @@ def test_it_is_stopped_in_the_preflight_and_its_neighbour_goes_on(fleet: Fleet) 
     run = rollout(fleet)
     assert run.status == 0, run.words
     assert f"left out: {BAD}:" in run.words
-    assert (ROW in run.words, LINK in run.words, "gpufleet_toolkit_version" in run.words) == (True, True, True)
-    assert (fleet.tree(BAD), fleet.starts(BAD, "containerd.service")) == (before, starts), "nothing was done there"
+    assert (ROW in run.words, LINK in run.words, "gpufleet_toolkit_version" in run.words) == (
+        True,
+        True,
+        True,
+    )
+    assert (fleet.tree(BAD), fleet.starts(BAD, "containerd.service")) == (before, starts), (
+        "nothing was done there"
+    )
     assert "nvidia" in fleet.text(GOOD, CONFIG)
     assert known(run, "host_info", GOOD) == {}
 

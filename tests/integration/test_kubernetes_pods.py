@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pods of a real Kubernetes on converged hosts: what was decided gives each its GPU and no other, and what is shown beside it does not.
+"""Pods of a real Kubernetes on converged hosts: what was decided gives each its GPU and no other,
+and what is shown beside it does not.
 
 A device plugin that answers as NVIDIA's does is set to what was applied for the node.
 """
@@ -12,7 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet.device_plugin import SPEC
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet.device_plugin import (
+    SPEC,
+)
 
 from tests.integration.kube import Kube
 from tests.integration.pods import opened
@@ -21,7 +24,9 @@ from tests.tools.onlab import repository
 
 pytestmark = pytest.mark.lab
 
-BY_NIGHT = pytest.mark.nightly("the decision is a table of unit tests; by day other pods show that the plugin and the engines obey it")
+BY_NIGHT = pytest.mark.nightly(
+    "the decision is a table of unit tests; by day other pods show that the plugin and the engines obey it"
+)
 OURS, THEIRS = "nvidia.cdi.k8s.io/", "cdi.k8s.io/"
 MOUNTS = "unresolvable CDI devices nvidia.com/gpu=/var/run/nvidia-container-devices"
 
@@ -51,7 +56,9 @@ def test_a_pod_gets_its_gpu_and_no_other_as_decided(kube: Kube) -> None:
 
 
 class Wrong(NamedTuple):
-    """What a cluster says instead, and the sentence that the pod is refused with; '' where it runs without a GPU, and nothing says why."""
+    """What a cluster says instead, and the sentence that the pod is refused with; '' where it runs
+    without a GPU, and nothing says why.
+    """
 
     what: str
     changed: dict[str, Any]
@@ -62,13 +69,28 @@ class Wrong(NamedTuple):
 WRONG = {
     "native": [
         Wrong("the variable, without a RuntimeClass", {"deviceListStrategy": ["envvar"]}),
-        Wrong("the runtime's prefix", {"deviceListStrategy": ["cdi-annotations"], "cdiAnnotationPrefix": OURS}),
-        Wrong("a hook that is not there", {"nvidiaCTKPath": "/opt/gone"}, "fork/exec /opt/gone: no such file or directory"),
-        Wrong("mounts that are not accepted", {"deviceListStrategy": ["volume-mounts"]}, MOUNTS, "nvidia"),
+        Wrong(
+            "the runtime's prefix",
+            {"deviceListStrategy": ["cdi-annotations"], "cdiAnnotationPrefix": OURS},
+        ),
+        Wrong(
+            "a hook that is not there",
+            {"nvidiaCTKPath": "/opt/gone"},
+            "fork/exec /opt/gone: no such file or directory",
+        ),
+        Wrong(
+            "mounts that are not accepted",
+            {"deviceListStrategy": ["volume-mounts"]},
+            MOUNTS,
+            "nvidia",
+        ),
     ],
     "fallback": [
         Wrong("the field, to an engine without CDI", {"deviceListStrategy": ["cdi-cri"]}),
-        Wrong("the engines' prefix", {"deviceListStrategy": ["cdi-annotations"], "cdiAnnotationPrefix": THEIRS}),
+        Wrong(
+            "the engines' prefix",
+            {"deviceListStrategy": ["cdi-annotations"], "cdiAnnotationPrefix": THEIRS},
+        ),
     ],
     "crio": [Wrong("the variable, without a RuntimeClass", {"deviceListStrategy": ["envvar"]})],
 }
@@ -91,8 +113,12 @@ def test_a_chart_that_sets_the_strategy_for_all_nodes_overrules_their_files(kube
 
 
 def test_strategies_in_one_text_are_none_in_the_plugins_file(kube: Kube) -> None:
-    text = yaml.safe_dump({"version": "v1", "flags": {"plugin": {"deviceListStrategy": "envvar,cdi-annotations"}}})
-    done = kube.fleet.lab.exec("native", [device_plugin.PROGRAM, "--config-file=/dev/stdin"], stdin=text)
+    text = yaml.safe_dump(
+        {"version": "v1", "flags": {"plugin": {"deviceListStrategy": "envvar,cdi-annotations"}}}
+    )
+    done = kube.fleet.lab.exec(
+        "native", [device_plugin.PROGRAM, "--config-file=/dev/stdin"], stdin=text
+    )
     assert done.returncode == 1
     assert "invalid strategy: envvar,cdi-annotations" in done.stderr
 
@@ -102,7 +128,9 @@ FULL = "requested number of devices unavailable for nvidia.com/gpu. Requested: 1
 
 
 def test_a_gpu_is_shared_by_as_many_pods_as_the_policy_of_its_node_says(kube: Kube) -> None:
-    """Each of two GPUs twice: four pods run at the same time, and there is nothing for a fifth. Without the policy it is two."""
+    """Each of two GPUs twice: four pods run at the same time, and there is nothing for a fifth.
+    Without the policy it is two.
+    """
     gpus = [gpu.uuid for gpu in kube.fleet.lab.host("native").spec.gpus.gpus]
     policy = {"time_slicing": {"replicas": 2, "fail_requests_greater_than_one": True}}
     alone = held(kube, 3)
@@ -121,7 +149,9 @@ def test_a_gpu_is_shared_by_as_many_pods_as_the_policy_of_its_node_says(kube: Ku
 
 @BY_NIGHT
 def test_a_shared_gpu_has_a_name_of_its_own_where_that_is_wanted(kube: Kube) -> None:
-    """The example of two GPUs under the plugin's other name, and what a node has without the policy again."""
+    """The example of two GPUs under the plugin's other name, and what a node has without the policy
+    again.
+    """
     policy = {"time_slicing": {"replicas": 2, "rename_by_default": True}}
     uuids = [gpu.uuid for gpu in kube.fleet.lab.host("native").spec.gpus.gpus]
     kube.apply(nodes=["native"], gpufleet_sharing=dict.fromkeys(uuids, policy))
@@ -139,7 +169,9 @@ class Held(NamedTuple):
 
 
 def held(kube: Kube, number: int) -> Held:
-    """Pods with a GPU each at the same time, with the node's file: whose GPUs those are that run, and why the last one does not."""
+    """Pods with a GPU each at the same time, with the node's file: whose GPUs those are that run,
+    and why the last one does not.
+    """
     kube.plugin("native")
     given, names, sentence = [], [], ""
     for _turn in range(number):
@@ -158,25 +190,45 @@ UNKNOWN = {
 
 
 def test_an_unknown_handler_is_named_in_an_event(kube: Kube) -> None:
-    kube.cluster.apply({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "bogus"}, "handler": "bogus"})
+    kube.cluster.apply(
+        {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": "bogus"},
+            "handler": "bogus",
+        }
+    )
     said = kube.each(lambda node: kube.pods.run(node, gpus=0, runtime_class="bogus").refused)
     assert all(sentence in said[node] for node, sentence in UNKNOWN.items()), said
 
 
-def test_where_the_plugin_asks_by_cdi_management_containers_get_all_gpus_and_others_none(kube: Kube) -> None:
-    """The plugin's spec is what the next run sees of it: isolation becomes strict, and pods with GPUs keep working."""
+def test_where_the_plugin_asks_by_cdi_management_containers_get_all_gpus_and_others_none(
+    kube: Kube,
+) -> None:
+    """The plugin's spec is what the next run sees of it: isolation becomes strict, and pods with
+    GPUs keep working.
+    """
     kube.plugin("native")
     run = kube.site()
     assert run.of("host")["native"]["decision"]["isolation"] == "strict"
-    every: dict[str, Any] = {"gpus": 0, "runtime_class": "nvidia", "env": {"NVIDIA_VISIBLE_DEVICES": "all"}}
-    assert opened(kube.pods.run("native", privileged=True, **every)) == {"/dev/nvidia0", "/dev/nvidia1"}
+    every: dict[str, Any] = {
+        "gpus": 0,
+        "runtime_class": "nvidia",
+        "env": {"NVIDIA_VISIBLE_DEVICES": "all"},
+    }
+    assert opened(kube.pods.run("native", privileged=True, **every)) == {
+        "/dev/nvidia0",
+        "/dev/nvidia1",
+    }
     assert opened(kube.pods.run("native", **every)) == set()
     kube.alone("native")
 
 
 @BY_NIGHT
 def test_a_spec_that_the_plugin_has_left_behind_counts_no_more(kube: Kube) -> None:
-    """It never removes its spec. Two starts that far apart are made by the spec's time: the plugin has served for ten minutes before."""
+    """It never removes its spec. Two starts that far apart are made by the spec's time: the plugin
+    has served for ten minutes before.
+    """
 
     def known() -> tuple[Any, ...]:
         decision = kube.fleet.task("host_info", ["native"]).of("host_info")["native"]["decision"]
@@ -192,12 +244,20 @@ def test_a_spec_that_the_plugin_has_left_behind_counts_no_more(kube: Kube) -> No
     assert known() == by_cdi
 
 
-CLASS = {"native": "nvidia", "fallback": "", "crio": "nvidia"}  # what pods have to name where nvidia is not the default handler
+CLASS = {
+    "native": "nvidia",
+    "fallback": "",
+    "crio": "nvidia",
+}  # what pods have to name where nvidia is not the default handler
 
 
 @BY_NIGHT
 def test_a_declared_strategy_is_served_or_refused_by_name(kube: Kube) -> None:
-    refused = kube.fleet.play("site", ["fallback"], variables={**repository(), "gpufleet_device_plugin_strategy": ["cdi-cri"]})
+    refused = kube.fleet.play(
+        "site",
+        ["fallback"],
+        variables={**repository(), "gpufleet_device_plugin_strategy": ["cdi-cri"]},
+    )
     assert "[kubernetes.strategy-unanswered-with-kubelet]" in " ".join(refused.words.split())
     run = kube.site(gpufleet_device_plugin_strategy=["volume-mounts"])
     assert "[kubernetes.pods-need-runtime-class]" in str(run.of("host")["native"]["advice"])
@@ -210,13 +270,24 @@ def test_a_declared_strategy_is_served_or_refused_by_name(kube: Kube) -> None:
 
 
 # As the GPU Operator sets them with CDI on.
-OPERATOR = {"DEVICE_LIST_STRATEGY": "cdi-annotations,cdi-cri", "CDI_ANNOTATION_PREFIX": THEIRS, "PASS_DEVICE_SPECS": "true"}
+OPERATOR = {
+    "DEVICE_LIST_STRATEGY": "cdi-annotations,cdi-cri",
+    "CDI_ANNOTATION_PREFIX": THEIRS,
+    "PASS_DEVICE_SPECS": "true",
+}
 
 
 @BY_NIGHT
-def test_what_the_gpu_operator_sets_for_all_nodes_serves_each_that_is_made_to_fit(kube: Kube) -> None:
-    """The old engine's runtime answers the engines' prefix, too. Elsewhere the field and the annotation name the same device."""
-    kube.site(gpufleet_device_plugin_strategy=["cdi-annotations", "cdi-cri"], gpufleet_device_plugin_prefix=THEIRS)
+def test_what_the_gpu_operator_sets_for_all_nodes_serves_each_that_is_made_to_fit(
+    kube: Kube,
+) -> None:
+    """The old engine's runtime answers the engines' prefix, too. Elsewhere the field and the
+    annotation name the same device.
+    """
+    kube.site(
+        gpufleet_device_plugin_strategy=["cdi-annotations", "cdi-cri"],
+        gpufleet_device_plugin_prefix=THEIRS,
+    )
 
     def tried(node: str) -> None:
         kube.plugin(node, OPERATOR)
@@ -233,7 +304,9 @@ def test_without_cdi_the_hook_gets_the_gpu_of_the_pod(kube: Kube) -> None:
         (decision,) = run.of("host")[node]["decision"]["decisions"]
         assert decision["device_list_strategy"] == ["envvar"]
         kube.plugin(node, deviceListStrategy=["envvar"])
-        assert opened(kube.pods.run(node)) == set(), "the lab's nvidia-container-cli writes down what it is asked for"
+        assert opened(kube.pods.run(node)) == set(), (
+            "the lab's nvidia-container-cli writes down what it is asked for"
+        )
         assert kube.pods.recorded(node) == device_plugin.given(kube.cluster, node)
 
     kube.each(tried)

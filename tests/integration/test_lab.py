@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab itself: every kind of host serves containers, faults happen as asked for, and nothing is left behind."""
+"""The lab itself: every kind of host serves containers, faults happen as asked for, and nothing is
+left behind.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,12 @@ POD = {
     "linux": {"security_context": {"namespace_options": {"network": 2}}},
 }
 DEVICE = {"container_path": "/dev/nvidia0", "host_path": "/dev/nvidia0", "permissions": "rw"}
-CONTAINER = {"metadata": {"name": "c"}, "image": {"image": images.PROBE}, "command": ["/bin/sleep", "600"], "linux": {}}
+CONTAINER = {
+    "metadata": {"name": "c"},
+    "image": {"image": images.PROBE},
+    "command": ["/bin/sleep", "600"],
+    "linux": {},
+}
 OPEN = "cat /dev/nvidia0"
 RUN_POD = """
 set -eu
@@ -78,7 +85,10 @@ def test_a_host_has_booted_without_a_failed_unit(lab: Lab, kind: str) -> None:
 @pytest.mark.parametrize("kind", CRI)
 def test_an_engine_serves_cri_and_its_network_is_ready(lab: Lab, kind: str) -> None:
     status = json.loads(said(lab, kind, "/opt/lab/bin/crictl", "info"))["status"]
-    assert {one["type"]: one["status"] for one in status["conditions"]}.items() >= {"RuntimeReady": True, "NetworkReady": True}.items()
+    assert {one["type"]: one["status"] for one in status["conditions"]}.items() >= {
+        "RuntimeReady": True,
+        "NetworkReady": True,
+    }.items()
 
 
 @pytest.mark.skipif(not doctor.has_go(), reason="crictl is built with Go, and there is no Go here")
@@ -86,24 +96,45 @@ def test_an_engine_serves_cri_and_its_network_is_ready(lab: Lab, kind: str) -> N
 @pytest.mark.parametrize(
     "devices, answer",
     [
-        ([DEVICE], "No such device or address"),  # allowed by the device filter, and no driver answers
+        (
+            [DEVICE],
+            "No such device or address",
+        ),  # allowed by the device filter, and no driver answers
         ([], "No such file or directory"),
     ],
 )
-def test_a_container_opens_just_the_devices_it_was_given(lab: Lab, kind: str, devices: list[dict[str, str]], answer: str) -> None:
+def test_a_container_opens_just_the_devices_it_was_given(
+    lab: Lab, kind: str, devices: list[dict[str, str]], answer: str
+) -> None:
     container = json.dumps({**CONTAINER, "devices": devices})
-    assert answer in said(lab, kind, "sh", "-c", RUN_POD, "run-pod", json.dumps(POD), container, OPEN)
+    assert answer in said(
+        lab, kind, "sh", "-c", RUN_POD, "run-pod", json.dumps(POD), container, OPEN
+    )
 
 
 @pytest.mark.skipif(not doctor.has_go(), reason="crictl is built with Go, and there is no Go here")
 @pytest.mark.parametrize("kind", [kind for kind in CRI if kind.startswith("containerd")])
 def test_the_device_filter_is_at_work(lab: Lab, kind: str) -> None:
     made = "mknod /tmp/node c 195 0; cat /tmp/node"
-    assert "Operation not permitted" in said(lab, kind, "sh", "-c", RUN_POD, "run-pod", json.dumps(POD), json.dumps(CONTAINER), made)
+    assert "Operation not permitted" in said(
+        lab, kind, "sh", "-c", RUN_POD, "run-pod", json.dumps(POD), json.dumps(CONTAINER), made
+    )
 
 
-def test_docker_runs_a_container_with_a_device_and_its_containerd_serves_no_kubelet(lab: Lab) -> None:
-    run = ["docker", "run", "--rm", "--device", "/dev/nvidia0", images.PROBE, "sh", "-c", f"{OPEN} 2>&1 || true"]
+def test_docker_runs_a_container_with_a_device_and_its_containerd_serves_no_kubelet(
+    lab: Lab,
+) -> None:
+    run = [
+        "docker",
+        "run",
+        "--rm",
+        "--device",
+        "/dev/nvidia0",
+        images.PROBE,
+        "sh",
+        "-c",
+        f"{OPEN} 2>&1 || true",
+    ]
     assert "No such device or address" in said(lab, "docker", *run)
     plugins = said(lab, "docker", "ctr", "plugins", "ls")
     assert "cri" not in {line.split()[1] for line in plugins.splitlines()[1:]}
@@ -111,7 +142,9 @@ def test_docker_runs_a_container_with_a_device_and_its_containerd_serves_no_kube
 
 @pytest.mark.parametrize("kind", PODMAN)
 @pytest.mark.parametrize("account", ["root", seed.OPERATOR])
-def test_podman_runs_a_container_with_a_device_for_root_and_for_others(lab: Lab, kind: str, account: str) -> None:
+def test_podman_runs_a_container_with_a_device_for_root_and_for_others(
+    lab: Lab, kind: str, account: str
+) -> None:
     run = f"podman run --rm --device /dev/nvidia0 {images.PROBE} sh -c '{OPEN} 2>&1 || true'"
     assert "No such device or address" in said(lab, kind, "runuser", "-l", account, "-c", run)
 
@@ -134,11 +167,16 @@ def restarted(lab: Lab, kind: str, template: str, text: str) -> int:
     """The status of a restart with this file of a user."""
     home = f"{Path(KINDS[kind].state[0]).parent}/etc/containerd"
     place = f"printf %s '{text}' >{home}/{template}" if text else f"rm {home}/{template}"
-    return lab.exec(name_of(kind), ["sh", "-ec", f"{place}; systemctl reset-failed; systemctl restart {KINDS[kind].service}"]).returncode
+    return lab.exec(
+        name_of(kind),
+        ["sh", "-ec", f"{place}; systemctl reset-failed; systemctl restart {KINDS[kind].service}"],
+    ).returncode
 
 
 @pytest.mark.parametrize("kind", RANCHER)
-def test_what_stands_for_k3s_renders_a_template_of_the_user_by_gos_rules(lab: Lab, kind: str) -> None:
+def test_what_stands_for_k3s_renders_a_template_of_the_user_by_gos_rules(
+    lab: Lab, kind: str
+) -> None:
     old = kind.endswith("1.7")
     template = "config.toml.tmpl" if old else "config-v3.toml.tmpl"
     table = '"io.containerd.grpc.v1.cri"' if old else '"io.containerd.cri.v1.runtime"'
@@ -154,7 +192,13 @@ def test_what_stands_for_k3s_renders_a_template_of_the_user_by_gos_rules(lab: La
 @pytest.mark.parametrize(("kind", "read"), [(kind, not kind.endswith("1.7")) for kind in RANCHER])
 def test_a_drop_in_is_read_by_the_releases_that_import_it(lab: Lab, kind: str, read: bool) -> None:
     text = HANDLER.format(table='"io.containerd.cri.v1.runtime"').partition("\n")[2]
-    said(lab, kind, "mkdir", "-p", f"{Path(KINDS[kind].state[0]).parent}/etc/containerd/config-v3.toml.d")
+    said(
+        lab,
+        kind,
+        "mkdir",
+        "-p",
+        f"{Path(KINDS[kind].state[0]).parent}/etc/containerd/config-v3.toml.d",
+    )
     assert restarted(lab, kind, "config-v3.toml.d/10-other.toml", "version = 3\n" + text) == 0
     assert ('"other":' in said(lab, kind, "/opt/lab/bin/crictl", "info")) is read
     assert restarted(lab, kind, "config-v3.toml.d/10-other.toml", "") == 0
@@ -162,7 +206,9 @@ def test_a_drop_in_is_read_by_the_releases_that_import_it(lab: Lab, kind: str, r
 
 def test_ansible_reaches_every_host_as_root_and_by_sudo(lab: Lab) -> None:
     for more in ([], ["-e", "ansible_user=ops", "--become"]):
-        done = lab.run([str(ANSIBLE), "gpu_nodes", "-m", "ansible.builtin.command", "-a", "id -u", *more])
+        done = lab.run(
+            [str(ANSIBLE), "gpu_nodes", "-m", "ansible.builtin.command", "-a", "id -u", *more]
+        )
         assert done.stdout.count("| rc=0 >>\n0\n") == len(CARRIED), done.stdout + done.stderr
 
 
@@ -193,7 +239,9 @@ def test_an_unplugged_host_is_unreachable_until_it_is_plugged_in(lab: Lab) -> No
 
 def test_a_full_disk_takes_what_was_left_and_no_more(lab: Lab) -> None:
     lab.fill(name_of("containerd-1.7"), "64k")
-    full = lab.exec(name_of("containerd-1.7"), ["dd", "if=/dev/zero", "of=/var/big", "bs=4k", "count=64"])
+    full = lab.exec(
+        name_of("containerd-1.7"), ["dd", "if=/dev/zero", "of=/var/big", "bs=4k", "count=64"]
+    )
     assert "No space left on device" in full.stderr
     lab.fill(name_of("containerd-1.7"), "off")
     said(lab, "containerd-1.7", "dd", "if=/dev/zero", "of=/var/big", "bs=4k", "count=64")
@@ -221,10 +269,14 @@ def test_a_second_up_leaves_a_host_alone_and_refuses_another_one_of_its_name(lab
 
 
 def test_a_host_at_the_address_of_one_that_left_is_reached_at_once(lab: Lab) -> None:
-    """The controller knows the first one's hardware address for a while, and asking there first takes longer than Ansible waits."""
+    """The controller knows the first one's hardware address for a while, and asking there first
+    takes longer than Ansible waits.
+    """
     addresses = []
     for name in ("first", "second"):
-        host = lab.up({"hosts": {name: {"kind": "containerd-1.7", "gpus": 0, "driver": "none"}}})[name]
+        host = lab.up({"hosts": {name: {"kind": "containerd-1.7", "gpus": 0, "driver": "none"}}})[
+            name
+        ]
         done = lab.run([str(ANSIBLE), name, "-m", "ansible.builtin.ping"])
         assert done.returncode == 0, done.stdout + done.stderr
         lab.down([name])
@@ -234,7 +286,11 @@ def test_a_host_at_the_address_of_one_that_left_is_reached_at_once(lab: Lab) -> 
 
 def traces(name: str) -> list[str]:
     """All that a lab of this name has left on the machine."""
-    places = [artefacts.lab_dir() / "hosts" / name, Path("/run/gpufleet-lab") / name, network.namespace(name)]
+    places = [
+        artefacts.lab_dir() / "hosts" / name,
+        Path("/run/gpufleet-lab") / name,
+        network.namespace(name),
+    ]
     places += [home / name for home in cgroup.hierarchies()]
     commands = [Path("/proc", pid, "cmdline") for pid in os.listdir("/proc") if pid.isdigit()]
     running = []
@@ -245,16 +301,27 @@ def traces(name: str) -> list[str]:
             continue
         if f"/hosts/{name}/" in text and "supervise.sh" in text:
             running.append(text)
-    mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if f"/hosts/{name}/" in line]
+    mounts = [
+        line
+        for line in Path("/proc/self/mounts").read_text().splitlines()
+        if f"/hosts/{name}/" in line
+    ]
     return [str(place) for place in places if place.exists()] + running + mounts
 
 
 BAD_INIT = {"/usr/lib/systemd/systemd": None}
-HANGING = {"/etc/systemd/system/lab-net.service.d/hang.conf": "[Service]\nTimeoutStartSec=600\nExecStartPre=/bin/sleep 600\n"}
+HANGING = {
+    "/etc/systemd/system/lab-net.service.d/hang.conf": "[Service]\nTimeoutStartSec=600\nExecStartPre=/bin/sleep 600\n"
+}
 
 
 def fleet_of(**files: dict[str, str | None]) -> dict[str, object]:
-    return {"hosts": {name: {"kind": "containerd-1.7", "gpus": 0, "driver": "none", "files": texts} for name, texts in files.items()}}
+    return {
+        "hosts": {
+            name: {"kind": "containerd-1.7", "gpus": 0, "driver": "none", "files": texts}
+            for name, texts in files.items()
+        }
+    }
 
 
 def test_going_down_leaves_no_trace_and_can_be_said_twice() -> None:
@@ -283,7 +350,14 @@ def test_an_interrupted_boot_leaves_no_trace(tmp_path: Path) -> None:
     fleet.write_text(json.dumps(fleet_of(good={}, hangs=HANGING)))
     environment = {**os.environ, "GPUFLEET_LAB_NAME": name}
     command = [sys.executable, "-m", "tests.lab", "up", "--fleet", str(fleet)]
-    with subprocess.Popen(command, cwd=artefacts.REPO, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=listen) as process:
+    with subprocess.Popen(
+        command,
+        cwd=artefacts.REPO,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=listen,
+    ) as process:
         for _turn in cgroup.until("the hanging host to begin its boot", 60):
             if (artefacts.lab_dir() / "hosts" / name / "hangs/power").exists():
                 break
@@ -321,11 +395,23 @@ def in_checkout(place: Path, script: str, *arguments: str) -> subprocess.Popen[s
     environment = {name: value for name, value in os.environ.items() if name != "GPUFLEET_LAB_NAME"}
     environment["GPUFLEET_LAB_DIR"] = str(artefacts.lab_dir())
     command = [sys.executable, "-c", script, str(place), *arguments]
-    return subprocess.Popen(command, cwd=artefacts.REPO, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        cwd=artefacts.REPO,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
-@pytest.mark.parametrize(("how", "said"), [(DOWN, "the lab {}, which a process has left behind, is down\n"), (NEXT, "{}\n")])
-def test_what_a_killed_process_leaves_is_taken_away_by_down_and_by_the_next_run(tmp_path: Path, how: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [(DOWN, "the lab {}, which a process has left behind, is down\n"), (NEXT, "{}\n")],
+)
+def test_what_a_killed_process_leaves_is_taken_away_by_down_and_by_the_next_run(
+    tmp_path: Path, how: str, said: str
+) -> None:
     name = Lab.of_run("killed").name
     controls = in_checkout(tmp_path, CONTROLS, name, "not kept")
     assert controls.stdout

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The main job on one fleet of all kinds: plan, site with packages from a signed repository, proof, a second run."""
+"""The main job on one fleet of all kinds: plan, site with packages from a signed repository, proof,
+a second run.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,43 @@ pytestmark = pytest.mark.lab
 GPU_HOSTS = {
     "c16": ("nvidia-runtime", "/etc/containerd/config.toml", ["one", "all", "none"]),
     "c17": ("native-cdi", "/etc/containerd/config.toml", ["one", "all", "none", "management"]),
-    "c21": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
+    "c21": (
+        "native-cdi",
+        "/etc/containerd/conf.d/90-gpufleet.toml",
+        ["one", "all", "none", "management"],
+    ),
     # `nvidia-ctk runtime configure` 1.20.2 was here before, and left its handler in 99-nvidia.toml.
-    "ctk21": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
-    "c23": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
-    "c24": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
-    "crio": ("native-cdi", "/etc/crio/crio.conf.d/90-gpufleet.conf", ["one", "all", "none", "management"]),
+    "ctk21": (
+        "native-cdi",
+        "/etc/containerd/conf.d/90-gpufleet.toml",
+        ["one", "all", "none", "management"],
+    ),
+    "c23": (
+        "native-cdi",
+        "/etc/containerd/conf.d/90-gpufleet.toml",
+        ["one", "all", "none", "management"],
+    ),
+    "c24": (
+        "native-cdi",
+        "/etc/containerd/conf.d/90-gpufleet.toml",
+        ["one", "all", "none", "management"],
+    ),
+    "crio": (
+        "native-cdi",
+        "/etc/crio/crio.conf.d/90-gpufleet.conf",
+        ["one", "all", "none", "management"],
+    ),
 }
 ENGINE_OF = {"crio": "crio.service", "dock": "docker.service"}
 # Docker serves no CRI: what is true of every engine is true of it as well.
-ENGINES = {**GPU_HOSTS, "dock": ("native-cdi", "/etc/docker/daemon.json", ["one", "all", "none", "runtime"])}
+ENGINES = {
+    **GPU_HOSTS,
+    "dock": ("native-cdi", "/etc/docker/daemon.json", ["one", "all", "none", "runtime"]),
+}
 OTHERS = ("nogpu",)
 CONTAINERDS = [host for host in GPU_HOSTS if host != "crio"]
-# Ours in a dump of containerd, as paths below the CRI plugin. 1.7 has CDI switched off by default; 1.6 gets ours as default handler.
+# Ours in a dump of containerd, as paths below the CRI plugin. 1.7 has CDI switched off by default;
+# 1.6 gets ours as default handler.
 OUR_KEYS = {"c16": {"containerd.default_runtime_name"}, "c17": {"enable_cdi"}}
 
 
@@ -68,9 +94,14 @@ def test_containers_prove_it(host: str, story: Story) -> None:
 
 
 @pytest.mark.parametrize("host", ENGINES)
-def test_the_toolkit_comes_from_the_signed_repository_in_one_version(host: str, story: Story) -> None:
+def test_the_toolkit_comes_from_the_signed_repository_in_one_version(
+    host: str, story: Story
+) -> None:
     story.at("converged", host)
-    listed = story.fleet.shell(host, "dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\\n' '*nvidia-container*' | grep ^ii")
+    listed = story.fleet.shell(
+        host,
+        "dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\\n' '*nvidia-container*' | grep ^ii",
+    )
     assert set(re.findall(r"\S+$", listed, re.MULTILINE)) == {"1.20.2-1"}
     assert "nvidia-container-toolkit-base" in listed
 
@@ -80,7 +111,11 @@ def test_hosts_without_gpu_keep_their_engine_as_it_is(host: str, story: Story) -
     answer = story.answer("converged", host)
     assert (answer["restarted"], answer["status"]) == ([], "ok")
     touched = differing(story.at("untouched", host).tree, story.at("converged", host).tree)
-    assert [path for path in touched if path.startswith(("/etc/containerd", "/etc/docker", "/etc/cdi", "/etc/nvidia"))] == []
+    assert [
+        path
+        for path in touched
+        if path.startswith(("/etc/containerd", "/etc/docker", "/etc/cdi", "/etc/nvidia"))
+    ] == []
 
 
 @pytest.mark.parametrize("host", [*ENGINES, *OTHERS])
@@ -94,7 +129,9 @@ def test_a_second_run_changes_nothing(host: str, story: Story) -> None:
 @pytest.mark.parametrize("host", ENGINES)
 def test_the_engine_is_restarted_once_and_then_never(host: str, story: Story) -> None:
     first = story.at("untouched", host).starts
-    assert [story.at(moment, host).starts - first for moment in ("planned", "converged", "again")] == [0, 1, 1]
+    assert [
+        story.at(moment, host).starts - first for moment in ("planned", "converged", "again")
+    ] == [0, 1, 1]
 
 
 @pytest.mark.parametrize("host", GPU_HOSTS)
@@ -106,27 +143,48 @@ def test_running_containers_live_through_the_restart(host: str, story: Story) ->
 
 @pytest.mark.parametrize("host", CONTAINERDS)
 def test_containerd_says_that_our_keys_differ_and_nothing_else(host: str, story: Story) -> None:
-    before, after = (tomllib.loads(story.at(moment, host).effective) for moment in ("untouched", "converged"))
+    before, after = (
+        tomllib.loads(story.at(moment, host).effective) for moment in ("untouched", "converged")
+    )
     changed = set(paths_that_differ(before, after))
     ours = {path for path in changed if ".runtimes.nvidia" in path}
     assert ours
-    rest = {re.sub(r"^plugins\.io\.containerd\.(grpc\.v1\.cri|cri\.v1\.runtime)\.", "", path) for path in changed - ours} - {"imports"}
+    rest = {
+        re.sub(r"^plugins\.io\.containerd\.(grpc\.v1\.cri|cri\.v1\.runtime)\.", "", path)
+        for path in changed - ours
+    } - {"imports"}
     assert rest == OUR_KEYS.get(host, set())
 
 
 def test_crio_says_that_our_handler_is_new_and_nothing_else(story: Story) -> None:
-    before, after = (story.at(moment, "crio").effective.splitlines() for moment in ("untouched", "converged"))
-    changed = [line for line in difflib.ndiff(before, after) if line[:1] in "+-" and line[2:].strip() and not line[2:].startswith("#")]
+    before, after = (
+        story.at(moment, "crio").effective.splitlines() for moment in ("untouched", "converged")
+    )
+    changed = [
+        line
+        for line in difflib.ndiff(before, after)
+        if line[:1] in "+-" and line[2:].strip() and not line[2:].startswith("#")
+    ]
     assert [line for line in changed if line.startswith("-")] == []
     begin = "+ [crio.runtime.runtimes.nvidia]"
     assert begin in changed
-    assert [line for line in changed if line.startswith("+ [") and not line.startswith(begin[:-1])] == []
+    assert [
+        line for line in changed if line.startswith("+ [") and not line.startswith(begin[:-1])
+    ] == []
 
 
 def test_docker_says_that_its_runtime_is_new_and_cdi_is_on_and_nothing_else(story: Story) -> None:
-    before, after = (json.loads(story.at(moment, "dock").effective) for moment in ("untouched", "converged"))
-    assert after.pop("Runtimes") == {**before.pop("Runtimes"), "nvidia": "/usr/bin/nvidia-container-runtime"}
-    assert (before.pop("CDISpecDirs"), after.pop("CDISpecDirs")) == ([], ["/etc/cdi", "/var/run/cdi"])
+    before, after = (
+        json.loads(story.at(moment, "dock").effective) for moment in ("untouched", "converged")
+    )
+    assert after.pop("Runtimes") == {
+        **before.pop("Runtimes"),
+        "nvidia": "/usr/bin/nvidia-container-runtime",
+    }
+    assert (before.pop("CDISpecDirs"), after.pop("CDISpecDirs")) == (
+        [],
+        ["/etc/cdi", "/var/run/cdi"],
+    )
     assert after == before
 
 
@@ -137,13 +195,21 @@ def test_docker_keeps_its_own_containerd_to_itself(story: Story) -> None:
 
 @pytest.mark.parametrize("host", ["c16", "c17", "c21", "c23"])
 def test_comments_and_order_are_kept(host: str, story: Story) -> None:
-    before, after = story.at("untouched", host).root.splitlines(), story.at("converged", host).root.splitlines()
+    before, after = (
+        story.at("untouched", host).root.splitlines(),
+        story.at("converged", host).root.splitlines(),
+    )
     lost = [line for line in difflib.ndiff(before, after) if line.startswith("- ")]
-    # 2.1 has a root file without imports, so one line is new; no line goes, but one that said runc is the default of 1.6
-    assert [line for line in lost if "default_runtime_name" not in line and "imports" not in line] == []
+    # 2.1 has a root file without imports, so one line is new; no line goes, but one that said runc
+    # is the default of 1.6
+    assert [
+        line for line in lost if "default_runtime_name" not in line and "imports" not in line
+    ] == []
 
 
-def test_what_nvidia_ctk_left_is_taken_over_and_a_second_run_finds_nothing_of_it(story: Story) -> None:
+def test_what_nvidia_ctk_left_is_taken_over_and_a_second_run_finds_nothing_of_it(
+    story: Story,
+) -> None:
     theirs = "/etc/containerd/conf.d/99-nvidia.toml"
     assert theirs in story.at("untouched", "ctk21").tree
     assert theirs not in story.at("converged", "ctk21").tree
@@ -156,5 +222,11 @@ def test_what_nvidia_ctk_left_is_taken_over_and_a_second_run_finds_nothing_of_it
 def paths_that_differ(before: Any, after: Any, path: str = "") -> list[str]:
     if isinstance(before, dict) and isinstance(after, dict):
         keys = sorted({*before, *after})
-        return [found for key in keys for found in paths_that_differ(before.get(key), after.get(key), f"{path}.{key}".lstrip("."))]
+        return [
+            found
+            for key in keys
+            for found in paths_that_differ(
+                before.get(key), after.get(key), f"{path}.{key}".lstrip(".")
+            )
+        ]
     return [] if before == after or path.endswith("sandbox_mode") else [path]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Metrics on a real host: they come with the change, stay on a converged host, tell of a rollback, and go with everything else."""
+"""Metrics on a real host: they come with the change, stay on a converged host, tell of a rollback,
+and go with everything else.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,10 @@ def test_metrics_follow_the_host(fleet: Fleet) -> None:
     assert fleet.shell(HOST, f"ls -A {PLACE}").strip() == ""
 
     trapped = now(fleet)
-    fleet.shell(HOST, f'mkdir -p $(dirname {DROP_IN}); printf %s "{TRAP}" >{DROP_IN}; systemctl daemon-reload')
+    fleet.shell(
+        HOST,
+        f'mkdir -p $(dirname {DROP_IN}); printf %s "{TRAP}" >{DROP_IN}; systemctl daemon-reload',
+    )
     assert "1 rolled back" in site(fleet).words
     assert {CHANGED, BACK} & set(read(fleet)) == {BACK}
     assert trapped <= read(fleet)[BACK] <= now(fleet)

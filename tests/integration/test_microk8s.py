@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""MicroK8s, imitated, with the real containerd: a handler in its template, which outlives its next start and a refresh of its snap."""
+"""MicroK8s, imitated, with the real containerd: a handler in its template, which outlives its next
+start and a refresh of its snap.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +44,18 @@ BAD = {
         f"chgrp microk8s {ARGS}",
         "may be written to by its group ops (mode 0770)",
     ),
-    "a strictly confined snap": (f"sed -i s/classic/strict/ {SNAP}", f"sed -i s/strict/classic/ {SNAP}", "strictly confined"),
+    "a strictly confined snap": (
+        f"sed -i s/classic/strict/ {SNAP}",
+        f"sed -i s/strict/classic/ {SNAP}",
+        "strictly confined",
+    ),
 }
 
 
 @pytest.mark.parametrize("harm, mend, said", BAD.values(), ids=BAD)
-def test_what_cannot_be_served_is_refused_in_one_sentence_and_nothing_changes(fleet: Fleet, harm: str, mend: str, said: str) -> None:
+def test_what_cannot_be_served_is_refused_in_one_sentence_and_nothing_changes(
+    fleet: Fleet, harm: str, mend: str, said: str
+) -> None:
     fleet.shell(HOST, f"cp -a {TEMPLATE} /root/template; {harm}")
     before = fleet.tree(HOST, *WATCHED)
     answer = fleet.task("host", [HOST], {"packages": "ignore"}).of("host")[HOST]
@@ -69,7 +77,8 @@ def test_its_handler_is_a_part_of_the_template_and_a_container_sees_its_gpu(flee
     assert fleet.play("site", [HOST], variables=settings()).changed == {}
 
 
-# As snapd refreshes it: the data of the old revision is copied, `current` leads to the new one, hooks run, and the daemon starts.
+# As snapd refreshes it: the data of the old revision is copied, `current` leads to the new one,
+# hooks run, and the daemon starts.
 REFRESH = f"""set -e
 systemctl stop {UNIT}
 for top in /snap/microk8s {DATA}; do cp -a $top/7234 $top/7300; ln -sfn 7300 $top/current; done
@@ -84,7 +93,9 @@ def test_it_outlives_the_next_start_and_a_refresh_of_the_snap(fleet: Fleet) -> N
     fleet.shell(HOST, f"systemctl restart {UNIT}")
     assert "nvidia" in handlers(fleet)
     fleet.shell(HOST, REFRESH)
-    assert "/var/snap/microk8s/7300/args/containerd.toml" in fleet.shell(HOST, "tr '\\0' ' ' </proc/$(pgrep -x containerd)/cmdline")
+    assert "/var/snap/microk8s/7300/args/containerd.toml" in fleet.shell(
+        HOST, "tr '\\0' ' ' </proc/$(pgrep -x containerd)/cmdline"
+    )
     assert "nvidia" in handlers(fleet)
     assert fleet.play("site", [HOST], variables=settings()).changed == {}
 
@@ -92,9 +103,13 @@ def test_it_outlives_the_next_start_and_a_refresh_of_the_snap(fleet: Fleet) -> N
 def test_a_handler_with_which_containerd_does_not_start_is_taken_back(fleet: Fleet) -> None:
     trap = f"[Service]\nExecStartPre=/bin/sh -c '! grep -q trapped {TEMPLATE}'\nRestart=no\n"
     place = f"/etc/systemd/system/{UNIT}.service.d"
-    fleet.shell(HOST, f'mkdir {place}; printf %s "{trap}" >{place}/trap.conf; systemctl daemon-reload')
+    fleet.shell(
+        HOST, f'mkdir {place}; printf %s "{trap}" >{place}/trap.conf; systemctl daemon-reload'
+    )
     before = fleet.tree(HOST, *WATCHED)
-    answer = fleet.task("host", [HOST], {"packages": "ignore", "handlers": {"nvidia": {}, "trapped": {}}}).of("host")[HOST]
+    answer = fleet.task(
+        "host", [HOST], {"packages": "ignore", "handlers": {"nvidia": {}, "trapped": {}}}
+    ).of("host")[HOST]
     assert answer["rolled_back"] is True, answer
     assert differing(before, fleet.tree(HOST, *WATCHED)) == {}
     assert "nvidia" in handlers(fleet)
@@ -104,6 +119,8 @@ def test_all_is_taken_back_from_the_template_of_the_newer_revision(fleet: Fleet)
     run = fleet.play("rollback", [HOST])
     assert run.failed == {}, run.words
     assert "/usr/bin/nvidia" not in fleet.text(HOST, TEMPLATE)
-    assert "nvidia-container-runtime.options]" in fleet.text(HOST, TEMPLATE)  # MicroK8s' own handler
+    assert "nvidia-container-runtime.options]" in fleet.text(
+        HOST, TEMPLATE
+    )  # MicroK8s' own handler
     assert fleet.play("rollback", [HOST]).changed == {}
     assert handlers(fleet) == {"runc", "kata", "nvidia-container-runtime"}

@@ -1,8 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nothing that works is lowered, by the engines' own word: over generated configurations, what containerd and CRI-O print of each handler
-and of the default one is not less afterwards. The rule, and the configurations, are those of tests/unit/lowered.py.
+"""Nothing that works is lowered, by the engines' own word: over generated configurations, what
+containerd and CRI-O print of each handler and of the default one is not less afterwards. The rule,
+and the configurations, are those of tests/unit/lowered.py.
 
 tests/draws.py says how many examples each engine gets.
 """
@@ -17,7 +18,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import crio_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    crio_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     cgroup_choice as containerd_cgroup_choice,
 )
@@ -85,7 +88,14 @@ def crio_files(draw: st.DrawFn) -> dict[str, Any]:
     }  # fmt: skip
     runtimes = draw(st.fixed_dictionaries({}, optional=handlers))
     runtime: dict[str, Any] = {"runtimes": runtimes} if runtimes else {}
-    return {"crio": {"runtime": {**runtime, "default_runtime": draw(st.sampled_from(sorted({*runtimes, "crun"})))}}}
+    return {
+        "crio": {
+            "runtime": {
+                **runtime,
+                "default_runtime": draw(st.sampled_from(sorted({*runtimes, "crun"}))),
+            }
+        }
+    }
 
 
 ABOUT = ("runtime_path", "runtime_type")
@@ -127,7 +137,9 @@ def test_crio_has_nothing_less_afterwards() -> None:
 
 
 def test_every_property_that_crio_knows_of_a_handler_is_copied() -> None:
-    """By the program's own words: each key that it explains or prints of a handler is one that we know."""
+    """By the program's own words: each key that it explains or prints of a handler is one that we
+    know.
+    """
     argv = [crio_trees.binary(), "--config", "", "--config-dir", "", "config", "--default"]
     text = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     explained = set(re.findall(r"^# - (\w+) \(optional, ", text, re.MULTILINE))

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that NVIDIA's own `nvidia-ctk runtime configure` has configured: its releases 1.17 and 1.20, and containerd 1.6 to 2.4 as judges.
+"""Hosts that NVIDIA's own `nvidia-ctk runtime configure` has configured: its releases 1.17 and
+1.20, and containerd 1.6 to 2.4 as judges.
 
-After adoption the effective configuration is that of a host that nobody had touched before us. No daemon runs.
+After adoption the effective configuration is that of a host that nobody had touched before us. No
+daemon runs.
 """
 
 from __future__ import annotations
@@ -14,48 +16,84 @@ from pathlib import Path
 import pytest
 
 from tests.integration.containerd_trees import RELEASES, cri_of
-from tests.integration.nvidia_ctk_trees import CDI, DEFAULT, DROP_IN, Node, ctk, effective, files, prepared, said, shapes
+from tests.integration.nvidia_ctk_trees import (
+    CDI,
+    DEFAULT,
+    DROP_IN,
+    Node,
+    ctk,
+    effective,
+    files,
+    prepared,
+    said,
+    shapes,
+)
 
-# (containerd, shape, flags): every shape with the flags that most guides have, and every flag with the shape that most nodes have.
+# (containerd, shape, flags): every shape with the flags that most guides have, and every flag with
+# the shape that most nodes have.
 USUAL = [(release, shape, (DEFAULT, CDI)) for release in RELEASES for shape in shapes(release)]
 FLAGS = [
     (), (DEFAULT,), ("--nvidia-runtime-name=gpu", DEFAULT), ("--nvidia-runtime-name=gpu",),
     ("--nvidia-runtime-path=/opt/nvidia-container-runtime", DEFAULT), ("--config-source=command", DEFAULT),
 ]  # fmt: skip
-NODES = {"1.6": "secrets", "1.7": "secrets", "2.1": "kubeadm v3", "2.3": "kubeadm v2", "2.4": "kubeadm v3"}
+NODES = {
+    "1.6": "secrets",
+    "1.7": "secrets",
+    "2.1": "kubeadm v3",
+    "2.3": "kubeadm v2",
+    "2.4": "kubeadm v3",
+}
 MATRIX = [*USUAL, *((release, shape, flags) for release, shape in NODES.items() for flags in FLAGS)]
-# A file without `version` makes the tool write the whole document where nobody imports it: nothing in force, nothing to take over.
+# A file without `version` makes the tool write the whole document where nobody imports it: nothing
+# in force, nothing to take over.
 UNREAD = ("no version", "version 1", "version 1 that is migrated")
-# containerd prints the one's bin_dir as bin_dirs from 2.1 on; 2.3 and newer print a copy that is newer than this file.
-PRINTED_DIRS = [(release, "debian v2", ("--config-source=command", CDI)) for release in ("1.7", "2.3", "2.4")]
+# containerd prints the one's bin_dir as bin_dirs from 2.1 on; 2.3 and newer print a copy that is
+# newer than this file.
+PRINTED_DIRS = [
+    (release, "debian v2", ("--config-source=command", CDI)) for release in ("1.7", "2.3", "2.4")
+]
 
 
-@pytest.mark.parametrize(("release", "shape", "flags"), [*(c for c in MATRIX if c[1] not in UNREAD), *PRINTED_DIRS])
+@pytest.mark.parametrize(
+    ("release", "shape", "flags"), [*(c for c in MATRIX if c[1] not in UNREAD), *PRINTED_DIRS]
+)
 def test_a_drop_in_of_1_20_goes_and_all_is_as_on_a_host_that_it_never_was_on(
     tmp_path: Path, release: str, shape: str, flags: tuple[str, ...]
 ) -> None:
-    tree, untouched = prepared(tmp_path, release, shape), prepared(tmp_path, release, shape, "untouched")
+    tree, untouched = (
+        prepared(tmp_path, release, shape),
+        prepared(tmp_path, release, shape, "untouched"),
+    )
     ctk(tree, "1.20", *flags)
     theirs = tree.config.parent / DROP_IN
     theirs.chmod(0o640)
     was = files(tree)
     node, plain = Node(tree), Node(untouched)
     plan = node.plan("present")
-    assert [(left.tool, left.path, left.exact, left.fate) for left in plan.leftovers] == [("nvidia-ctk", str(theirs), True, "adopted")]
+    assert [(left.tool, left.path, left.exact, left.fate) for left in plan.leftovers] == [
+        ("nvidia-ctk", str(theirs), True, "adopted")
+    ]
     assert not re.search("hunter2|u:p@", repr(plan))
     node.apply(plan)
     plain.apply(plain.plan("present"))
     assert not theirs.exists()
     assert effective(tree, "gpu") == effective(untouched)
-    assert ("gpu" in cri_of(effective(tree))["containerd"]["runtimes"]) == any("=gpu" in flag for flag in flags)
+    assert ("gpu" in cri_of(effective(tree))["containerd"]["runtimes"]) == any(
+        "=gpu" in flag for flag in flags
+    )
     again = node.plan("present")
     assert (again.differences, again.leftovers) == ((), ())
     node.apply(node.plan("absent"))
     assert files(tree) == was
 
 
-@pytest.mark.parametrize(("release", "shape"), [(release, shape) for release in RELEASES for shape in shapes(release) if shape in UNREAD])
-def test_a_whole_document_that_nobody_imports_has_no_effect_and_stays(tmp_path: Path, release: str, shape: str) -> None:
+@pytest.mark.parametrize(
+    ("release", "shape"),
+    [(release, shape) for release in RELEASES for shape in shapes(release) if shape in UNREAD],
+)
+def test_a_whole_document_that_nobody_imports_has_no_effect_and_stays(
+    tmp_path: Path, release: str, shape: str
+) -> None:
     tree = prepared(tmp_path, release, shape)
     ctk(tree, "1.20", DEFAULT)
     theirs = tree.config.parent / DROP_IN
@@ -69,13 +107,21 @@ def test_a_whole_document_that_nobody_imports_has_no_effect_and_stays(tmp_path: 
     assert node.plan("present").empty
 
 
-# The same, of which 1.17 makes the main file. What 2.3 and newer print imports /etc/containerd/conf.d, which is not below this test's tree.
+# The same, of which 1.17 makes the main file. What 2.3 and newer print imports
+# /etc/containerd/conf.d, which is not below this test's tree.
 PRINTED = [c for c in MATRIX if c[0] in ("2.3", "2.4") and c[2] == FLAGS[-1]]
 
 
-@pytest.mark.parametrize(("release", "shape", "flags"), [c for c in MATRIX if c[1] not in UNREAD and c not in PRINTED])
-def test_edits_in_place_of_1_17_stay_and_the_handler_is_ours(tmp_path: Path, release: str, shape: str, flags: tuple[str, ...]) -> None:
-    tree, untouched = prepared(tmp_path, release, shape), prepared(tmp_path, release, shape, "untouched")
+@pytest.mark.parametrize(
+    ("release", "shape", "flags"), [c for c in MATRIX if c[1] not in UNREAD and c not in PRINTED]
+)
+def test_edits_in_place_of_1_17_stay_and_the_handler_is_ours(
+    tmp_path: Path, release: str, shape: str, flags: tuple[str, ...]
+) -> None:
+    tree, untouched = (
+        prepared(tmp_path, release, shape),
+        prepared(tmp_path, release, shape, "untouched"),
+    )
     ctk(tree, "1.17", *flags)
     was = files(tree)
     node, plain = Node(tree), Node(untouched)
@@ -93,11 +139,16 @@ def test_edits_in_place_of_1_17_stay_and_the_handler_is_ours(tmp_path: Path, rel
 def test_a_drop_in_of_1_20_goes_beside_a_handler_that_1_17_edited_in_and_a_person_has_added_to(
     tmp_path: Path, release: str, shape: str
 ) -> None:
-    tree, without = prepared(tmp_path, release, shape), prepared(tmp_path, release, shape, "without")
+    tree, without = (
+        prepared(tmp_path, release, shape),
+        prepared(tmp_path, release, shape, "without"),
+    )
     for each in (tree, without):
         ctk(each, "1.17", DEFAULT)
         header = re.compile(r"(?m)^( *\[plugins\.\S+\.containerd\.runtimes\.nvidia\]\n)")
-        text, count = header.subn(r"\1base_runtime_spec = '/etc/containerd/cri-base.json'\n", each.config.read_text())
+        text, count = header.subn(
+            r"\1base_runtime_spec = '/etc/containerd/cri-base.json'\n", each.config.read_text()
+        )
         assert count == 1
         each.config.write_text(text)
     ctk(tree, "1.20", DEFAULT)
@@ -105,11 +156,16 @@ def test_a_drop_in_of_1_20_goes_beside_a_handler_that_1_17_edited_in_and_a_perso
     node, plain = Node(tree), Node(without)
     plan = node.plan("present")
     theirs = tree.config.parent / DROP_IN
-    assert (str(theirs), "adopted") in [(left.path, left.fate) for left in plan.leftovers], plan.leftovers
+    assert (str(theirs), "adopted") in [(left.path, left.fate) for left in plan.leftovers], (
+        plan.leftovers
+    )
     node.apply(plan)
     plain.apply(plain.plan("present"))
     assert effective(tree) == effective(without)
-    assert cri_of(effective(tree))["containerd"]["runtimes"]["nvidia"]["base_runtime_spec"] == "/etc/containerd/cri-base.json"
+    assert (
+        cri_of(effective(tree))["containerd"]["runtimes"]["nvidia"]["base_runtime_spec"]
+        == "/etc/containerd/cri-base.json"
+    )
     assert node.plan("present").empty
     node.apply(node.plan("absent"))
     assert files(tree) == was

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Real containerds that the real nvidia-ctk 1.20 has configured: taken over with one restart while a container runs, and given back."""
+"""Real containerds that the real nvidia-ctk 1.20 has configured: taken over with one restart while
+a container runs, and given back.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,15 @@ from tests.tools.onlab import Fleet, differing, settings
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.skipif(not shutil.which("go"), reason="nvidia-ctk is built with Go, which is not here"),
+    pytest.mark.skipif(
+        not shutil.which("go"), reason="nvidia-ctk is built with Go, which is not here"
+    ),
 ]
 
 HOSTS = {"left17": "containerd-1.7", "left24": "containerd-2.4"}
 THEIRS = "/etc/containerd/conf.d/99-nvidia.toml"
-# 1.20's default, with the two flags that most guides have; a site's mirror is copied with all the rest.
+# 1.20's default, with the two flags that most guides have; a site's mirror is copied with all the
+# rest.
 CONFIGURE = f"""
 set -e
 install -d /etc/containerd/conf.d
@@ -35,8 +40,12 @@ DUMP = "containerd config dump 2>/dev/null"
 
 @pytest.fixture(scope="module")
 def fleet(boot: Any, lab: Any) -> Fleet:
-    found: Fleet = boot({name: {"kind": kind, "gpus": 1, "driver": "ok"} for name, kind in HOSTS.items()})
-    assert found.play("site", list(HOSTS), variables=settings()).failed == {}  # the packages, with NVIDIA's tool
+    found: Fleet = boot(
+        {name: {"kind": kind, "gpus": 1, "driver": "ok"} for name, kind in HOSTS.items()}
+    )
+    assert (
+        found.play("site", list(HOSTS), variables=settings()).failed == {}
+    )  # the packages, with NVIDIA's tool
     assert found.play("rollback", list(HOSTS), variables=settings()).failed == {}
     for host in HOSTS:
         found.shell(host, CONFIGURE)
@@ -56,7 +65,11 @@ def test_it_is_taken_over_with_one_restart_and_given_back(fleet: Fleet) -> None:
     assert run.failed == {}, run.words
     for host in hosts:
         answer = run.of("host")[host]
-        left = [(x["tool"], x["path"], x["exact"], x["fate"]) for x in answer["leftovers"] if x["path"] == THEIRS]
+        left = [
+            (x["tool"], x["path"], x["exact"], x["fate"])
+            for x in answer["leftovers"]
+            if x["path"] == THEIRS
+        ]
         assert left == [("nvidia-ctk", THEIRS, True, "adopted")]
         assert answer["restarted"] == ["containerd.service"]
         assert run.of("host_verify")[host]["proven"]
@@ -71,5 +84,9 @@ def test_it_is_taken_over_with_one_restart_and_given_back(fleet: Fleet) -> None:
     back = fleet.play("rollback", hosts, variables=settings())
     assert back.failed == {}, back.words
     for host in hosts:
-        assert {p: both for p, both in differing(trees[host], fleet.tree(host)).items() if "/containerd/" in p} == {}
+        assert {
+            p: both
+            for p, both in differing(trees[host], fleet.tree(host)).items()
+            if "/containerd/" in p
+        } == {}
         assert story.bystander(fleet, host) == running[host]

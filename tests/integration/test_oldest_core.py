@@ -26,7 +26,14 @@ HOSTS = {
     "old-nogpu": {"kind": "containerd-1.6", "gpus": 0, "driver": "none"},
 }
 RUNS = {"plan": (), "site": ("--check", "--diff")}
-HEADINGS = ["HOST", "ENGINE", "GPUS", "INJECTION", "CHANGED", "RESTARTED"]  # WHY stands beside them, or below where there is no room
+HEADINGS = [
+    "HOST",
+    "ENGINE",
+    "GPUS",
+    "INJECTION",
+    "CHANGED",
+    "RESTARTED",
+]  # WHY stands beside them, or below where there is no room
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +46,9 @@ def fleet(boot: Any) -> Fleet:
 def oldest() -> Path:
     """The programs of ansible-core 2.16, or a word on why they cannot be had."""
     make = [sys.executable, ROOT / "tests/tools/environments.py", "core-2-16"]
-    made = subprocess.run(make, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    made = subprocess.run(
+        make, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
     if made.returncode == 3:
         pytest.skip(made.stderr.strip())
     assert made.returncode == 0, made.stderr
@@ -58,7 +67,15 @@ def play(programs: Path, lab: Lab, playbook: str, arguments: tuple[str, ...], pl
         "ANSIBLE_LOCAL_TEMP": str(place),
         "ANSIBLE_NOCOLOR": "1",
     }
-    command = [programs / "ansible-playbook", "-i", lab.inventory_path(), "--limit", ",".join(HOSTS), "-e", f"@{variables}"]
+    command = [
+        programs / "ansible-playbook",
+        "-i",
+        lab.inventory_path(),
+        "--limit",
+        ",".join(HOSTS),
+        "-e",
+        f"@{variables}",
+    ]
     done = subprocess.run(
         [*command, *arguments, ROOT / f"playbooks/{playbook}.yml"],
         capture_output=True, text=True, check=False, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
@@ -69,17 +86,31 @@ def play(programs: Path, lab: Lab, playbook: str, arguments: tuple[str, ...], pl
 
 
 def table(words: str) -> list[str]:
-    """What people read at the end of a run: from the table's heading to the recap, without the tasks' own lines."""
+    """What people read at the end of a run: from the table's heading to the recap, without the
+    tasks' own lines.
+    """
     lines = words.splitlines()
-    begins = [number for number, line in enumerate(lines) if line.split()[: len(HEADINGS)] == HEADINGS]
+    begins = [
+        number for number, line in enumerate(lines) if line.split()[: len(HEADINGS)] == HEADINGS
+    ]
     assert begins, words
     begin = begins[0]
-    end = next(number for number, line in enumerate(lines[begin:], begin) if re.match(r"(ok|changed): \[|PLAY RECAP", line))
+    end = next(
+        number
+        for number, line in enumerate(lines[begin:], begin)
+        if re.match(r"(ok|changed): \[|PLAY RECAP", line)
+    )
     return [line for line in lines[begin:end] if line.strip()]
 
 
 def test_it_is_the_oldest(oldest: Path) -> None:
-    said = subprocess.run([oldest / "ansible-playbook", "--version"], capture_output=True, text=True, check=True, env={**os.environ})
+    said = subprocess.run(
+        [oldest / "ansible-playbook", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ},
+    )
     assert "[core 2.16." in said.stdout.splitlines()[0]
 
 
@@ -87,7 +118,8 @@ def test_it_is_the_oldest(oldest: Path) -> None:
 def test_both_say_the_same(playbook: str, fleet: Fleet, oldest: Path, tmp_path: Path) -> None:
     before = {host: fleet.tree(host) for host in HOSTS}
     told = {
-        programs: table(play(programs, fleet.lab, playbook, RUNS[playbook], tmp_path)) for programs in (oldest, Path(sys.executable).parent)
+        programs: table(play(programs, fleet.lab, playbook, RUNS[playbook], tmp_path))
+        for programs in (oldest, Path(sys.executable).parent)
     }
     old, new = told.values()
     assert old == new

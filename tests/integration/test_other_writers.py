@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real CRI-O host on which others write as well: one owner of the CDI spec, across a reboot as well, files in wrong places."""
+"""A real CRI-O host on which others write as well: one owner of the CDI spec, across a reboot as
+well, files in wrong places.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,16 @@ SPECS = f"ls {OURS} {THEIRS} 2>/dev/null || true"
 
 @pytest.fixture(scope="module")
 def fleet(boot: Any) -> Fleet:
-    """One host with NVIDIA's base package as its administrator installed it: nvidia-cdi-refresh is enabled and has written its file."""
+    """One host with NVIDIA's base package as its administrator installed it: nvidia-cdi-refresh is
+    enabled and has written its file.
+    """
     found: Fleet = boot({HOST: {"kind": "crio-1.34", "gpus": 2, "driver": "ok"}})
     role = [{"hosts": HOST, "gather_facts": False, "roles": ["gpufleet.nvidia.toolkit"]}]
     assert found.play(role, [HOST], variables=repository()).status == 0
-    found.shell(HOST, "apt-get -q update; DEBIAN_FRONTEND=noninteractive apt-get -q install -y nvidia-container-toolkit-base")
+    found.shell(
+        HOST,
+        "apt-get -q update; DEBIAN_FRONTEND=noninteractive apt-get -q install -y nvidia-container-toolkit-base",
+    )
     return found
 
 
@@ -46,31 +53,43 @@ def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
     assert fleet.shell(HOST, SPECS).split() == [THEIRS]
     assert node(fleet).changed == {}
 
-    # nvidia-ctk records the number of nvidia-uvm, which a boot may change: theirs is judged as well, and made again by their own unit.
+    # nvidia-ctk records the number of nvidia-uvm, which a boot may change: theirs is judged as
+    # well, and made again by their own unit.
     fleet.shell(HOST, "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 500 0")
     stale = fleet.task("host", [HOST], arguments=["--check"]).of("host")[HOST]
     assert [(v["writer"], v["state"]) for v in stale["freshness"]] == [("toolkit", "stale")]
-    assert "cdi.node-changed" in [reason["code"] for verdict in stale["freshness"] for reason in verdict["reasons"]]
+    assert "cdi.node-changed" in [
+        reason["code"] for verdict in stale["freshness"] for reason in verdict["reasons"]
+    ]
     assert "500:0" in stale["row"]["why"]
     assert "systemctl start nvidia-cdi-refresh.service" in node(fleet).of("host")[HOST]["actions"]
     fresh = node(fleet)
-    assert (fresh.changed, [v["state"] for v in fresh.of("host")[HOST]["freshness"]]) == ({}, ["fresh"])
+    assert (fresh.changed, [v["state"] for v in fresh.of("host")[HOST]["freshness"]]) == (
+        {},
+        ["fresh"],
+    )
     assert fresh.operations[HOST] == 1
-    fleet.shell(HOST, "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 511 0; systemctl start nvidia-cdi-refresh.service")
+    fleet.shell(
+        HOST,
+        "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 511 0; systemctl start nvidia-cdi-refresh.service",
+    )
 
     node(fleet, cdi_owner="collection")
     assert fleet.shell(HOST, SPECS).split() == [OURS]
     assert node(fleet, cdi_owner="collection").changed == {}
     fleet.lab.kill(HOST)
     fleet.lab.boot(HOST)
-    # The udev rule of toolkit 1.20.1 starts even a disabled service when the driver's module is loaded.
+    # The udev rule of toolkit 1.20.1 starts even a disabled service when the driver's module is
+    # loaded.
     assert "masked" in fleet.shell(HOST, "systemctl start nvidia-cdi-refresh.service 2>&1 || true")
     assert fleet.shell(HOST, SPECS).split() == [OURS]
     assert node(fleet).changed == {}  # `auto` stays with what is
 
     node(fleet, state="absent")
     after = fleet.tree(HOST)
-    assert {p: e for p, e in after.items() if "/cdi" not in p} == {p: e for p, e in before.items() if "/cdi" not in p}
+    assert {p: e for p, e in after.items() if "/cdi" not in p} == {
+        p: e for p, e in before.items() if "/cdi" not in p
+    }
     assert fleet.shell(HOST, f"systemctl is-enabled {UNITS}").split() == ["enabled", "enabled"]
 
 
@@ -89,14 +108,20 @@ printf %s '{json.dumps(CRI_CONTAINER)}' >/run/by-container.json
 {CRICTL} start $(cat /run/by-container.id) >/dev/null
 """
 OWN = {"cdi_owner": "collection", "cdi_profile": "devices"}
-SLEEPS = f"{CRICTL} inspect -o go-template --template '{{{{.info.pid}}}}' $(cat /run/by-container.id)"
+SLEEPS = (
+    f"{CRICTL} inspect -o go-template --template '{{{{.info.pid}}}}' $(cat /run/by-container.id)"
+)
 
 
 def test_what_nvidia_ctk_left_is_taken_over_by_one_run_and_given_back(fleet: Fleet) -> None:
-    """Its drop-in, its default, its spec of another name, and its unit: what runs goes on, and the host is as one that nobody touched."""
+    """Its drop-in, its default, its spec of another name, and its unit: what runs goes on, and the
+    host is as one that nobody touched.
+    """
     fleet.shell(HOST, CONFIGURED)
     before, starts, sleeps = fleet.tree(HOST), fleet.starts(HOST, "crio"), fleet.shell(HOST, SLEEPS)
-    planned = fleet.play("plan", [HOST], variables={f"gpufleet_{name}": value for name, value in OWN.items()})
+    planned = fleet.play(
+        "plan", [HOST], variables={f"gpufleet_{name}": value for name, value in OWN.items()}
+    )
     assert f"{HOST}: {DROP_INS}/99-nvidia.toml, by nvidia-ctk: will be taken over" in planned.words
     done = node(fleet, **OWN).of("host")[HOST]
     assert {(left["tool"], left["path"], left["fate"]) for left in done["leftovers"]} == {
@@ -113,14 +138,20 @@ def test_what_nvidia_ctk_left_is_taken_over_by_one_run_and_given_back(fleet: Fle
         "10-crio.conf",
         "90-gpufleet.conf",
     ]
-    assert (fleet.shell(HOST, SLEEPS), fleet.shell(HOST, f"kill -0 {sleeps.strip()} && echo lives")) == (sleeps, "lives\n")
+    assert (
+        fleet.shell(HOST, SLEEPS),
+        fleet.shell(HOST, f"kill -0 {sleeps.strip()} && echo lives"),
+    ) == (sleeps, "lives\n")
     assert containers.start(fleet.lab, HOST, ["nvidia.com/gpu=0"]).refused == ""
     again = node(fleet, **OWN)
     second = again.of("host")[HOST]
     assert (second["differences"], again.changed, second["leftovers"]) == ([], {}, [])
     assert node(fleet, state="absent").of("host")[HOST]["restarted"] == ["crio.service"]
     assert differing(before, fleet.tree(HOST)) == {}
-    fleet.shell(HOST, f"{CRICTL} rmp --force $(cat /run/by.id); rm {DROP_INS}/99-nvidia.toml /etc/cdi/gpus.yaml; systemctl restart crio")
+    fleet.shell(
+        HOST,
+        f"{CRICTL} rmp --force $(cat /run/by.id); rm {DROP_INS}/99-nvidia.toml /etc/cdi/gpus.yaml; systemctl restart crio",
+    )
 
 
 HANDLER = '[crio.runtime.runtimes.nvidia]\nruntime_path = "/usr/bin/nvidia-container-runtime"\n'
@@ -130,11 +161,18 @@ HANDLER = '[crio.runtime.runtimes.nvidia]\nruntime_path = "/usr/bin/nvidia-conta
     ("name", "text", "place", "code"),
     [
         ("README", "Put your drop-ins here.\n", f"{DROP_INS}/README:1: ", "crio.drop-in-refused"),
-        ("10-crio.conf.rpmnew", "[crio.runtime\n", f"{DROP_INS}/10-crio.conf.rpmnew:1: ", "crio.drop-in-refused"),
+        (
+            "10-crio.conf.rpmnew",
+            "[crio.runtime\n",
+            f"{DROP_INS}/10-crio.conf.rpmnew:1: ",
+            "crio.drop-in-refused",
+        ),
         ("99-site.conf.bak", HANDLER, f"{DROP_INS}/99-site.conf.bak: ", "crio.read-later"),
     ],
 )
-def test_a_stray_file_is_named_and_nothing_is_touched(fleet: Fleet, name: str, text: str, place: str, code: str) -> None:
+def test_a_stray_file_is_named_and_nothing_is_touched(
+    fleet: Fleet, name: str, text: str, place: str, code: str
+) -> None:
     fleet.shell(HOST, f"printf %s '{text}' > {DROP_INS}/{name}")
     before = fleet.tree(HOST)
     try:

@@ -30,36 +30,75 @@ from tests.integration import configs, crio_trees
 from tests.integration import containerd_trees as trees
 from tests.integration.thoroughness import thorough
 
-OURS = ("default_runtime_name", "enable_cdi", "cdi_spec_dirs", "nvidia", "imports", "BinaryName", "runtimes", "runc")
+OURS = (
+    "default_runtime_name",
+    "enable_cdi",
+    "cdi_spec_dirs",
+    "nvidia",
+    "imports",
+    "BinaryName",
+    "runtimes",
+    "runc",
+)
 
 
 def lines_that_went(before: str, after: str) -> list[str]:
-    end = "\r\n" if "\r\n" in before else "\n"  # a last line without one may get it, wherever ours come
-    old, new = ((text if text.endswith("\n") else text + end).split("\n") for text in (before, after))
-    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if len(old) < 2000 else _ends_only(old, new)
-    return [line for tag, i, j, _k, _l in changes if tag in ("replace", "delete") for line in old[i:j]]
+    end = (
+        "\r\n" if "\r\n" in before else "\n"
+    )  # a last line without one may get it, wherever ours come
+    old, new = (
+        (text if text.endswith("\n") else text + end).split("\n") for text in (before, after)
+    )
+    changes = (
+        difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        if len(old) < 2000
+        else _ends_only(old, new)
+    )
+    return [
+        line for tag, i, j, _k, _l in changes if tag in ("replace", "delete") for line in old[i:j]
+    ]
 
 
 def _ends_only(old: list[str], new: list[str]) -> list[tuple[str, int, int, int, int]]:
     """The same for long files, whose differences lie close together."""
-    head = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    tail = next((n for n, (a, b) in enumerate(zip(old[head:][::-1], new[head:][::-1], strict=False)) if a != b), 0)
-    middle = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False).get_opcodes()
+    head = next(
+        (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b),
+        min(len(old), len(new)),
+    )
+    tail = next(
+        (
+            n
+            for n, (a, b) in enumerate(zip(old[head:][::-1], new[head:][::-1], strict=False))
+            if a != b
+        ),
+        0,
+    )
+    middle = difflib.SequenceMatcher(
+        None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False
+    ).get_opcodes()
     return [(tag, i + head, j + head, k + head, m + head) for tag, i, j, k, m in middle]
 
 
 def grew(line: str, now_there: list[str]) -> bool:
-    """An inline table takes ours in where it ends, and cannot take it elsewhere: what it had, and what stands behind it, is still there."""
+    """An inline table takes ours in where it ends, and cannot take it elsewhere: what it had, and
+    what stands behind it, is still there.
+    """
     head, brace, tail = line.rstrip("\r").rpartition("}")
-    return bool(brace) and any(new.startswith(head.rstrip(" }")) and new.rstrip("\r").endswith(tail) for new in now_there)
+    return bool(brace) and any(
+        new.startswith(head.rstrip(" }")) and new.rstrip("\r").endswith(tail) for new in now_there
+    )
 
 
 def handlers() -> st.SearchStrategy[tuple[Handler, ...]]:
-    second = Handler("nvidia-legacy", "/usr/bin/nvidia-container-runtime.legacy", {"NoNewKeyring": True})
+    second = Handler(
+        "nvidia-legacy", "/usr/bin/nvidia-container-runtime.legacy", {"NoNewKeyring": True}
+    )
     return st.sampled_from([(Handler(),), (Handler(),), (Handler(), second)])
 
 
-def keeps_everything_else(release: str, tree: Any, style: configs.Style, options: dict[str, Any]) -> None:
+def keeps_everything_else(
+    release: str, tree: Any, style: configs.Style, options: dict[str, Any]
+) -> None:
     """(a), (b), (d) with the pure planner."""
     with tempfile.TemporaryDirectory() as place:
         host = trees.Tree(Path(place), release)
@@ -93,7 +132,11 @@ def keeps_everything_else(release: str, tree: Any, style: configs.Style, options
         assert again.empty, again.differences
         went = lines_that_went(text, host.config.read_bytes().decode())
         now_there = host.config.read_bytes().decode().split("\n")
-        assert [line for line in went if not any(key in line for key in OURS) and not grew(line, now_there)] == []
+        assert [
+            line
+            for line in went
+            if not any(key in line for key in OURS) and not grew(line, now_there)
+        ] == []
 
 
 @pytest.mark.parametrize("release", trees.RELEASES)
@@ -101,16 +144,28 @@ def test_containerd_sees_ours_and_no_other_difference(release: str) -> None:
     trees.binary(release)
 
     @thorough(40)
-    @given(tree=configs.containerd(release), style=configs.styles, default=st.booleans(), cdi=st.booleans(), names=handlers())
-    def holds(tree: Any, style: configs.Style, default: bool, cdi: bool, names: tuple[Handler, ...]) -> None:
-        keeps_everything_else(release, tree, style, {"default": default, "enable_cdi": cdi, "handlers": names})
+    @given(
+        tree=configs.containerd(release),
+        style=configs.styles,
+        default=st.booleans(),
+        cdi=st.booleans(),
+        names=handlers(),
+    )
+    def holds(
+        tree: Any, style: configs.Style, default: bool, cdi: bool, names: tuple[Handler, ...]
+    ) -> None:
+        keeps_everything_else(
+            release, tree, style, {"default": default, "enable_cdi": cdi, "handlers": names}
+        )
 
     holds()
 
 
 @pytest.mark.parametrize("release", trees.RELEASES)
 def test_the_executor_predicts_it_and_give_back_the_same_bytes(release: str) -> None:
-    """(b), (c) and (e) with the real observer and executor, and the engine's program as their validator."""
+    """(b), (c) and (e) with the real observer and executor, and the engine's program as their
+    validator.
+    """
     trees.binary(release)
 
     @thorough(8)
@@ -129,7 +184,11 @@ def test_the_executor_predicts_it_and_give_back_the_same_bytes(release: str) -> 
             predicted = node.apply(plan, check=True)
             assert without_journal(host) == was
             done = node.apply(plan)
-            assert (predicted["changed"], predicted["written"], predicted["removed"]) == (done["changed"], done["written"], done["removed"])
+            assert (predicted["changed"], predicted["written"], predicted["removed"]) == (
+                done["changed"],
+                done["written"],
+                done["removed"],
+            )
             assert node.plan("present").empty
             node.apply(node.plan("absent"))
             assert without_journal(host) == was
@@ -161,16 +220,24 @@ def test_crio_sees_ours_and_no_other_difference() -> None:
                 event(f"refused: {str(refused)[-40:]}")
                 return
             event("planned")
-            bytes_before = {path: path.read_bytes() for path in host.home.rglob("*") if path.is_file()}
+            bytes_before = {
+                path: path.read_bytes() for path in host.home.rglob("*") if path.is_file()
+            }
             assert host.apply(plan, check=True)["changed"]
-            assert {path: path.read_bytes() for path in host.home.rglob("*") if path.is_file()} == bytes_before
+            assert {
+                path: path.read_bytes() for path in host.home.rglob("*") if path.is_file()
+            } == bytes_before
             done = host.apply(plan)
             assert (done["error"], done["changed"]) == (None, True)
             now = host.printed()
-            assert now["runtimes"].pop("nvidia")["runtime_path"] == "/usr/bin/nvidia-container-runtime"
+            assert (
+                now["runtimes"].pop("nvidia")["runtime_path"] == "/usr/bin/nvidia-container-runtime"
+            )
             assert (now.pop("default_runtime", "crun") == "nvidia") is default
             was.pop("default_runtime", None)
-            if "runtimes" not in was:  # it prints what is not built in, and of a table that is changed everything
+            if (
+                "runtimes" not in was
+            ):  # it prints what is not built in, and of a table that is changed everything
                 assert set(now.pop("runtimes")) == {"crun"}
             assert now == was
             assert host.plan(host.policy(), default).empty

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engines themselves read what node images and installers write, before our change and after it: nothing of theirs is another."""
+"""The engines themselves read what node images and installers write, before our change and after
+it: nothing of theirs is another.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    releases as crio_releases,
+)
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
@@ -23,7 +27,9 @@ from tests.integration.public_judges import judged, wanted
 
 TAKEN = [
     pytest.param(row, release, id=f"{row.file} {release}")
-    for row in {(row.file, row.base): row for row in (*public.CONTAINERDS, *earlier.ROWS) if not row.refused}.values()
+    for row in {
+        (row.file, row.base): row for row in (*public.CONTAINERDS, *earlier.ROWS) if not row.refused
+    }.values()
     for release in row.releases
 ]
 
@@ -37,25 +43,53 @@ def test_containerd_sees_our_handler_like_that_of_the_pods_and_no_other_differen
     tmp_path: Path, row: Public, release: str, way: str
 ) -> None:
     refused = row.no_other_default and wanted(way, release, row.default).default
-    with pytest.raises(PlanError, match=re.escape(row.no_other_default)) if refused else contextlib.nullcontext():
+    with (
+        pytest.raises(PlanError, match=re.escape(row.no_other_default))
+        if refused
+        else contextlib.nullcontext()
+    ):
         judged(tmp_path, release, row.text, row.base, row.systemd, row.default, row.copied, way)
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("release", containerd.RELEASES)
-def test_the_whole_of_config_default_with_systemd_as_kubeadms_documentation_has_it(tmp_path: Path, release: str, way: str) -> None:
-    """Thousands of hosts have all defaults written out; on 1.6 and 1.7 with an empty value for most of a handler's properties."""
-    done = subprocess.run([containerd.binary(release), "config", "default"], capture_output=True, text=True, check=True)
+def test_the_whole_of_config_default_with_systemd_as_kubeadms_documentation_has_it(
+    tmp_path: Path, release: str, way: str
+) -> None:
+    """Thousands of hosts have all defaults written out; on 1.6 and 1.7 with an empty value for most
+    of a handler's properties.
+    """
+    done = subprocess.run(
+        [containerd.binary(release), "config", "default"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "SystemdCgroup = false" in done.stdout
     text = done.stdout.replace("SystemdCgroup = false", "SystemdCgroup = true")
-    judged(tmp_path, release, re.sub(r"(?m)^imports = .*$", "imports = []", text), "runc", systemd=True, default="runc", copied=(), way=way)
+    judged(
+        tmp_path,
+        release,
+        re.sub(r"(?m)^imports = .*$", "imports = []", text),
+        "runc",
+        systemd=True,
+        default="runc",
+        copied=(),
+        way=way,
+    )
 
 
 @pytest.mark.parametrize("row", public.CRIOS, ids=lambda row: row.file)
-def test_cri_o_sees_a_handler_like_its_default_and_no_other_difference(tmp_path: Path, row: Public) -> None:
+def test_cri_o_sees_a_handler_like_its_default_and_no_other_difference(
+    tmp_path: Path, row: Public
+) -> None:
     (tmp_path / "etc").mkdir()
     tree = crio_trees.Tree(tmp_path / "etc")
-    name = "crio.conf" if row.home.config == public.CRIO else f"crio.conf.d/{Path(row.home.config).name}"
+    name = (
+        "crio.conf"
+        if row.home.config == public.CRIO
+        else f"crio.conf.d/{Path(row.home.config).name}"
+    )
     tree.write({name: row.text, **({"crio.conf": ""} if name != "crio.conf" else {})})
     was = tree.printed()
     answer = tree.apply(tree.plan(tree.policy()))
@@ -66,14 +100,22 @@ def test_cri_o_sees_a_handler_like_its_default_and_no_other_difference(tmp_path:
     assert {k: ours.get(k) for k in named} == {k: base[k] for k in named}
     assert set(row.copied) <= named
     assert now["runtimes"] == was["runtimes"]
-    assert {printed.pop("default_runtime", "crun") for printed in (now, was)} == {row.default}  # a comment where it is CRI-O's own
+    assert {printed.pop("default_runtime", "crun") for printed in (now, was)} == {
+        row.default
+    }  # a comment where it is CRI-O's own
     assert now == was
     assert tree.plan(tree.policy()).empty
 
 
-@pytest.mark.parametrize("env", ['["PATH=/usr/local/bin:/usr/bin"]', '["LANG=C", "TOKEN=a secret of theirs"]', "[]"])
-def test_what_cri_o_fills_in_from_its_global_settings_is_no_other_difference(tmp_path: Path, env: str) -> None:
-    """Kubespray's files have conmon and conmon_env for all handlers; CRI-O gives both to ours, known to the controller or not."""
+@pytest.mark.parametrize(
+    "env", ['["PATH=/usr/local/bin:/usr/bin"]', '["LANG=C", "TOKEN=a secret of theirs"]', "[]"]
+)
+def test_what_cri_o_fills_in_from_its_global_settings_is_no_other_difference(
+    tmp_path: Path, env: str
+) -> None:
+    """Kubespray's files have conmon and conmon_env for all handlers; CRI-O gives both to ours,
+    known to the controller or not.
+    """
     (tmp_path / "etc").mkdir()
     tree = crio_trees.Tree(tmp_path / "etc")
     row = next(row for row in public.CRIOS if row.file == "kubespray-crio")

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images of a real registry for a real host: what the registry says, what the host offers, and what becomes of both."""
+"""Images of a real registry for a real host: what the registry says, what the host offers, and what
+becomes of both.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +40,28 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[registry.Regist
     made.close()
 
 
-def played(fleet: Fleet, served: registry.Registry, place: Path, images: list[dict[str, Any]], **more: Any) -> Any:
+def played(
+    fleet: Fleet, served: registry.Registry, place: Path, images: list[dict[str, Any]], **more: Any
+) -> Any:
     (place / "images.yml").write_text(yaml.safe_dump({"schema": 1, "images": images}))
-    wanted = {"gpufleet_image_catalogue": str(place / "images.yml"), "gpufleet_image_registry": True, "gpufleet_hosts": HOST}
+    wanted = {
+        "gpufleet_image_catalogue": str(place / "images.yml"),
+        "gpufleet_image_registry": True,
+        "gpufleet_hosts": HOST,
+    }
     access = {"SSL_CERT_FILE": str(served.certificate), "REGISTRY_AUTH_FILE": str(served.auth)}
     return fleet.play("images", variables={**wanted, **more}, environment=access)
 
 
-def test_a_host_gets_the_image_that_the_registry_and_the_host_agree_on(fleet: Fleet, served: registry.Registry, tmp_path: Path) -> None:
-    wanted = served.image("team/app", "old", ("amd64", "arm64"), ["CUDA_VERSION=11.8.0", REQUIRE.format("11.8")])
-    served.image("team/app", "new", ("amd64", "arm64"), ["CUDA_VERSION=99.0.0", REQUIRE.format("99.0")])
+def test_a_host_gets_the_image_that_the_registry_and_the_host_agree_on(
+    fleet: Fleet, served: registry.Registry, tmp_path: Path
+) -> None:
+    wanted = served.image(
+        "team/app", "old", ("amd64", "arm64"), ["CUDA_VERSION=11.8.0", REQUIRE.format("11.8")]
+    )
+    served.image(
+        "team/app", "new", ("amd64", "arm64"), ["CUDA_VERSION=99.0.0", REQUIRE.format("99.0")]
+    )
     served.image("team/app", "arm", ("arm64",), [])
     images = [{"name": "app", "image": f"{served.name}/team/app", "tags": "*"}]
     done = played(fleet, served, tmp_path, images, gpufleet_image_dir=str(tmp_path / "out"))
@@ -65,7 +79,9 @@ def test_a_host_gets_the_image_that_the_registry_and_the_host_agree_on(fleet: Fl
     assert f"glibc {offered['glibc']}" == fleet.shell(HOST, "getconf GNU_LIBC_VERSION").strip()
 
 
-def test_what_a_registry_refuses_is_said_before_the_host_is_looked_at(fleet: Fleet, served: registry.Registry, tmp_path: Path) -> None:
+def test_what_a_registry_refuses_is_said_before_the_host_is_looked_at(
+    fleet: Fleet, served: registry.Registry, tmp_path: Path
+) -> None:
     (tmp_path / "none.json").write_text("{}")
     for image, more, said in (
         (
@@ -75,16 +91,25 @@ def test_what_a_registry_refuses_is_said_before_the_host_is_looked_at(fleet: Fle
         ),
         ("team/nowhere:1", {}, "it has no such image (HTTP 404)"),
     ):
-        done = played(fleet, served, tmp_path, [{"name": "a", "image": f"{served.name}/{image}"}], **more)
+        done = played(
+            fleet, served, tmp_path, [{"name": "a", "image": f"{served.name}/{image}"}], **more
+        )
         assert said in done.words
         assert done.operations.get(HOST, 0) == 0
         assert registry.PASSWORD not in done.words
 
 
-def test_an_image_that_a_host_cannot_run_is_said_before_a_container_is_started(fleet: Fleet) -> None:
+def test_an_image_that_a_host_cannot_run_is_said_before_a_container_is_started(
+    fleet: Fleet,
+) -> None:
     wanted = {"image": "probe", "image_environment": [REQUIRE.format("99.0")]}
     done = fleet.task("host_verify", [HOST], wanted)
     assert "NVIDIA_REQUIRE_CUDA=cuda>=99.0 is not met by cuda" in done.failed[HOST]
     assert done.of("host_verify")[HOST]["checks"] == []
-    known = fleet.task("host_verify", [HOST], {**wanted, "image_environment": [REQUIRE.format("11.0")]}, arguments=["--check"])
+    known = fleet.task(
+        "host_verify",
+        [HOST],
+        {**wanted, "image_environment": [REQUIRE.format("11.0")]},
+        arguments=["--check"],
+    )
     assert known.of("host_verify")[HOST]["requirements"]["met"] is True

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report in a real browser: it renders, filters and sorts 1 000 hosts, asks nobody for anything, and can be read on any screen."""
+"""The report in a real browser: it renders, filters and sorts 1 000 hosts, asks nobody for
+anything, and can be read on any screen.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,12 @@ from tests.unit import reports
 from tests.unit.hostile_page import HOSTILE, hostile
 
 ABOUT = document.About("rollout", "2026-02-01T09:15:00Z", status="done")
-CLASSES = dict.fromkeys(reports.many(), "containerd 1.7 (package), native-cdi, H100 80GB HBM3, 550, debian 12")
-SHOWN = "[...document.querySelectorAll('#hosts tbody tr')].filter((row) => row.getClientRects().length)"
+CLASSES = dict.fromkeys(
+    reports.many(), "containerd 1.7 (package), native-cdi, H100 80GB HBM3, 550, debian 12"
+)
+SHOWN = (
+    "[...document.querySelectorAll('#hosts tbody tr')].filter((row) => row.getClientRects().length)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -27,15 +33,21 @@ def chromium() -> Iterator[browser.Browser]:
     """Debian's package is installed where it is missing, as the lab does with what it needs."""
     if not browser.program():
         if doctor.machine_obstacle():
-            pytest.skip("a page is looked at in a browser, and there is none: apt-get install chromium")
+            pytest.skip(
+                "a page is looked at in a browser, and there is none: apt-get install chromium"
+            )
         doctor.install(["chromium"])
     with browser.running() as found:
         yield found
 
 
-def page(place: Path, results: dict[str, dict[str, Any]], classes: dict[str, str] | None = None) -> Path:
+def page(
+    place: Path, results: dict[str, dict[str, Any]], classes: dict[str, str] | None = None
+) -> Path:
     path = place / "report.html"
-    path.write_text(reports.build_page(document.build_report(results, ABOUT, classes)), encoding="utf-8")
+    path.write_text(
+        reports.build_page(document.build_report(results, ABOUT, classes)), encoding="utf-8"
+    )
     return path
 
 
@@ -50,10 +62,15 @@ def test_a_page_of_a_thousand_hosts_fits_every_screen_and_asks_nobody(
     width: int, dark: bool, chromium: browser.Browser, fleet: Path
 ) -> None:
     chromium.open(fleet, width, dark=dark)
-    assert chromium.look("document.documentElement.scrollWidth") == width, "nothing has to be scrolled sideways"
+    assert chromium.look("document.documentElement.scrollWidth") == width, (
+        "nothing has to be scrolled sideways"
+    )
     assert chromium.look(f"{SHOWN}.length") == 1000
     assert (
-        chromium.look("Math.min(...[...document.querySelectorAll('td,p,dd')].map((e) => parseFloat(getComputedStyle(e).fontSize)))") >= 12
+        chromium.look(
+            "Math.min(...[...document.querySelectorAll('td,p,dd')].map((e) => parseFloat(getComputedStyle(e).fontSize)))"
+        )
+        >= 12
     )
     light = chromium.look("getComputedStyle(document.body).backgroundColor")
     assert (light == "rgb(17, 21, 26)") is dark
@@ -61,7 +78,8 @@ def test_a_page_of_a_thousand_hosts_fits_every_screen_and_asks_nobody(
     assert chromium.requests() == [fleet.as_uri()]
 
 
-# Hosts whose cells are long: Docker beside a containerd that is left alone, with GPUs of two kinds and a path in the injection.
+# Hosts whose cells are long: Docker beside a containerd that is left alone, with GPUs of two kinds
+# and a path in the injection.
 LONG = {
     "build-server-12.rack-4.example.org": {
         "engine": "docker 26.1.5, containerd 1.7.24 (its CRI is off: Docker's)",
@@ -75,9 +93,13 @@ LONG = {
 
 @pytest.mark.parametrize("classes", [None, CLASSES["gpu0001"]])
 @pytest.mark.parametrize("width", [1280, 1600])
-def test_the_reason_has_room_beside_long_cells(width: int, classes: str | None, chromium: browser.Browser, tmp_path: Path) -> None:
+def test_the_reason_has_room_beside_long_cells(
+    width: int, classes: str | None, chromium: browser.Browser, tmp_path: Path
+) -> None:
     results = {host: reports.looked(row=row) for host, row in LONG.items()}
-    chromium.open(page(tmp_path, results, dict.fromkeys(results, classes) if classes else None), width)
+    chromium.open(
+        page(tmp_path, results, dict.fromkeys(results, classes) if classes else None), width
+    )
     assert chromium.look("document.documentElement.scrollWidth") == width
     assert chromium.look(f"{SHOWN}[0].lastElementChild.getBoundingClientRect().width") >= width / 5
 
@@ -103,7 +125,9 @@ FILTERS = [
 
 
 @pytest.mark.parametrize(("deed", "number", "first", "said"), FILTERS)
-def test_hosts_are_found(deed: str, number: int, first: str | None, said: str, chromium: browser.Browser, fleet: Path) -> None:
+def test_hosts_are_found(
+    deed: str, number: int, first: str | None, said: str, chromium: browser.Browser, fleet: Path
+) -> None:
     chromium.open(fleet, 1600)
     chromium.look(deed)
     assert chromium.look(f"{SHOWN}.length") == number
@@ -114,7 +138,9 @@ def test_hosts_are_found(deed: str, number: int, first: str | None, said: str, c
     assert chromium.complaints() == []
 
 
-def test_columns_are_sorted_by_a_click_and_given_back_by_the_third(chromium: browser.Browser, fleet: Path) -> None:
+def test_columns_are_sorted_by_a_click_and_given_back_by_the_third(
+    chromium: browser.Browser, fleet: Path
+) -> None:
     chromium.open(fleet, 1600)
     first = f"{SHOWN}[0].cells[0].textContent"
     found = [chromium.look(first)]
@@ -133,11 +159,17 @@ def test_without_javascript_everything_is_there(chromium: browser.Browser, fleet
 def test_what_hosts_say_does_not_run(chromium: browser.Browser, tmp_path: Path) -> None:
     results = {name: result for text in HOSTILE for name, result in hostile(text).items()}
     chromium.open(page(tmp_path, results), 1600)
-    assert chromium.look("document.querySelectorAll('script, img, iframe, svg[onload]').length") == 1
+    assert (
+        chromium.look("document.querySelectorAll('script, img, iframe, svg[onload]').length") == 1
+    )
     assert len(chromium.requests()) == 1
     assert chromium.complaints() == []
     # Even markup that came in would run nothing: the page's own policy refuses it.
-    chromium.look("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=window.ran=1>')")
-    chromium.look("(() => { const s = document.createElement('script'); s.textContent = 'window.ran = 1'; document.body.append(s); })()")
+    chromium.look(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=window.ran=1>')"
+    )
+    chromium.look(
+        "(() => { const s = document.createElement('script'); s.textContent = 'window.ran = 1'; document.body.append(s); })()"
+    )
     assert chromium.look("window.ran") is None
     assert any("Content Security Policy" in text for text in chromium.complaints())

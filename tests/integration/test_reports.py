@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What people read at the end of a run, from real engines: the evidence of a proof, the journal, the pods that a rollback strands."""
+"""What people read at the end of a run, from real engines: the evidence of a proof, the journal,
+the pods that a rollback strands.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,26 @@ def runs(boot: Any) -> dict[str, Run]:
     """site, the proof, the journal, and what a rollback would do while a pod of the handler runs."""
     fleet: Fleet = boot(HOSTS)
     wide = {"COLUMNS": "200"}
-    found = {name: fleet.play(name, list(HOSTS), variables=settings(), environment=wide) for name in ("site", "verify", "journal")}
-    fleet.shell("rp-crio", f"printf %s '{json.dumps(POD)}' >/run/pod.json; {CRICTL} runp --runtime nvidia /run/pod.json")
-    return {**found, "rollback": fleet.play("rollback", ["rp-crio"], variables=settings(), environment=wide, arguments=["--check"])}
+    found = {
+        name: fleet.play(name, list(HOSTS), variables=settings(), environment=wide)
+        for name in ("site", "verify", "journal")
+    }
+    fleet.shell(
+        "rp-crio",
+        f"printf %s '{json.dumps(POD)}' >/run/pod.json; {CRICTL} runp --runtime nvidia /run/pod.json",
+    )
+    return {
+        **found,
+        "rollback": fleet.play(
+            "rollback", ["rp-crio"], variables=settings(), environment=wide, arguments=["--check"]
+        ),
+    }
 
 
 def test_every_run_is_a_success(runs: dict[str, Run]) -> None:
-    assert {name: run.status for name, run in runs.items()} == dict.fromkeys(runs, 0), "\n".join(run.words for run in runs.values())
+    assert {name: run.status for name, run in runs.items()} == dict.fromkeys(runs, 0), "\n".join(
+        run.words for run in runs.values()
+    )
 
 
 def test_the_table_has_the_gpus_of_real_hosts(runs: dict[str, Run]) -> None:
@@ -45,7 +60,9 @@ def test_the_table_has_the_gpus_of_real_hosts(runs: dict[str, Run]) -> None:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_proof_shows_what_was_opened_and_what_was_refused(host: str, runs: dict[str, Run]) -> None:
+def test_a_proof_shows_what_was_opened_and_what_was_refused(
+    host: str, runs: dict[str, Run]
+) -> None:
     words = " ".join(runs["verify"].words.split())
     evidence = r"one: opened nvidia0, nvidiactl, refused nvidia1; all: opened nvidia\[0-1\], nvidiactl; none: refused nvidia\[0-1\]"
     assert re.search(rf"{host} yes \S+ \S+ native-cdi {evidence}", words)
@@ -54,10 +71,17 @@ def test_a_proof_shows_what_was_opened_and_what_was_refused(host: str, runs: dic
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_journal_is_a_table(host: str, runs: dict[str, Run]) -> None:
-    assert re.search(rf"^{host} +\d{{4}}-\d\d-\d\dT\S+Z +gpufleet\.nvidia\.node +in force +ran ", runs["journal"].words, re.MULTILINE)
+    assert re.search(
+        rf"^{host} +\d{{4}}-\d\d-\d\dT\S+Z +gpufleet\.nvidia\.node +in force +ran ",
+        runs["journal"].words,
+        re.MULTILINE,
+    )
 
 
 def test_a_rollback_names_the_pods_that_would_hang(runs: dict[str, Run]) -> None:
     announced = " ".join(runs["rollback"].words.partition("PLAY [Take")[0].split())
-    assert "CRI-O cannot stop the pods ml/train-0, which were started with the handler nvidia, without it" in announced
+    assert (
+        "CRI-O cannot stop the pods ml/train-0, which were started with the handler nvidia, without it"
+        in announced
+    )
     assert "restart crio.service" in announced

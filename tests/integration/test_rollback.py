@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an engine does not live with is taken back: old bytes, engine serving, containers running, and the reason in the result."""
+"""What an engine does not live with is taken back: old bytes, engine serving, containers running,
+and the reason in the result.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,15 @@ from tests.tools.onlab import Fleet, Tree, differing, repository
 
 pytestmark = pytest.mark.lab
 
-# host -> (kind, directory with the engine's configuration); edited in place, by drop-in, by CRI-O's drop-in
+# host -> (kind, directory with the engine's configuration); edited in place, by drop-in, by CRI-O's
+# drop-in
 HOSTS = {
     "back17": ("containerd-1.7", "/etc/containerd"),
     "back23": ("containerd-2.3", "/etc/containerd"),
     "backcrio": ("crio-1.34", "/etc/crio"),
 }
-# cause -> what is put into the engine's unit; it strikes as soon as our handler is in the configuration
+# cause -> what is put into the engine's unit; it strikes as soon as our handler is in the
+# configuration
 CAUSES = {
     "the engine does not start": "ExecStartPre=/bin/sh -c '! grep -rq nvidia {config}'",
     "the engine starts and does not serve": (
@@ -46,7 +50,9 @@ class Case:
 @pytest.fixture(scope="module")
 def fleet(boot: Boot) -> Fleet:
     """Hosts that have the packages already, so all that differs is ours."""
-    up = boot({name: {"kind": kind, "gpus": 1, "driver": "ok"} for name, (kind, _config) in HOSTS.items()})
+    up = boot(
+        {name: {"kind": kind, "gpus": 1, "driver": "ok"} for name, (kind, _config) in HOSTS.items()}
+    )
     up.play("site", list(HOSTS), variables=repository())
     undone = up.play("rollback", list(HOSTS))
     assert undone.failed == {}
@@ -66,7 +72,13 @@ def cases(request: pytest.FixtureRequest, fleet: Fleet) -> dict[str, Case]:
     run = fleet.task("host", list(HOSTS))
     answers = run.of("host")
     return {
-        host: Case(before[host], fleet.tree(host), (first[host], story.bystander(fleet, host)), answers[host], serves(fleet, host))
+        host: Case(
+            before[host],
+            fleet.tree(host),
+            (first[host], story.bystander(fleet, host)),
+            answers[host],
+            serves(fleet, host),
+        )
         for host in HOSTS
     }
 
@@ -100,10 +112,14 @@ def test_the_engine_serves_and_containers_have_lived_on(host: str, cases: dict[s
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_the_result_says_what_failed_and_that_it_was_taken_back(host: str, cases: dict[str, Case]) -> None:
+def test_the_result_says_what_failed_and_that_it_was_taken_back(
+    host: str, cases: dict[str, Case]
+) -> None:
     answer = cases[host].answer
     engine = story.engine(HOSTS[host][0])
     assert (answer["status"], answer["rolled_back"], answer["changed"]) == ("failed", True, False)
-    assert answer["restarted"] == [f"{engine}.service"], "it was, and who runs things there must know"
+    assert answer["restarted"] == [f"{engine}.service"], (
+        "it was, and who runs things there must know"
+    )
     assert engine in answer["msg"]
     assert "Everything is as it was before: the transaction was rolled back" in answer["msg"]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A rollout on real hosts of two classes: a canary whose engine does not live with its change, a killed controller, a run that goes on."""
+"""A rollout on real hosts of two classes: a canary whose engine does not live with its change, a
+killed controller, a run that goes on.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from tests.tools.onlab import Fleet, Run, repository
 
 pytestmark = pytest.mark.lab
 
-NEW, OLD = ["new1", "new2"], ["old1", "old2"]  # two classes: another release of the engine, and of the system
+NEW, OLD = (
+    ["new1", "new2"],
+    ["old1", "old2"],
+)  # two classes: another release of the engine, and of the system
 HOSTS = [*NEW, *OLD]
 
 
@@ -40,7 +45,9 @@ def undone(fleet: Fleet) -> Iterator[Fleet]:
 
 def rollout(fleet: Fleet, *, at: str = "", **settings: object) -> Run:
     around = killed_at(at) if at else []
-    return fleet.play("rollout", HOSTS, variables={"gpufleet_rollout_canaries": 1, **settings}, around=around)
+    return fleet.play(
+        "rollout", HOSTS, variables={"gpufleet_rollout_canaries": 1, **settings}, around=around
+    )
 
 
 def changing(run: Run) -> set[str]:
@@ -50,12 +57,19 @@ def changing(run: Run) -> set[str]:
 
 def converged(fleet: Fleet) -> set[str]:
     """The hosts whose containerd has our handler, by its configuration."""
-    return {host for host in HOSTS if "nvidia" in fleet.shell(host, "cat /etc/containerd/config.toml 2>/dev/null || true")}
+    return {
+        host
+        for host in HOSTS
+        if "nvidia" in fleet.shell(host, "cat /etc/containerd/config.toml 2>/dev/null || true")
+    }
 
 
 def trap(fleet: Fleet) -> None:
     for host in NEW:
-        fleet.shell(host, f'mkdir -p $(dirname {DROP_IN}); printf %s "{TRAP}" >{DROP_IN}; systemctl daemon-reload')
+        fleet.shell(
+            host,
+            f'mkdir -p $(dirname {DROP_IN}); printf %s "{TRAP}" >{DROP_IN}; systemctl daemon-reload',
+        )
 
 
 def test_a_canary_that_is_rolled_back_stops_everything(undone: Fleet) -> None:
@@ -81,7 +95,9 @@ def test_with_a_budget_it_stops_its_class_and_a_later_run_goes_on(undone: Fleet)
     assert changing(again) == set(NEW), "hosts that are done take no part in it"
 
 
-@pytest.mark.parametrize("at", ["TASK [End the batch]", "TASK [gpufleet.nvidia.host : Converge the host]"])
+@pytest.mark.parametrize(
+    "at", ["TASK [End the batch]", "TASK [gpufleet.nvidia.host : Converge the host]"]
+)
 def test_a_rollout_whose_controller_is_killed_goes_on(undone: Fleet, at: str) -> None:
     before = {host: undone.starts(host, "containerd.service") for host in HOSTS}
     killed = rollout(undone, at=at)
@@ -90,6 +106,8 @@ def test_a_rollout_whose_controller_is_killed_goes_on(undone: Fleet, at: str) ->
     run = rollout(undone)
     assert run.status == 0, run.words
     assert converged(undone) == set(HOSTS)
-    assert {host: undone.starts(host, "containerd.service") - before[host] for host in HOSTS} == dict.fromkeys(HOSTS, 1)
+    assert {
+        host: undone.starts(host, "containerd.service") - before[host] for host in HOSTS
+    } == dict.fromkeys(HOSTS, 1)
     last = rollout(undone)
     assert (last.status, changing(last)) == (0, set()), last.words

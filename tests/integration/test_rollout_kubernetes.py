@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A rollout through a real Kubernetes of two nodes: service kept, a disruption budget that refuses, a node that dies in mid-rollout."""
+"""A rollout through a real Kubernetes of two nodes: service kept, a disruption budget that refuses,
+a node that dies in mid-rollout.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,13 @@ pytestmark = pytest.mark.lab
 
 NODES = ["kube1", "kube2"]
 WEB = "web"
-SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys")
+SYSCTLS = (
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+)
 SETTINGS = {
     "gpufleet_drain": "always",
     "gpufleet_drain_method": "evict",
@@ -50,19 +58,30 @@ class Kube:
         controller = {"ansible_connection": "local", "ansible_python_interpreter": str(self.python)}
         inventory = self.cluster.place / "controller.yml"
         inventory.write_text(yaml.safe_dump({"all": {"hosts": {"localhost": controller}}}))
-        own = {**SETTINGS, "gpufleet_kubernetes_kubeconfig": str(self.cluster.kubeconfig), "gpufleet_hosts": ",".join(NODES), **settings}
+        own = {
+            **SETTINGS,
+            "gpufleet_kubernetes_kubeconfig": str(self.cluster.kubeconfig),
+            "gpufleet_hosts": ",".join(NODES),
+            **settings,
+        }
         return self.fleet.play(
             "rollout",
             variables=own,
             arguments=["-i", str(inventory)],
-            environment={"ANSIBLE_COLLECTIONS_PATH": f"{Path('.cache/collections').resolve()}:{self.collections}"},
+            environment={
+                "ANSIBLE_COLLECTIONS_PATH": f"{Path('.cache/collections').resolve()}:{self.collections}"
+            },
             around=self.fleet.lab.inside([]),
         )
 
     def web(self, replicas: int, available: int) -> None:
         """A service of so many pods, of which a disruption budget keeps some available."""
         label = {"app": WEB}
-        command = ["/bin/sh", "-c", "trap exit TERM; sleep 9999 & wait"]  # as first process it has to handle SIGTERM itself
+        command = [
+            "/bin/sh",
+            "-c",
+            "trap exit TERM; sleep 9999 & wait",
+        ]  # as first process it has to handle SIGTERM itself
         container = {"name": WEB, "image": PROBE, "imagePullPolicy": "Never", "command": command}
         spread = {
             "maxSkew": 1,
@@ -70,13 +89,20 @@ class Kube:
             "whenUnsatisfiable": "ScheduleAnyway",
             "labelSelector": {"matchLabels": label},
         }
-        pods = {"metadata": {"labels": label}, "spec": {"containers": [container], "topologySpreadConstraints": [spread]}}
+        pods = {
+            "metadata": {"labels": label},
+            "spec": {"containers": [container], "topologySpreadConstraints": [spread]},
+        }
         self.cluster.apply(
             {
                 "apiVersion": "apps/v1",
                 "kind": "Deployment",
                 "metadata": {"name": WEB},
-                "spec": {"replicas": replicas, "selector": {"matchLabels": label}, "template": pods},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": label},
+                    "template": pods,
+                },
             },
             {
                 "apiVersion": "policy/v1",
@@ -85,21 +111,39 @@ class Kube:
                 "spec": {"minAvailable": available, "selector": {"matchLabels": label}},
             },
         )
-        self.cluster.until("the service", ["rollout", "status", f"deployment/{WEB}", "--timeout=1s"])
+        self.cluster.until(
+            "the service", ["rollout", "status", f"deployment/{WEB}", "--timeout=1s"]
+        )
         for _turn in cgroup.until("the pods of another test to end", 60):
             if len(self.pods()) == replicas:
                 break
-        self.cluster.until("its budget", ["wait", f"--for=jsonpath={{.status.currentHealthy}}={replicas}", f"pdb/{WEB}", "--timeout=1s"])
+        self.cluster.until(
+            "its budget",
+            [
+                "wait",
+                f"--for=jsonpath={{.status.currentHealthy}}={replicas}",
+                f"pdb/{WEB}",
+                "--timeout=1s",
+            ],
+        )
 
     def pods(self) -> dict[str, str]:
         """The node of each pod."""
-        return {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in self.cluster.get("pods")["items"]}
+        return {
+            pod["metadata"]["uid"]: pod["spec"]["nodeName"]
+            for pod in self.cluster.get("pods")["items"]
+        }
 
     @contextlib.contextmanager
     def availability(self) -> Iterator[list[int]]:
         """How many pods the service had available meanwhile, each time that it changed."""
         seen: list[int] = []
-        watch = self.cluster.command("get", f"deployment/{WEB}", "--watch", "--output=jsonpath={.status.availableReplicas}{' '}")
+        watch = self.cluster.command(
+            "get",
+            f"deployment/{WEB}",
+            "--watch",
+            "--output=jsonpath={.status.availableReplicas}{' '}",
+        )
         with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as process:
             try:
                 yield seen
@@ -111,23 +155,45 @@ class Kube:
     def standing(self, name: str) -> tuple[bool, dict[str, str]]:
         """Whether pods may be scheduled to a node, and its marks of a rollout."""
         node = self.cluster.get("node", name)
-        marks = {key: text for key, text in node["metadata"].get("annotations", {}).items() if key.startswith("gpufleet.nvidia/")}
+        marks = {
+            key: text
+            for key, text in node["metadata"].get("annotations", {}).items()
+            if key.startswith("gpufleet.nvidia/")
+        }
         return not node["spec"].get("unschedulable", False), marks
 
     def converged(self) -> set[str]:
-        return {name for name in NODES if "nvidia" in self.fleet.text(name, "/etc/containerd/config.toml")}
+        return {
+            name
+            for name in NODES
+            if "nvidia" in self.fleet.text(name, "/etc/containerd/config.toml")
+        }
 
 
 @pytest.fixture(scope="module")
 def kube(lab: Lab, boot: Boot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kube]:
     before = {name: Path("/proc/sys", name).read_text() for name in SYSCTLS}
     cluster = Cluster(lab, tmp_path_factory.mktemp("kubernetes"))
-    fleet = boot({name: {"kind": "containerd-1.7", "gpus": 1, "driver": "ok", "files": cluster.files(name)} for name in NODES})
+    fleet = boot(
+        {
+            name: {
+                "kind": "containerd-1.7",
+                "gpus": 1,
+                "driver": "ok",
+                "files": cluster.files(name),
+            }
+            for name in NODES
+        }
+    )
     cluster.start(NODES)
     assert fleet.play("site", NODES, variables=repository()).failed == {}
     for module in imported("kubernetes_core"):
-        yield Kube(fleet, cluster, module.environments.ensure("kubernetes") / "python", module.ensure())
-    assert {name: Path("/proc/sys", name).read_text() for name in SYSCTLS} == before, "a kubelet has set the machine's own kernel"
+        yield Kube(
+            fleet, cluster, module.environments.ensure("kubernetes") / "python", module.ensure()
+        )
+    assert {name: Path("/proc/sys", name).read_text() for name in SYSCTLS} == before, (
+        "a kubelet has set the machine's own kernel"
+    )
 
 
 @pytest.fixture
@@ -140,7 +206,9 @@ def undone(kube: Kube) -> Kube:
     return kube
 
 
-def test_a_service_keeps_its_replicas_while_one_node_after_the_other_is_drained_and_changed(undone: Kube) -> None:
+def test_a_service_keeps_its_replicas_while_one_node_after_the_other_is_drained_and_changed(
+    undone: Kube,
+) -> None:
     undone.web(replicas=2, available=1)
     with undone.availability() as available:
         run = undone.rollout()
@@ -166,13 +234,23 @@ def test_a_budget_that_refuses_leaves_the_node_as_it_was_and_the_host_out(undone
     assert undone.pods() == pods
 
 
-def test_a_node_that_dies_in_mid_rollout_stays_cordoned_and_the_next_run_goes_on(undone: Kube, tmp_path: Path) -> None:
+def test_a_node_that_dies_in_mid_rollout_stays_cordoned_and_the_next_run_goes_on(
+    undone: Kube, tmp_path: Path
+) -> None:
     undone.web(replicas=2, available=1)
     victim, lab = "kube1", undone.fleet.lab
     kill = {"argv": [sys.executable, "-m", "tests.lab", "kill", victim], "chdir": str(ROOT)}
-    task = {"ansible.builtin.command": kill, "delegate_to": "localhost", "environment": {"GPUFLEET_LAB_NAME": lab.name}}
+    task = {
+        "ansible.builtin.command": kill,
+        "delegate_to": "localhost",
+        "environment": {"GPUFLEET_LAB_NAME": lab.name},
+    }
     change = tmp_path / "change.yml"
-    change.write_text(yaml.safe_dump([{**task, "name": "Cut the power", "when": f"inventory_hostname == '{victim}'"}]))
+    change.write_text(
+        yaml.safe_dump(
+            [{**task, "name": "Cut the power", "when": f"inventory_hostname == '{victim}'"}]
+        )
+    )
     run = undone.rollout(gpufleet_rollout_tasks={"change": str(change)})
     assert run.status != 0, run.words
     assert "1 lost" in run.words

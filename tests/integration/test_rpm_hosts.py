@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts with dnf 4, dnf5 and zypper: packages from a repository that is signed as NVIDIA's, up and down, and all that is refused."""
+"""Hosts with dnf 4, dnf5 and zypper: packages from a repository that is signed as NVIDIA's, up and
+down, and all that is refused.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import installers, repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    installers,
+    repository,
+)
 
 from tests.lab import hosts, rpmrepo
 from tests.tools.onlab import Fleet, Run
@@ -19,15 +24,22 @@ pytestmark = pytest.mark.lab
 
 DNF, DNF5, ZYPPER = "rpm-dnf", "rpm-dnf5", "rpm-zypper"
 HOSTS = (DNF, DNF5, ZYPPER)
-FAMILY = {DNF: repository.FAMILIES["fedora"], DNF5: repository.FAMILIES["fedora"], ZYPPER: repository.FAMILIES["suse"]}
+FAMILY = {
+    DNF: repository.FAMILIES["fedora"],
+    DNF5: repository.FAMILIES["fedora"],
+    ZYPPER: repository.FAMILIES["suse"],
+}
 PACKAGES = rpmrepo.LAB_PACKAGES
 ADDRESS = "http://10.77.0.1:8099/rpm"
 
 
-# A repository that has nothing to do with the toolkit, and is out of reach; dnf has never read it, zypper neither.
+# A repository that has nothing to do with the toolkit, and is out of reach; dnf has never read it,
+# zypper neither.
 STANZA = r"[other]\nname=other\nbaseurl=file:///root/other\nenabled=1\nautorefresh=1\ngpgcheck=0\n"
 BROKEN = {
-    **dict.fromkeys((DNF, DNF5), f"mkdir -p /etc/yum.repos.d; printf '{STANZA}' >/etc/yum.repos.d/other.repo"),
+    **dict.fromkeys(
+        (DNF, DNF5), f"mkdir -p /etc/yum.repos.d; printf '{STANZA}' >/etc/yum.repos.d/other.repo"
+    ),
     ZYPPER: f"mkdir -p /etc/zypp/repos.d; printf '{STANZA}' >/etc/zypp/repos.d/other.repo",
 }
 
@@ -53,11 +65,21 @@ def options(repository: str = rpmrepo.SIGNED, key: str = "key.asc", **more: Any)
     """All four packages: legacy injection takes the hook and its tools."""
     address = f"{ADDRESS}/{repository.removesuffix('x86_64')}$basearch"
     text = Path(rpmrepo.nvidia_rpms(), key).read_text()
-    return {"toolkit_repository": address, "toolkit_key": text, "cdi": "disabled", "toolkit_version": rpmrepo.OLD, **more}
+    return {
+        "toolkit_repository": address,
+        "toolkit_key": text,
+        "cdi": "disabled",
+        "toolkit_version": rpmrepo.OLD,
+        **more,
+    }
 
 
 def installed(fleet: Fleet, host: str) -> dict[str, str]:
-    listed = fleet.shell(host, f"rpm -q --qf '%{{NAME}} %{{VERSION}}-%{{RELEASE}}\\n' {' '.join(PACKAGES)}", fails=True)
+    listed = fleet.shell(
+        host,
+        f"rpm -q --qf '%{{NAME}} %{{VERSION}}-%{{RELEASE}}\\n' {' '.join(PACKAGES)}",
+        fails=True,
+    )
     return dict(line.split() for line in listed.splitlines() if "not installed" not in line)
 
 
@@ -68,7 +90,8 @@ def nothing(fleet: Fleet, host: str) -> bool:
     return (there, installed(fleet, host)) == ("", {})
 
 
-# ---------------------------------------------------------------- what is known where a repository cannot be read
+# ---------------------------------------------------------------- what is known where a repository
+# cannot be read
 
 BASE = "nvidia-container-toolkit-base"
 MIRROR = rf"[mirror]\nname=mirror\nbaseurl={ADDRESS}/{rpmrepo.REBUILT}\nenabled=1\ngpgcheck=0\n"
@@ -78,29 +101,43 @@ def asked(fleet: Fleet, host: str, question: dict[str, Any]) -> list[str] | None
     """What the planner takes the answer for, with the repositories of this test alone."""
     argv = [*question["argv"][:3], "--setopt=reposdir=/root/repos", *question["argv"][3:]]
     done = fleet.lab.exec(host, argv)
-    return installers.parse_available_versions({"rc": done.returncode, "stdout": done.stdout, "stderr": done.stderr}, BASE)
+    return installers.parse_available_versions(
+        {"rc": done.returncode, "stdout": done.stdout, "stderr": done.stderr}, BASE
+    )
 
 
 @pytest.mark.parametrize("host", [DNF, DNF5])
-def test_a_mirror_that_cannot_be_read_now_is_known_by_what_it_had_and_one_that_never_was_is_not(fleet: Fleet, host: str) -> None:
+def test_a_mirror_that_cannot_be_read_now_is_known_by_what_it_had_and_one_that_never_was_is_not(
+    fleet: Fleet, host: str
+) -> None:
     first = installers.ask_for_available_versions("dnf", BASE)
     assert first
     questions = (first, *installers.list_questions_without_repository("dnf", BASE))
     fleet.shell(host, f"mkdir /root/repos; printf '{STANZA}' >/root/repos/other.repo")
     assert [asked(fleet, host, question) for question in questions] == [None, [], None]
-    fleet.shell(host, f"printf '{MIRROR}' >/root/repos/mirror.repo; dnf -q --setopt=reposdir=/root/repos --disablerepo=other makecache")
+    fleet.shell(
+        host,
+        f"printf '{MIRROR}' >/root/repos/mirror.repo; dnf -q --setopt=reposdir=/root/repos --disablerepo=other makecache",
+    )
     assert [asked(fleet, host, question) for question in questions] == [None, [rpmrepo.NEW], None]
-    fleet.shell(host, "rm /root/repos/other.repo; echo proxy=http://127.0.0.1:9 >>/root/repos/mirror.repo")
+    fleet.shell(
+        host, "rm /root/repos/other.repo; echo proxy=http://127.0.0.1:9 >>/root/repos/mirror.repo"
+    )
     assert asked(fleet, host, questions[2]) == [rpmrepo.NEW]
 
 
-# ---------------------------------------------------------------- what is refused, before anything is put in place
+# ---------------------------------------------------------------- what is refused, before anything
+# is put in place
 
 UNSIGNED = "a repository is not signed with the configured key"
 REFUSED = {
     "another key than the one that signed": (rpmrepo.SIGNED, "wrong.asc", UNSIGNED),
     "another signer, whose key lies beside the metadata": (rpmrepo.STRANGER, "key.asc", UNSIGNED),
-    "a mirror that rebuilt the metadata": (rpmrepo.REBUILT, "key.asc", "metadata is not signed, as on a mirror that rebuilt it"),
+    "a mirror that rebuilt the metadata": (
+        rpmrepo.REBUILT,
+        "key.asc",
+        "metadata is not signed, as on a mirror that rebuilt it",
+    ),
     "a key that has expired": (rpmrepo.EXPIRED, "expired.asc", "key"),
 }
 
@@ -134,8 +171,14 @@ def test_the_packages_come_as_a_set_as_it_was_announced_and_a_second_run_changes
     fleet: Fleet, fresh: tuple[Run, Run, Run], host: str
 ) -> None:
     check, run, again = (found.of("host")[host] for found in fresh)
-    assert (check["changed"], run["changed"], again["changed"]) == (True, True, False), (run.get("msg"), run)
-    assert run["status"] == "ok", (run["msg"], fleet.shell(host, "tail -n 40 /var/lib/gpufleet/said/*"))
+    assert (check["changed"], run["changed"], again["changed"]) == (True, True, False), (
+        run.get("msg"),
+        run,
+    )
+    assert run["status"] == "ok", (
+        run["msg"],
+        fleet.shell(host, "tail -n 40 /var/lib/gpufleet/said/*"),
+    )
     for key in ("differences", "restarted"):
         assert check[key] == run[key], key
     where = FAMILY[host]
@@ -144,7 +187,9 @@ def test_the_packages_come_as_a_set_as_it_was_announced_and_a_second_run_changes
     assert fresh[2].operations[host] == 1, (again, fresh[2].words)
 
 
-def test_a_failing_upgrade_is_taken_back_as_a_set(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+def test_a_failing_upgrade_is_taken_back_as_a_set(
+    fleet: Fleet, fresh: tuple[Run, Run, Run]
+) -> None:
     """Both package managers leave a part of the set in the new version."""
     for host in HOSTS:
         fleet.shell(host, f"touch {rpmrepo.FAILS}")
@@ -181,8 +226,12 @@ def test_a_full_disk_leaves_the_set_as_it_was(fleet: Fleet, fresh: tuple[Run, Ru
         assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.OLD)
 
 
-# (the file with the number of who is at work, the log of who waits for him); dnf5 tells of that only who has started it
-LOCK = {DNF: ("/var/lib/dnf/rpmdb_lock.pid", "/var/log/dnf.log"), ZYPPER: ("/run/zypp.pid", "/var/log/zypper.log")}
+# (the file with the number of who is at work, the log of who waits for him); dnf5 tells of that
+# only who has started it
+LOCK = {
+    DNF: ("/var/lib/dnf/rpmdb_lock.pid", "/var/log/dnf.log"),
+    ZYPPER: ("/run/zypp.pid", "/var/log/zypper.log"),
+}
 HOLDER = r"""
 sleep infinity &
 printf %s $! >LOCK
@@ -192,7 +241,9 @@ kill $(cat /run/lab-tail) || true
 """
 
 
-def test_packages_that_are_held_stay_and_move_up_and_down_when_they_are_released(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+def test_packages_that_are_held_stay_and_move_up_and_down_when_they_are_released(
+    fleet: Fleet, fresh: tuple[Run, Run, Run]
+) -> None:
     for host in HOSTS:
         fleet.shell(host, HOLD[host].format(" ".join(PACKAGES)))
     run = fleet.task("host", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("host")
@@ -207,39 +258,68 @@ def test_packages_that_are_held_stay_and_move_up_and_down_when_they_are_released
             assert installed(fleet, host) == dict.fromkeys(PACKAGES, version)
 
 
-def test_another_package_manager_at_work_is_waited_for_and_the_tasks_proxy_reaches_both(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+def test_another_package_manager_at_work_is_waited_for_and_the_tasks_proxy_reaches_both(
+    fleet: Fleet, fresh: tuple[Run, Run, Run]
+) -> None:
     """The repository's server is one that only the proxy knows."""
     holders = []
     for host, (lock, log) in LOCK.items():
         script = HOLDER.replace("LOCK", lock).replace("LOG", log)
-        holders.append(subprocess.Popen(hosts.entry(fleet.lab.host(host), ["sh", "-ec", script]), stdout=subprocess.DEVNULL))
+        holders.append(
+            subprocess.Popen(
+                hosts.entry(fleet.lab.host(host), ["sh", "-ec", script]), stdout=subprocess.DEVNULL
+            )
+        )
     known = options(toolkit_version=rpmrepo.NEW)
-    known["toolkit_repository"] = known["toolkit_repository"].replace(ADDRESS, "http://packages.invalid/rpm")
-    run = fleet.task("host", HOSTS, known, keywords={"environment": {"http_proxy": "http://10.77.0.1:8099"}})
+    known["toolkit_repository"] = known["toolkit_repository"].replace(
+        ADDRESS, "http://packages.invalid/rpm"
+    )
+    run = fleet.task(
+        "host", HOSTS, known, keywords={"environment": {"http_proxy": "http://10.77.0.1:8099"}}
+    )
     assert run.status == 0, run.words
     assert [holder.wait(timeout=10) for holder in holders] == [0] * len(LOCK)
     for host in HOSTS:
         assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.NEW)
 
 
-def test_absent_takes_the_repository_away_and_leaves_the_packages(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+def test_absent_takes_the_repository_away_and_leaves_the_packages(
+    fleet: Fleet, fresh: tuple[Run, Run, Run]
+) -> None:
     gone = fleet.task("host", HOSTS, options(state="absent"))
     assert gone.status == 0, gone.words
     for host in HOSTS:
         where = FAMILY[host]
-        assert fleet.shell(host, f"ls {where.key_path} {where.list_path} 2>/dev/null", fails=True) == ""
+        assert (
+            fleet.shell(host, f"ls {where.key_path} {where.list_path} 2>/dev/null", fails=True)
+            == ""
+        )
         assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.NEW)
     assert fleet.shell(ZYPPER, "rpm -qa 'gpg-pubkey*'") == ""
 
 
-def test_packages_come_from_an_archive_where_no_repository_is_reached(fleet: Fleet, fresh: tuple[Run, Run, Run], tmp_path: Path) -> None:
+def test_packages_come_from_an_archive_where_no_repository_is_reached(
+    fleet: Fleet, fresh: tuple[Run, Run, Run], tmp_path: Path
+) -> None:
     """zypper keeps hard links to the indexes of a local repository, which go all the same."""
     archive, key = tmp_path / "bundle.tar", Path(rpmrepo.nvidia_rpms(), "key.asc").read_text()
     address = f"file://{rpmrepo.nvidia_rpms()}/{rpmrepo.SIGNED}"
-    make = {"file": str(archive), "url": address, "key": key, "formats": ["rpm"], "versions": [rpmrepo.OLD, rpmrepo.NEW]}
-    made = fleet.play([{"hosts": "localhost", "gather_facts": False, "tasks": [{"gpufleet.nvidia.bundle": make}]}])
+    make = {
+        "file": str(archive),
+        "url": address,
+        "key": key,
+        "formats": ["rpm"],
+        "versions": [rpmrepo.OLD, rpmrepo.NEW],
+    }
+    made = fleet.play(
+        [{"hosts": "localhost", "gather_facts": False, "tasks": [{"gpufleet.nvidia.bundle": make}]}]
+    )
     assert {p["licences"][0] for p in made.of("bundle")["localhost"]["packages"]} == {"Apache-2.0"}
-    own = {"bundle_file": str(archive), "toolkit_key_fingerprint": repository.compute_key_fingerprint(key), "cdi": "disabled"}
+    own = {
+        "bundle_file": str(archive),
+        "toolkit_key_fingerprint": repository.compute_key_fingerprint(key),
+        "cdi": "disabled",
+    }
     (version,) = {rpmrepo.OLD, rpmrepo.NEW} - set(installed(fleet, DNF).values())
     moved = fleet.task("host", HOSTS, {**own, "toolkit_version": version})
     assert moved.status == 0, moved.words
@@ -251,10 +331,19 @@ def test_packages_come_from_an_archive_where_no_repository_is_reached(fleet: Fle
     gone = fleet.task("host", HOSTS, options(state="absent"))
     assert gone.status == 0, gone.words
     for host in HOSTS:
-        assert fleet.shell(host, f"ls -d /var/lib/gpufleet/bundle {FAMILY[host].list_path} 2>/dev/null", fails=True) == ""
+        assert (
+            fleet.shell(
+                host,
+                f"ls -d /var/lib/gpufleet/bundle {FAMILY[host].list_path} 2>/dev/null",
+                fails=True,
+            )
+            == ""
+        )
 
 
-def test_a_first_installation_that_fails_half_way_takes_away_what_it_brought(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+def test_a_first_installation_that_fails_half_way_takes_away_what_it_brought(
+    fleet: Fleet, fresh: tuple[Run, Run, Run]
+) -> None:
     """dnf goes on with three of the four packages, zypper stops after the first."""
     for host in HOSTS:
         fleet.shell(host, f"rpm --erase {' '.join(installed(fleet, host))}; touch {rpmrepo.FAILS}")

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Other ways to the playbooks than ansible-playbook: ansible-navigator, the image that ansible-builder makes, ansible-pull on the host."""
+"""Other ways to the playbooks than ansible-playbook: ansible-navigator, the image that
+ansible-builder makes, ansible-pull on the host.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,15 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 
-def test_ansible_navigator_runs_a_playbook_of_the_collection_without_a_terminal(tmp_path: Path) -> None:
+def test_ansible_navigator_runs_a_playbook_of_the_collection_without_a_terminal(
+    tmp_path: Path,
+) -> None:
     hosts = {"gpu1": bare.variables(tmp_path, "gpu1")}
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
     options = ("-m", "stdout", "--ee", "false", "--pae", "false", "-i", "hosts.yml")
-    status, words = programs.run(tmp_path, "ansible-navigator", "run", "gpufleet.nvidia.plan", *options)
+    status, words = programs.run(
+        tmp_path, "ansible-navigator", "run", "gpufleet.nvidia.plan", *options
+    )
     assert status == 0, words
     assert "1 host: 1 would change" in words
 
@@ -34,7 +40,10 @@ def test_ansible_builder_writes_the_image_of_the_execution_environment(tmp_path:
     assert status == 0, words
     build = tmp_path / "context"
     wanted = yaml.safe_load((build / "_build/requirements.yml").read_text())
-    assert [entry["name"] for entry in wanted["collections"]] == ["gpufleet.nvidia", "kubernetes.core"]
+    assert [entry["name"] for entry in wanted["collections"]] == [
+        "gpufleet.nvidia",
+        "kubernetes.core",
+    ]
     text = (build / "Containerfile").read_text()
     assert "ansible-galaxy collection install" in text
     assert "ansible-core>=2.19" in text
@@ -42,7 +51,9 @@ def test_ansible_builder_writes_the_image_of_the_execution_environment(tmp_path:
 
 
 def test_the_image_gets_what_the_collection_says_that_it_needs(tmp_path: Path) -> None:
-    """meta/execution-environment.yml is read by ansible-builder in the image, so that users need not know it."""
+    """meta/execution-environment.yml is read by ansible-builder in the image, so that users need
+    not know it.
+    """
     collections = tmp_path / "ansible_collections/gpufleet/nvidia"
     shutil.copytree(ROOT / "meta", collections / "meta")
     shutil.copy(ROOT / "galaxy.yml", collections)
@@ -52,7 +63,14 @@ def test_the_image_gets_what_the_collection_says_that_it_needs(tmp_path: Path) -
 
 
 def git(folder: Path, *words: str) -> None:
-    identity = ("-c", "user.name=tests", "-c", "user.email=tests@example.org", "-c", "init.defaultBranch=main")
+    identity = (
+        "-c",
+        "user.name=tests",
+        "-c",
+        "user.email=tests@example.org",
+        "-c",
+        "init.defaultBranch=main",
+    )
     subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
 
 
@@ -65,7 +83,16 @@ def test_ansible_pull_converges_the_host_it_runs_on_after_a_splay(tmp_path: Path
     git(repository, "init")
     git(repository, "add", ".")
     git(repository, "commit", "-m", "the fleet")
-    options = ("-U", f"file://{repository}", "-d", tmp_path / "checkout", "-i", "inventory", "--sleep", "1")
+    options = (
+        "-U",
+        f"file://{repository}",
+        "-d",
+        tmp_path / "checkout",
+        "-i",
+        "inventory",
+        "--sleep",
+        "1",
+    )
     status, words = programs.run(tmp_path, "ansible-pull", *options)
     assert status == 0, words
     assert (tmp_path / "trees/localhost/etc/nvidia-container-runtime").exists()

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What containerd tells the kubelet of the cgroup driver (CRI's RuntimeConfig), asked of daemons that run, is what the planner says that
-it is, and our default handler does not change it.
+"""What containerd tells the kubelet of the cgroup driver (CRI's RuntimeConfig), asked of daemons
+that run, is what the planner says that it is, and our default handler does not change it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ HANDLER = '[plugins.{cri}.containerd.runtimes.{name}]\nruntime_type = "{kind}"\n
 OPTIONS = "[plugins.{cri}.containerd.runtimes.{name}.options]\n"
 RUNC, KATA = "io.containerd.runc.v2", "io.containerd.kata.v2"
 
-# case: the default handler, the handlers with SystemdCgroup as the file says it (None: no options), and what the kubelet is told
+# case: the default handler, the handlers with SystemdCgroup as the file says it (None: no options),
+# and what the kubelet is told
 CASES: dict[str, tuple[str, dict[str, tuple[str, str | None]], str]] = {
     "the default has systemd": ("runc", {"runc": (RUNC, "SystemdCgroup = true")}, "systemd"),
     "the default does not say, another one does": (
@@ -54,7 +55,9 @@ CASES: dict[str, tuple[str, dict[str, tuple[str, str | None]], str]] = {
 def text(home: str, schema: int, default: str, handlers: dict[str, tuple[str, str | None]]) -> str:
     names = trees.NATURAL[schema]
     lines = [HEAD.format(schema=schema, home=home), IMAGES[schema]]
-    lines += [f"[plugins.{names}.containerd]\n"] if schema == 3 else []  # the images' table is the same one before
+    lines += (
+        [f"[plugins.{names}.containerd]\n"] if schema == 3 else []
+    )  # the images' table is the same one before
     lines.append(f'default_runtime_name = "{default}"\n')
     for name, (kind, options) in handlers.items():
         lines.append(HANDLER.format(cri=names, name=name, kind=kind))
@@ -64,10 +67,18 @@ def text(home: str, schema: int, default: str, handlers: dict[str, tuple[str, st
 
 @contextlib.contextmanager
 def daemon(release: str, config: Path) -> Iterator[None]:
-    """containerd with this configuration, for as long as it is asked; it says itself when it serves."""
-    running = subprocess.Popen([trees.binary(release), "-c", config], stderr=subprocess.PIPE, text=True)
+    """containerd with this configuration, for as long as it is asked; it says itself when it
+    serves.
+    """
+    running = subprocess.Popen(
+        [trees.binary(release), "-c", config], stderr=subprocess.PIPE, text=True
+    )
     try:
-        said = list(itertools.takewhile(lambda line: "containerd successfully booted" not in line, running.stderr or ()))
+        said = list(
+            itertools.takewhile(
+                lambda line: "containerd successfully booted" not in line, running.stderr or ()
+            )
+        )
         assert running.poll() is None, said[-3:]
         yield
     finally:
@@ -90,7 +101,9 @@ def home() -> Iterator[Path]:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("release", ["2.1", "2.4"])
-def test_the_kubelet_is_told_the_same_with_our_handler_as_default(home: Path, release: str, case: str) -> None:
+def test_the_kubelet_is_told_the_same_with_our_handler_as_default(
+    home: Path, release: str, case: str
+) -> None:
     trees.binary(release)
     default, handlers, driver = CASES[case]
     host = trees.Tree(home / "tree", release)
@@ -100,12 +113,17 @@ def test_the_kubelet_is_told_the_same_with_our_handler_as_default(home: Path, re
     assert answer(release, host) == driver
     plan = host.plan(default=True)
     host.apply(plan)
-    assert trees.cri_of(trees.dump(release, host.config))["containerd"]["default_runtime_name"] == "nvidia"
+    assert (
+        trees.cri_of(trees.dump(release, host.config))["containerd"]["default_runtime_name"]
+        == "nvidia"
+    )
     assert answer(release, host) == driver
 
 
 def test_before_2_0_the_question_is_not_known(home: Path) -> None:
     trees.binary("1.7")
     host = trees.Tree(home / "tree", "1.7")
-    host.write({"config.toml": text(str(home), 2, "runc", {"runc": (RUNC, "SystemdCgroup = true")})})
+    host.write(
+        {"config.toml": text(str(home), 2, "runc", {"runc": (RUNC, "SystemdCgroup = true")})}
+    )
     assert answer("1.7", host) == ""

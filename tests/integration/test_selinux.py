@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The labels of the files that we write, judged by the rules that a distribution's policy for SELinux brings.
+"""The labels of the files that we write, judged by the rules that a distribution's policy for
+SELinux brings.
 
-No kernel here has SELinux. What is real: the policy of Debian trixie with its rules for container engines, matchpathcon and setfiles, the
-program that changes files, and the labels, which a kernel without SELinux stores as it stores every attribute. What is not: that anything
-is refused by them, and that a new file gets its directory's label from the kernel.
+No kernel here has SELinux. What is real: the policy of Debian trixie with its rules for container
+engines, matchpathcon and setfiles, the program that changes files, and the labels, which a kernel
+without SELinux stores as it stores every attribute. What is not: that anything is refused by them,
+and that a new file gets its directory's label from the kernel.
 """
 
 from __future__ import annotations
@@ -28,14 +30,16 @@ from tests.tools import wire
 SUITE = "trixie"  # bookworm's policy has no rules for container engines
 RULES = "/etc/selinux/default/contexts/files/file_contexts"
 LABELLED = ("/etc", "/usr/local", "/usr/share", "/var/lib", "/run")
-OWN = "/var/lib/gpufleet"  # private to root; the kernel gives what is made there the label of /var/lib, as the policy has it
+# private to root; the kernel gives what is made there the label of /var/lib, as the policy has it
+OWN = "/var/lib/gpufleet"
 # A kernel with SELinux shows this directory. In the policy's own programs nothing depends on it.
 INSIDE = (
     'mount -t proc proc "$0/proc" && mount -t tmpfs tmpfs "$0/sys" && mkdir -p "$0/sys/fs/selinux" && '
     'mount --bind /dev "$0/dev" && exec chroot "$0" "$@"'
 )
 BY_HAND = "system_u:object_r:container_file_t:s0"
-# Where this collection writes, and the type that this policy has for it. Fedora's has bin_t for programs below /usr/local/libexec.
+# Where this collection writes, and the type that this policy has for it. Fedora's has bin_t for
+# programs below /usr/local/libexec.
 WRITTEN = {
     "/etc/containerd/config.toml": "container_config_t",
     "/etc/containerd/conf.d/90-gpufleet.toml": "container_config_t",
@@ -57,7 +61,9 @@ WRITTEN = {
 @contextlib.contextmanager
 def labelled_host() -> Iterator[Path]:
     """A Debian with that policy, whose files have the labels that it gives them."""
-    with Lab(f"tree-{os.getpid()}-{uuid.uuid4().hex[:8]}") as lab:  # a lab without hosts, so a killed test's mount is found
+    with Lab(
+        f"tree-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    ) as lab:  # a lab without hosts, so a killed test's mount is found
         lab.hold()
         for name in ("upper", "work", "root"):
             (lab.runtime / name).mkdir()
@@ -65,7 +71,9 @@ def labelled_host() -> Iterator[Path]:
         lower = f"{roots.package_layer(base, roots.SELINUX)}:{base}"
         options = f"lowerdir={lower},upperdir={lab.runtime}/upper,workdir={lab.runtime}/work"
         root = lab.runtime / "root"
-        subprocess.run(["mount", "-t", "overlay", "-o", options, "gpufleet-selinux", root], check=True)
+        subprocess.run(
+            ["mount", "-t", "overlay", "-o", options, "gpufleet-selinux", root], check=True
+        )
         inside(root, "setfiles", "-F", RULES, *LABELLED)
         yield root
 
@@ -82,8 +90,19 @@ def inside(root: Path, *command: str, data: bytes = b"") -> str:
 
 
 def change(root: Path, *changes: dict[str, Any]) -> None:
-    request = {"schema": 1, "id": uuid.uuid4().hex, "root": "/", "journal_dir": "/var/lib/gpufleet", "reason": "test", "changes": changes}
-    said = inside(root, *wire.argv("python3"), data=transport.build_interpreter_input("transaction", request, "MARK:"))
+    request = {
+        "schema": 1,
+        "id": uuid.uuid4().hex,
+        "root": "/",
+        "journal_dir": "/var/lib/gpufleet",
+        "reason": "test",
+        "changes": changes,
+    }
+    said = inside(
+        root,
+        *wire.argv("python3"),
+        data=transport.build_interpreter_input("transaction", request, "MARK:"),
+    )
     answer = transport.unpack_answer(said.partition("MARK:")[2])
     assert not answer.get("error"), answer
     assert answer["changed"] is True
@@ -119,11 +138,19 @@ def test_a_label_that_somebody_gave_a_file_stays_with_it(host: Path) -> None:
     assert label(host, path) == BY_HAND
 
 
-def test_without_the_policys_program_what_is_new_gets_the_label_of_its_directory(host: Path) -> None:
+def test_without_the_policys_program_what_is_new_gets_the_label_of_its_directory(
+    host: Path,
+) -> None:
     """A minimal installation may lack libselinux-utils."""
     (host / "usr/sbin/matchpathcon").unlink()
-    change(host, write("/etc/systemd/system/gpufleet-modes.service"), write("/etc/containerd/conf.d/90-gpufleet.toml"))
-    assert label(host, "/etc/systemd/system/gpufleet-modes.service").split(":")[2] == "systemd_unit_t"
+    change(
+        host,
+        write("/etc/systemd/system/gpufleet-modes.service"),
+        write("/etc/containerd/conf.d/90-gpufleet.toml"),
+    )
+    assert (
+        label(host, "/etc/systemd/system/gpufleet-modes.service").split(":")[2] == "systemd_unit_t"
+    )
     assert label(host, "/etc/containerd").split(":")[2] == "etc_t"
     assert label(host, "/etc/containerd/conf.d/90-gpufleet.toml").split(":")[2] == "etc_t"
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""MPS on a real host without Kubernetes, with an imitated control program: daemons run as units, containers reach theirs, and all goes."""
+"""MPS on a real host without Kubernetes, with an imitated control program: daemons run as units,
+containers reach theirs, and all goes.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,13 @@ from tests.tools.onlab import HERE, Fleet
 pytestmark = pytest.mark.lab
 
 HOST, PODMAN = "mps", "mps-podman"
-CONTROL = "echo {command} | CUDA_MPS_PIPE_DIRECTORY=/run/gpufleet-mps/{gpu}/pipe nvidia-cuda-mps-control"
+CONTROL = (
+    "echo {command} | CUDA_MPS_PIPE_DIRECTORY=/run/gpufleet-mps/{gpu}/pipe nvidia-cuda-mps-control"
+)
 DOCKER = "docker run --rm --pull=never --network=none"
-SHOW = "env; ls -d /run/gpufleet-mps/*/pipe/*; grep /dev/shm /proc/mounts; cd /dev; echo nvidia[0-9]"
+SHOW = (
+    "env; ls -d /run/gpufleet-mps/*/pipe/*; grep /dev/shm /proc/mounts; cd /dev; echo nvidia[0-9]"
+)
 # A client of the imitated daemon, which says what its server is limited to and stays.
 CLIENT = """
 import signal, socket
@@ -32,7 +38,9 @@ signal.pause()
 
 @pytest.fixture(scope="module")
 def fleet(boot: Any) -> Fleet:
-    found: Fleet = boot({HOST: {"kind": "docker", "gpus": 3}, PODMAN: {"kind": "podman-4.3", "gpus": 2}})
+    found: Fleet = boot(
+        {HOST: {"kind": "docker", "gpus": 3}, PODMAN: {"kind": "podman-4.3", "gpus": 2}}
+    )
     stand_in_for_the_toolkit(found, HOST)
     return found
 
@@ -43,20 +51,32 @@ def answer_of(fleet: Fleet, gpu: str, command: str) -> str:
 
 
 def state(fleet: Fleet, gpu: str) -> str:
-    return fleet.shell(HOST, f"systemctl show -p ActiveState --value gpufleet-mps@{gpu}.service").strip()
+    return fleet.shell(
+        HOST, f"systemctl show -p ActiveState --value gpufleet-mps@{gpu}.service"
+    ).strip()
 
 
 def limits(fleet: Fleet, gpu: str) -> list[str]:
-    return [answer_of(fleet, gpu, f"get_default_{limit}") for limit in ("active_thread_percentage", "device_pinned_mem_limit 0")]
+    return [
+        answer_of(fleet, gpu, f"get_default_{limit}")
+        for limit in ("active_thread_percentage", "device_pinned_mem_limit 0")
+    ]
 
 
 def process(fleet: Fleet, gpu: str) -> str:
-    return fleet.shell(HOST, f"systemctl show -p MainPID --value gpufleet-mps@{gpu}.service").strip()
+    return fleet.shell(
+        HOST, f"systemctl show -p MainPID --value gpufleet-mps@{gpu}.service"
+    ).strip()
 
 
 def begin_client(fleet: Fleet, gpu: str, minor: int) -> None:
-    """With the GPU's node open, as the driver's clients have it: one in a tree of its own, since the lab's driver opens no node."""
-    fleet.shell(HOST, f"mkdir -p /srv/tree/dev; [ -e /srv/tree/dev/nvidia{minor} ] || mknod /srv/tree/dev/nvidia{minor} c 1 3")
+    """With the GPU's node open, as the driver's clients have it: one in a tree of its own, since
+    the lab's driver opens no node.
+    """
+    fleet.shell(
+        HOST,
+        f"mkdir -p /srv/tree/dev; [ -e /srv/tree/dev/nvidia{minor} ] || mknod /srv/tree/dev/nvidia{minor} c 1 3",
+    )
     fleet.shell(HOST, f"cat >/srv/tree/client.py <<'END'{CLIENT.format(gpu=gpu)}END")
     unit = f"--unit client -p StandardInput=file:/srv/tree/dev/nvidia{minor}"
     fleet.shell(HOST, f"systemd-run -q {unit} python3 -IS /srv/tree/client.py")
@@ -99,13 +119,33 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
 
     # What the role verify does after the role host.
     converge = {f"{HERE}node": {**OPTIONS, "sharing": sharing}, "register": "converged"}
-    prove = {f"{HERE}host_verify": {"image": images.PROBE, "cdi_owner": "collection", "host_result": "{{ converged }}"}}
+    prove = {
+        f"{HERE}host_verify": {
+            "image": images.PROBE,
+            "cdi_owner": "collection",
+            "host_result": "{{ converged }}",
+        }
+    }
     proof = fleet.play([{"hosts": HOST, "gather_facts": False, "tasks": [converge, prove]}], [HOST])
     checks = {check["name"]: check["ok"] for check in proof.of("host_verify")[HOST]["checks"]}
     del checks["docker: runtime"]  # by the toolkit's own program, for which there is a stub here
-    assert checks == {"docker: one": True, "docker: all": True, "docker: none": True, "docker: mps": True}, proof.words
-    seen = {row["gpu"]: row for row in fleet.task("host_info", [HOST], {**OPTIONS, "sharing": sharing}).of("host_info")[HOST]["sharing"]}
-    assert [(seen[uuid]["daemon"], seen[uuid]["violation"]) for uuid in uuids] == [("active", ""), ("active", ""), ("", "")]
+    assert checks == {
+        "docker: one": True,
+        "docker: all": True,
+        "docker: none": True,
+        "docker: mps": True,
+    }, proof.words
+    seen = {
+        row["gpu"]: row
+        for row in fleet.task("host_info", [HOST], {**OPTIONS, "sharing": sharing}).of("host_info")[
+            HOST
+        ]["sharing"]
+    }
+    assert [(seen[uuid]["daemon"], seen[uuid]["violation"]) for uuid in uuids] == [
+        ("active", ""),
+        ("active", ""),
+        ("", ""),
+    ]
 
     # Other limits: one daemon begins again, the other does not.
     kept = process(fleet, uuids[0])
@@ -122,15 +162,25 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
         assert f"GPU {uuids[1]} is in use by /system.slice/client.service (process " in failed[HOST]
     assert run(fleet, HOST, sharing=sharing).changed == {}
     fleet.shell(HOST, f"systemctl stop --no-block gpufleet-mps@{uuids[1]}.service")
-    until(fleet, f"[ $(systemctl show -p ActiveState --value gpufleet-mps@{uuids[1]}.service) = deactivating ]")
+    until(
+        fleet,
+        f"[ $(systemctl show -p ActiveState --value gpufleet-mps@{uuids[1]}.service) = deactivating ]",
+    )
     assert fleet.shell(HOST, "systemctl is-active client").strip() == "active"
     fleet.shell(HOST, "systemctl stop client")
-    until(fleet, f"[ $(systemctl show -p ActiveState --value gpufleet-mps@{uuids[1]}.service) = inactive ]")
+    until(
+        fleet,
+        f"[ $(systemctl show -p ActiveState --value gpufleet-mps@{uuids[1]}.service) = inactive ]",
+    )
     assert run(fleet, HOST, sharing=sharing).changed
     assert limits(fleet, uuids[1]) == ["50.0", "8192M"]
 
-    # A daemon that is killed comes back, with its limits, where a container that runs already finds it.
-    fleet.shell(HOST, f"{DOCKER.replace('--rm', '-d --name tenant')} --device nvidia.com/mps=0 {images.PROBE} sleep 1000")
+    # A daemon that is killed comes back, with its limits, where a container that runs already finds
+    # it.
+    fleet.shell(
+        HOST,
+        f"{DOCKER.replace('--rm', '-d --name tenant')} --device nvidia.com/mps=0 {images.PROBE} sleep 1000",
+    )
     fleet.shell(HOST, f"kill -9 {kept}")
     until(
         fleet,
@@ -138,25 +188,41 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     )
     assert limits(fleet, uuids[0]) == ["25.0", "20389M"]
     pipe = f"/run/gpufleet-mps/{uuids[0]}/pipe"
-    assert fleet.shell(HOST, f"docker exec tenant cat {pipe}/nvidia-cuda-mps-control.pid") == process(fleet, uuids[0])
+    assert fleet.shell(
+        HOST, f"docker exec tenant cat {pipe}/nvidia-cuda-mps-control.pid"
+    ) == process(fleet, uuids[0])
 
-    # Root of a container may write to the directory of sockets. It fills a file system of that GPU's, and keeps no daemon from its start.
+    # Root of a container may write to the directory of sockets. It fills a file system of that
+    # GPU's, and keeps no daemon from its start.
     full = f"chmod 777 {pipe}; mkdir -p {pipe}/a/b; dd if=/dev/zero of={pipe}/x bs=1M count=4"
-    assert "No space left on device" in fleet.shell(HOST, f"docker exec tenant sh -c '{full}' 2>&1", fails=True)
+    assert "No space left on device" in fleet.shell(
+        HOST, f"docker exec tenant sh -c '{full}' 2>&1", fails=True
+    )
     assert int(fleet.shell(HOST, f"stat -c %s {pipe}/x")) <= 1 << 20
     serving = process(fleet, uuids[0])
     fleet.shell(HOST, f"systemctl start gpufleet-mps@{uuids[0]}")
     assert (process(fleet, uuids[0]), limits(fleet, uuids[0])) == (serving, ["25.0", "20389M"])
     fleet.shell(HOST, f"kill -9 {serving}")
-    until(fleet, f"systemctl show -p NRestarts gpufleet-mps@{uuids[0]}.service | grep -qx NRestarts=2")
-    until(fleet, f"[ $(systemctl show -p ActiveState --value gpufleet-mps@{uuids[0]}.service) = active ]")
+    until(
+        fleet, f"systemctl show -p NRestarts gpufleet-mps@{uuids[0]}.service | grep -qx NRestarts=2"
+    )
+    until(
+        fleet,
+        f"[ $(systemctl show -p ActiveState --value gpufleet-mps@{uuids[0]}.service) = active ]",
+    )
     assert limits(fleet, uuids[0]) == ["25.0", "20389M"]
-    assert fleet.shell(HOST, f"stat -c %a {pipe}; ls {pipe} | grep -cx '[ax]' || true").split() == ["755", "0"]
+    assert fleet.shell(HOST, f"stat -c %a {pipe}; ls {pipe} | grep -cx '[ax]' || true").split() == [
+        "755",
+        "0",
+    ]
     fleet.shell(HOST, "docker rm -f tenant")
 
-    # What the daemon writes through a link of theirs ends at no disk: it has the driver's devices, and those that every service has.
+    # What the daemon writes through a link of theirs ends at no disk: it has the driver's devices,
+    # and those that every service has.
     fleet.shell(HOST, "[ -e /srv/tree/dev/disk ] || mknod /srv/tree/dev/disk b 7 0")
-    group = fleet.shell(HOST, f"systemctl show -p ControlGroup --value gpufleet-mps@{uuids[0]}.service").strip()
+    group = fleet.shell(
+        HOST, f"systemctl show -p ControlGroup --value gpufleet-mps@{uuids[0]}.service"
+    ).strip()
     enter = f'echo $$ >"/sys/fs/cgroup{group}/cgroup.procs"'
     write = "sh -c '{}exec 3<>/srv/tree/dev/disk' 2>&1 || true"
     assert "not permitted" not in fleet.shell(HOST, write.format(""))
@@ -183,14 +249,19 @@ def test_what_does_not_serve_changes_nothing(fleet: Fleet) -> None:
     program = "/usr/bin/nvidia-cuda-mps-control"
     before = fleet.tree(HOST)
     sharing = {uuid: {"mps": {"clients": 4}}}
-    fleet.shell(HOST, f"cp -a {program} /root/; sed -i 's/self.threads = float/pass; float/' {program}")
+    fleet.shell(
+        HOST, f"cp -a {program} /root/; sed -i 's/self.threads = float/pass; float/' {program}"
+    )
     failed = fleet.task("host", [HOST], {**OPTIONS, "sharing": sharing}).failed
     assert f"gpufleet-mps@{uuid}.service failed" in failed[HOST]
     assert "after set_default_active_thread_percentage 25 it answers 100.0" in fleet.shell(
         HOST, f"journalctl -b -o cat -u gpufleet-mps@{uuid}"
     )
     assert fleet.shell(HOST, MODES).split()[0] == "Default"
-    fleet.shell(HOST, "[ ! -e /run/gpufleet-mps ] && [ ! -e /var/lib/gpufleet-mps ] && ! grep gpufleet-mps /proc/mounts")
+    fleet.shell(
+        HOST,
+        "[ ! -e /run/gpufleet-mps ] && [ ! -e /var/lib/gpufleet-mps ] && ! grep gpufleet-mps /proc/mounts",
+    )
     fleet.shell(HOST, f"rm {program}")
     missing = fleet.task("host", [HOST], {**OPTIONS, "sharing": sharing}).failed
     assert "[sharing.no-control-program]" in missing[HOST]
@@ -199,7 +270,9 @@ def test_what_does_not_serve_changes_nothing(fleet: Fleet) -> None:
 
 
 def test_podman_asks_by_the_kind(fleet: Fleet) -> None:
-    """It has a /dev/shm of its own for each container, in whose place the daemon's is. Units of GPUs without a UUID take a second look."""
+    """It has a /dev/shm of its own for each container, in whose place the daemon's is. Units of
+    GPUs without a UUID take a second look.
+    """
     sharing = {"0": "dedicated", "0000:43:00.0": {"mps": {"threads": 30}}}
     done = fleet.task("host", [PODMAN], {**OPTIONS, "sharing": sharing})
     assert done.failed == {}, done.words
@@ -208,7 +281,11 @@ def test_podman_asks_by_the_kind(fleet: Fleet) -> None:
     shown = fleet.shell(PODMAN, command)
     assert f"CUDA_MPS_PIPE_DIRECTORY=/run/gpufleet-mps/{uuid}/pipe\n" in shown
     assert f"\n/run/gpufleet-mps/{uuid}/pipe/control\n" in shown
-    assert shown.count("/dev/shm") == shown.count("gpufleet-mps /dev/shm tmpfs rw,nosuid,nodev,noexec") == 1
+    assert (
+        shown.count("/dev/shm")
+        == shown.count("gpufleet-mps /dev/shm tmpfs rw,nosuid,nodev,noexec")
+        == 1
+    )
     again = fleet.task("host", [PODMAN], {**OPTIONS, "sharing": sharing})
     assert (again.changed, again.operations[PODMAN]) == ({}, 2)
     # Without its daemon's directory no container starts with it.

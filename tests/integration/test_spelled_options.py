@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real containerd 1.7 with the file that Kubespray wrote: options in a spelling of their own, which its status repeats."""
+"""A real containerd 1.7 with the file that Kubespray wrote: options in a spelling of their own,
+which its status repeats.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,19 @@ def test_it_is_configured_in_its_spelling_and_given_back(boot: Any) -> None:
     run = fleet.task("containerd_runtime", [HOST])
     assert run.failed == {}, run.words
     assert run.of("containerd_runtime")[HOST]["restarted"] == ["containerd.service"]
-    handler = json.loads(fleet.shell(HOST, f"{CRICTL} info"))["config"]["containerd"]["runtimes"]["nvidia"]
+    handler = json.loads(fleet.shell(HOST, f"{CRICTL} info"))["config"]["containerd"]["runtimes"][
+        "nvidia"
+    ]
     assert handler["options"] == {"binaryName": NVIDIA_RUNTIME, "systemdCgroup": True}
     assert handler["ContainerAnnotations"] == ["nvidia.cdi.k8s.io/*"]
     assert fleet.task("containerd_runtime", [HOST]).changed == {}
 
     back = fleet.task("containerd_runtime", [HOST], {"state": "absent"})
     assert back.failed == {}, back.words
-    assert differing(before, {path: entry for path, entry in fleet.tree(HOST).items() if "/containerd/" in path}) == {}
+    assert (
+        differing(
+            before,
+            {path: entry for path, entry in fleet.tree(HOST).items() if "/containerd/" in path},
+        )
+        == {}
+    )

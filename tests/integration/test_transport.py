@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""However the node's programs get to a host (stdin or modules, root or sudo, with and without pipelining), results are equal."""
+"""However the node's programs get to a host (stdin or modules, root or sudo, with and without
+pipelining), results are equal.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,16 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 HOSTS = {"way17": "containerd-1.7", "waycrio": "crio-1.34"}
 STEPS = ("look", "announce", "converge", "again", "back")
-MORTAL = ("journal", "history", "pid", "ticks", "invocation_id", "_ansible_verbose_always", "_ansible_no_log", "invocation")
+MORTAL = (
+    "journal",
+    "history",
+    "pid",
+    "ticks",
+    "invocation_id",
+    "_ansible_verbose_always",
+    "_ansible_no_log",
+    "invocation",
+)
 OUTSIDE = '[plugins."io.containerd.grpc.v1.cri"]\n  # ours since 2021\n  sandbox_image = "registry.example.org/pause:3.9"\n'
 
 Told = dict[str, dict[str, dict[str, Any]]]
@@ -55,7 +66,9 @@ def five_tasks(transport: str) -> list[dict[str, Any]]:
     ]
 
 
-def told(fleet: Fleet, transport: str, variables: Mapping[str, Any]) -> tuple[Told, dict[str, Tree]]:
+def told(
+    fleet: Fleet, transport: str, variables: Mapping[str, Any]
+) -> tuple[Told, dict[str, Tree]]:
     """What each step answered on each host, without what must differ from run to run."""
     play = {"hosts": ",".join(HOSTS), "gather_facts": False, "tasks": five_tasks(transport)}
     run = fleet.play([play], list(HOSTS), variables=variables)
@@ -69,7 +82,9 @@ def told(fleet: Fleet, transport: str, variables: Mapping[str, Any]) -> tuple[To
 
 
 def lasting(value: Any) -> Any:
-    """Drop what belongs to one run (its journal, the daemon's process), and what -v and Ansible add."""
+    """Drop what belongs to one run (its journal, the daemon's process), and what -v and Ansible
+    add.
+    """
     if isinstance(value, dict):
         return {key: lasting(inner) for key, inner in value.items() if key not in MORTAL}
     return [lasting(inner) for inner in value] if isinstance(value, list) else value
@@ -82,7 +97,9 @@ def standard(fleet: Fleet) -> tuple[Told, dict[str, Tree]]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_all_ways_tell_and_do_the_same(way: str, fleet: Fleet, standard: tuple[Told, dict[str, Tree]]) -> None:
+def test_all_ways_tell_and_do_the_same(
+    way: str, fleet: Fleet, standard: tuple[Told, dict[str, Tree]]
+) -> None:
     transport, variables = WAYS[way]
     found, trees = told(fleet, transport, variables)
     for host in HOSTS:
@@ -94,25 +111,42 @@ def test_all_ways_tell_and_do_the_same(way: str, fleet: Fleet, standard: tuple[T
 def test_the_usual_way_has_something_to_compare(standard: tuple[Told, dict[str, Tree]]) -> None:
     for steps in standard[0].values():
         assert [steps[step]["changed"] for step in STEPS] == [False, True, True, False, True]
-        assert steps["announce"]["differences"] == steps["converge"]["differences"] == steps["look"]["differences"]
+        assert (
+            steps["announce"]["differences"]
+            == steps["converge"]["differences"]
+            == steps["look"]["differences"]
+        )
 
 
 @pytest.mark.parametrize("transport", ["stdin", "module"])
-def test_a_tree_here_and_a_tree_there_become_the_same(transport: str, fleet: Fleet, tmp_path: Path) -> None:
-    """The local connection works on a bare tree, as image builds do; the same tree on a host is the measure."""
+def test_a_tree_here_and_a_tree_there_become_the_same(
+    transport: str, fleet: Fleet, tmp_path: Path
+) -> None:
+    """The local connection works on a bare tree, as image builds do; the same tree on a host is the
+    measure.
+    """
     place = tmp_path / "root"
     (place / "etc/containerd").mkdir(parents=True)
     config = place / "etc/containerd/config.toml"
     config.write_text("version = 2\n" + OUTSIDE)
     fleet.shell("way17", f"rm -rf {place}; mkdir -p {config.parent}")
     fleet.lab.exec("way17", ["tee", str(config)], stdin=config.read_text())
-    options = {"root": str(place), "engine_version": "1.7.24", "transport": transport, "set_as_default": "enabled"}
+    options = {
+        "root": str(place),
+        "engine_version": "1.7.24",
+        "transport": transport,
+        "set_as_default": "enabled",
+    }
     here = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"}
     for state in ("present", "absent"):
         answers = [
-            fleet.task("containerd_runtime", ["way17"], {**options, "state": state}, variables=variables, arguments=["--diff"]).of(
-                "containerd_runtime"
-            )["way17"]
+            fleet.task(
+                "containerd_runtime",
+                ["way17"],
+                {**options, "state": state},
+                variables=variables,
+                arguments=["--diff"],
+            ).of("containerd_runtime")["way17"]
             for variables in (here, {})
         ]
         assert answers[0]["changed"]

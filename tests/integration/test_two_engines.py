@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two engines on one host are one transaction: both have the new state, or both the old, whichever of them fails."""
+"""Two engines on one host are one transaction: both have the new state, or both the old, whichever
+of them fails.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ ENGINES = {
 
 @dc.dataclass(frozen=True)
 class Case:
-    """One run: the host before and after, which engines serve our handler then, and what the module said."""
+    """One run: the host before and after, which engines serve our handler then, and what the module
+    said.
+    """
 
     before: Tree
     after: Tree
@@ -48,14 +52,19 @@ def fleet(boot: Boot) -> Fleet:
 def default(fleet: Fleet, name: str) -> None:
     """Make one of CRI-O's handlers its default."""
     main = "/etc/crio/crio.conf.d/10-crio.conf"
-    fleet.shell(HOST, f"sed -i 's/^default_runtime = .*/default_runtime = \"{name}\"/' {main}; systemctl restart crio")
+    fleet.shell(
+        HOST,
+        f"sed -i 's/^default_runtime = .*/default_runtime = \"{name}\"/' {main}; systemctl restart crio",
+    )
 
 
 def serving(fleet: Fleet) -> dict[str, str]:
     """For each engine: nvidia, other handlers only, or silent."""
     found = {}
     for engine, (_unit, socket, _config) in ENGINES.items():
-        said = fleet.shell(HOST, f"{story.CRICTL} --runtime-endpoint unix://{socket} info", fails=True)
+        said = fleet.shell(
+            HOST, f"{story.CRICTL} --runtime-endpoint unix://{socket} info", fails=True
+        )
         try:
             found[engine] = "nvidia" if "nvidia" in json.dumps(json.loads(said)) else "others"
         except ValueError:
@@ -75,12 +84,19 @@ def failing(request: pytest.FixtureRequest, fleet: Fleet) -> Any:
     unit, _socket, config = ENGINES[request.param]
     folder = f"/etc/systemd/system/{unit}.d"
     trap = f"[Service]\nExecStartPre=/bin/sh -c '! grep -rq nvidia {config}'\nRestart=no\n"
-    fleet.shell(HOST, f"mkdir -p {folder}; cat >{folder}/trap.conf <<'EOF'\n{trap}EOF\nsystemctl daemon-reload")
+    fleet.shell(
+        HOST,
+        f"mkdir -p {folder}; cat >{folder}/trap.conf <<'EOF'\n{trap}EOF\nsystemctl daemon-reload",
+    )
     yield request.param, converged(fleet)
-    fleet.shell(HOST, f"rm -r {folder}; systemctl daemon-reload; systemctl reset-failed {unit} || true")
+    fleet.shell(
+        HOST, f"rm -r {folder}; systemctl daemon-reload; systemctl reset-failed {unit} || true"
+    )
 
 
-def test_whichever_fails_both_have_their_old_bytes_and_serve_with_them(failing: tuple[str, Case]) -> None:
+def test_whichever_fails_both_have_their_old_bytes_and_serve_with_them(
+    failing: tuple[str, Case],
+) -> None:
     engine, case = failing
     assert differing(case.before, case.after) == {}
     assert case.serving == {"containerd": "others", "crio": "others"}
@@ -98,8 +114,12 @@ def test_both_come_in_one_transaction(fleet: Fleet) -> None:
     assert fleet.task("host", [HOST]).changed == {}
 
 
-def test_engines_with_different_low_level_runtimes_are_refused_before_anything_is_touched(fleet: Fleet) -> None:
-    """NVIDIA's runtime has one list for the host, so one of the engines would get the other's runtime."""
+def test_engines_with_different_low_level_runtimes_are_refused_before_anything_is_touched(
+    fleet: Fleet,
+) -> None:
+    """NVIDIA's runtime has one list for the host, so one of the engines would get the other's
+    runtime.
+    """
     default(fleet, "crun")
     try:
         before = fleet.tree(HOST)

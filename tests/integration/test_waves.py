@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waves on real hosts: the engine of one does not live with its change, one is lost, and what comes after them is not touched."""
+"""Waves on real hosts: the engine of one does not live with its change, one is lost, and what comes
+after them is not touched.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,16 @@ ONE_BY_ONE = {"gpufleet_serial": 1}
 
 @pytest.fixture(scope="module")
 def fleet(boot: Boot) -> Fleet:
-    """Hosts that have the packages already, so all that differs is ours; the engine of the second is trapped."""
+    """Hosts that have the packages already, so all that differs is ours; the engine of the second
+    is trapped.
+    """
     up = boot({name: {"kind": "containerd-1.7", "gpus": 1, "driver": "ok"} for name in HOSTS})
     assert up.play("site", HOSTS, variables=repository()).failed == {}
     assert up.play("rollback", HOSTS).failed == {}
     unit = "/etc/systemd/system/containerd.service.d/trap.conf"
-    up.shell("wave2", f'mkdir -p $(dirname {unit}); printf %s "{TRAP}" >{unit}; systemctl daemon-reload')
+    up.shell(
+        "wave2", f'mkdir -p $(dirname {unit}); printf %s "{TRAP}" >{unit}; systemctl daemon-reload'
+    )
     return up
 
 
@@ -43,8 +49,13 @@ def test_what_comes_after_a_host_that_failed_is_not_touched(fleet: Fleet) -> Non
 
 def test_what_comes_after_a_host_that_was_lost_is_not_touched(fleet: Fleet) -> None:
     before = {host: fleet.tree(host) for host in HOSTS}
-    elsewhere = "{{ '192.0.2.1' if inventory_hostname == 'wave1' else ansible_host }}"  # an address that nobody has
-    run = fleet.play("site", ["wave1", "wave3"], variables={**ONE_BY_ONE, "ansible_ssh_timeout": 2, "ansible_ssh_host": elsewhere})
+    # an address that nobody has
+    elsewhere = "{{ '192.0.2.1' if inventory_hostname == 'wave1' else ansible_host }}"
+    run = fleet.play(
+        "site",
+        ["wave1", "wave3"],
+        variables={**ONE_BY_ONE, "ansible_ssh_timeout": 2, "ansible_ssh_host": elsewhere},
+    )
     assert run.status != 0, run.words
     assert run.of("host")["wave1"]["status"] == "unreachable", run.words
     assert "1 lost" in run.words

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rollback as a new user would do it, three weeks later: more runs than the journal keeps, restarts and a loss of power in between.
+"""Rollback as a new user would do it, three weeks later: more runs than the journal keeps, restarts
+and a loss of power in between.
 
-The commands are those of docs/rollback.md, as they stand there. A host's clock is the machine's and cannot be set for one host alone, so
-the three weeks pass the other way round: everything that the journal dates is set back by that time. The containers with GPUs were started
-through our handler and through CDI, and are looked at after each restart.
+The commands are those of docs/rollback.md, as they stand there. A host's clock is the machine's and
+cannot be set for one host alone, so the three weeks pass the other way round: everything that the
+journal dates is set back by that time. The containers with GPUs were started through our handler
+and through CDI, and are looked at after each restart.
 """
 
 from __future__ import annotations
@@ -73,12 +75,15 @@ for argv, script in json.load(sys.stdin):
 SANDBOX = {"security_context": {"namespace_options": {"network": 2}}}
 # name -> the handler that its pod asks for
 CONTAINERS = {"by-cdi": "", "by-handler": "nvidia"}
-OPENED = "No such device or address"  # a GPU's node that may be opened, and behind which there is no driver
+# a GPU's node that may be opened, and behind which there is no driver
+OPENED = "No such device or address"
 
 
 @dc.dataclass(frozen=True)
 class Later:
-    """One host: before everything, and after the rollback; its containers' processes before and after each restart."""
+    """One host: before everything, and after the rollback; its containers' processes before and
+    after each restart.
+    """
 
     before: Tree
     after: Tree
@@ -100,12 +105,29 @@ class Story:
 def documented(fleet: Fleet, playbook: str, hosts: Sequence[str], *, check: bool = False) -> str:
     """Type what the page says, for these hosts of the lab instead of the one of the page."""
     commands = re.findall(r"^ansible-playbook .*", PAGE, re.MULTILINE)
-    line = next(c for c in commands if f"gpufleet.nvidia.{playbook}" in c and ("--check" in c) == check)
-    words = [{"inventory": str(fleet.lab.inventory_path()), "gpu17": ",".join(hosts)}.get(w, w) for w in shlex.split(line)]
+    line = next(
+        c for c in commands if f"gpufleet.nvidia.{playbook}" in c and ("--check" in c) == check
+    )
+    words = [
+        {"inventory": str(fleet.lab.inventory_path()), "gpu17": ",".join(hosts)}.get(w, w)
+        for w in shlex.split(line)
+    ]
     words[0] = str(Path(sys.executable).with_name(words[0]))
     words += [] if "--limit" in words else ["--limit", ",".join(hosts)]
-    environment = {**fleet.lab.environment(), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache/collections"), "ANSIBLE_NOCOLOR": "1"}
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
+    environment = {
+        **fleet.lab.environment(),
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache/collections"),
+        "ANSIBLE_NOCOLOR": "1",
+    }
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -124,20 +146,37 @@ def others(fleet: Fleet, host: str) -> None:
         }
         for number in range(KEPT + 2)
     ]
-    sent = [base64.b64encode(transport.build_interpreter_input("transaction", request, "MARK:")).decode() for request in requests]
+    sent = [
+        base64.b64encode(
+            transport.build_interpreter_input("transaction", request, "MARK:")
+        ).decode()
+        for request in requests
+    ]
     scripts = [(wire.argv("python3"), script) for script in sent]
     done = fleet.lab.exec(host, ["python3", "-c", ONE_BY_ONE], stdin=json.dumps(scripts))
     assert done.returncode == 0, done.stderr
     answers = [transport.unpack_answer(answer) for answer in done.stdout.split("MARK:")[1:]]
-    assert [(answer["changed"], answer["error"]) for answer in answers] == [(True, None)] * len(requests)
+    assert [(answer["changed"], answer["error"]) for answer in answers] == [(True, None)] * len(
+        requests
+    )
 
 
 def start(fleet: Fleet, host: str, boot: int) -> None:
     """Start containers with a GPU: one by CDI, one in a pod of our handler."""
     for name, handler in CONTAINERS.items():
-        pod = json.dumps({"metadata": {"name": name, "uid": name, "namespace": "tests", "attempt": boot}, "linux": SANDBOX})
+        pod = json.dumps(
+            {
+                "metadata": {"name": name, "uid": name, "namespace": "tests", "attempt": boot},
+                "linux": SANDBOX,
+            }
+        )
         gpu = [{"name": "nvidia.com/gpu=0"}]
-        more = {"image": {"image": PROBE}, "command": ["/bin/sleep", "100000"], "linux": {}, "CDI_devices": gpu}
+        more = {
+            "image": {"image": PROBE},
+            "command": ["/bin/sleep", "100000"],
+            "linux": {},
+            "CDI_devices": gpu,
+        }
         container = json.dumps({"metadata": {"name": name, "attempt": boot}, **more})
         fleet.shell(
             host,
@@ -148,12 +187,17 @@ def start(fleet: Fleet, host: str, boot: int) -> None:
 
 
 def running(fleet: Fleet, host: str) -> dict[str, list[str]]:
-    """Of each container: its first process with the time of its start, and what comes of opening its GPU."""
+    """Of each container: its first process with the time of its start, and what comes of opening
+    its GPU.
+    """
     script = (
         "c=$({crictl} ps -q --name {name}); pid=$({crictl} inspect $c | grep -m1 '\"pid\":' | tr -dc 0-9); "
         "cut -d' ' -f22 /proc/$pid/stat | tr '\n' ' '; echo $pid; {crictl} exec $c sh -c 'head -c0 /dev/nvidia0 2>&1; true' || true"
     )
-    return {name: fleet.shell(host, script.format(crictl=CRICTL, name=name)).splitlines() for name in CONTAINERS}
+    return {
+        name: fleet.shell(host, script.format(crictl=CRICTL, name=name)).splitlines()
+        for name in CONTAINERS
+    }
 
 
 def journal(fleet: Fleet, host: str) -> dict[str, Any]:
@@ -162,13 +206,24 @@ def journal(fleet: Fleet, host: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def weeks(boot: Boot) -> Story:
-    fleet = boot({name: {"kind": kind, "gpus": 2, "driver": "ok"} for name, (kind, _path, _line) in HOSTS.items()})
+    fleet = boot(
+        {
+            name: {"kind": kind, "gpus": 2, "driver": "ok"}
+            for name, (kind, _path, _line) in HOSTS.items()
+        }
+    )
     hosts = list(HOSTS)
-    for playbook in ("site", "rollback"):  # the packages are there from the beginning, so all that differs is ours
+    for playbook in (
+        "site",
+        "rollback",
+    ):  # the packages are there from the beginning, so all that differs is ours
         assert fleet.play(playbook, hosts, variables=repository()).failed == {}
     for host in hosts:
         for path in (TOOLKIT, "/etc/containerd/config.toml"):
-            fleet.shell(host, f"[ ! -e {path} ] || {{ chmod 0640 {path}; chgrp adm {path}; touch -d 2024-02-03 {path}; }}")
+            fleet.shell(
+                host,
+                f"[ ! -e {path} ] || {{ chmod 0640 {path}; chgrp adm {path}; touch -d 2024-02-03 {path}; }}",
+            )
     before = {host: fleet.tree(host) for host in hosts}
     times = {host: fleet.shell(host, f"stat -c %y {TOOLKIT}") for host in hosts}
     seen: dict[str, list[dict[str, list[str]]]] = {host: [] for host in hosts}
@@ -218,7 +273,9 @@ def weeks(boot: Boot) -> Story:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_rollback_gives_back_the_bytes_from_before_three_weeks_later(host: str, weeks: Story) -> None:
+def test_rollback_gives_back_the_bytes_from_before_three_weeks_later(
+    host: str, weeks: Story
+) -> None:
     later = weeks.hosts[host]
     assert differing(later.before, later.after) == {}
     assert later.times[0] == later.times[1]
@@ -230,31 +287,47 @@ def test_the_journal_is_bounded_and_told_in_words(host: str, weeks: Story) -> No
     later, unit = weeks.hosts[host], f"{engine(HOSTS[host][0])}.service"
     assert len(later.journal) <= KEPT + 1, "and one that is not over"
     assert len(later.history) == len(later.journal)
-    assert re.match(r"\d{4}-\S+Z gpufleet\.nvidia\.node: wrote /etc/.*; restarted " + re.escape(unit), later.history[0]), later.history[0]
+    assert re.match(
+        r"\d{4}-\S+Z gpufleet\.nvidia\.node: wrote /etc/.*; restarted " + re.escape(unit),
+        later.history[0],
+    ), later.history[0]
     assert re.match(rf"\S+Z run {KEPT + 1}: wrote {TOOLKIT}: stands$", later.history[2])
-    assert not [entry for entry in later.journal if entry["time"] < later.journal[0]["time"][:11]], "nothing of three weeks ago"
+    assert not [
+        entry for entry in later.journal if entry["time"] < later.journal[0]["time"][:11]
+    ], "nothing of three weeks ago"
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_containers_with_gpus_live_through_restarts_of_their_engine(host: str, weeks: Story) -> None:
+def test_containers_with_gpus_live_through_restarts_of_their_engine(
+    host: str, weeks: Story
+) -> None:
     """Two restarts before the power was lost, and that of the rollback."""
     first, default, back, booted, rolled_back = weeks.hosts[host].containers
     assert first == default == back
     for seen in (*first.values(), *booted.values(), rolled_back["by-cdi"]):
         assert re.fullmatch(r"\d+ \d+", seen[0]), seen
         assert OPENED in seen[1], seen
-    # CRI-O begins nothing in a container any more whose handler is gone, which rollback says beforehand; but the container runs on.
-    assert {name: seen[0] for name, seen in rolled_back.items()} == {name: seen[0] for name, seen in booted.items()}
+    # CRI-O begins nothing in a container any more whose handler is gone, which rollback says
+    # beforehand; but the container runs on.
+    assert {name: seen[0] for name, seen in rolled_back.items()} == {
+        name: seen[0] for name, seen in booted.items()
+    }
 
 
 @pytest.fixture(scope="module")
 def changed(weeks: Story) -> dict[str, tuple[Tree, str]]:
-    """Everything is converged again, someone writes to the files, and then all is taken back: hosts, and what was printed."""
+    """Everything is converged again, someone writes to the files, and then all is taken back:
+    hosts, and what was printed.
+    """
     fleet, hosts = weeks.fleet, list(HOSTS)
-    # The packages and their nvidia-cdi-refresh are there by now, which would do; our directory is wanted here.
+    # The packages and their nvidia-cdi-refresh are there by now, which would do; our directory is
+    # wanted here.
     assert fleet.play("site", hosts, variables={"gpufleet_cdi_owner": "collection"}).failed == {}
     for host, (_kind, path, line) in HOSTS.items():
-        fleet.shell(host, f"printf '{line}' >>{path}; printf '{THEIRS}' >>{TOOLKIT}; echo theirs >/etc/cdi/theirs.txt")
+        fleet.shell(
+            host,
+            f"printf '{line}' >>{path}; printf '{THEIRS}' >>{TOOLKIT}; echo theirs >/etc/cdi/theirs.txt",
+        )
     words = documented(fleet, "rollback", hosts)
     return {host: (fleet.tree(host), words) for host in hosts}
 
@@ -270,11 +343,14 @@ def test_where_somebody_wrote_since_only_ours_goes_and_the_file_is_named(
     assert left == theirs | ({path} if path == "/etc/containerd/config.toml" else set())
     config = weeks.fleet.text(host, TOOLKIT)
     assert THEIRS.replace("\\n", "\n") in config
-    assert re.findall(r"^mode = ", config, re.MULTILINE) == [], "ours is out, so the runtime's own default holds"
+    assert re.findall(r"^mode = ", config, re.MULTILINE) == [], (
+        "ours is out, so the runtime's own default holds"
+    )
     assert re.search(
         rf"^{host}(, \w+)?: {re.escape(TOOLKIT)} was changed after this collection had written it|{re.escape(TOOLKIT)} was changed after",
         words,
     )
     assert re.search(
-        rf"{re.escape(path)} was changed after this collection had written it|{re.escape(path)}: changed by others in the meantime", words
+        rf"{re.escape(path)} was changed after this collection had written it|{re.escape(path)}: changed by others in the meantime",
+        words,
     ), words

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Secrets where engines have them: in flags, labels, environments, logs and what a validator prints. None of them leaves the host.
+"""Secrets where engines have them: in flags, labels, environments, logs and what a validator
+prints. None of them leaves the host.
 
-Everything that Ansible prints at -vvv --diff and writes to its log is searched, the packed payloads of both transports unpacked.
+Everything that Ansible prints at -vvv --diff and writes to its log is searched, the packed payloads
+of both transports unpacked.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ SECRET = "S3CR3T"
 # Read as root's own by every look: the daemon's command line, its environment, its labels.
 FLAGS = f"--http-proxy=http://user:{SECRET}@proxy.invalid:3128 --label token={SECRET} --log-opt tag={SECRET} --label plain=x"
 DROP_IN = "[Service]\nEnvironment=HTTPS_PROXY=http://user:{secret}@proxy.invalid\n{more}"
-# An engine that does not come up with our handler, and whose last words hold what it could not log in with.
+# An engine that does not come up with our handler, and whose last words hold what it could not log
+# in with.
 TRAP = (
     "ExecStartPre=/bin/sh -c 'if grep -q nvidia /etc/containerd/config.toml; then "
     'echo "level=fatal msg=\\\\"login failed: password={secret} Bearer {secret} https://{secret}@h/\\\\"" >&2; exit 1; fi\'\n'
@@ -39,28 +42,46 @@ PACKED = re.compile(r"[A-Za-z0-9+/]{60,}={0,2}")
 @pytest.fixture(scope="module")
 def fleet(boot: Boot) -> Fleet:
     """Hosts whose engines run with secrets and serve."""
-    up = boot({ENGINE: {"kind": "containerd-1.7", "gpus": 1, "driver": "ok"}, DOCKER: {"kind": "docker", "gpus": 1, "driver": "ok"}})
+    up = boot(
+        {
+            ENGINE: {"kind": "containerd-1.7", "gpus": 1, "driver": "ok"},
+            DOCKER: {"kind": "docker", "gpus": 1, "driver": "ok"},
+        }
+    )
     for host in (ENGINE, DOCKER):
         up.shell(host, "cp /usr/bin/runc /usr/bin/nvidia-container-runtime")
     override(up, ENGINE, "containerd", "")
-    command = up.shell(DOCKER, "systemctl show -P ExecStart docker | sed 's/.*argv\\[\\]=//; s/ ;.*//'").strip()
+    command = up.shell(
+        DOCKER, "systemctl show -P ExecStart docker | sed 's/.*argv\\[\\]=//; s/ ;.*//'"
+    ).strip()
     override(up, DOCKER, "docker", f"ExecStart=\nExecStart={command} {FLAGS}\n")
-    assert SECRET in up.shell(DOCKER, "docker info --format '{{json .}}'"), "the daemon tells it to anybody who asks"
+    assert SECRET in up.shell(DOCKER, "docker info --format '{{json .}}'"), (
+        "the daemon tells it to anybody who asks"
+    )
     return up
 
 
 def override(fleet: Fleet, host: str, unit: str, more: str) -> None:
     text = DROP_IN.format(secret=SECRET, more=more.replace("{secret}", SECRET))
     folder = f"/etc/systemd/system/{unit}.service.d"
-    fleet.shell(host, f"mkdir -p {folder}; cat >{folder}/secret.conf <<'EOF'\n{text}EOF\nsystemctl daemon-reload; systemctl restart {unit}")
+    fleet.shell(
+        host,
+        f"mkdir -p {folder}; cat >{folder}/secret.conf <<'EOF'\n{text}EOF\nsystemctl daemon-reload; systemctl restart {unit}",
+    )
 
 
-def run(fleet: Fleet, host: str, module: str, log: Path, *arguments: str, **options: Any) -> tuple[Run, str]:
+def run(
+    fleet: Fleet, host: str, module: str, log: Path, *arguments: str, **options: Any
+) -> tuple[Run, str]:
     """A run with all that can be printed, and everything that it printed or logged, packed or not."""
     log.unlink(missing_ok=True)
     more = OPTIONS if module == "host" else {}
     found = fleet.task(
-        module, [host], {**more, **options}, arguments=["-vvv", "--diff", *arguments], environment={"ANSIBLE_LOG_PATH": str(log)}
+        module,
+        [host],
+        {**more, **options},
+        arguments=["-vvv", "--diff", *arguments],
+        environment={"ANSIBLE_LOG_PATH": str(log)},
     )
     text = found.words + log.read_text() + repr(found.entries)
     return found, text + "".join(unpacked(text))
@@ -80,14 +101,18 @@ def unpacked(text: str) -> list[str]:
 
 @pytest.mark.parametrize("transport", ["stdin", "module"])
 @pytest.mark.parametrize("host", [ENGINE, DOCKER])
-def test_a_look_brings_no_secret_along(fleet: Fleet, host: str, transport: str, tmp_path: Path) -> None:
+def test_a_look_brings_no_secret_along(
+    fleet: Fleet, host: str, transport: str, tmp_path: Path
+) -> None:
     found, text = run(fleet, host, "host_info", tmp_path / "log", transport=transport)
     assert found.failed == {}, found.words[-3000:]
     assert '"answers"' in text, "the answers of the host are in what was searched"
     assert SECRET not in text
 
 
-def test_docker_reads_its_new_file_with_flags_that_nobody_else_sees(fleet: Fleet, tmp_path: Path) -> None:
+def test_docker_reads_its_new_file_with_flags_that_nobody_else_sees(
+    fleet: Fleet, tmp_path: Path
+) -> None:
     found, text = run(fleet, DOCKER, "host", tmp_path / "log", "--check")
     answer = found.of("host")[DOCKER]
     assert (found.failed, answer["changed"]) == ({}, True)
@@ -102,17 +127,30 @@ def test_what_a_validator_refuses_is_told_by_a_code(fleet: Fleet, tmp_path: Path
     try:
         found, text = run(fleet, DOCKER, "host", tmp_path / "log")
     finally:
-        fleet.shell(DOCKER, f"printf %s '{before}' >/etc/docker/daemon.json" if before else "rm /etc/docker/daemon.json")
+        fleet.shell(
+            DOCKER,
+            f"printf %s '{before}' >/etc/docker/daemon.json"
+            if before
+            else "rm /etc/docker/daemon.json",
+        )
     message = found.failed[DOCKER]
     assert "the file has an unknown key" in message
-    words = re.search(r"(?i)its output is in (/var/lib/gpufleet/said/[0-9a-f]{32}\.txt) on the host", message)
+    words = re.search(
+        r"(?i)its output is in (/var/lib/gpufleet/said/[0-9a-f]{32}\.txt) on the host", message
+    )
     assert words
     assert SECRET in fleet.text(DOCKER, words[1]), "root finds them there"
-    assert fleet.shell(DOCKER, f"stat -c '%a %U' {words[1]} /var/lib/gpufleet/said").split() == ["600", "root", "700", "root"]
+    assert fleet.shell(DOCKER, f"stat -c '%a %U' {words[1]} /var/lib/gpufleet/said").split() == [
+        "600",
+        "root",
+        "700",
+        "root",
+    ]
     assert SECRET not in text
 
 
-# Someone else's specs: one of another vendor as people write them, one as JSON, and one that stands where ours will be.
+# Someone else's specs: one of another vendor as people write them, one as JSON, and one that stands
+# where ours will be.
 SPECS = {
     "/etc/cdi/vendor.yaml": """\
 # token: {secret}
@@ -163,9 +201,13 @@ devices:
 }
 
 
-def test_a_cdi_spec_of_somebody_elses_is_judged_and_its_secrets_stay(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_cdi_spec_of_somebody_elses_is_judged_and_its_secrets_stay(
+    fleet: Fleet, tmp_path: Path
+) -> None:
     for path, text in SPECS.items():
-        fleet.shell(ENGINE, f"mkdir -p /etc/cdi; cat >{path} <<'EOF'\n{text.format(secret=SECRET)}EOF")
+        fleet.shell(
+            ENGINE, f"mkdir -p /etc/cdi; cat >{path} <<'EOF'\n{text.format(secret=SECRET)}EOF"
+        )
     try:
         judged, text = run(fleet, ENGINE, "cdi_spec_info", tmp_path / "log")
         planned, more = run(fleet, ENGINE, "host", tmp_path / "more", "--check")
@@ -185,7 +227,9 @@ def test_a_cdi_spec_of_somebody_elses_is_judged_and_its_secrets_stay(fleet: Flee
     assert SECRET not in text + more + last
 
 
-def test_what_an_engine_says_before_it_dies_stays_in_its_journal(fleet: Fleet, tmp_path: Path) -> None:
+def test_what_an_engine_says_before_it_dies_stays_in_its_journal(
+    fleet: Fleet, tmp_path: Path
+) -> None:
     override(fleet, ENGINE, "containerd", TRAP)
     try:
         found, text = run(fleet, ENGINE, "host", tmp_path / "log")
@@ -194,7 +238,10 @@ def test_what_an_engine_says_before_it_dies_stays_in_its_journal(fleet: Fleet, t
     finally:
         override(fleet, ENGINE, "containerd", "")
     assert (answer["status"], answer["rolled_back"]) == ("failed", True)
-    shown = re.search(r"containerd\.service failed.*`(journalctl --unit=containerd\.service --since=@\d+)` on the host", answer["msg"])
+    shown = re.search(
+        r"containerd\.service failed.*`(journalctl --unit=containerd\.service --since=@\d+)` on the host",
+        answer["msg"],
+    )
     assert shown, answer["msg"]
     assert SECRET in fleet.shell(ENGINE, f"{shown[1]} --no-pager"), "the command shows them to root"
     assert any("rolled back" in sentence for sentence in told.of("host_info")[ENGINE]["advice"])

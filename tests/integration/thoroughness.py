@@ -13,7 +13,9 @@ from tests.draws import count_examples
 
 
 def thorough(examples: int) -> Any:
-    """Draw up to so many examples; a failure is shown with the configuration that caused it, shrunk."""
+    """Draw up to so many examples; a failure is shown with the configuration that caused it,
+    shrunk.
+    """
     health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
     return settings(
         max_examples=count_examples(examples),

@@ -21,7 +21,9 @@ from .lab import Lab, take_all_away, take_leftovers_away
 
 def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds the stack, so what was begun is taken down
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # unwinds the stack, so what was begun is taken down
     try:
         return int(options.verb(Lab(), options) or 0)
     except LabError as why:
@@ -40,10 +42,15 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--fleet", type=Path, help="fleet file (default: the demo fleet)")
     up.add_argument("hosts", nargs="*", metavar="HOST")
     up.set_defaults(verb=_up)
-    down = verbs.add_parser("down", help="remove the named hosts; without a name every lab of this checkout (GPUFLEET_LAB_NAME: that one)")
+    down = verbs.add_parser(
+        "down",
+        help="remove the named hosts; without a name every lab of this checkout (GPUFLEET_LAB_NAME: that one)",
+    )
     down.add_argument("hosts", nargs="*", metavar="HOST")
     down.set_defaults(verb=_down)
-    build = verbs.add_parser("build", help="build what hosts of these kinds (default: all) are made of")
+    build = verbs.add_parser(
+        "build", help="build what hosts of these kinds (default: all) are made of"
+    )
     build.add_argument("kinds", nargs="*", metavar="KIND")
     build.set_defaults(verb=_build)
     for name, verb, text in (
@@ -64,7 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     link.add_argument("host")
     link.add_argument("state", choices=["up", "down"])
     link.set_defaults(verb=lambda lab, options: lab.link(options.host, options.state))
-    fill = verbs.add_parser("fill", help="leave only SIZE (64k, 2m, ...) free on a host's disk, or 'off'")
+    fill = verbs.add_parser(
+        "fill", help="leave only SIZE (64k, 2m, ...) free on a host's disk, or 'off'"
+    )
     fill.add_argument("host")
     fill.add_argument("size")
     fill.set_defaults(verb=lambda lab, options: lab.fill(options.host, options.size))
@@ -72,7 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     execute.add_argument("host")
     execute.add_argument("command", nargs=argparse.REMAINDER)
     execute.set_defaults(verb=_exec)
-    run = verbs.add_parser("run", help="run a command of this machine in the lab's network: run -- CMD...")
+    run = verbs.add_parser(
+        "run", help="run a command of this machine in the lab's network: run -- CMD..."
+    )
     run.add_argument("command", nargs=argparse.REMAINDER)
     run.set_defaults(verb=_run)
     return parser
@@ -104,7 +115,10 @@ def _down(lab: Lab, options: argparse.Namespace) -> int:
     for name in gone:
         print(f"the lab {name} is down")
     for name, owner in left:
-        print(f"lab: {name} is in use by process {owner.pid} ({owner.command}): end that first, and its hosts go with it", file=sys.stderr)
+        print(
+            f"lab: {name} is in use by process {owner.pid} ({owner.command}): end that first, and its hosts go with it",
+            file=sys.stderr,
+        )
     return 1 if left else 0
 
 
@@ -123,7 +137,9 @@ def _list(lab: Lab, options: argparse.Namespace) -> None:
         port = ports.get(f"vb-{host.machine}", "absent")
         gpus = host.spec.gpus
         state = f"{hosts.power(host):8} link={port.lower()}"
-        print(f"{name:16} {host.address:12} {host.spec.kind:16} gpus={len(gpus.gpus)} driver={gpus.driver:7} {state}")
+        print(
+            f"{name:16} {host.address:12} {host.spec.kind:16} gpus={len(gpus.gpus)} driver={gpus.driver:7} {state}"
+        )
 
 
 def _kinds(lab: Lab, options: argparse.Namespace) -> None:

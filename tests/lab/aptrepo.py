@@ -1,12 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NVIDIA's container toolkit as Debian packages in a signed apt repository that is laid out as upstream's, and its web server.
+"""NVIDIA's container toolkit as Debian packages in a signed apt repository that is laid out as
+upstream's, and its web server.
 
     gpgkey                     the key that signed it (wrong.asc: one that did not)
     stable/deb/amd64/          the flat repository: `deb [signed-by=...] http://10.77.0.1:8099/stable/deb/amd64 /`
 
-The programs are upstream's own, built from source; nvidia-container-cli is a stub. The keys are made here and thrown away.
+The programs are upstream's own, built from source; nvidia-container-cli is a stub. The keys are
+made here and thrown away.
 """
 
 from __future__ import annotations
@@ -43,15 +45,28 @@ PACKAGES = (
 PROGRAMS = {
     "nvidia-container-toolkit": ("nvidia-container-runtime-hook",),
     "nvidia-container-toolkit-base": ("nvidia-container-runtime", "nvidia-ctk", "nvidia-cdi-hook"),
-    "nvidia-container-toolkit-operator-extensions": ("nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"),
+    "nvidia-container-toolkit-operator-extensions": (
+        "nvidia-container-runtime.cdi",
+        "nvidia-container-runtime.legacy",
+    ),
 }
 
 
 def nvidia_debs() -> Path:
     """The directory that is served: keys and the repository below it."""
     programs = go_tool("nvidia-toolkit")
-    sources = [part for path in sorted(SOURCES.rglob("*")) if path.is_file() for part in (str(path.relative_to(SOURCES)), path)]
-    return cached("repo", "nvidia", digest(programs.name, VERSION, Path(__file__), *sources), functools.partial(_build, programs))
+    sources = [
+        part
+        for path in sorted(SOURCES.rglob("*"))
+        if path.is_file()
+        for part in (str(path.relative_to(SOURCES)), path)
+    ]
+    return cached(
+        "repo",
+        "nvidia",
+        digest(programs.name, VERSION, Path(__file__), *sources),
+        functools.partial(_build, programs),
+    )
 
 
 def _build(programs: Path, out: Path) -> None:
@@ -64,7 +79,16 @@ def _build(programs: Path, out: Path) -> None:
     (home / "Release").write_text(_release([home / "Packages", home / "Packages.gz"]))
     with key("lab@gpufleet.invalid") as gpg:
         run([*gpg, "--clearsign", "--output", str(home / "InRelease"), str(home / "Release")])
-        run([*gpg, "--armor", "--detach-sign", "--output", str(home / "Release.gpg"), str(home / "Release")])
+        run(
+            [
+                *gpg,
+                "--armor",
+                "--detach-sign",
+                "--output",
+                str(home / "Release.gpg"),
+                str(home / "Release"),
+            ]
+        )
         run([*gpg, "--armor", "--export", "--output", str(out / "gpgkey")])
     with key("stranger@gpufleet.invalid") as gpg:
         run([*gpg, "--armor", "--export", "--output", str(out / "wrong.asc")])
@@ -78,12 +102,17 @@ def _deb(package: str, programs: Path, out: Path) -> Path:
         for path in root.rglob("*"):
             if path.is_file():
                 text = path.read_text()
-                path.write_text(text.replace("@VERSION@", VERSION).replace("@UPSTREAM@", VERSION.partition("-")[0]))
+                path.write_text(
+                    text.replace("@VERSION@", VERSION).replace(
+                        "@UPSTREAM@", VERSION.partition("-")[0]
+                    )
+                )
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
         for name in PROGRAMS.get(package, ()):
             (root / "usr/bin").mkdir(parents=True, exist_ok=True)
             shutil.copy2(programs / name, root / "usr/bin")
-        # gzip's lowest level: the repository is read over a local network, and packing is most of the build time.
+        # gzip's lowest level: the repository is read over a local network, and packing is most of
+        # the build time.
         result = out / f"{package}_{VERSION}_amd64.deb"
         run(["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(root), str(result)])
         return result
@@ -97,28 +126,57 @@ def _stanza(deb: Path) -> str:
 
 
 def _release(indexes: list[Path]) -> str:
-    sums = "".join(f" {hashlib.sha256(path.read_bytes()).hexdigest()} {path.stat().st_size} {path.name}\n" for path in indexes)
+    sums = "".join(
+        f" {hashlib.sha256(path.read_bytes()).hexdigest()} {path.stat().st_size} {path.name}\n"
+        for path in indexes
+    )
     date = formatdate(usegmt=True).replace("GMT", "UTC")
-    return f"Origin: gpufleet-lab\nSuite: stable\nDate: {date}\nArchitectures: amd64\nSHA256:\n{sums}"
+    return (
+        f"Origin: gpufleet-lab\nSuite: stable\nDate: {date}\nArchitectures: amd64\nSHA256:\n{sums}"
+    )
 
 
 @contextlib.contextmanager
 def key(address: str, now: str = "", lasts: str = "never") -> Iterator[list[str]]:
-    """A new key in a keyring of its own, as the beginning of a gpg command line; keyring and agent are gone afterwards.
+    """A new key in a keyring of its own, as the beginning of a gpg command line; keyring and agent
+    are gone afterwards.
 
-    now: the time that gpg takes for now, in its own form; lasts: how long the key is valid from then on.
+    now: the time that gpg takes for now, in its own form; lasts: how long the key is valid from
+    then on.
     """
     with tempfile.TemporaryDirectory(prefix="gpufleet-gpg-") as home:
-        gpg = ["gpg", "--batch", "--quiet", "--yes", "--homedir", home, *(["--faked-system-time", now] if now else [])]
+        gpg = [
+            "gpg",
+            "--batch",
+            "--quiet",
+            "--yes",
+            "--homedir",
+            home,
+            *(["--faked-system-time", now] if now else []),
+        ]
         try:
-            run([*gpg, "--pinentry-mode", "loopback", "--passphrase", "", "--quick-generate-key", address, "rsa3072", "sign", lasts])
+            run(
+                [
+                    *gpg,
+                    "--pinentry-mode",
+                    "loopback",
+                    "--passphrase",
+                    "",
+                    "--quick-generate-key",
+                    address,
+                    "rsa3072",
+                    "sign",
+                    lasts,
+                ]
+            )
             yield gpg
         finally:
             run(["gpgconf", "--homedir", home, "--kill", "all"])
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
-    """Below /rpm/ the repositories for dnf and zypper (rpmrepo.py), which are there where a host of the lab needs them.
+    """Below /rpm/ the repositories for dnf and zypper (rpmrepo.py), which are there where a host of
+    the lab needs them.
 
     It is a proxy as well, to whom all servers are this one.
     """
@@ -128,7 +186,9 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         if path.startswith("/rpm/"):
             from . import rpmrepo
 
-            return str(rpmrepo.nvidia_rpms()) + super().translate_path(path.removeprefix("/rpm")).removeprefix(self.directory)
+            return str(rpmrepo.nvidia_rpms()) + super().translate_path(
+                path.removeprefix("/rpm")
+            ).removeprefix(self.directory)
         return super().translate_path(path)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class names it so)

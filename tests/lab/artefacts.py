@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Artefacts that the lab builds once and keeps, each in the cache under a hash of what it was made from.
+"""Artefacts that the lab builds once and keeps, each in the cache under a hash of what it was made
+from.
 
-A changed input makes a new directory, an interrupted build leaves none, and two callers at once build only once.
+A changed input makes a new directory, an interrupted build leaves none, and two callers at once
+build only once.
 """
 
 from __future__ import annotations
@@ -22,14 +24,17 @@ from pathlib import Path
 
 from . import progress
 
-# A run whose time limits count tests alone sets this to `never`; `make build` has built everything before.
+# A run whose time limits count tests alone sets this to `never`; `make build` has built everything
+# before.
 BUILD = "GPUFLEET_LAB_BUILD"
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parent.parent
 
 
 class LabError(Exception):
-    """An error that the person at the keyboard can act on. It contains what failed, why, and what to do next."""
+    """An error that the person at the keyboard can act on. It contains what failed, why, and what
+    to do next.
+    """
 
 
 def lab_dir() -> Path:
@@ -41,7 +46,13 @@ def digest(*parts: str | bytes | Path) -> str:
     """Return a short hash over texts and files. A path stands for its content."""
     whole = hashlib.sha256()
     for part in parts:
-        data = part.read_bytes() if isinstance(part, Path) else part if isinstance(part, bytes) else part.encode()
+        data = (
+            part.read_bytes()
+            if isinstance(part, Path)
+            else part
+            if isinstance(part, bytes)
+            else part.encode()
+        )
         whole.update(len(data).to_bytes(8, "big") + data)
     return whole.hexdigest()[:16]
 
@@ -57,15 +68,17 @@ def _locked(path: Path) -> Iterator[None]:
 def cached(area: str, name: str, key: str, build: Callable[[Path], None], what: str = "") -> Path:
     """Return the directory <lab>/<area>/<name>-<key>, which `build` fills if it is missing.
 
-    what: describes the build to the person who waits. With it, LabError is raised if GPUFLEET_LAB_BUILD=never
-    forbids the build.
+    what: describes the build to the person who waits. With it, LabError is raised if
+    GPUFLEET_LAB_BUILD=never forbids the build.
     """
     home = lab_dir() / area
     final = home / f"{name}-{key}"
     if final.is_dir():
         return final
     if what and os.environ.get(BUILD) == "never":
-        raise LabError(f"{name} is not built, and this run builds nothing ({BUILD}=never): run `make build` first")
+        raise LabError(
+            f"{name} is not built, and this run builds nothing ({BUILD}=never): run `make build` first"
+        )
     with _locked(home / f".{name}.lock"):
         if not final.is_dir():
             staging = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=home))
@@ -85,13 +98,20 @@ def run(command: list[str], **kwargs: object) -> str:
     The progress display shows the output's last line meanwhile.
     """
     lines = []
-    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    both = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "text": True,
+        "errors": "replace",
+    }
     with subprocess.Popen(command, **both, **kwargs) as process:  # type: ignore[call-overload]
         for line in process.stdout:
             lines.append(line)
             progress.note(line)
     if process.returncode:
-        raise LabError(f"{' '.join(command)} failed with status {process.returncode}:\n{''.join(lines)[-4000:]}")
+        raise LabError(
+            f"{' '.join(command)} failed with status {process.returncode}:\n{''.join(lines)[-4000:]}"
+        )
     return "".join(lines)
 
 
@@ -100,8 +120,12 @@ class GoTool:
     """Programs built from one module of gomods/, whose go.mod and go.sum pin every source by hash."""
 
     tags: tuple[str, ...] = ()
-    stamps: tuple[tuple[str, str], ...] = ()  # what -ldflags -X sets, so that the programs report their version
-    static: bool = field(default=False, repr=False)  # without cgo, as upstream builds them; in the key only if true
+    stamps: tuple[
+        tuple[str, str], ...
+    ] = ()  # what -ldflags -X sets, so that the programs report their version
+    static: bool = field(
+        default=False, repr=False
+    )  # without cgo, as upstream builds them; in the key only if true
 
 
 def _kubernetes(version: str) -> GoTool:
@@ -110,9 +134,20 @@ def _kubernetes(version: str) -> GoTool:
     Without the version, the API server does not know which of its features are of age.
     """
     major, minor, _patch = version.removeprefix("v").split(".")
-    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitCommit": "gpufleet-lab", "gitTreeState": "clean"}
+    values = {
+        "gitVersion": version,
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitCommit": "gpufleet-lab",
+        "gitTreeState": "clean",
+    }
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    return GoTool(stamps=tuple((f"{package}.{name}", value) for package in packages for name, value in values.items()), static=True)
+    return GoTool(
+        stamps=tuple(
+            (f"{package}.{name}", value) for package in packages for name, value in values.items()
+        ),
+        static=True,
+    )
 
 
 def _containerd(version: str) -> GoTool:
@@ -126,20 +161,32 @@ GO_TOOLS: dict[str, GoTool] = {
     "containerd-2.3": _containerd("v2.3.7"),
     "containerd-2.4": _containerd("v2.4.2"),
     "crio-1.34": GoTool(
-        tags=("containers_image_openpgp", "exclude_graphdriver_btrfs", "exclude_graphdriver_devicemapper", "seccomp", "libsqlite3"),
+        tags=(
+            "containers_image_openpgp",
+            "exclude_graphdriver_btrfs",
+            "exclude_graphdriver_devicemapper",
+            "seccomp",
+            "libsqlite3",
+        ),
     ),
     "crictl": GoTool(stamps=(("sigs.k8s.io/cri-tools/pkg/version.Version", "v1.36.0"),)),
-    # Hosts have it. It is also what the promise that no container gets more than upstream gives is held against (test_cdi_grants.py).
-    "nvidia-toolkit": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.20.2"),)),
+    # Hosts have it. It is also what the promise that no container gets more than upstream gives is
+    # held against (test_cdi_grants.py).
+    "nvidia-toolkit": GoTool(
+        stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.20.2"),)
+    ),
     # etcd, the API server, the controllers, the scheduler, the kubelet and kubectl.
     "kubernetes-1.34": _kubernetes("v1.34.4"),
     # The last of the releases that edit configurations in place.
-    "nvidia-toolkit-1.17": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.17.8"),)),
+    "nvidia-toolkit-1.17": GoTool(
+        stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.17.8"),)
+    ),
     # Of `make nodeadm` alone: the newest that there is as a module, of February 2024.
     "nodeadm": GoTool(static=True),
     # Our own stand-in for k3s and RKE2, of nothing but Go's standard library.
     "rancher": GoTool(static=True),
-    # Our own stand-in for NVIDIA's device plugin, of modules that the kubelet is made of, in the same versions.
+    # Our own stand-in for NVIDIA's device plugin, of modules that the kubelet is made of, in the
+    # same versions.
     "device-plugin": GoTool(static=True),
 }
 
@@ -151,27 +198,56 @@ def go_version() -> str:
     LabError is raised if there is no Go.
     """
     if not shutil.which("go"):
-        raise LabError("'go' is not in PATH, and containerd 2.x, CRI-O and NVIDIA's tools are built with it: install Go 1.26 or newer.")
-    return subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip()
+        raise LabError(
+            "'go' is not in PATH, and containerd 2.x, CRI-O and NVIDIA's tools are built with it: install Go 1.26 or newer."
+        )
+    return subprocess.run(
+        ["go", "env", "GOVERSION"], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def go_tool(name: str) -> Path:
     """Return the directory with the programs of one entry of GO_TOOLS, built on first use."""
     tool, module = GO_TOOLS[name], HERE / "gomods" / name
-    own = sorted(path for path in module.iterdir() if path.suffix in (".go", ".tmpl"))  # of modules that are our own
-    key = digest(module / "go.mod", module / "go.sum", repr(tool), go_version(), *(["static"] if tool.static else []), *own)
+    own = sorted(
+        path for path in module.iterdir() if path.suffix in (".go", ".tmpl")
+    )  # of modules that are our own
+    key = digest(
+        module / "go.mod",
+        module / "go.sum",
+        repr(tool),
+        go_version(),
+        *(["static"] if tool.static else []),
+        *own,
+    )
     what = f"{name}: downloading its sources and compiling them with Go"
     return cached("bin", name, key, functools.partial(_build_go, tool, module), what)
 
 
 def go_environment(*, static: bool = False) -> dict[str, str]:
     """Return the environment of builds that fetch exactly what go.mod and go.sum pin, or fail."""
-    return {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0" if static else "1"}
+    return {
+        **os.environ,
+        "GOTOOLCHAIN": "local",
+        "GOFLAGS": "-mod=readonly -buildvcs=false",
+        "CGO_ENABLED": "0" if static else "1",
+    }
 
 
 def _build_go(tool: GoTool, module: Path, out: Path) -> None:
     stamps = " ".join(f"-X {name}={value}" for name, value in tool.stamps)
-    command = ["go", "build", "-v", "-tags", " ".join(tool.tags), "-ldflags", f"-s -w {stamps}".strip(), "-o", f"{out}/", "tool"]
+    command = [
+        "go",
+        "build",
+        "-v",
+        "-tags",
+        " ".join(tool.tags),
+        "-ldflags",
+        f"-s -w {stamps}".strip(),
+        "-o",
+        f"{out}/",
+        "tool",
+    ]
     run(command, cwd=module, env=go_environment(static=tool.static))
 
 

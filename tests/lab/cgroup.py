@@ -29,7 +29,9 @@ def hierarchies() -> list[Path]:
         elif kind == "cgroup" and "name=systemd" in options.split(","):
             mirrors.append(Path(where))
     if not unified:
-        raise LabError("No cgroup2 file system is mounted, and the hosts' systemd needs one: mount -t cgroup2 none /sys/fs/cgroup/unified")
+        raise LabError(
+            "No cgroup2 file system is mounted, and the hosts' systemd needs one: mount -t cgroup2 none /sys/fs/cgroup/unified"
+        )
     return [unified[0], *mirrors]
 
 
@@ -71,7 +73,9 @@ def _rmdir(path: Path) -> None:
 
 
 def until(what: str, patience: float = PATIENCE) -> Iterator[int]:
-    """Yield the turns of a loop that waits for a condition. LabError if the loop has not ended in time."""
+    """Yield the turns of a loop that waits for a condition. LabError if the loop has not ended in
+    time.
+    """
     end = time.monotonic() + patience
     turn = 0
     while time.monotonic() < end:

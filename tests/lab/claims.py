@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Owners of labs: the checkout that a lab belongs to, and whether the process that controls it still lives.
+"""Owners of labs: the checkout that a lab belongs to, and whether the process that controls it
+still lives.
 
-The process holds a lock on the file `owner` in the lab's runtime directory. The kernel frees it the instant
-the process is dead, however it died. A lab that is neither held nor to be kept is a leftover: the next `up`
-of this checkout takes it away, and so does `down`.
+The process holds a lock on the file `owner` in the lab's runtime directory. The kernel frees it the
+instant the process is dead, however it died. A lab that is neither held nor to be kept is a
+leftover: the next `up` of this checkout takes it away, and so does `down`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ CHECKOUT = artefacts.REPO
 
 @dataclass(frozen=True)
 class Owner:
-    """The content of the file `owner`: the checkout, the directory of its labs, and the process that has brought this one up."""
+    """The content of the file `owner`: the checkout, the directory of its labs, and the process
+    that has brought this one up.
+    """
 
     checkout: str
     home: str  # artefacts.lab_dir() of that time
@@ -38,7 +41,9 @@ class Owner:
 
 
 def read(place: Path) -> Owner | None:
-    """Return the owner of the lab with this runtime directory, or None if the file is missing or incomplete."""
+    """Return the owner of the lab with this runtime directory, or None if the file is missing or
+    incomplete.
+    """
     with contextlib.suppress(OSError, ValueError, TypeError):
         return Owner(**json.loads((place / OWNER).read_text()))
     return None
@@ -51,7 +56,9 @@ class Claim:
         self.place, self.descriptor = place, descriptor
 
     def write(self, kept: bool) -> None:
-        owner = Owner(str(CHECKOUT), str(artefacts.lab_dir()), os.getpid(), " ".join(sys.argv), kept)
+        owner = Owner(
+            str(CHECKOUT), str(artefacts.lab_dir()), os.getpid(), " ".join(sys.argv), kept
+        )
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, json.dumps(vars(owner)).encode(), 0)
 
@@ -60,7 +67,9 @@ class Claim:
 
 
 def take(place: Path) -> Claim | None:
-    """Claim the lab with this runtime directory. Return None if a living process holds it, or if it is gone."""
+    """Claim the lab with this runtime directory. Return None if a living process holds it, or if it
+    is gone.
+    """
     try:
         descriptor = os.open(place / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:

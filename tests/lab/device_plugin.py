@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stand-in for NVIDIA's device plugin on nodes of the lab's Kubernetes (gomods/device-plugin): configuration and environment.
+"""The stand-in for NVIDIA's device plugin on nodes of the lab's Kubernetes (gomods/device-plugin):
+configuration and environment.
 
-In a cluster the plugin is a pod, and a sidecar gives it the configuration of its node's label. Here the
-caller chooses the text.
+In a cluster the plugin is a pod, and a sidecar gives it the configuration of its node's label. Here
+the caller chooses the text.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ RESOURCE = "nvidia.com/gpu"
 SHARED = f"{RESOURCE}.shared"  # as NVIDIA's names it with renameByDefault
 
 
-def start(cluster: Cluster, node: str, config: str, environment: Mapping[str, str] | None = None) -> None:
+def start(
+    cluster: Cluster, node: str, config: str, environment: Mapping[str, str] | None = None
+) -> None:
     """Serve the node's GPUs with this configuration.
 
     Return when the kubelet offers all of them, each as often as it is shared.
@@ -38,7 +41,9 @@ def start(cluster: Cluster, node: str, config: str, environment: Mapping[str, st
         shutil.copy2(go_tool(NAME) / NAME, root / PROGRAM.lstrip("/"))
     stop(cluster, node)
     (root / CONFIG.lstrip("/")).write_text(config)
-    (root / ENVIRONMENT.lstrip("/")).write_text("".join(f"{name}={value}\n" for name, value in (environment or {}).items()))
+    (root / ENVIRONMENT.lstrip("/")).write_text(
+        "".join(f"{name}={value}\n" for name, value in (environment or {}).items())
+    )
     _systemctl(cluster, node, "start")
     name, replicas = shared(config)
     _offers(cluster, node, len(host.spec.gpus.gpus) * replicas, name)
@@ -48,7 +53,9 @@ def shared(config: str) -> tuple[str, int]:
     """Return the name of the resource that pods ask for, and how many pods get each GPU."""
     sharing = (yaml.safe_load(config).get("sharing") or {}).get("timeSlicing") or {}
     replicas = {one["name"]: int(one["replicas"]) for one in sharing.get("resources") or ()}
-    return SHARED if RESOURCE in replicas and sharing.get("renameByDefault") else RESOURCE, replicas.get(RESOURCE, 1)
+    return SHARED if RESOURCE in replicas and sharing.get(
+        "renameByDefault"
+    ) else RESOURCE, replicas.get(RESOURCE, 1)
 
 
 def stop(cluster: Cluster, node: str) -> None:
@@ -63,7 +70,9 @@ def stop(cluster: Cluster, node: str) -> None:
 
 def log(cluster: Cluster, node: str) -> str:
     """Return what the plugin has printed since the node booted."""
-    return cluster.lab.exec(node, ["journalctl", f"--unit={NAME}", "--output=cat", "--no-pager"]).stdout
+    return cluster.lab.exec(
+        node, ["journalctl", f"--unit={NAME}", "--output=cat", "--no-pager"]
+    ).stdout
 
 
 def given(cluster: Cluster, node: str) -> tuple[str, ...]:
@@ -81,4 +90,6 @@ def _systemctl(cluster: Cluster, node: str, verb: str) -> None:
 def _offers(cluster: Cluster, node: str, number: int, name: str) -> None:
     escaped = name.replace(".", r"\.")
     wanted = f"--for=jsonpath={{.status.allocatable.{escaped}}}={number}"
-    cluster.until(f"{node} to offer {name} {number} times", ["wait", wanted, f"node/{node}", "--timeout=1s"])
+    cluster.until(
+        f"{node} to offer {name} {number} times", ["wait", wanted, f"node/{node}", "--timeout=1s"]
+    )

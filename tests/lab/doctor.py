@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks of what the lab needs from the machine that it runs on, and the installation of what is missing."""
+"""Checks of what the lab needs from the machine that it runs on, and the installation of what is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ class Need:
     sign: str
 
     def met(self) -> bool:
-        return Path(self.sign).exists() if self.sign.startswith("/") else shutil.which(self.sign) is not None
+        return (
+            Path(self.sign).exists()
+            if self.sign.startswith("/")
+            else shutil.which(self.sign) is not None
+        )
 
 
 NEEDS = (
@@ -64,18 +70,25 @@ def machine_obstacle() -> str:
     if os.geteuid() != 0:
         return "the lab mounts file systems and boots hosts: it must be run as root"
     release = _os_release()
-    if release.get("ID") != "debian" or int(release.get("VERSION_ID", "0").split(".")[0] or 0) < DEBIAN:
+    if (
+        release.get("ID") != "debian"
+        or int(release.get("VERSION_ID", "0").split(".")[0] or 0) < DEBIAN
+    ):
         return f"the lab is made for Debian {DEBIAN} or newer, this is {release.get('PRETTY_NAME', 'an unknown system')}"
     return ""
 
 
 def missing() -> list[str]:
     """Return the names of the needed Debian packages that are not installed yet."""
-    return [need.package for need in (*NEEDS, *(NEEDS_FOR_GO if has_go() else ())) if not need.met()]
+    return [
+        need.package for need in (*NEEDS, *(NEEDS_FOR_GO if has_go() else ())) if not need.met()
+    ]
 
 
 def prepare() -> None:
-    """Install what the lab needs on this machine. LabError explains why a machine cannot carry the lab."""
+    """Install what the lab needs on this machine. LabError explains why a machine cannot carry the
+    lab.
+    """
     why = machine_obstacle()
     if why:
         raise LabError(f"This machine cannot carry the lab: {why}.")
@@ -85,12 +98,17 @@ def prepare() -> None:
 
 
 def install(packages: list[str]) -> None:
-    """Install Debian packages on this machine. If a person is at the terminal, ask for consent first."""
+    """Install Debian packages on this machine. If a person is at the terminal, ask for consent
+    first.
+    """
     _consent(packages)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     with progress.building(f"installing {' '.join(packages)}"):
         run(["apt-get", "-q", "update"], env=environment)
-        run(["apt-get", "-q", "install", "-y", "--no-install-recommends", *packages], env=environment)
+        run(
+            ["apt-get", "-q", "install", "-y", "--no-install-recommends", *packages],
+            env=environment,
+        )
 
 
 def _consent(packages: list[str]) -> None:
@@ -102,16 +120,26 @@ def _consent(packages: list[str]) -> None:
     if os.environ.get("YES") == "1" or not sys.stdin.isatty():
         progress.say(f"{what} They are installed now.")
         return
-    print(f"{what}\nInstall them now, with apt-get? (YES=1 does so without a question) [y/N] ", end="", file=sys.stderr, flush=True)
+    print(
+        f"{what}\nInstall them now, with apt-get? (YES=1 does so without a question) [y/N] ",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise LabError(f"Nothing was installed. To go on, install them yourself: apt-get install {' '.join(packages)}")
+        raise LabError(
+            f"Nothing was installed. To go on, install them yourself: apt-get install {' '.join(packages)}"
+        )
 
 
 def report() -> list[str]:
     """Return one line for each thing to know about this machine, for `lab doctor`."""
     why = machine_obstacle()
     lines = [f"machine: {why or 'fit'}"]
-    lines += [f"missing package, installed by the next 'up': {name}" for name in ([] if why else missing())]
+    lines += [
+        f"missing package, installed by the next 'up': {name}"
+        for name in ([] if why else missing())
+    ]
     lines += [f"{name}: {obstacle(kind) or 'can be carried'}" for name, kind in KINDS.items()]
     return lines
 
@@ -121,4 +149,8 @@ def _os_release() -> dict[str, str]:
         lines = Path("/etc/os-release").read_text().splitlines()
     except OSError:
         return {}
-    return {key: value.strip('"') for key, separator, value in (line.partition("=") for line in lines) if separator}
+    return {
+        key: value.strip('"')
+        for key, separator, value in (line.partition("=") for line in lines)
+        if separator
+    }

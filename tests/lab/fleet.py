@@ -18,7 +18,9 @@ from .kinds import KINDS
 
 FLEETS = Path(__file__).with_name("fleets")
 DEMO = FLEETS / "debian.json"  # engines as Debian packages them, so little has to be built
-ENGINES = FLEETS / "engines.json"  # engines and their releases, one host each: what the tests of the main line boot
+ENGINES = (
+    FLEETS / "engines.json"
+)  # engines and their releases, one host each: what the tests of the main line boot
 ALL = FLEETS / "all.json"  # these, and every manager and package manager
 NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 OWN_KEYS = ("kind", "files")
@@ -38,7 +40,9 @@ class Spec:
 
     @property
     def files(self) -> Mapping[str, str | None]:
-        """Files of this host by path. A path without a text (null) is absent although the packages bring it."""
+        """Files of this host by path. A path without a text (null) is absent although the packages
+        bring it.
+        """
         return self.entry.get("files") or {}
 
     @property
@@ -51,7 +55,9 @@ class Spec:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read a fleet file, with the hosts of another one if it names that: {"with": "engines", "hosts": {...}}."""
+    """Read a fleet file, with the hosts of another one if it names that: {"with": "engines",
+    "hosts": {...}}.
+    """
     try:
         fleet = json.loads(path.read_text())
     except (OSError, ValueError) as why:
@@ -60,14 +66,21 @@ def read(path: Path) -> dict[str, Any]:
         raise LabError(f"The fleet file {path} must hold an object with the key 'hosts'.")
     if "with" not in fleet:
         return fleet
-    return {"hosts": {**read(path.with_name(f"{fleet['with']}.json"))["hosts"], **(fleet.get("hosts") or {})}}
+    return {
+        "hosts": {
+            **read(path.with_name(f"{fleet['with']}.json"))["hosts"],
+            **(fleet.get("hosts") or {}),
+        }
+    }
 
 
 def parse(fleet: Mapping[str, Any]) -> dict[str, Spec]:
     """Return the hosts of a fleet by name."""
     hosts = fleet.get("hosts")
     if not isinstance(hosts, dict) or not hosts:
-        raise LabError("The fleet names no hosts: it must be an object with 'hosts': {NAME: {'kind': ...}}.")
+        raise LabError(
+            "The fleet names no hosts: it must be an object with 'hosts': {NAME: {'kind': ...}}."
+        )
     return {name: spec(name, entry) for name, entry in hosts.items()}
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A running host: boot, commands inside, loss of power, a disk that fills, and removal without a trace."""
+"""A running host: boot, commands inside, loss of power, a disk that fills, and removal without a
+trace.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,12 @@ def create(lab: str, home: Path, wanted: Spec, address: str) -> Host:
     (home / "disk").mkdir(parents=True)
     host.seed.mkdir()
     os.mkfifo(home / "control", 0o600)
-    record = {"name": wanted.name, "spec": dict(wanted.entry), "address": address, "machine_id": host.machine_id}
+    record = {
+        "name": wanted.name,
+        "spec": dict(wanted.entry),
+        "address": address,
+        "machine_id": host.machine_id,
+    }
     (home / "host.json").write_text(json.dumps(record, indent=1))
     return host
 
@@ -70,7 +77,9 @@ def create(lab: str, home: Path, wanted: Spec, address: str) -> Host:
 def load(lab: str, home: Path) -> Host:
     """Return the host that lives in a directory."""
     record: dict[str, Any] = json.loads((home / "host.json").read_text())
-    return Host(spec(record["name"], record["spec"]), lab, home, record["address"], record["machine_id"])
+    return Host(
+        spec(record["name"], record["spec"]), lab, home, record["address"], record["machine_id"]
+    )
 
 
 def start(host: Host, lower: Sequence[Path]) -> None:
@@ -79,7 +88,14 @@ def start(host: Host, lower: Sequence[Path]) -> None:
     for name in GROUPS:
         cgroup.make(f"{host.group}/{name}")
     stack = ":".join(str(path) for path in (host.seed, *lower))
-    arguments = [str(host.home), str(group), stack, DISK_SIZE, " ".join(host.kind.state), *_nspawn(host)]
+    arguments = [
+        str(host.home),
+        str(group),
+        stack,
+        DISK_SIZE,
+        " ".join(host.kind.state),
+        *_nspawn(host),
+    ]
     environment = {
         "PATH": PATH_INSIDE,
         "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
@@ -95,16 +111,36 @@ def start(host: Host, lower: Sequence[Path]) -> None:
 
 def _nspawn(host: Host) -> list[str]:
     binds = [f"--bind={host.home}/disk/state{path}:{path}" for path in host.kind.state]
-    identity = [f"--machine={host.machine}", f"--hostname={host.spec.name}", f"--uuid={host.machine_id}"]
+    identity = [
+        f"--machine={host.machine}",
+        f"--hostname={host.spec.name}",
+        f"--uuid={host.machine_id}",
+    ]
     place = [f"--directory={host.home}/disk/root", f"--network-bridge={network.BRIDGE}", *binds]
-    manners = ["--quiet", "--register=no", "--keep-unit", "--link-journal=no", "--console=passive", "--resolv-conf=off", "--timezone=off"]
-    return network.inside(host.lab, ["systemd-nspawn", "--boot", "--capability=all", *manners, *identity, *place])
+    manners = [
+        "--quiet",
+        "--register=no",
+        "--keep-unit",
+        "--link-journal=no",
+        "--console=passive",
+        "--resolv-conf=off",
+        "--timezone=off",
+    ]
+    return network.inside(
+        host.lab, ["systemd-nspawn", "--boot", "--capability=all", *manners, *identity, *place]
+    )
 
 
 def first_process(host: Host) -> int | None:
-    """Return the process ID of the host's init, as the machine sees it, or None while there is none."""
+    """Return the process ID of the host's init, as the machine sees it, or None while there is
+    none.
+    """
     try:
-        pids = (cgroup.hierarchies()[0] / host.group / "box/payload/init.scope/cgroup.procs").read_text().split()
+        pids = (
+            (cgroup.hierarchies()[0] / host.group / "box/payload/init.scope/cgroup.procs")
+            .read_text()
+            .split()
+        )
     except OSError:
         return None
     return int(pids[0]) if pids else None
@@ -120,13 +156,22 @@ def power(host: Host) -> str:
 
 def wait(host: Host) -> None:
     """Return when the host has finished booting. LabError contains its console if it does not boot."""
-    for _turn in cgroup.until(f"{host.spec.name} to boot; its console is {host.home}/console.log", BOOT_PATIENCE):
+    for _turn in cgroup.until(
+        f"{host.spec.name} to boot; its console is {host.home}/console.log", BOOT_PATIENCE
+    ):
         if not host.home.exists():
             raise LabError(f"The host {host.spec.name} was taken down while it booted.")
         if power(host).startswith("off"):
-            raise LabError(f"The host {host.spec.name} did not boot ({power(host)}). The end of its console:\n{console(host)}")
+            raise LabError(
+                f"The host {host.spec.name} did not boot ({power(host)}). The end of its console:\n{console(host)}"
+            )
         with contextlib.suppress(LabError):  # its init may not have begun, or may just have ended
-            if execute(host, ["systemctl", "is-system-running", "--wait"], patience=BOOT_PATIENCE).stdout.strip() in UP:
+            if (
+                execute(
+                    host, ["systemctl", "is-system-running", "--wait"], patience=BOOT_PATIENCE
+                ).stdout.strip()
+                in UP
+            ):
                 return
 
 
@@ -148,33 +193,61 @@ def execute(
     given = stdin.encode() if isinstance(stdin, str) else stdin
     source: dict[str, Any] = {"stdin": subprocess.DEVNULL} if given is None else {"input": given}
     try:
-        done = subprocess.run(entry(host, argv), capture_output=True, check=False, timeout=patience, **source)
-        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+        done = subprocess.run(
+            entry(host, argv), capture_output=True, check=False, timeout=patience, **source
+        )
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
     except subprocess.TimeoutExpired as why:
-        raise LabError(f"The command {' '.join(argv)} on {host.spec.name} did not end within {patience} seconds.") from why
+        raise LabError(
+            f"The command {' '.join(argv)} on {host.spec.name} did not end within {patience} seconds."
+        ) from why
 
 
 def entry(host: Host, argv: Sequence[str]) -> list[str]:
-    """Return the command line that enters all namespaces of the host. Its process ends with the host."""
+    """Return the command line that enters all namespaces of the host. Its process ends with the
+    host.
+    """
     pid = first_process(host)
     if pid is None:
-        raise LabError(f"The host {host.spec.name} is not running ({power(host) or 'never booted'}); 'boot' starts it again.")
+        raise LabError(
+            f"The host {host.spec.name} is not running ({power(host) or 'never booted'}); 'boot' starts it again."
+        )
     group = cgroup.hierarchies()[0] / host.group / "exec"
     clean = ["env", "-i", f"PATH={PATH_INSIDE}", "HOME=/root", "LANG=C.UTF-8", "TERM=dumb"]
     join = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', f"{group}/cgroup.procs"]
-    return [*join, "nsenter", "-t", str(pid), "-m", "-u", "-i", "-p", "-n", "-C", "-r", "-w", "--", *clean, *argv]
+    return [
+        *join,
+        "nsenter",
+        "-t",
+        str(pid),
+        "-m",
+        "-u",
+        "-i",
+        "-p",
+        "-n",
+        "-C",
+        "-r",
+        "-w",
+        "--",
+        *clean,
+        *argv,
+    ]
 
 
 def kill(host: Host) -> None:
     """Take the power from the host: everything in it ends at once, and its disk stays."""
-    # New groups for the next boot: the kernel also kills what systemd later spawns from a group that was killed into one that was not.
-    # Commands from outside end first: one that sees the host's own processes die must not go on for a moment in a host without power.
+    # New groups for the next boot: the kernel also kills what systemd later spawns from a group
+    # that was killed into one that was not. Commands from outside end first: one that sees the
+    # host's own processes die must not go on for a moment in a host without power.
     for name in reversed(GROUPS):
         cgroup.remove(f"{host.group}/{name}")
     for _turn in cgroup.until(f"{host.spec.name} to be off"):
         if power(host).startswith("off"):
             break
-    # The kernel removes a network a moment after its last process, and the next boot wants the port's name for itself.
+    # The kernel removes a network a moment after its last process, and the next boot wants the
+    # port's name for itself.
     for _turn in cgroup.until(f"the port of {host.spec.name} to be gone"):
         if f"vb-{host.machine}" not in network.ports(host.lab):
             break
@@ -185,13 +258,18 @@ def kill(host: Host) -> None:
 def boot(host: Host) -> None:
     """Start a host that is off, and wait until it has booted."""
     if not power(host).startswith("off"):
-        raise LabError(f"The host {host.spec.name} is not off (it is {power(host) or 'not up'}), so it cannot be booted.")
+        raise LabError(
+            f"The host {host.spec.name} is not off (it is {power(host) or 'not up'}), so it cannot be booted."
+        )
     (host.home / "power").write_text("starting\n")
-    # Not blocking: without a supervisor there is no reader, and an error must report that instead of a hang.
+    # Not blocking: without a supervisor there is no reader, and an error must report that instead
+    # of a hang.
     try:
         control = os.open(host.home / "control", os.O_WRONLY | os.O_NONBLOCK)
     except OSError as why:
-        raise LabError(f"The host {host.spec.name} has lost its supervisor: bring it down and up again.") from why
+        raise LabError(
+            f"The host {host.spec.name} has lost its supervisor: bring it down and up again."
+        ) from why
     with os.fdopen(control, "w") as handle:
         handle.write("boot\n")
     wait(host)
@@ -219,7 +297,9 @@ def _bytes(text: str) -> int:
 
 
 def _statvfs(host: Host, path: Path) -> tuple[int, int, int]:
-    blocks, free, size = _in_mounts(host, ["stat", "--file-system", "--format", "%b %f %S", str(path)]).split()
+    blocks, free, size = _in_mounts(
+        host, ["stat", "--file-system", "--format", "%b %f %S", str(path)]
+    ).split()
     return int(blocks), int(free), int(size)
 
 

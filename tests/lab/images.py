@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Container images made from one static busybox: small, offline, and the same bytes each time.
 
-Two archive formats carry the same image: an OCI layout (ctr, podman, skopeo) and docker's own (`docker load` before 25 reads nothing else).
+Two archive formats carry the same image: an OCI layout (ctr, podman, skopeo) and docker's own
+(`docker load` before 25 reads nothing else).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from pathlib import Path
 from .artefacts import LabError, cached, digest
 
 PROBE = "localhost/gpufleet/probe:lab"
-# As the first process of a pod's PID namespace it must handle SIGTERM, or CRI-O waits until the client's patience is almost over.
+# As the first process of a pod's PID namespace it must handle SIGTERM, or CRI-O waits until the
+# client's patience is almost over.
 PAUSE_COMMAND = ("/bin/sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait")
 # The names that the engines look for by default, so no test has to touch `sandbox_image`.
 PAUSE_NAMES = {
@@ -68,7 +70,9 @@ def pause(kind: str) -> Image:
 def archives(image: Image, busybox: Path = Path("/bin/busybox")) -> tuple[Path, Path]:
     """Paths of the image as OCI archive and as docker archive."""
     if not busybox.is_file():
-        raise LabError(f"{busybox} is missing, and every lab image is made from it: apt-get install busybox-static")
+        raise LabError(
+            f"{busybox} is missing, and every lab image is made from it: apt-get install busybox-static"
+        )
     build = functools.partial(_write_both, image, busybox)
     slug = image.name.replace("/", "_").replace(":", "_")
     home = cached("images", slug, digest(busybox, Path(__file__), repr(image)), build)
@@ -90,7 +94,9 @@ def _tar(entries: list[tuple[tarfile.TarInfo, bytes]]) -> bytes:
     return whole.getvalue()
 
 
-def _entry(name: str, data: bytes = b"", mode: int = 0o644, kind: bytes = tarfile.REGTYPE, link: str = "") -> tuple[tarfile.TarInfo, bytes]:
+def _entry(
+    name: str, data: bytes = b"", mode: int = 0o644, kind: bytes = tarfile.REGTYPE, link: str = ""
+) -> tuple[tarfile.TarInfo, bytes]:
     info = tarfile.TarInfo(name)
     info.mode, info.type, info.linkname = mode, kind, link
     return info, data
@@ -102,7 +108,10 @@ def _layer(busybox: bytes) -> bytes:
         [
             *(_entry(name, mode=0o755, kind=tarfile.DIRTYPE) for name in folders),
             _entry("bin/busybox", busybox, mode=0o755),
-            *(_entry(f"bin/{name}", mode=0o777, kind=tarfile.SYMTYPE, link="busybox") for name in APPLETS),
+            *(
+                _entry(f"bin/{name}", mode=0o777, kind=tarfile.SYMTYPE, link="busybox")
+                for name in APPLETS
+            ),
             _entry("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n"),
             _entry("etc/group", b"root:x:0:\n"),
         ]
@@ -116,11 +125,18 @@ def _sha(data: bytes) -> str:
 def _config(image: Image, layer: bytes) -> bytes:
     config = {"Env": ["PATH=/bin"], "Cmd": list(image.command)}
     rootfs = {"type": "layers", "diff_ids": [_sha(layer)]}
-    return json.dumps({"architecture": "amd64", "os": "linux", "config": config, "rootfs": rootfs}).encode()
+    return json.dumps(
+        {"architecture": "amd64", "os": "linux", "config": config, "rootfs": rootfs}
+    ).encode()
 
 
 def _descriptor(media: str, data: bytes, **more: object) -> dict[str, object]:
-    return {"mediaType": f"application/vnd.oci.image.{media}", "digest": _sha(data), "size": len(data), **more}
+    return {
+        "mediaType": f"application/vnd.oci.image.{media}",
+        "digest": _sha(data),
+        "size": len(data),
+        **more,
+    }
 
 
 def oci_archive(image: Image, layer: bytes) -> bytes:
@@ -134,15 +150,33 @@ def oci_archive(image: Image, layer: bytes) -> bytes:
             "layers": [_descriptor("layer.v1.tar", layer)],
         }
     ).encode()
-    names = {"io.containerd.image.name": image.name, "org.opencontainers.image.ref.name": image.name}
-    index = json.dumps({"schemaVersion": 2, "manifests": [_descriptor("manifest.v1+json", manifest, annotations=names)]}).encode()
+    names = {
+        "io.containerd.image.name": image.name,
+        "org.opencontainers.image.ref.name": image.name,
+    }
+    index = json.dumps(
+        {
+            "schemaVersion": 2,
+            "manifests": [_descriptor("manifest.v1+json", manifest, annotations=names)],
+        }
+    ).encode()
     blobs = [_entry(f"blobs/sha256/{_sha(data)[7:]}", data) for data in (layer, config, manifest)]
-    return _tar([_entry("oci-layout", b'{"imageLayoutVersion":"1.0.0"}'), _entry("index.json", index), *blobs])
+    return _tar(
+        [
+            _entry("oci-layout", b'{"imageLayoutVersion":"1.0.0"}'),
+            _entry("index.json", index),
+            *blobs,
+        ]
+    )
 
 
 def docker_archive(image: Image, layer: bytes) -> bytes:
     """The image as `docker save` writes it."""
     config = _config(image, layer)
     name = f"{_sha(config)[7:]}.json"
-    manifest = json.dumps([{"Config": name, "RepoTags": [image.name], "Layers": ["layer.tar"]}]).encode()
-    return _tar([_entry(name, config), _entry("layer.tar", layer), _entry("manifest.json", manifest)])
+    manifest = json.dumps(
+        [{"Config": name, "RepoTags": [image.name], "Layers": ["layer.tar"]}]
+    ).encode()
+    return _tar(
+        [_entry(name, config), _entry("layer.tar", layer), _entry("manifest.json", manifest)]
+    )

@@ -13,13 +13,23 @@ from typing import Any
 from .hosts import Host
 
 FAKE_ROOT = "/opt/fakegpu"
-KERNEL_LOG = "/opt/fakegpu/kmsg"  # lines as /dev/kmsg has them: the machine's own kernel log tells of no GPU of a host's
-RECORD = "/var/log/nvidia-container-cli.jsonl"  # what the recording nvidia-container-cli was asked for
+# lines as /dev/kmsg has them: the machine's own kernel log tells of no GPU of a host's
+KERNEL_LOG = "/opt/fakegpu/kmsg"
+RECORD = (
+    "/var/log/nvidia-container-cli.jsonl"  # what the recording nvidia-container-cli was asked for
+)
 
 
 def imitated(root: str = FAKE_ROOT) -> dict[str, str]:
-    """Return the environment variable that gives the controller the places of imitated GPUs on the lab's hosts."""
-    places = {"proc_root": f"{root}/proc", "sys_root": f"{root}/sys", "evidence_file": RECORD, "kernel_log": KERNEL_LOG}
+    """Return the environment variable that gives the controller the places of imitated GPUs on the
+    lab's hosts.
+    """
+    places = {
+        "proc_root": f"{root}/proc",
+        "sys_root": f"{root}/sys",
+        "evidence_file": RECORD,
+        "kernel_log": KERNEL_LOG,
+    }
     return {"GPUFLEET_TEST_HOSTS": json.dumps(places)}
 
 
@@ -48,7 +58,12 @@ def render(hosts: Iterable[Host], key: Path, ssh: Path, control: Path) -> str:
 
 def _own(host: Host) -> dict[str, Any]:
     gpus = host.spec.gpus
-    return {"ansible_host": host.address, "lab_kind": host.spec.kind, "lab_gpus": len(gpus.gpus), "lab_driver": gpus.driver}
+    return {
+        "ansible_host": host.address,
+        "lab_kind": host.spec.kind,
+        "lab_gpus": len(gpus.gpus),
+        "lab_driver": gpus.driver,
+    }
 
 
 def _pairs(values: dict[str, Any], indent: int) -> list[str]:

@@ -12,14 +12,19 @@ from dataclasses import dataclass
 class Kind:
     """A kind of host, by what it is made of.
 
-    The lowest layer comes first: suite, Debian packages, programs built with Go, files of the lab's own.
+    The lowest layer comes first: suite, Debian packages, programs built with Go, files of the lab's
+    own.
     """
 
     suite: str
     packages: tuple[str, ...]
-    tree: str  # directory under tree/: the files that the packager of this engine would have put there
+    # directory under tree/: the files that the packager of this engine would have put there
+    tree: str
     service: str
-    state: tuple[str, ...]  # directories that must not lie on the hosts' overlay: engines mount overlays there themselves
+    state: tuple[
+        str, ...
+        # directories that must not lie on the hosts' overlay: engines mount overlays there themselves
+    ]
     programs: str = ""  # name in artefacts.GO_TOOLS
     places: tuple[tuple[str, str], ...] = ()  # (program, directory in the host)
     lends: str = ""  # the kind whose engine's programs in /usr/bin are taken as well
@@ -27,20 +32,34 @@ class Kind:
     files: tuple[tuple[str, str], ...] = ()  # (path, text): what differs between kinds of one tree
     links: tuple[tuple[str, str], ...] = ()  # (path, what it points to)
     package: str = ""  # the Debian package whose files the programs replace ...
-    version: str = ""  # ... and the version that the host's package database then names, so the two agree
-    default_config: tuple[str, ...] = ()  # the program and arguments that print its default configuration ...
+    version: str = (
+        ""  # ... and the version that the host's package database then names, so the two agree
+    )
+    default_config: tuple[
+        str, ...
+    ] = ()  # the program and arguments that print its default configuration ...
     config: str = ""  # ... and the file that it is kept in
 
 
-# Debian's own, with what containers of an account without rights need: uidmap for the account's ids.
+# Debian's own, with what containers of an account without rights need: uidmap for the account's
+# ids.
 PODMAN = ("podman", "crun", "runc", "uidmap")
 CONTAINERD = ("containerd", "runc", "containernetworking-plugins")
 CONTAINERD_STATE = ("/var/lib/containerd",)
-CRIO = ("conmon", "crun", "runc", "skopeo", "containernetworking-plugins", "libsqlite3-0", "libseccomp2")
+CRIO = (
+    "conmon",
+    "crun",
+    "runc",
+    "skopeo",
+    "containernetworking-plugins",
+    "libsqlite3-0",
+    "libseccomp2",
+)
 # Slurm's controller, node daemon and commands, and what they trust each other by.
 SLURM = ("slurmctld", "slurmd", "slurm-client", "munge")
 CRIO_STATE = ("/var/lib/containers",)
-# Package managers of other distributions, as Debian packages them; rpmrepo.py has what makes a host take itself for one of those.
+# Package managers of other distributions, as Debian packages them; rpmrepo.py has what makes a host
+# take itself for one of those.
 DNF = ("rpm", "dnf", "dnf-plugins-core", "createrepo-c")
 DNF5 = ("rpm", "dnf5")
 ZYPPER = ("rpm", "zypper")
@@ -55,7 +74,11 @@ def _newer_containerd(release: str, version: str) -> Kind:
         service="containerd.service",
         state=CONTAINERD_STATE,
         programs=f"containerd-{release}",
-        places=(("containerd", "/usr/bin"), ("containerd-shim-runc-v2", "/usr/bin"), ("ctr", "/usr/bin")),
+        places=(
+            ("containerd", "/usr/bin"),
+            ("containerd-shim-runc-v2", "/usr/bin"),
+            ("ctr", "/usr/bin"),
+        ),
         package="containerd",
         version=f"{version}-1",
         default_config=("containerd", "config", "default"),
@@ -64,7 +87,15 @@ def _newer_containerd(release: str, version: str) -> Kind:
 
 
 def _crio(packages: tuple[str, ...] = CRIO, state: tuple[str, ...] = CRIO_STATE) -> Kind:
-    return Kind("trixie", packages, "crio", "crio.service", state, programs="crio-1.34", places=(("crio", "/usr/bin"),))
+    return Kind(
+        "trixie",
+        packages,
+        "crio",
+        "crio.service",
+        state,
+        programs="crio-1.34",
+        places=(("crio", "/usr/bin"),),
+    )
 
 
 def _rancher(program: str, role: str, engine: str, release: str, home: str, unit: str) -> Kind:
@@ -72,8 +103,8 @@ def _rancher(program: str, role: str, engine: str, release: str, home: str, unit
 
     A stand-in renders the configuration and starts the containerd of another kind as its child.
 
-    role: server or agent. release: decides which files of a user it reads (gomods/rancher/render.go). home:
-    of the bundled programs.
+    role: server or agent. release: decides which files of a user it reads
+    (gomods/rancher/render.go). home: of the bundled programs.
     """
     service = unit.rpartition("/")[2]
     data = f"/var/lib/rancher/{program}"
@@ -100,7 +131,11 @@ def _rancher(program: str, role: str, engine: str, release: str, home: str, unit
             (
                 unit,
                 RANCHER_UNIT.format(
-                    program=program, role=role, env=f"{unit}.env" if program == "k3s" else f"{unit.removesuffix('.service')}.env"
+                    program=program,
+                    role=role,
+                    env=f"{unit}.env"
+                    if program == "k3s"
+                    else f"{unit.removesuffix('.service')}.env",
                 ),
             ),
         ),
@@ -156,7 +191,10 @@ def _k0s() -> Kind:
         service="k0sworker.service",
         state=("/var/lib/k0s/containerd",),
         lends="containerd-2.3",
-        renamed=tuple((name, f"/var/lib/k0s/bin/{name}") for name in ("containerd", "containerd-shim-runc-v2", "ctr")),
+        renamed=tuple(
+            (name, f"/var/lib/k0s/bin/{name}")
+            for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+        ),
         files=(("/etc/systemd/system/k0sworker.service", K0S_UNIT),),
         links=(("/var/lib/k0s/bin/runc", "/usr/local/sbin/runc"),),
     )
@@ -200,7 +238,10 @@ def _microk8s() -> Kind:
         service="snap.microk8s.daemon-containerd.service",
         state=(f"{data}/common/var/lib/containerd",),
         lends="containerd-2.1",
-        renamed=tuple((name, f"{snap}/7234/bin/{name}") for name in ("containerd", "containerd-shim-runc-v2", "ctr")),
+        renamed=tuple(
+            (name, f"{snap}/7234/bin/{name}")
+            for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+        ),
         files=(("/etc/systemd/system/snap.microk8s.daemon-containerd.service", MICROK8S_UNIT),),
         links=(
             (f"{snap}/current", "7234"),
@@ -211,7 +252,8 @@ def _microk8s() -> Kind:
     )
 
 
-# As snapd writes it for a daemon with `stop-mode: sigterm`, as far as a service is concerned; and the hooks of the snap before it.
+# As snapd writes it for a daemon with `stop-mode: sigterm`, as far as a service is concerned; and
+# the hooks of the snap before it.
 MICROK8S_UNIT = """[Unit]
 Description=Service for snap application microk8s.daemon-containerd
 After=network.target
@@ -235,31 +277,59 @@ WantedBy=multi-user.target
 
 
 KINDS: dict[str, Kind] = {
-    "containerd-1.6": Kind("bookworm", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
-    "containerd-1.6-dnf": Kind("bookworm", (*CONTAINERD, *DNF), "containerd", "containerd.service", CONTAINERD_STATE),
-    "containerd-1.6-zypper": Kind("bookworm", (*CONTAINERD, *ZYPPER), "containerd", "containerd.service", CONTAINERD_STATE),
-    "containerd-1.7": Kind("trixie", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
+    "containerd-1.6": Kind(
+        "bookworm", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE
+    ),
+    "containerd-1.6-dnf": Kind(
+        "bookworm", (*CONTAINERD, *DNF), "containerd", "containerd.service", CONTAINERD_STATE
+    ),
+    "containerd-1.6-zypper": Kind(
+        "bookworm", (*CONTAINERD, *ZYPPER), "containerd", "containerd.service", CONTAINERD_STATE
+    ),
+    "containerd-1.7": Kind(
+        "trixie", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE
+    ),
     "containerd-2.1": _newer_containerd("2.1", "2.1.9"),
-    "containerd-2.1-forky": Kind("forky", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
+    "containerd-2.1-forky": Kind(
+        "forky", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE
+    ),
     # As Fedora from 41 on, where the program dnf is dnf5.
     "containerd-2.1-dnf5": Kind(
-        "forky", (*CONTAINERD, *DNF5), "containerd", "containerd.service", CONTAINERD_STATE, links=(("/usr/bin/dnf", "dnf5"),)
+        "forky",
+        (*CONTAINERD, *DNF5),
+        "containerd",
+        "containerd.service",
+        CONTAINERD_STATE,
+        links=(("/usr/bin/dnf", "dnf5"),),
     ),
     "containerd-2.2": _newer_containerd("2.2", "2.2.9"),
     "containerd-2.3": _newer_containerd("2.3", "2.3.7"),
     "containerd-2.4": _newer_containerd("2.4", "2.4.2"),
     "crio-1.34": _crio(),
-    # A host that is being moved from one engine to the other: Debian's containerd 1.7 runs beside CRI-O.
+    # A host that is being moved from one engine to the other: Debian's containerd 1.7 runs beside
+    # CRI-O.
     "crio-1.34-containerd-1.7": _crio((*CRIO, "containerd"), (*CRIO_STATE, *CONTAINERD_STATE)),
-    # A node of a Slurm cluster; the host that has slurm.conf's SlurmctldHost as its name runs the controller, too.
-    "slurm-22.05": Kind("bookworm", ("docker.io", *SLURM), "docker", "docker.service", DOCKER_STATE),
+    # A node of a Slurm cluster; the host that has slurm.conf's SlurmctldHost as its name runs the
+    # controller, too.
+    "slurm-22.05": Kind(
+        "bookworm", ("docker.io", *SLURM), "docker", "docker.service", DOCKER_STATE
+    ),
     "docker-20.10": Kind("bookworm", ("docker.io",), "docker", "docker.service", DOCKER_STATE),
     "docker": Kind("trixie", ("docker.io", "docker-cli"), "docker", "docker.service", DOCKER_STATE),
-    "docker-28": Kind("forky", ("docker.io", "docker-cli"), "docker", "docker.service", DOCKER_STATE),
-    # Releases of k3s and RKE2 from spring 2026 on read drop-ins; those before 2025 have containerd 1.7 and one template.
-    "k3s-like": _rancher("k3s", "server", "containerd-2.3", "drop-ins", K3S_HOME, K3S_UNIT.format("k3s")),
-    "k3s-like-1.7": _rancher("k3s", "agent", "containerd-1.7", "old-template", K3S_HOME, K3S_UNIT.format("k3s-agent")),
-    "rke2-like": _rancher("rke2", "agent", "containerd-2.3", "drop-ins", RKE2_HOME, RKE2_UNIT.format("rke2-agent")),
+    "docker-28": Kind(
+        "forky", ("docker.io", "docker-cli"), "docker", "docker.service", DOCKER_STATE
+    ),
+    # Releases of k3s and RKE2 from spring 2026 on read drop-ins; those before 2025 have containerd
+    # 1.7 and one template.
+    "k3s-like": _rancher(
+        "k3s", "server", "containerd-2.3", "drop-ins", K3S_HOME, K3S_UNIT.format("k3s")
+    ),
+    "k3s-like-1.7": _rancher(
+        "k3s", "agent", "containerd-1.7", "old-template", K3S_HOME, K3S_UNIT.format("k3s-agent")
+    ),
+    "rke2-like": _rancher(
+        "rke2", "agent", "containerd-2.3", "drop-ins", RKE2_HOME, RKE2_UNIT.format("rke2-agent")
+    ),
     "k0s-like": _k0s(),
     "microk8s-like": _microk8s(),
     # No daemon: the socket unit stands for the engine, and the images come with it.

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real Kubernetes of lab hosts: etcd, API server, controllers and scheduler beside them in the lab's network, a kubelet on each.
+"""A real Kubernetes of lab hosts: etcd, API server, controllers and scheduler beside them in the
+lab's network, a kubelet on each.
 
 cluster = Cluster(lab, place)
 lab.up({"hosts": {"w1": {"kind": "containerd-2.3", "files": cluster.files("w1")}}})
@@ -47,7 +48,9 @@ class Cluster:
         self.lab = lab
         self.place = place
         self.programs = go_tool(PROGRAMS)
-        self.tokens: dict[str, tuple[str, str, str]] = {name: (secrets.token_hex(16), *who) for name, who in ACCOUNTS.items()}
+        self.tokens: dict[str, tuple[str, str, str]] = {
+            name: (secrets.token_hex(16), *who) for name, who in ACCOUNTS.items()
+        }
         _certificates(place)
         for name in ACCOUNTS:
             self._kubeconfig(name)
@@ -58,18 +61,30 @@ class Cluster:
         return self.place / "admin.kubeconfig"
 
     def files(self, name: str, socket: str = CONTAINERD) -> dict[str, str]:
-        """Return the files that make a host of the lab the node of this name, for its entry in the fleet.
+        """Return the files that make a host of the lab the node of this name, for its entry in the
+        fleet.
 
         Its kubelet uses the engine at this socket.
         """
         self.tokens[name] = (secrets.token_hex(16), f"system:node:{name}", "system:nodes")
-        found = {f"/{path.relative_to(TREE)}": path.read_text().replace(CONTAINERD, socket) for path in TREE.rglob("*") if path.is_file()}
+        found = {
+            f"/{path.relative_to(TREE)}": path.read_text().replace(CONTAINERD, socket)
+            for path in TREE.rglob("*")
+            if path.is_file()
+        }
         kubeconfig = self._kubeconfig(name).read_text()
-        return {**found, "/etc/kubernetes/kubelet.kubeconfig": kubeconfig, "/etc/kubernetes/ca.crt": (self.place / "ca.crt").read_text()}
+        return {
+            **found,
+            "/etc/kubernetes/kubelet.kubeconfig": kubeconfig,
+            "/etc/kubernetes/ca.crt": (self.place / "ca.crt").read_text(),
+        }
 
     def start(self, nodes: Sequence[str]) -> None:
         """Start the control plane and the nodes' kubelets, and return when pods can run there."""
-        lines = [",".join([token, user, name, f'"{group}"']) for name, (token, user, group) in self.tokens.items()]
+        lines = [
+            ",".join([token, user, name, f'"{group}"'])
+            for name, (token, user, group) in self.tokens.items()
+        ]
         (self.place / "tokens.csv").write_text("\n".join(lines) + "\n")
         for name, arguments in self._processes().items():
             self._spawn(name, arguments)
@@ -77,8 +92,11 @@ class Cluster:
         for name in nodes:
             self._join(name)
         self.ready(nodes)
-        # Without these two no pod is admitted, and the controllers make them some seconds after their start.
-        self.until("the account of pods", ["get", "serviceaccount/default", "configmap/kube-root-ca.crt"])
+        # Without these two no pod is admitted, and the controllers make them some seconds after
+        # their start.
+        self.until(
+            "the account of pods", ["get", "serviceaccount/default", "configmap/kube-root-ca.crt"]
+        )
 
     def ready(self, nodes: Iterable[str]) -> None:
         """Return when these nodes are Ready and the cluster lets pods go there.
@@ -86,8 +104,14 @@ class Cluster:
         The cluster's controller removes its taint some seconds after a node is Ready.
         """
         for name in nodes:
-            self.until(f"the node {name}", ["wait", "--for=condition=Ready", f"node/{name}", "--timeout=1s"])
-            for _turn in cgroup.until(f"the taint {NOT_READY} to leave the node {name}. The logs are in {self.place}", PATIENCE):
+            self.until(
+                f"the node {name}",
+                ["wait", "--for=condition=Ready", f"node/{name}", "--timeout=1s"],
+            )
+            for _turn in cgroup.until(
+                f"the taint {NOT_READY} to leave the node {name}. The logs are in {self.place}",
+                PATIENCE,
+            ):
                 taints = self.get(f"node/{name}")["spec"].get("taints", [])
                 if NOT_READY not in [taint["key"] for taint in taints]:
                     break
@@ -103,7 +127,9 @@ class Cluster:
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         done = self._kubectl(arguments, stdin)
         if done.returncode:
-            raise LabError(f"kubectl {' '.join(arguments)} ended with status {done.returncode}: {done.stderr.strip()}")
+            raise LabError(
+                f"kubectl {' '.join(arguments)} ended with status {done.returncode}: {done.stderr.strip()}"
+            )
         return done.stdout
 
     def get(self, *what: str) -> Any:
@@ -115,15 +141,31 @@ class Cluster:
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line of kubectl with every right."""
-        return self.lab.inside([str(self.programs / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments])
+        return self.lab.inside(
+            [str(self.programs / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
+        )
 
-    def _kubectl(self, arguments: Sequence[str], stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.command(*arguments), input=stdin, capture_output=True, text=True, check=False)
+    def _kubectl(
+        self, arguments: Sequence[str], stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments), input=stdin, capture_output=True, text=True, check=False
+        )
 
     def _join(self, name: str) -> None:
         host = self.lab.host(name)
-        shutil.copy2(self.programs / "kubelet", Path(f"/proc/{hosts.first_process(host)}/root/usr/local/bin/kubelet"))
-        done = self.lab.exec(name, ["sh", "-ec", "chmod 755 /usr/local/sbin/lab-kernel-files; systemctl enable --now kubelet.service"])
+        shutil.copy2(
+            self.programs / "kubelet",
+            Path(f"/proc/{hosts.first_process(host)}/root/usr/local/bin/kubelet"),
+        )
+        done = self.lab.exec(
+            name,
+            [
+                "sh",
+                "-ec",
+                "chmod 755 /usr/local/sbin/lab-kernel-files; systemctl enable --now kubelet.service",
+            ],
+        )
         if done.returncode:
             raise LabError(f"The kubelet of {name} does not start: {done.stderr.strip()}")
 
@@ -132,7 +174,14 @@ class Cluster:
         join = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', f"{group}/cgroup.procs"]
         with (self.place / f"{name}.log").open("wb") as log:
             command = [*join, *self.lab.inside([str(self.programs / name), *arguments])]
-            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self.place)
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=self.place,
+            )
 
     def _processes(self) -> dict[str, list[str]]:
         """Return programs with their flags, in the order of their start.
@@ -142,24 +191,92 @@ class Cluster:
         place = self.place
         signing = str(place / "service-accounts.key")
         return {
-            # etcd, by the name of its package. Its data is never needed after a loss of this machine's power.
-            "server": ["--data-dir", str(place / "etcd"), "--unsafe-no-fsync", "--log-level", "warn"],
+            # etcd, by the name of its package. Its data is never needed after a loss of this
+            # machine's power.
+            "server": [
+                "--data-dir",
+                str(place / "etcd"),
+                "--unsafe-no-fsync",
+                "--log-level",
+                "warn",
+            ],
             "kube-apiserver": [
-                *("--etcd-servers", ETCD, "--bind-address", network.GATEWAY, "--advertise-address", network.GATEWAY),
-                *("--tls-cert-file", str(place / "server.crt"), "--tls-private-key-file", str(place / "server.key")),
-                *("--client-ca-file", str(place / "ca.crt"), "--token-auth-file", str(place / "tokens.csv")),
-                *("--kubelet-client-certificate", str(place / "client.crt"), "--kubelet-client-key", str(place / "client.key")),
-                *("--service-account-issuer", API, "--service-account-key-file", str(place / "service-accounts.pub")),
-                *("--service-account-signing-key-file", signing, "--service-cluster-ip-range", "10.96.0.0/16"),
-                *("--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction"),
-                *("--kubelet-preferred-address-types", "InternalIP", "--allow-privileged=true", "--profiling=false"),
+                *(
+                    "--etcd-servers",
+                    ETCD,
+                    "--bind-address",
+                    network.GATEWAY,
+                    "--advertise-address",
+                    network.GATEWAY,
+                ),
+                *(
+                    "--tls-cert-file",
+                    str(place / "server.crt"),
+                    "--tls-private-key-file",
+                    str(place / "server.key"),
+                ),
+                *(
+                    "--client-ca-file",
+                    str(place / "ca.crt"),
+                    "--token-auth-file",
+                    str(place / "tokens.csv"),
+                ),
+                *(
+                    "--kubelet-client-certificate",
+                    str(place / "client.crt"),
+                    "--kubelet-client-key",
+                    str(place / "client.key"),
+                ),
+                *(
+                    "--service-account-issuer",
+                    API,
+                    "--service-account-key-file",
+                    str(place / "service-accounts.pub"),
+                ),
+                *(
+                    "--service-account-signing-key-file",
+                    signing,
+                    "--service-cluster-ip-range",
+                    "10.96.0.0/16",
+                ),
+                *(
+                    "--authorization-mode",
+                    "Node,RBAC",
+                    "--enable-admission-plugins",
+                    "NodeRestriction",
+                ),
+                *(
+                    "--kubelet-preferred-address-types",
+                    "InternalIP",
+                    "--allow-privileged=true",
+                    "--profiling=false",
+                ),
             ],
             "kube-controller-manager": [
-                *("--kubeconfig", str(place / "controllers.kubeconfig"), "--leader-elect=false", "--use-service-account-credentials=true"),
-                *("--service-account-private-key-file", signing, "--root-ca-file", str(place / "ca.crt")),
-                *("--node-monitor-grace-period", "20s", "--controllers", "*,-nodeipam,-service-lb-controller,-node-route-controller"),
+                *(
+                    "--kubeconfig",
+                    str(place / "controllers.kubeconfig"),
+                    "--leader-elect=false",
+                    "--use-service-account-credentials=true",
+                ),
+                *(
+                    "--service-account-private-key-file",
+                    signing,
+                    "--root-ca-file",
+                    str(place / "ca.crt"),
+                ),
+                *(
+                    "--node-monitor-grace-period",
+                    "20s",
+                    "--controllers",
+                    "*,-nodeipam,-service-lb-controller,-node-route-controller",
+                ),
             ],
-            "kube-scheduler": ["--kubeconfig", str(place / "scheduler.kubeconfig"), "--leader-elect=false"],
+            "kube-scheduler": [
+                "--kubeconfig",
+                str(place / "scheduler.kubeconfig"),
+                "--leader-elect=false",
+            ],
         }
 
     def _kubeconfig(self, name: str) -> Path:
@@ -167,7 +284,9 @@ class Cluster:
         text = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "lab", "cluster": {"server": API, "certificate-authority-data": authority}}],
+            "clusters": [
+                {"name": "lab", "cluster": {"server": API, "certificate-authority-data": authority}}
+            ],
             "users": [{"name": name, "user": {"token": self.tokens[name][0]}}],
             "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": name}}],
             "current-context": "lab",
@@ -181,20 +300,83 @@ class Cluster:
 def _certificates(place: Path) -> None:
     """Make an authority, and the certificates that it signs.
 
-    Python's TLS wants the key usage in an authority, and the identity of the signer in a certificate.
+    Python's TLS wants the key usage in an authority, and the identity of the signer in a
+    certificate.
     """
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     usage = ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]
-    run(["openssl", "req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.crt", "-days", "30", "-subj", "/CN=lab", *usage], cwd=place)
+    run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            *key,
+            "-keyout",
+            "ca.key",
+            "-out",
+            "ca.crt",
+            "-days",
+            "30",
+            "-subj",
+            "/CN=lab",
+            *usage,
+        ],
+        cwd=place,
+    )
     signed = {
-        "server": ("/CN=kube-apiserver", f"subjectAltName=IP:{network.GATEWAY}\nextendedKeyUsage=serverAuth"),
+        "server": (
+            "/CN=kube-apiserver",
+            f"subjectAltName=IP:{network.GATEWAY}\nextendedKeyUsage=serverAuth",
+        ),
         "client": ("/O=system:masters/CN=kube-apiserver", "extendedKeyUsage=clientAuth"),
     }
     for name, (subject, usages) in signed.items():
-        (place / f"{name}.ext").write_text(textwrap.dedent(f"{usages}\nauthorityKeyIdentifier=keyid\nkeyUsage=critical,digitalSignature\n"))
-        run(["openssl", "req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", subject], cwd=place)
+        (place / f"{name}.ext").write_text(
+            textwrap.dedent(
+                f"{usages}\nauthorityKeyIdentifier=keyid\nkeyUsage=critical,digitalSignature\n"
+            )
+        )
+        run(
+            [
+                "openssl",
+                "req",
+                *key,
+                "-keyout",
+                f"{name}.key",
+                "-out",
+                f"{name}.csr",
+                "-subj",
+                subject,
+            ],
+            cwd=place,
+        )
         authority = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "30"]
-        run(["openssl", "x509", "-req", "-in", f"{name}.csr", *authority, "-extfile", f"{name}.ext", "-out", f"{name}.crt"], cwd=place)
+        run(
+            [
+                "openssl",
+                "x509",
+                "-req",
+                "-in",
+                f"{name}.csr",
+                *authority,
+                "-extfile",
+                f"{name}.ext",
+                "-out",
+                f"{name}.crt",
+            ],
+            cwd=place,
+        )
     run(["openssl", "genrsa", "-out", "service-accounts.key", "2048"], cwd=place)
-    run(["openssl", "rsa", "-in", "service-accounts.key", "-pubout", "-out", "service-accounts.pub"], cwd=place)
+    run(
+        [
+            "openssl",
+            "rsa",
+            "-in",
+            "service-accounts.key",
+            "-pubout",
+            "-out",
+            "service-accounts.pub",
+        ],
+        cwd=place,
+    )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A lab: a network, an apt repository and the hosts of a fleet, brought up together and taken down without a trace."""
+"""A lab: a network, an apt repository and the hosts of a fleet, brought up together and taken down
+without a trace.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
-from . import artefacts, cgroup, claims, doctor, fleet, hosts, inventory, network, roots, rpmrepo, seed
+from . import (
+    artefacts,
+    cgroup,
+    claims,
+    doctor,
+    fleet,
+    hosts,
+    inventory,
+    network,
+    roots,
+    rpmrepo,
+    seed,
+)
 from .artefacts import LabError, run
 from .hosts import Host
 from .kinds import KINDS
@@ -32,9 +46,13 @@ SERVICES = "services"  # beside the hosts' groups: what serves them from outside
 
 
 class Lab:
-    """A named lab with its own network. Labs of different names run side by side on one machine and share what was built."""
+    """A named lab with its own network. Labs of different names run side by side on one machine and
+    share what was built.
+    """
 
-    def __init__(self, name: str = "", home: Path | None = None, *, kept: bool = False, client: bool = True) -> None:
+    def __init__(
+        self, name: str = "", home: Path | None = None, *, kept: bool = False, client: bool = True
+    ) -> None:
         self.name = name or os.environ.get("GPUFLEET_LAB_NAME") or DEFAULT_NAME
         self.home = home or artefacts.lab_dir()
         self.hosts_home = self.home / "hosts" / self.name
@@ -42,7 +60,9 @@ class Lab:
         self.key = self.home / "key"
         self.skipped: dict[str, str] = {}
         self.kept = kept  # the hosts stay when this process ends
-        self.client = client  # whether the hosts get crictl, which has to be built and tests are written with
+        self.client = (
+            client  # whether the hosts get crictl, which has to be built and tests are written with
+        )
         self.claim: claims.Claim | None = None
 
     @classmethod
@@ -51,26 +71,41 @@ class Lab:
 
         If GPUFLEET_LAB_NAME is set, the lab's name begins with it.
         """
-        return cls("-".join(filter(None, (os.environ.get("GPUFLEET_LAB_NAME"), what, str(os.getpid())))), client=client)
+        return cls(
+            "-".join(filter(None, (os.environ.get("GPUFLEET_LAB_NAME"), what, str(os.getpid())))),
+            client=client,
+        )
 
     def __enter__(self) -> Lab:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.down()
 
     # Up and down
 
-    def up(self, wanted: Mapping[str, Any] | Path | None = None, names: Sequence[str] = ()) -> dict[str, Host]:
+    def up(
+        self, wanted: Mapping[str, Any] | Path | None = None, names: Sequence[str] = ()
+    ) -> dict[str, Host]:
         """Bring up a fleet, or the named hosts of it, and wait until it has booted.
 
-        Return the hosts by name. A host that is already up as wanted stays untouched. A host that this
-        machine cannot carry is left out, with the reason in `skipped`. If such a host was named, LabError is
-        raised.
+        Return the hosts by name. A host that is already up as wanted stays untouched. A host that
+        this machine cannot carry is left out, with the reason in `skipped`. If such a host was
+        named, LabError is raised.
         """
         doctor.prepare()
         take_leftovers_away()
-        specs = self._carried(fleet.parse(fleet.read(wanted or fleet.DEMO) if isinstance(wanted, Path | None) else wanted), names)
+        specs = self._carried(
+            fleet.parse(
+                fleet.read(wanted or fleet.DEMO) if isinstance(wanted, Path | None) else wanted
+            ),
+            names,
+        )
         layers = self.build(sorted({spec.kind for spec in specs.values()}))
         started: list[Host] = []
         was_down = not self.hosts()
@@ -107,7 +142,9 @@ class Lab:
             network.down(self.name)
             shutil.rmtree(self.hosts_home, ignore_errors=True)
             _unmount(self.runtime)
-            shutil.rmtree(self.runtime, ignore_errors=True)  # last, since `owner` is there: what is cut short can be done again
+            shutil.rmtree(
+                self.runtime, ignore_errors=True
+            )  # last, since `owner` is there: what is cut short can be done again
             if self.claim:
                 self.claim.release()
                 self.claim = None
@@ -127,12 +164,22 @@ class Lab:
         """
         unknown = [name for name in kinds if name not in KINDS]
         if unknown:
-            raise LabError(f"There is no kind of host named {', '.join(unknown)}; known are {', '.join(KINDS)}.")
+            raise LabError(
+                f"There is no kind of host named {', '.join(unknown)}; known are {', '.join(KINDS)}."
+            )
         kinds = list(kinds) or [name for name, kind in KINDS.items() if not doctor.obstacle(kind)]
         with ThreadPoolExecutor(BUILDERS) as pool:
             packages = pool.submit(artefacts.nvidia_debs) if doctor.has_go() else None
             list(pool.map(roots.base_root, sorted({KINDS[name].suite for name in kinds})))
-            found = list(pool.map(lambda name: [seed.client_layer(name, with_client=self.client), *roots.layers(KINDS[name])], kinds))
+            found = list(
+                pool.map(
+                    lambda name: [
+                        seed.client_layer(name, with_client=self.client),
+                        *roots.layers(KINDS[name]),
+                    ],
+                    kinds,
+                )
+            )
             if packages:
                 packages.result()
                 if set(rpmrepo.KINDS_OF_RPM) & set(kinds):
@@ -142,11 +189,20 @@ class Lab:
     def _carried(self, specs: dict[str, fleet.Spec], names: Sequence[str]) -> dict[str, fleet.Spec]:
         unknown = [name for name in names if name not in specs]
         if unknown:
-            raise LabError(f"The fleet has no host named {', '.join(unknown)}; it has {', '.join(specs)}.")
+            raise LabError(
+                f"The fleet has no host named {', '.join(unknown)}; it has {', '.join(specs)}."
+            )
         chosen = {name: spec for name, spec in specs.items() if not names or name in names}
-        self.skipped = {name: why for name, spec in chosen.items() if (why := doctor.obstacle(KINDS[spec.kind]))}
+        self.skipped = {
+            name: why for name, spec in chosen.items() if (why := doctor.obstacle(KINDS[spec.kind]))
+        }
         if self.skipped and names:
-            raise LabError("\n".join(f"The host {name} cannot be brought up: it {why}." for name, why in self.skipped.items()))
+            raise LabError(
+                "\n".join(
+                    f"The host {name} cannot be brought up: it {why}."
+                    for name, why in self.skipped.items()
+                )
+            )
         return {name: spec for name, spec in chosen.items() if name not in self.skipped}
 
     def _already(self, spec: fleet.Spec) -> bool:
@@ -158,7 +214,9 @@ class Lab:
             if hosts.first_process(host):
                 if host.spec == spec:
                     return True
-                raise LabError(f"The host {spec.name} is up already, but not as wanted now: 'down {spec.name}' first.")
+                raise LabError(
+                    f"The host {spec.name} is up already, but not as wanted now: 'down {spec.name}' first."
+                )
         hosts.destroy(self.name, home)
         return False
 
@@ -176,15 +234,22 @@ class Lab:
     def hosts(self) -> dict[str, Host]:
         """Return the hosts of this lab by name, in the order of their addresses."""
         found = [hosts.load(self.name, path.parent) for path in self.hosts_home.glob("*/host.json")]
-        return {host.spec.name: host for host in sorted(found, key=lambda host: tuple(map(int, host.address.split("."))))}
+        return {
+            host.spec.name: host
+            for host in sorted(found, key=lambda host: tuple(map(int, host.address.split("."))))
+        }
 
     def host(self, name: str) -> Host:
         try:
             return self.hosts()[name]
         except KeyError:
-            raise LabError(f"There is no host {name} in the lab {self.name}; there are: {', '.join(self.hosts()) or 'none'}.") from None
+            raise LabError(
+                f"There is no host {name} in the lab {self.name}; there are: {', '.join(self.hosts()) or 'none'}."
+            ) from None
 
-    def exec(self, name: str, argv: Sequence[str], stdin: str | bytes | None = None) -> subprocess.CompletedProcess[str]:
+    def exec(
+        self, name: str, argv: Sequence[str], stdin: str | bytes | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command in a host as root."""
         return hosts.execute(self.host(name), argv, stdin)
 
@@ -257,7 +322,9 @@ class Lab:
 
     def _ssh_wrapper(self) -> None:
         wrapper = self.runtime / "ssh"
-        wrapper.write_text(f'#!/bin/sh\nexec nsenter --net={network.namespace(self.name)} -- ssh "$@"\n')
+        wrapper.write_text(
+            f'#!/bin/sh\nexec nsenter --net={network.namespace(self.name)} -- ssh "$@"\n'
+        )
         wrapper.chmod(0o755)
 
     def _serve_repository(self) -> None:
@@ -269,23 +336,45 @@ class Lab:
         server = network.inside(self.name, [sys.executable, "-m", "tests.lab.aptrepo"])
         with (self.runtime / "repository.log").open("wb") as log:
             process = subprocess.Popen(
-                [*join, *server], cwd=artefacts.REPO, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+                [*join, *server],
+                cwd=artefacts.REPO,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
             )
         assert process.stdout
         if process.stdout.readline() != b"ready\n":
-            raise LabError(f"The lab's apt repository does not serve: {(self.runtime / 'repository.log').read_text()}")
+            raise LabError(
+                f"The lab's apt repository does not serve: {(self.runtime / 'repository.log').read_text()}"
+            )
 
     def _public_key(self) -> str:
         public = self.key.with_suffix(".pub")
         if not public.exists():
             self.home.mkdir(parents=True, exist_ok=True)
             self.key.unlink(missing_ok=True)
-            run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpufleet-lab", "-f", str(self.key)])
+            run(
+                [
+                    "ssh-keygen",
+                    "-q",
+                    "-t",
+                    "ed25519",
+                    "-N",
+                    "",
+                    "-C",
+                    "gpufleet-lab",
+                    "-f",
+                    str(self.key),
+                ]
+            )
         return public.read_text()
 
     def _write_inventory(self) -> None:
         if self.runtime.exists():
-            text = inventory.render(self.hosts().values(), self.key, self.runtime / "ssh", self.runtime / "cp")
+            text = inventory.render(
+                self.hosts().values(), self.key, self.runtime / "ssh", self.runtime / "cp"
+            )
             self.inventory_path().write_text(text)
 
     def _forget_connections(self, how: str) -> None:
@@ -294,14 +383,18 @@ class Lab:
         Without this, a host that comes back at the same address would meet an old connection.
         """
         for socket in (self.runtime / "cp").glob("*"):
-            subprocess.run(["ssh", "-O", how, "-o", f"ControlPath={socket}", "lab"], capture_output=True, check=False)
+            subprocess.run(
+                ["ssh", "-O", how, "-o", f"ControlPath={socket}", "lab"],
+                capture_output=True,
+                check=False,
+            )
 
 
 def _open_locked(path: Path) -> TextIO:
     """Open the file, which is made if it is missing, and wait for the lock on it.
 
-    Its holder may remove it meanwhile. Then the lock on the removed file keeps nobody out, so this opens the
-    file again.
+    Its holder may remove it meanwhile. Then the lock on the removed file keeps nobody out, so this
+    opens the file again.
     """
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -323,7 +416,9 @@ def _unmount(place: Path) -> None:
 
 
 def take_leftovers_away() -> list[str]:
-    """Remove this checkout's labs whose process is dead and that were not to be kept, and return their names."""
+    """Remove this checkout's labs whose process is dead and that were not to be kept, and return
+    their names.
+    """
     gone = []
     for name, owner in claims.of_checkout():
         claim = None if owner.kept else claims.take(claims.RUNTIME / name)
@@ -354,7 +449,8 @@ def take_all_away() -> tuple[list[str], list[tuple[str, claims.Owner]]]:
 
 @contextlib.contextmanager
 def _limits() -> Iterator[Path]:
-    """Lock the machine's limit, and yield the file that keeps its own value as long as there is any lab.
+    """Lock the machine's limit, and yield the file that keeps its own value as long as there is any
+    lab.
 
     Labs come and go side by side, so one process at a time works on the limit.
     """
@@ -386,7 +482,9 @@ def _undisturbed() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The network of a lab: one namespace with one bridge, in which the controller has an address and every host a port."""
+"""The network of a lab: one namespace with one bridge, in which the controller has an address and
+every host a port.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,9 @@ def up(lab: str) -> None:
     try:
         for command in (
             ["link", "set", "lo", "up"],
-            # With an address of its own: else it is the lowest one of its ports, and where that port goes, the hosts that have
-            # resolved the gateway before send to nobody until their entry has expired (linux, br_stp_recalculate_bridge_id).
+            # With an address of its own: else it is the lowest one of its ports, and where that
+            # port goes, the hosts that have resolved the gateway before send to nobody until their
+            # entry has expired (linux, br_stp_recalculate_bridge_id).
             ["link", "add", BRIDGE, "address", HARDWARE, "type", "bridge"],
             ["address", "add", f"{GATEWAY}/16", "dev", BRIDGE],
             ["link", "set", BRIDGE, "up"],
@@ -50,13 +53,19 @@ def down(lab: str) -> None:
 
 
 def inside(lab: str, command: Iterable[str]) -> list[str]:
-    """Return the command line that runs `command` in the lab's network (`ip netns exec` would mount another /sys)."""
+    """Return the command line that runs `command` in the lab's network (`ip netns exec` would mount
+    another /sys).
+    """
     return ["nsenter", f"--net={namespace(lab)}", "--", *command]
 
 
 def machine(host: str) -> str:
     """Return a name for systemd-nspawn that is short enough for the port to carry it."""
-    return host if len(host) <= MACHINE_LENGTH else f"{host[:7]}-{hashlib.sha256(host.encode()).hexdigest()[:4]}"
+    return (
+        host
+        if len(host) <= MACHINE_LENGTH
+        else f"{host[:7]}-{hashlib.sha256(host.encode()).hexdigest()[:4]}"
+    )
 
 
 def set_link(lab: str, host_machine: str, state: str) -> None:
@@ -65,16 +74,26 @@ def set_link(lab: str, host_machine: str, state: str) -> None:
 
 
 def forget(lab: str, address: str) -> None:
-    """Remove the controller's neighbour entry for an address, so that it asks again who has that address.
+    """Remove the controller's neighbour entry for an address, so that it asks again who has that
+    address.
 
     Otherwise it tries the hardware address of a host that left for seconds.
     """
-    subprocess.run(["ip", "-n", lab, "neighbour", "delete", address, "dev", BRIDGE], capture_output=True, check=False)
+    subprocess.run(
+        ["ip", "-n", lab, "neighbour", "delete", address, "dev", BRIDGE],
+        capture_output=True,
+        check=False,
+    )
 
 
 def ports(lab: str) -> dict[str, str]:
     """Return the state of each port by name."""
-    done = subprocess.run(["ip", "-n", lab, "-j", "link", "show", "master", BRIDGE], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["ip", "-n", lab, "-j", "link", "show", "master", BRIDGE],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise LabError(f"The network of the lab {lab} cannot be read: {done.stderr.strip()}")
     return {port["ifname"]: port["operstate"] for port in json.loads(done.stdout or "[]")}

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The progress of builds, for the person who waits: a line at the beginning, one at the end, and the command's words meanwhile.
+"""The progress of builds, for the person who waits: a line at the beginning, one at the end, and
+the command's words meanwhile.
 
 All of it goes to standard error. Standard output carries what a command of the lab is asked for.
 """
@@ -65,7 +66,9 @@ def shown(every: float = EVERY) -> Iterator[None]:
     def look() -> None:
         while not over.wait(every):
             for work in list(_under_way.values()):
-                say(f"    {time.monotonic() - work.begin:4.0f} s  {work.what}{': ' if work.said else ''}{work.said[:WIDTH]}")
+                say(
+                    f"    {time.monotonic() - work.begin:4.0f} s  {work.what}{': ' if work.said else ''}{work.said[:WIDTH]}"
+                )
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()

@@ -1,15 +1,17 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The same programs as rpm packages, in repositories whose metadata is signed and whose packages are not, as NVIDIA's are.
+"""The same programs as rpm packages, in repositories whose metadata is signed and whose packages
+are not, as NVIDIA's are.
 
     stable/rpm/x86_64     two versions, signed by key.asc
     rebuilt/x86_64        the same packages as a mirror offers them that made its own metadata: nobody signed that
     stranger/x86_64       signed by wrong.asc, whose key lies beside the metadata, where zypper looks for new ones
     expired/x86_64        signed by expired.asc while that was still valid
 
-What a host of a kind of these needs to take itself for such a distribution is in `files`. Its package manager is Debian's: that proves
-arguments, solver and signatures, not the scriptlets of the distribution or SELinux.
+What a host of a kind of these needs to take itself for such a distribution is in `files`. Its
+package manager is Debian's: that proves arguments, solver and signatures, not the scriptlets of the
+distribution or SELinux.
 """
 
 from __future__ import annotations
@@ -26,17 +28,27 @@ from .kinds import KINDS
 
 OLD, NEW = "1.19.0-1", "1.20.2-1"
 VERSIONS = (OLD, NEW)
-SIGNED, REBUILT, STRANGER, EXPIRED = "stable/rpm/x86_64", "rebuilt/x86_64", "stranger/x86_64", "expired/x86_64"
+SIGNED, REBUILT, STRANGER, EXPIRED = (
+    "stable/rpm/x86_64",
+    "rebuilt/x86_64",
+    "stranger/x86_64",
+    "expired/x86_64",
+)
 DNF, DNF5, ZYPPER = "containerd-1.6-dnf", "containerd-2.1-dnf5", "containerd-1.6-zypper"
 KINDS_OF_RPM = (DNF, DNF5, ZYPPER)
-# While this file is there, the scriptlet of NEW fails, in the middle of the packages of one transaction.
+# While this file is there, the scriptlet of NEW fails, in the middle of the packages of one
+# transaction.
 FAILS = "/etc/lab-scriptlet-fails"
 LAB_PACKAGES = aptrepo.PACKAGES[:4]  # what NVIDIA publishes
 REQUIRES = {
     "libnvidia-container-tools": ("libnvidia-container1 >= {version}",),
-    "nvidia-container-toolkit": ("nvidia-container-toolkit-base = {version}", "libnvidia-container-tools = {version}"),
+    "nvidia-container-toolkit": (
+        "nvidia-container-toolkit-base = {version}",
+        "libnvidia-container-tools = {version}",
+    ),
 }
-# As upstream's, less what moves an old name: https://github.com/NVIDIA/nvidia-container-toolkit, packaging/rpm/SPECS.
+# As upstream's, less what moves an old name: https://github.com/NVIDIA/nvidia-container-toolkit,
+# packaging/rpm/SPECS.
 SCRIPTS = {
     "nvidia-container-toolkit": """
 %posttrans
@@ -55,7 +67,8 @@ systemctl daemon-reload
 systemctl start nvidia-cdi-refresh.path || :
 """,
 }
-# What the packages of such a distribution provide, of which rpm's database on these hosts knows nothing.
+# What the packages of such a distribution provide, of which rpm's database on these hosts knows
+# nothing.
 SYSTEM = "lab-system"
 SYSTEM_SPEC = f"""
 Name: {SYSTEM}
@@ -71,7 +84,8 @@ Provides: system-release(releasever) = 9
 Stands for the packages of a distribution.
 %files
 """
-# Debian's older rpm refuses to work beside dpkg unless an option says so, one that its newer one does not know.
+# Debian's older rpm refuses to work beside dpkg unless an option says so, one that its newer one
+# does not know.
 PROVIDE = "rpm --install --nosignature $(rpm --help | grep -om1 -e --force-debian || :) {} 2>&1"
 SPEC = """
 Name: {name}
@@ -117,7 +131,8 @@ FEDORA = 'NAME="Fedora Linux"\nID=fedora\nVERSION_ID=42\nPRETTY_NAME="Fedora Lin
 SLES = 'NAME="SLES"\nID="sles"\nID_LIKE="suse"\nVERSION_ID="15.7"\nPRETTY_NAME="SUSE Linux Enterprise Server 15 SP7 (imitated)"\n'
 
 
-# RHEL's own, less its variables. Debian enables dnf's plugin `local`, whose repository is not there.
+# RHEL's own, less its variables. Debian enables dnf's plugin `local`, whose repository is not
+# there.
 DNF_CONF = "[main]\ngpgcheck=1\ninstallonly_limit=3\nclean_requirements_on_remove=True\nbest=True\nskip_if_unavailable=False\n"
 OF_DNF = {"/etc/dnf/dnf.conf": DNF_CONF, "/etc/dnf/plugins/local.conf": "[main]\nenabled = false\n"}
 # Fedora's settings, and the same plugin for dnf5.
@@ -128,7 +143,9 @@ OF_DNF5 = {
 
 
 def files(release: str) -> dict[str, str]:
-    """The files by which a host of the kind takes itself for another distribution. Debian's rpm keeps its database in a home directory."""
+    """The files by which a host of the kind takes itself for another distribution. Debian's rpm
+    keeps its database in a home directory.
+    """
     own = {"/etc/os-release": release, "/etc/rpm/macros": "%_dbpath /var/lib/rpm\n"}
     return {**own, **{ROCKY: OF_DNF, FEDORA: OF_DNF5}.get(release, {})}
 
@@ -139,7 +156,10 @@ def nvidia_rpms() -> Path:
     programs = go_tool("nvidia-toolkit")
     lower = roots.layers(KINDS[DNF])
     sources = [
-        part for path in sorted(aptrepo.SOURCES.rglob("*")) if path.is_file() for part in (str(path.relative_to(aptrepo.SOURCES)), path)
+        part
+        for path in sorted(aptrepo.SOURCES.rglob("*"))
+        if path.is_file()
+        for part in (str(path.relative_to(aptrepo.SOURCES)), path)
     ]
     key = digest(programs.name, *(path.name for path in lower), Path(__file__), *sources)
     return cached("repo", "nvidia-rpm", key, functools.partial(_build, programs, lower))
@@ -174,9 +194,16 @@ def _source(name: str, version: str, programs: Path, source: Path) -> None:
         shutil.copy2(programs / program, root / "usr/bin")
     listed = sorted(f"/{path.relative_to(root)}" for path in root.rglob("*") if path.is_file())
     marked = [f"%config(noreplace) {path}" if path.startswith("/etc/") else path for path in listed]
-    requires = "\n".join(f"Requires: {line.format(version=version)}" for line in REQUIRES.get(name, ()))
+    requires = "\n".join(
+        f"Requires: {line.format(version=version)}" for line in REQUIRES.get(name, ())
+    )
     text = SPEC.format(
-        name=name, version=number, release=release, requires=requires, scripts=SCRIPTS.get(name, ""), files="\n".join(marked)
+        name=name,
+        version=number,
+        release=release,
+        requires=requires,
+        scripts=SCRIPTS.get(name, ""),
+        files="\n".join(marked),
     )
     (source / f"{name}-{number}.spec").write_text(text)
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The directory that makes a Debian root one certain lab host. It lies over the shared layers and holds this host's own files."""
+"""The directory that makes a Debian root one certain lab host. It lies over the shared layers and
+holds this host's own files.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,15 @@ from .network import GATEWAY
 
 TREES = Path(__file__).with_name("tree")
 OPERATOR = "ops"  # an account that becomes root by sudo, as many fleets have it
-MERGED = ("bin", "lib", "lib64", "sbin")  # links to /usr in the roots; a directory of that name would hide everything below it
+MERGED = (
+    "bin",
+    "lib",
+    "lib64",
+    "sbin",
+)  # links to /usr in the roots; a directory of that name would hide everything below it
 
-# Units that make no sense without hardware, udev or a network of their own, or that would work at unwanted times.
+# Units that make no sense without hardware, udev or a network of their own, or that would work at
+# unwanted times.
 MASKED = (
     "getty@tty1.service", "console-getty.service", "systemd-logind.service", "systemd-networkd.service", "systemd-timesyncd.service",
     "systemd-udevd.service", "systemd-udev-trigger.service", "systemd-udevd-kernel.socket", "systemd-udevd-control.socket",
@@ -36,10 +44,18 @@ MASKED = (
 
 def client_layer(kind_name: str, *, with_client: bool = True) -> Path:
     """Return the layer with the images and the test client of one kind, under /opt/lab."""
-    wanted = [images.probe(), *([images.pause(kind_name)] if kind_name in images.PAUSE_NAMES else [])]
+    wanted = [
+        images.probe(),
+        *([images.pause(kind_name)] if kind_name in images.PAUSE_NAMES else []),
+    ]
     archives = {image.name: images.archives(image) for image in wanted}
-    client = go_tool("crictl") if with_client and has_go() and kind_name in images.PAUSE_NAMES else None
-    key = digest(repr(sorted((name, *map(str, paths)) for name, paths in archives.items())), client.name if client else "")
+    client = (
+        go_tool("crictl") if with_client and has_go() and kind_name in images.PAUSE_NAMES else None
+    )
+    key = digest(
+        repr(sorted((name, *map(str, paths)) for name, paths in archives.items())),
+        client.name if client else "",
+    )
 
     def build(out: Path) -> None:
         for name, paths in archives.items():
@@ -55,16 +71,26 @@ def client_layer(kind_name: str, *, with_client: bool = True) -> Path:
     return cached("layers", f"client-{kind_name}", key, build)
 
 
-def write(tree: Path, spec: Spec, kind: Kind, address: str, public_key: str, lower: list[Path]) -> None:
-    """Fill `tree` with the host's own files; `lower` are the layers that it will lie on, uppermost first."""
+def write(
+    tree: Path, spec: Spec, kind: Kind, address: str, public_key: str, lower: list[Path]
+) -> None:
+    """Fill `tree` with the host's own files; `lower` are the layers that it will lie on, uppermost
+    first.
+    """
     for name in ("host", kind.tree):
         shutil.copytree(TREES / name, tree, symlinks=True, dirs_exist_ok=True)
     _put(tree, "etc/hostname", f"{spec.name}\n")
     _put(tree, "etc/hosts", f"127.0.0.1 localhost\n{address} {spec.name}\n")
-    _put(tree, "etc/resolv.conf", "")  # engines copy it into containers and fail where there is none
+    _put(
+        tree, "etc/resolv.conf", ""
+    )  # engines copy it into containers and fail where there is none
     _put(tree, "etc/machine-id", "")
     _put(tree, "etc/lab-host", f"ADDRESS={address}\nGATEWAY={GATEWAY}\n")
-    _put(tree, "etc/apt/sources.list", "# The hosts of the lab reach no mirror, only the lab's own repository.\n")
+    _put(
+        tree,
+        "etc/apt/sources.list",
+        "# The hosts of the lab reach no mirror, only the lab's own repository.\n",
+    )
     _accounts(tree, lower, public_key)
     for path, text in kind.files:
         _put(tree, path.lstrip("/"), text)
@@ -83,7 +109,9 @@ def _put(tree: Path, path: str, text: str | None, mode: int = 0o644) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     if text is None:
-        os.mknod(target, stat.S_IFCHR, os.makedev(0, 0))  # overlayfs: the lower layers' file is gone
+        os.mknod(
+            target, stat.S_IFCHR, os.makedev(0, 0)
+        )  # overlayfs: the lower layers' file is gone
     else:
         target.write_text(text)
         target.chmod(mode)
@@ -112,10 +140,18 @@ def _units(tree: Path, kind: Kind) -> None:
         _link(units / name, "/dev/null")
     _link(units / "default.target", "/usr/lib/systemd/system/multi-user.target")
     _link(units / "sysinit.target.wants/lab-net.service", "/etc/systemd/system/lab-net.service")
-    _link(units / "multi-user.target.wants" / kind.service, f"/usr/lib/systemd/system/{kind.service}")
+    _link(
+        units / "multi-user.target.wants" / kind.service, f"/usr/lib/systemd/system/{kind.service}"
+    )
     # Each start of the engine brings its images with it, also after a first start that failed.
-    _link(units / f"{kind.service}.wants/lab-images.service", "/etc/systemd/system/lab-images.service")
-    _put(tree, "etc/systemd/system/lab-images.service.d/engine.conf", f"[Unit]\nAfter={kind.service}\n")
+    _link(
+        units / f"{kind.service}.wants/lab-images.service", "/etc/systemd/system/lab-images.service"
+    )
+    _put(
+        tree,
+        "etc/systemd/system/lab-images.service.d/engine.conf",
+        f"[Unit]\nAfter={kind.service}\n",
+    )
 
 
 def _link(path: Path, target: str) -> None:
@@ -125,10 +161,14 @@ def _link(path: Path, target: str) -> None:
 
 
 def _align(tree: Path, lower: list[Path]) -> None:
-    """Give each directory the owner and mode that it has in the layers below, since those of the uppermost layer count."""
+    """Give each directory the owner and mode that it has in the layers below, since those of the
+    uppermost layer count.
+    """
     for name in MERGED:
         if (tree / name).exists():
-            raise LabError(f"The files of a lab host hold a directory /{name}, which would hide the link of that name: use /usr/{name}.")
+            raise LabError(
+                f"The files of a lab host hold a directory /{name}, which would hide the link of that name: use /usr/{name}."
+            )
     for path in _directories(tree):
         for layer in lower:
             below = layer / path.relative_to(tree)
@@ -141,4 +181,6 @@ def _align(tree: Path, lower: list[Path]) -> None:
 
 def _directories(tree: Path) -> Iterator[Path]:
     for visit in os.walk(tree):
-        yield from (path for path in (Path(visit[0], name) for name in visit[1]) if not path.is_symlink())
+        yield from (
+            path for path in (Path(visit[0], name) for name in visit[1]) if not path.is_symlink()
+        )

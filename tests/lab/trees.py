@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Trees of drivers in layouts that cannot be had here, built from the documented lists of files of distributions and branches.
+"""Trees of drivers in layouts that cannot be had here, built from the documented lists of files of
+distributions and branches.
 
-These are not real drivers: names, links and SONAMEs are, contents are not. NVIDIA's own tools take them for drivers all the same, since the
-lab's NVML answers. The real ones (Debian's) are in userland.py.
+These are not real drivers: names, links and SONAMEs are, contents are not. NVIDIA's own tools take
+them for drivers all the same, since the lab's NVML answers. The real ones (Debian's) are in
+userland.py.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from .artefacts import cached, digest, run
 Gpus = int | list[dict[str, object]]  # how many, or what is special about each, as in a fleet file
 UBUNTU, RHEL, ARM = "usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib/aarch64-linux-gnu"
 
-# Library -> (suffix of its SONAME, programmers' link, first branch, first branch without it); README of each branch's .run file.
+# Library -> (suffix of its SONAME, programmers' link, first branch, first branch without it);
+# README of each branch's .run file.
 LIBRARIES: dict[str, tuple[str, bool, int, int]] = {
     "libcuda": ("1", True, 0, 999),
     "libcudadebugger": ("1", False, 515, 999),
@@ -80,7 +83,14 @@ CONFIGS = (
     "usr/share/egl/egl_external_platform.d/10_nvidia_wayland.json",
     "usr/share/egl/egl_external_platform.d/15_nvidia_gbm.json",
 )
-PROGRAMS = ("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-xconfig")
+PROGRAMS = (
+    "nvidia-smi",
+    "nvidia-debugdump",
+    "nvidia-persistenced",
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+    "nvidia-xconfig",
+)
 
 
 @dataclass(frozen=True)
@@ -90,9 +100,13 @@ class Layout:
     name: str
     version: str
     folder: str = RHEL
-    xorg: str = "usr/lib64/xorg/modules"  # with drivers/ and extensions/, or flat where it ends in nvidia/xorg
+    # with drivers/ and extensions/, or flat where it ends in nvidia/xorg
+    xorg: str = "usr/lib64/xorg/modules"
     configs: tuple[str, ...] = CONFIGS
-    vulkan: tuple[str, ...] = ("usr/share/vulkan/icd.d/nvidia_icd.json", "usr/share/vulkan/implicit_layer.d/nvidia_layers.json")
+    vulkan: tuple[str, ...] = (
+        "usr/share/vulkan/icd.d/nvidia_icd.json",
+        "usr/share/vulkan/implicit_layer.d/nvidia_layers.json",
+    )
     programs: str = "usr/bin"
     firmware: str = "usr/lib/firmware"
     links: tuple[tuple[str, str], ...] = ()  # folders that are links: (path, target)
@@ -100,7 +114,9 @@ class Layout:
     compat32: str = ""
     only: tuple[str, ...] = ()  # libraries, where not all are installed
     server: str = "libglxserver_nvidia.so.{version}"
-    more: tuple[tuple[str, str], ...] = ()  # further libraries and their SONAMEs, whose names carry no version of the driver
+    more: tuple[
+        tuple[str, str], ...
+    ] = ()  # further libraries and their SONAMEs, whose names carry no version of the driver
 
     @property
     def branch(self) -> int:
@@ -111,37 +127,95 @@ MERGED = (("lib", "usr/lib"), ("lib64", "usr/lib64"))
 ARM_ICD = ("usr/share/vulkan/icd.d/nvidia_icd.aarch64.json",)
 ETC_ICD = ("etc/vulkan/icd.d/nvidia_icd.x86_64.json",)
 ONE_FOLDER = (("lib", "usr/lib"), ("lib64", "usr/lib"), ("usr/lib64", "lib"))
-# What a host without a screen has of NVIDIA's packages for Red Hat's family: nvidia-driver-cuda, nvidia-driver-cuda-libs, libnvidia-ml,
-# libnvidia-cfg and what these need (NVIDIA/yum-packaging-nvidia-driver, nvidia-driver.spec at d06f50a; negativo17's for Fedora at f769f88).
+# What a host without a screen has of NVIDIA's packages for Red Hat's family: nvidia-driver-cuda,
+# nvidia-driver-cuda-libs, libnvidia-ml, libnvidia-cfg and what these need
+# (NVIDIA/yum-packaging-nvidia-driver, nvidia-driver.spec at d06f50a; negativo17's for Fedora at
+# f769f88).
 COMPUTE = (
     "libcuda", "libcudadebugger", "libnvcuvid", "libnvidia-cfg", "libnvidia-encode", "libnvidia-gpucomp", "libnvidia-nvvm",
     "libnvidia-opencl", "libnvidia-opticalflow", "libnvidia-pkcs11-openssl3", "libnvidia-ptxjitcompiler", "libnvidia-sandboxutils",
     "libnvidia-tileiras",
 )  # fmt: skip
 NVVM70 = (("libnvidia-nvvm70.so.4", "libnvidia-nvvm70.so.4"),)
-X86_ICD = ("usr/share/vulkan/icd.d/nvidia_icd.x86_64.json", "usr/share/vulkan/implicit_layer.d/nvidia_layers.json")
+X86_ICD = (
+    "usr/share/vulkan/icd.d/nvidia_icd.x86_64.json",
+    "usr/share/vulkan/implicit_layer.d/nvidia_layers.json",
+)
 LAYOUTS = (
-    Layout("run-470-rhel", "470.256.02", vulkan=("etc/vulkan/icd.d/nvidia_icd.json", "etc/vulkan/implicit_layer.d/nvidia_layers.json")),
+    Layout(
+        "run-470-rhel",
+        "470.256.02",
+        vulkan=(
+            "etc/vulkan/icd.d/nvidia_icd.json",
+            "etc/vulkan/implicit_layer.d/nvidia_layers.json",
+        ),
+    ),
     Layout("run-515-debian", "515.105.01", UBUNTU, "usr/lib/xorg/modules"),
     Layout("ubuntu-535", "535.274.02", UBUNTU, f"{UBUNTU}/nvidia/xorg", links=MERGED),
-    Layout("ubuntu-570", "570.195.03", UBUNTU, f"{UBUNTU}/nvidia/xorg", links=MERGED, compat32="usr/lib/i386-linux-gnu"),
-    Layout("ubuntu-590-arm64", "590.44.01", ARM, f"{ARM}/nvidia/xorg", vulkan=ARM_ICD, links=MERGED),
+    Layout(
+        "ubuntu-570",
+        "570.195.03",
+        UBUNTU,
+        f"{UBUNTU}/nvidia/xorg",
+        links=MERGED,
+        compat32="usr/lib/i386-linux-gnu",
+    ),
+    Layout(
+        "ubuntu-590-arm64", "590.44.01", ARM, f"{ARM}/nvidia/xorg", vulkan=ARM_ICD, links=MERGED
+    ),
     Layout("rhel-550", "550.163.01", vulkan=X86_ICD, links=MERGED),
     Layout("rhel-580", "580.95.05", vulkan=X86_ICD, links=MERGED, compat32="usr/lib"),
-    Layout("rhel-9-575", "575.57.08", vulkan=X86_ICD, links=MERGED, server="libglxserver_nvidia.so"),
-    Layout("rhel-10-580-compute", "580.95.05", xorg="", configs=CONFIGS[:1], vulkan=(), links=MERGED, only=COMPUTE, more=NVVM70),
-    Layout("sles-15-575", "575.57.08", xorg="usr/lib64/xorg/modules", vulkan=ETC_ICD, links=MERGED, more=NVVM70),
-    Layout("suse-550", "550.163.01", xorg="usr/lib64/xorg/modules/updates", vulkan=ETC_ICD, links=MERGED),
+    Layout(
+        "rhel-9-575", "575.57.08", vulkan=X86_ICD, links=MERGED, server="libglxserver_nvidia.so"
+    ),
+    Layout(
+        "rhel-10-580-compute",
+        "580.95.05",
+        xorg="",
+        configs=CONFIGS[:1],
+        vulkan=(),
+        links=MERGED,
+        only=COMPUTE,
+        more=NVVM70,
+    ),
+    Layout(
+        "sles-15-575",
+        "575.57.08",
+        xorg="usr/lib64/xorg/modules",
+        vulkan=ETC_ICD,
+        links=MERGED,
+        more=NVVM70,
+    ),
+    Layout(
+        "suse-550",
+        "550.163.01",
+        xorg="usr/lib64/xorg/modules/updates",
+        vulkan=ETC_ICD,
+        links=MERGED,
+    ),
     Layout("arch-590", "590.44.01", "usr/lib", "usr/lib/xorg/modules", links=ONE_FOLDER),
-    Layout("tree-535", "535.274.02", "lib64", "", (), ("vulkan/icd.d/nvidia_icd.json",), "bin", "lib/firmware"),
+    Layout(
+        "tree-535",
+        "535.274.02",
+        "lib64",
+        "",
+        (),
+        ("vulkan/icd.d/nvidia_icd.json",),
+        "bin",
+        "lib/firmware",
+    ),
     Layout("prefix-550", "550.163.01", "opt/nvidia/lib64", "", links=MERGED, cache=True),
 )
 
 
-def build(root: Path, layout: Layout, gpus: Gpus = 2, *, switches: int = 0, channels: int = 0) -> None:
+def build(
+    root: Path, layout: Layout, gpus: Gpus = 2, *, switches: int = 0, channels: int = 0
+) -> None:
     """Build the tree of a host with this driver and so many GPUs, NVSwitches and IMEX channels."""
     for path, target in layout.links:
-        (root / target if path.count("/") == 0 else root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / target if path.count("/") == 0 else root / path).parent.mkdir(
+            parents=True, exist_ok=True
+        )
         if path.count("/") == 0:
             (root / target).mkdir(parents=True, exist_ok=True)
         (root / path).symlink_to(target)
@@ -169,11 +243,18 @@ def hardware(root: Path, inv: fakegpu.Inventory) -> None:
 
 
 def of_branch(layout: Layout) -> Iterator[tuple[str, str, str, bool]]:
-    """Yield each library of the branch: name, version, SONAME, and whether it has a programmers' link."""
+    """Yield each library of the branch: name, version, SONAME, and whether it has a programmers'
+    link.
+    """
     for name, (suffix, programmers, first, last) in LIBRARIES.items():
         base = name.rpartition("/")[2]
         if first <= layout.branch < last and name in (layout.only or LIBRARIES):
-            yield name, layout.version, f"{base}.so.{suffix}" if suffix else f"{base}.so.{layout.version}", programmers
+            yield (
+                name,
+                layout.version,
+                f"{base}.so.{suffix}" if suffix else f"{base}.so.{layout.version}",
+                programmers,
+            )
     for name, (version, first, last) in PLATFORMS.items():
         if first <= layout.branch < last and not layout.only:
             yield name, version, f"{name}.so.1", False
@@ -185,13 +266,25 @@ def files(layout: Layout) -> Iterator[tuple[str, bytes]]:
             yield f"{folder}/{name}.so.{version}", stub(soname)
     yield f"{layout.folder}/libnvidia-ml.so.{layout.version}", fakegpu.nvml_bytes()
     yield from ((f"{layout.folder}/{name}", stub(soname)) for name, soname in layout.more)
-    modules = [("nvidia_drv.so", "drivers"), (layout.server.format(version=layout.version), "extensions")] if layout.xorg else []
+    modules = (
+        [("nvidia_drv.so", "drivers"), (layout.server.format(version=layout.version), "extensions")]
+        if layout.xorg
+        else []
+    )
     for name, place in modules:
-        yield f"{layout.xorg}/{name}" if layout.xorg.endswith("nvidia/xorg") else f"{layout.xorg}/{place}/{name}", b"module"
+        yield (
+            f"{layout.xorg}/{name}"
+            if layout.xorg.endswith("nvidia/xorg")
+            else f"{layout.xorg}/{place}/{name}",
+            b"module",
+        )
     yield from ((path, b"{}\n") for path in (*layout.configs, *layout.vulkan))
     yield from ((f"{layout.programs}/{name}", b"#!/bin/sh\n") for name in PROGRAMS)
     if layout.branch >= 510:
-        yield from ((f"{layout.firmware}/nvidia/{layout.version}/{name}", b"") for name in ("gsp_ga10x.bin", "gsp_tu10x.bin"))
+        yield from (
+            (f"{layout.firmware}/nvidia/{layout.version}/{name}", b"")
+            for name in ("gsp_ga10x.bin", "gsp_tu10x.bin")
+        )
 
 
 def links(layout: Layout) -> Iterator[tuple[str, str]]:
@@ -225,6 +318,19 @@ def stub(soname: str) -> bytes:
 @functools.cache
 def template() -> bytes:
     def compile_it(out: Path) -> None:
-        run(["gcc", "-shared", "-nostdlib", "-s", f"-Wl,-soname,{PLACE}", "-o", str(out / "stub"), "-x", "c", "/dev/null"])
+        run(
+            [
+                "gcc",
+                "-shared",
+                "-nostdlib",
+                "-s",
+                f"-Wl,-soname,{PLACE}",
+                "-o",
+                str(out / "stub"),
+                "-x",
+                "c",
+                "/dev/null",
+            ]
+        )
 
     return (cached("fakegpu", "stub", digest(PLACE), compile_it) / "stub").read_bytes()

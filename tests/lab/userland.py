@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NVIDIA's real userland driver as Debian packages it (non-free): 535 in bookworm, 550 in trixie, two layouts with alternatives.
+"""NVIDIA's real userland driver as Debian packages it (non-free): 535 in bookworm, 550 in trixie,
+two layouts with alternatives.
 
-Installed by apt into a layer over the suite's root, as the lab's engines are: downloaded on first use and cached.
+Installed by apt into a layer over the suite's root, as the lab's engines are: downloaded on first
+use and cached.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ UNUSED = "usr/share/doc usr/share/man usr/share/locale usr/share/icons usr/share
 SCRIPT = roots.BUILD_LAYER.replace(
     "chroot . apt-get -q update\n",
     "sed -i 's/ main$/ main contrib non-free non-free-firmware/' etc/apt/sources.list\nchroot . apt-get -q update\n",
-).replace('cp -a /mnt/upper/. "$out/"\n', f'cd /mnt/upper\nrm -rf {UNUSED}\ncp -a /mnt/upper/. "$out/"\n')
+).replace(
+    'cp -a /mnt/upper/. "$out/"\n', f'cd /mnt/upper\nrm -rf {UNUSED}\ncp -a /mnt/upper/. "$out/"\n'
+)
 
 
 def layers(suite: str) -> list[Path]:
@@ -51,19 +55,28 @@ def tree(suite: str, gpus: int = 2) -> Iterator[Path]:
 
     The lab's NVML takes the place of the real one, which lacks its kernel module.
     """
-    with Lab(f"tree-{os.getpid()}-{uuid.uuid4().hex[:8]}") as lab:  # a lab without hosts, so a killed test's mount is found
+    with Lab(
+        f"tree-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    ) as lab:  # a lab without hosts, so a killed test's mount is found
         lab.hold()
         here = lab.runtime
         for name in ("upper", "work", "root"):
             (here / name).mkdir()
         lower = ":".join(map(str, layers(suite)))
         options = f"lowerdir={lower},upperdir={here}/upper,workdir={here}/work"
-        subprocess.run(["mount", "-t", "overlay", "-o", options, "gpufleet-driver", here / "root"], check=True)
+        subprocess.run(
+            ["mount", "-t", "overlay", "-o", options, "gpufleet-driver", here / "root"], check=True
+        )
         root = here / "root"
         (real,) = (root / "usr/lib/x86_64-linux-gnu/nvidia/current").glob("libnvidia-ml.so.*.*")
         real.write_bytes(fakegpu.nvml_bytes())
         version = real.name.removeprefix("libnvidia-ml.so.")
-        trees.hardware(root, dataclasses.replace(fakegpu.inventory("tree", {"gpus": gpus}), version=version, loaded=version))
+        trees.hardware(
+            root,
+            dataclasses.replace(
+                fakegpu.inventory("tree", {"gpus": gpus}), version=version, loaded=version
+            ),
+        )
         shutil.copy2(go_tool("nvidia-toolkit") / "nvidia-ctk", root / "tmp/nvidia-ctk")
         yield root
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tables of docs/adoption.md: configurations that others have published, and what is done with each."""
+"""The tables of docs/adoption.md: configurations that others have published, and what is done with
+each.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import releases as containerd_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    releases as containerd_releases,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 from page_table import Row, code, table
 
@@ -26,7 +30,9 @@ def images() -> str:
     """
     found: dict[Row, tuple[list[str], list[str]]] = {}
     for row in public.EVERY:
-        engines, sources = found.setdefault((row.title, traits.get_traits(row.engine).title, handlers_of(row), done(row)), ([], []))
+        engines, sources = found.setdefault(
+            (row.title, traits.get_traits(row.engine).title, handlers_of(row), done(row)), ([], [])
+        )
         engines.extend(release for release in row.releases if release not in engines)
         sources.extend(source for source in [f"{row.source} ({row.read})"] if source not in sources)
     body = [
@@ -45,7 +51,10 @@ def handlers_of(row: public.Public) -> str:
         plugins = data["plugins"]
         cri = plugins.get("io.containerd.cri.v1.runtime") or plugins["io.containerd.grpc.v1.cri"]
         runtimes = cri["containerd"]["runtimes"]
-    return "; ".join(handler_of(name, runtimes[name], row) for name in sorted(runtimes, key=lambda n: (n != row.default, n)))
+    return "; ".join(
+        handler_of(name, runtimes[name], row)
+        for name in sorted(runtimes, key=lambda n: (n != row.default, n))
+    )
 
 
 def handler_of(name: str, entry: Mapping[str, Any], row: public.Public) -> str:
@@ -61,7 +70,14 @@ def handler_of(name: str, entry: Mapping[str, Any], row: public.Public) -> str:
         words.append(f"runs `{program}`")
     if "SystemdCgroup" in options:
         words.append("systemd" if options["SystemdCgroup"] else "cgroupfs")
-    return ", ".join(words + [f"`{key}`" for key in entry if entry[key] and key not in ("runtime_type", "runtime_path", "options")])
+    return ", ".join(
+        words
+        + [
+            f"`{key}`"
+            for key in entry
+            if entry[key] and key not in ("runtime_type", "runtime_path", "options")
+        ]
+    )
 
 
 def done(row: public.Public) -> str:
@@ -78,12 +94,29 @@ def done(row: public.Public) -> str:
 
 
 def by_hand() -> str:
-    """Return the table of what older Ansible content, guides and blog posts left in containerd's main file."""
+    """Return the table of what older Ansible content, guides and blog posts left in containerd's
+    main file.
+    """
     body = [
-        [row.title, ", ".join(row.releases), handlers_of(row), f"{kept(row)}; {row.more}", f"{row.source} ({row.read})"]
+        [
+            row.title,
+            ", ".join(row.releases),
+            handlers_of(row),
+            f"{kept(row)}; {row.more}",
+            f"{row.source} ({row.read})",
+        ]
         for row in earlier.ROWS
     ]
-    return table(["what was there before", "containerd, as tested", "handlers there", "what is done", "read from"], body)
+    return table(
+        [
+            "what was there before",
+            "containerd, as tested",
+            "handlers there",
+            "what is done",
+            "read from",
+        ],
+        body,
+    )
 
 
 def kept(row: public.Public) -> str:
@@ -95,16 +128,23 @@ def kept(row: public.Public) -> str:
 
 def of_docker() -> str:
     """Return the table of what they left in Docker's daemon.json."""
-    body = [[row.title, f"`{json.dumps(row.data)}`", stays(row.data), f"{row.source} ({row.read})"] for row in earlier.DOCKERS]
+    body = [
+        [row.title, f"`{json.dumps(row.data)}`", stays(row.data), f"{row.source} ({row.read})"]
+        for row in earlier.DOCKERS
+    ]
     return table(["what was there before", "its daemon.json", "what is done", "read from"], body)
 
 
 def stays(data: Mapping[str, Any]) -> str:
-    """Return in words what becomes of a daemon.json with NVIDIA's runtime, as the test of these rows expects it."""
+    """Return in words what becomes of a daemon.json with NVIDIA's runtime, as the test of these
+    rows expects it.
+    """
     entry = data["runtimes"]["nvidia"]
     given = [f"`{word}`" for key in ("args", "runtimeArgs") for word in entry.get(key) or ()]
     words = [" and ".join([f"`nvidia` goes on with its program `{entry['path']}`", *given])]
     if data.get("default-runtime") == "nvidia":
         words.append("it stays the default")
     others = sorted(set(data) - {"runtimes", "default-runtime"})
-    return "; ".join([*words, *([f"{code(others)} {'stay' if len(others) > 1 else 'stays'}"] if others else [])])
+    return "; ".join(
+        [*words, *([f"{code(others)} {'stay' if len(others) > 1 else 'stays'}"] if others else [])]
+    )

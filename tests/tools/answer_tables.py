@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import observer, programs, rules
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes.rules import Shape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import (
+    observer,
+    programs,
+    rules,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes.rules import (
+    Shape,
+)
 from page_table import table
 
 
 def queries() -> str:
-    """Return the table of the observer's answers: about the host itself, then by the kind of a query."""
+    """Return the table of the observer's answers: about the host itself, then by the kind of a
+    query.
+    """
     return shown({"host": observer.HOST, **observer.ROWS})
 
 
@@ -22,7 +30,11 @@ def others() -> str:
 
 
 def shown(rows: Mapping[str, Shape]) -> str:
-    body = [[f"`{name}`", f"`{place or '-'}`", rule] for name, shape in rows.items() for place, rule in lines(shape, "")]
+    body = [
+        [f"`{name}`", f"`{place or '-'}`", rule]
+        for name, shape in rows.items()
+        for place, rule in lines(shape, "")
+    ]
     return table(["answer", "place", "what it is"], dict.fromkeys(map(tuple, body)))
 
 

@@ -1,12 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build the collection's archive so that the same files give the same bytes, and have galaxy-importer judge it.
+"""Build the collection's archive so that the same files give the same bytes, and have
+galaxy-importer judge it.
 
     archive.py [--judge]        prints where the archive is; --judge runs galaxy-importer on it
 
-The files are those that git tracks, as they are now. `ansible-galaxy collection build` writes the time of the build into its archive (into
-two entries and into gzip's header), so the entries are packed once more, each with the time of the last commit.
+The files are those that git tracks, as they are now. `ansible-galaxy collection build` writes the
+time of the build into its archive (into two entries and into gzip's header), so the entries are
+packed once more, each with the time of the last commit.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ SETTINGS = "[galaxy-importer]\nlog_level_main = INFO\nrun_ansible_test = False\n
 
 def tracked() -> list[Path]:
     """Return the tracked files and links that are there."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     return [Path(item) for item in listed.split("\0") if item and os.path.lexists(ROOT / item)]
 
 
@@ -44,15 +48,33 @@ def copy(target: Path) -> None:
 def committed() -> int:
     """Return the time of the last commit, or the value of SOURCE_DATE_EPOCH."""
     said = os.environ.get("SOURCE_DATE_EPOCH")
-    return int(said or subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    return int(
+        said
+        or subprocess.run(
+            ["git", "log", "-1", "--format=%ct"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )
 
 
 def build(source: Path, target: Path) -> Path:
     """Build with ansible-galaxy, and pack its entries once more, with one time."""
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
-        command = [str(Path(sys.executable).with_name("ansible-galaxy")), "collection", "build", "--output-path", folder, str(source)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        command = [
+            str(Path(sys.executable).with_name("ansible-galaxy")),
+            "collection",
+            "build",
+            "--output-path",
+            folder,
+            str(source),
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        )
         if done.returncode:
             raise SystemExit(f"archive.py: {done.stdout}{done.stderr}")
         built = next(Path(folder).glob("*.tar.gz"))
@@ -64,7 +86,10 @@ def build(source: Path, target: Path) -> Path:
 def packed(built: Path, time: int) -> bytes:
     """Return the bytes of an archive with the same entries and one time."""
     plain = io.BytesIO()
-    with tarfile.open(built) as old, tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as new:
+    with (
+        tarfile.open(built) as old,
+        tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as new,
+    ):
         for entry in sorted(old.getmembers(), key=lambda item: item.name):
             entry.mtime, entry.pax_headers = time, {}
             new.addfile(entry, old.extractfile(entry) if entry.isfile() else None)
@@ -72,7 +97,9 @@ def packed(built: Path, time: int) -> bytes:
 
 
 def judge(archive: Path) -> int:
-    """Run galaxy-importer, as Galaxy and a private Automation Hub do on every upload. Return its exit status."""
+    """Run galaxy-importer, as Galaxy and a private Automation Hub do on every upload. Return its
+    exit status.
+    """
     try:
         programs = environments.ensure("importer")
     except environments.NoInterpreter as error:
@@ -88,7 +115,11 @@ def judge(archive: Path) -> int:
     said = done.stdout + done.stderr
     passed = done.returncode == 0 and "Importer processing completed successfully" in said
     lines = [line for line in said.splitlines() if "WARNING" in line or "ERROR" in line]
-    print("\n".join(["galaxy-importer: passed" if passed else f"galaxy-importer: FAILED\n{said}", *lines]))
+    print(
+        "\n".join(
+            ["galaxy-importer: passed" if passed else f"galaxy-importer: FAILED\n{said}", *lines]
+        )
+    )
     return 0 if passed else 1
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The collection awx.awx, which is optional for users and needed by tests. It comes with an older package `ansible` of the index."""
+"""The collection awx.awx, which is optional for users and needed by tests. It comes with an older
+package `ansible` of the index.
+"""
 
 from __future__ import annotations
 

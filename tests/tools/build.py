@@ -1,13 +1,15 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build what the tests need, before they run: environments, Debian roots, and the programs that are compiled with Go.
+"""Build what the tests need, before they run: environments, Debian roots, and the programs that are
+compiled with Go.
 
     build.py            builds what is missing, with a line per thing, and prints how long each took
 
-On a machine with nothing built this takes a good part of the whole run, most of it for Kubernetes. It is a step of its own,
-so no test waits for it and no part's time limit counts it: with GPUFLEET_LAB_BUILD=never, as `make test` sets it for its
-parts, a test that needs something unbuilt fails at once and names it.
+On a machine with nothing built this takes a good part of the whole run, most of it for Kubernetes.
+It is a step of its own, so no test waits for it and no part's time limit counts it: with
+GPUFLEET_LAB_BUILD=never, as `make test` sets it for its parts, a test that needs something unbuilt
+fails at once and names it.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ def list_downloaded() -> Iterator[tuple[str, Build]]:
 
 
 def list_on_lab() -> Iterator[tuple[str, Build]]:
-    """Yield what hosts are made of, and a browser for the pages; some of it needs the programs, so it comes last."""
+    """Yield what hosts are made of, and a browser for the pages; some of it needs the programs, so
+    it comes last.
+    """
     if not browser.program():
         yield "chromium", lambda: doctor.install(["chromium"])
     yield "hosts", lambda: Lab().build()
@@ -103,7 +107,9 @@ def build_all() -> list[tuple[str, float]]:
     doctor.prepare()
     with ThreadPoolExecutor(2) as pool, progress.shown():
         ways = [list_downloaded(), *([list_compiled()] if doctor.has_go() else [])]
-        running: list[Future[list[tuple[str, float]]]] = [pool.submit(build_each, way) for way in ways]
+        running: list[Future[list[tuple[str, float]]]] = [
+            pool.submit(build_each, way) for way in ways
+        ]
         taken = [pair for one in running for pair in one.result()]
         return [*taken, *build_each(list_on_lab())]
 
@@ -119,7 +125,10 @@ def main() -> int:
     long = sorted((pair for pair in taken if pair[1] >= 1), key=lambda pair: -pair[1])
     for name, seconds in long:
         print(f"  {name:24} {seconds:6.0f} s")
-    print(f"built in {time.monotonic() - begin:.0f} s; a thing that was built before costs nothing", flush=True)
+    print(
+        f"built in {time.monotonic() - begin:.0f} s; a thing that was built before costs nothing",
+        flush=True,
+    )
     return 0
 
 

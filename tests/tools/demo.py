@@ -1,16 +1,17 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The main job on a small fleet of real hosts, as a person would do it: plan, site, the proofs, a second run that changes nothing,
-and a rollout.
+"""The main job on a small fleet of real hosts, as a person would do it: plan, site, the proofs, a
+second run that changes nothing, and a rollout.
 
 In between a change goes wrong while the host cannot be reached.
 
     demo.py [--fleet NAME] [--cluster] [--keep]
 
-NAME is a file of tests/lab/fleets: debian, the default, has engines as Debian packages them; engines has those that have to be built from
-source, which takes 20 minutes, and all every manager and package manager besides. --cluster ends with a Kubernetes of two more hosts,
-which is built from source, too. --keep leaves the hosts running afterwards.
+NAME is a file of tests/lab/fleets: debian, the default, has engines as Debian packages them;
+engines has those that have to be built from source, which takes 20 minutes, and all every manager
+and package manager besides. --cluster ends with a Kubernetes of two more hosts, which is built from
+source, too. --keep leaves the hosts running afterwards.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ import demo_cluster
 import demo_cut
 import demo_repositories
 import demo_rollout
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version
 
 from tests.lab import doctor, fleet, images, inventory, progress
@@ -54,7 +57,8 @@ class DemoFailed(Exception):
     """A step that did not do what it should."""
 
 
-# What a user would set for their fleet: which image the proof may start. Where packages come from stands in the inventory.
+# What a user would set for their fleet: which image the proof may start. Where packages come from
+# stands in the inventory.
 VARIABLES = {"gpufleet_verify_image": images.PROBE}
 
 
@@ -67,7 +71,9 @@ class Stage:
         self.environment = {
             **os.environ,
             **inventory.imitated(),
-            "ANSIBLE_INVENTORY": ",".join(str(path) for path in (lab.inventory_path(), repositories) if path),
+            "ANSIBLE_INVENTORY": ",".join(
+                str(path) for path in (lab.inventory_path(), repositories) if path
+            ),
             "ANSIBLE_FORCE_COLOR": "1" if sys.stdout.isatty() else "0",
             "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "0",
             "ANSIBLE_FORKS": "9",
@@ -88,26 +94,42 @@ class Stage:
         arguments = [*command, "-e", f"ansible_ssh_executable={ROOT}/tests/tools/count-ssh"]
         if not quiet:
             print(f"$ {' '.join(command)}\n", flush=True)
-        process = subprocess.Popen(arguments, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        process = subprocess.Popen(
+            arguments,
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         words = []
         for line in process.stdout or ():
             words.append(line)
             if not quiet:
                 print(line, end="", flush=True)
         if process.wait() != status:
-            raise DemoFailed(f"{' '.join(command)} ended with status {process.returncode}" + ("\n" + "".join(words) if quiet else ""))
+            raise DemoFailed(
+                f"{' '.join(command)} ended with status {process.returncode}"
+                + ("\n" + "".join(words) if quiet else "")
+            )
         return "".join(words)
 
     def task(self, module: str) -> dict[str, dict[str, Any]]:
         """Run one task of this collection on every host, and give what it answered."""
         RESULTS.write_text("")
         self.run("ansible", "gpu_nodes", "-m", f"gpufleet.nvidia.{module}", quiet=True)
-        return {entry["host"]: entry["result"] for entry in map(json.loads, RESULTS.read_text().splitlines())}
+        return {
+            entry["host"]: entry["result"]
+            for entry in map(json.loads, RESULTS.read_text().splitlines())
+        }
 
     def start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         """Begin an Ansible command in a process group of its own, and leave it to the caller."""
         silent = subprocess.DEVNULL
-        environment = {**self.environment, "ANSIBLE_LOCAL_TEMP": str(PLACE)}  # who is killed leaves files there
+        environment = {
+            **self.environment,
+            "ANSIBLE_LOCAL_TEMP": str(PLACE),
+        }  # who is killed leaves files there
         return subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=silent, stdout=silent, stderr=silent, start_new_session=True
         )  # fmt: skip
@@ -126,7 +148,10 @@ def heading(text: str) -> None:
 def changed(recap: str) -> Mapping[str, int]:
     """Read from a run's recap how many tasks changed something on each host."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", recap)
-    return {host: int(count) for host, count in re.findall(r"^(\S+)\s*: .*?changed=(\d+)", plain, re.MULTILINE)}
+    return {
+        host: int(count)
+        for host, count in re.findall(r"^(\S+)\s*: .*?changed=(\d+)", plain, re.MULTILINE)
+    }
 
 
 def plan(stage: Stage, *settings: str) -> None:
@@ -146,9 +171,18 @@ def specs(stage: Stage) -> None:
         print(f"{host}:")
         found = answers[host].get("freshness") or []
         for verdict in found:
-            print(f"  {verdict['path']} ({verdict['writer']}, {verdict['state']}), " + reasons(stage, host, verdict["path"]))
+            print(
+                f"  {verdict['path']} ({verdict['writer']}, {verdict['state']}), "
+                + reasons(stage, host, verdict["path"])
+            )
         if not found:
-            print("  none: " + (answers[host]["decision"].get("skipped") or "nothing here reads one that this collection takes care of"))
+            print(
+                "  none: "
+                + (
+                    answers[host]["decision"].get("skipped")
+                    or "nothing here reads one that this collection takes care of"
+                )
+            )
         for reason in answers[host]["decision"]["reasons"]:
             if reason["what"] in WORDS and found:
                 print(f"    {WORDS[reason['what']]} {reason['value']}: {reason['why']}")
@@ -165,8 +199,12 @@ def reasons(stage: Stage, host: str, path: str) -> str:
 def show_plan_only(stage: Stage) -> int:
     """Show what can be shown without Go."""
     plan(stage)
-    print("There is no Go (1.26 or newer) on this machine. NVIDIA's packages are built with it, and so are some releases of engines: site,")
-    print("the proofs and the second run are not shown, and hosts with those releases are left out. Put `go` in PATH and run this again.")
+    print(
+        "There is no Go (1.26 or newer) on this machine. NVIDIA's packages are built with it, and so are some releases of engines: site,"
+    )
+    print(
+        "the proofs and the second run are not shown, and hosts with those releases are left out. Put `go` in PATH and run this again."
+    )
     return 0
 
 
@@ -181,7 +219,11 @@ def show(stage: Stage, settings: Path) -> int:
     heading("5. the proofs: containers started through the engines themselves")
     stage.run("ansible-playbook", "gpufleet.nvidia.verify", "-e", f"@{settings.relative_to(ROOT)}")
     heading("6. the same again")
-    again = changed(stage.run("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}"))
+    again = changed(
+        stage.run(
+            "ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}"
+        )
+    )
     whole_site = stage.operations()
     stage.task("host")
     print(f"second run: {sum(again.values())} changed")
@@ -198,41 +240,73 @@ def show_cluster(lab: Lab, settings: Path, repositories: Path) -> None:
     Its hosts are in the inventory from then on.
     """
     heading("8. a cluster of two kinds of host: what is rendered for it, and a pod on each")
-    print("Kubernetes is built from source the first time, which takes ten minutes on two cores.", flush=True)
+    print(
+        "Kubernetes is built from source the first time, which takes ten minutes on two cores.",
+        flush=True,
+    )
     with progress.shown():
         cluster = demo_cluster.boot(lab, PLACE / "cluster")
     stage = Stage(lab, repositories)
-    demo_cluster.show(cluster, stage.run, settings.relative_to(ROOT), (PLACE / "rendered").relative_to(ROOT))
+    demo_cluster.show(
+        cluster, stage.run, settings.relative_to(ROOT), (PLACE / "rendered").relative_to(ROOT)
+    )
 
 
 def cut_off(stage: Stage, settings: Path) -> None:
-    """Cut the link to a host in the middle of a change that its engine does not live with, and see it come back by itself."""
+    """Cut the link to a host in the middle of a change that its engine does not live with, and see
+    it come back by itself.
+    """
     host = next((name for name in demo_cut.HOSTS if name in stage.lab.hosts()), "")
     if not host:
         return
-    heading(f"3. the link to {host} is cut in the middle of a change, and its containerd does not come up with that change")
-    site = ("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}", "--limit", host)
+    heading(
+        f"3. the link to {host} is cut in the middle of a change, and its containerd does not come up with that change"
+    )
+    site = (
+        "ansible-playbook",
+        "gpufleet.nvidia.site",
+        "-e",
+        f"@{settings.relative_to(ROOT)}",
+        "--limit",
+        host,
+    )
     demo_cut.cut(stage.lab, host, stage.start, (*site, "-e", demo_cut.CHANGE))
     print("\nThe next run says so:\n")
     said = stage.run(*site)
     times = times_said(said, host)
     if times != 1:
-        raise DemoFailed(f"the next run said {times} times instead of once that {host} had rolled back")
+        raise DemoFailed(
+            f"the next run said {times} times instead of once that {host} had rolled back"
+        )
 
 
 def times_said(said: str, host: str) -> int:
-    """Count the paragraphs of the table that report the host's rollback, at whatever width their lines were broken."""
+    """Count the paragraphs of the table that report the host's rollback, at whatever width their
+    lines were broken.
+    """
     paragraphs = re.findall(rf"^{host}: .*(?:\n  .*)*", said, re.MULTILINE)
-    return sum(bool(re.search(r"was rolled back.*because", " ".join(text.split()))) for text in paragraphs)
+    return sum(
+        bool(re.search(r"was rolled back.*because", " ".join(text.split()))) for text in paragraphs
+    )
 
 
 def prepared(lab: Lab, wanted: Path) -> None:
-    """Boot the fleet and announce what that takes: packages for this machine first, then what hosts are made of."""
+    """Boot the fleet and announce what that takes: packages for this machine first, then what hosts
+    are made of.
+    """
     heading(f"0. a fleet to show it on: {', '.join(fleet.read(wanted)['hosts'])}")
-    print("Hosts are booted on this machine (systemd-nspawn), with GPUs that are imitated. What they are made of is built the first time:")
-    print(f"Debian's own packages, and NVIDIA's container tools with Go. It is kept in {lab.home}.", flush=True)
+    print(
+        "Hosts are booted on this machine (systemd-nspawn), with GPUs that are imitated. What they are made of is built the first time:"
+    )
+    print(
+        f"Debian's own packages, and NVIDIA's container tools with Go. It is kept in {lab.home}.",
+        flush=True,
+    )
     if wanted in (fleet.ENGINES, fleet.ALL):
-        print(f"The fleet `{wanted.stem}` has engines that are built from source, too: that takes 20 minutes on two cores.", flush=True)
+        print(
+            f"The fleet `{wanted.stem}` has engines that are built from source, too: that takes 20 minutes on two cores.",
+            flush=True,
+        )
     begin = time.monotonic()
     with progress.shown():
         lab.up(wanted)
@@ -244,9 +318,17 @@ def prepared(lab: Lab, wanted: Path) -> None:
 def parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="demo.py", description=(__doc__ or "").partition("\n")[0])
     names = sorted(path.stem for path in fleet.FLEETS.glob("*.json"))
-    parser.add_argument("--fleet", choices=names, default=fleet.DEMO.stem, help="a file of tests/lab/fleets")
-    parser.add_argument("--cluster", action="store_true", help="show a Kubernetes of two more hosts, too")
-    parser.add_argument("--keep", action="store_true", help="leave the hosts running afterwards; `make lab-down` removes them")
+    parser.add_argument(
+        "--fleet", choices=names, default=fleet.DEMO.stem, help="a file of tests/lab/fleets"
+    )
+    parser.add_argument(
+        "--cluster", action="store_true", help="show a Kubernetes of two more hosts, too"
+    )
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="leave the hosts running afterwards; `make lab-down` removes them",
+    )
     return parser.parse_args(arguments)
 
 
@@ -255,10 +337,14 @@ def main(arguments: list[str]) -> int:
     options = parsed(arguments)
     obstacle = doctor.machine_obstacle()
     if obstacle:
-        print(f"make demo needs hosts of its own: {obstacle}. Without them, `make check` runs what can be run.")
+        print(
+            f"make demo needs hosts of its own: {obstacle}. Without them, `make check` runs what can be run."
+        )
         return 1
     PLACE.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds the stack, so the hosts are taken down
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # unwinds the stack, so the hosts are taken down
     lab = Lab.of_run("demo", client=False)
     lab.kept = options.keep
     try:
@@ -272,7 +358,13 @@ def main(arguments: list[str]) -> int:
         if options.cluster:
             show_cluster(lab, settings, repositories)
         return status
-    except (DemoFailed, demo_cut.CutFailed, demo_rollout.RolloutFailed, demo_cluster.ClusterFailed, LabError) as error:
+    except (
+        DemoFailed,
+        demo_cut.CutFailed,
+        demo_rollout.RolloutFailed,
+        demo_cluster.ClusterFailed,
+        LabError,
+    ) as error:
         print(f"\nmake demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The demo's last act: a real Kubernetes of two kinds of host, what is rendered for it, and a pod on each."""
+"""The demo's last act: a real Kubernetes of two kinds of host, what is rendered for it, and a pod
+on each.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,22 @@ def boot(lab: Lab, place: Path) -> Cluster:
     """Boot two more hosts, whose kubelets join a control plane beside them."""
     shutil.rmtree(place, ignore_errors=True)
     cluster = Cluster(lab, place)
-    lab.up({"hosts": {name: {"kind": kind, "gpus": 2, "driver": "ok", "files": cluster.files(name)} for name, kind in NODES.items()}})
+    lab.up(
+        {
+            "hosts": {
+                name: {"kind": kind, "gpus": 2, "driver": "ok", "files": cluster.files(name)}
+                for name, kind in NODES.items()
+            }
+        }
+    )
     cluster.start(list(NODES))
     print(cluster.kubectl("get", "nodes", "--output=wide"))
     return cluster
 
 
 def show(cluster: Cluster, run: Run, settings: Path, place: Path) -> None:
-    """Converge the nodes, render, apply what is rendered as a person would, and start a pod on each.
+    """Converge the nodes, render, apply what is rendered as a person would, and start a pod on
+    each.
 
     place: the directory of the rendered files, which is emptied first.
     """
@@ -53,7 +63,14 @@ def show(cluster: Cluster, run: Run, settings: Path, place: Path) -> None:
         print(f"\n--- {path.relative_to(place)}\n{path.read_text()}", end="")
     print("\n$ kubectl apply --server-side ...\n", flush=True)
     cluster.kubectl("create", "namespace", read(home / "configmap.yaml")["metadata"]["namespace"])
-    print(cluster.kubectl("apply", "--server-side", "--field-manager=gpufleet.nvidia", *(f"--filename={path}" for path in files)))
+    print(
+        cluster.kubectl(
+            "apply",
+            "--server-side",
+            "--field-manager=gpufleet.nvidia",
+            *(f"--filename={path}" for path in files),
+        )
+    )
     for name in NODES:
         pod_of(cluster, name, chosen(home, name))
 
@@ -69,7 +86,8 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def pod_of(cluster: Cluster, node: str, text: str) -> None:
-    """Run a pod that asks for one GPU of two, with the device plugin set as rendered, and print what it sees.
+    """Run a pod that asks for one GPU of two, with the device plugin set as rendered, and print
+    what it sees.
 
     ClusterFailed unless the pod sees its GPU alone.
     """
@@ -81,13 +99,25 @@ def pod_of(cluster: Cluster, node: str, text: str) -> None:
         "command": ["/bin/sh", "-c", "ls -d /dev/nvidia[0-9]* || true"],
         "resources": {"limits": {device_plugin.RESOURCE: "1"}},
     }
-    spec = {"nodeName": node, "hostNetwork": True, "restartPolicy": "Never", "containers": [container]}
-    cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"on-{node}"}, "spec": spec})
-    cluster.until(f"the pod on {node}", ["wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/on-{node}", "--timeout=1s"])
+    spec = {
+        "nodeName": node,
+        "hostNetwork": True,
+        "restartPolicy": "Never",
+        "containers": [container],
+    }
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"on-{node}"}, "spec": spec}
+    )
+    cluster.until(
+        f"the pod on {node}",
+        ["wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/on-{node}", "--timeout=1s"],
+    )
     seen = cluster.kubectl("logs", f"on-{node}").split()
     given = device_plugin.given(cluster, node)
     ways = ", ".join(yaml.safe_load(text)["flags"]["plugin"]["deviceListStrategy"])
-    print(f"{node}: a pod with nvidia.com/gpu: 1 was given {', '.join(given)} by {ways}, and sees {', '.join(seen)}")
+    print(
+        f"{node}: a pod with nvidia.com/gpu: 1 was given {', '.join(given)} by {ways}, and sees {', '.join(seen)}"
+    )
     gpus = cluster.lab.host(node).spec.gpus.gpus
     if seen != [f"/dev/nvidia{gpu.minor}" for gpu in gpus if gpu.uuid in given]:
         raise ClusterFailed(f"the pod on {node} does not see its GPU alone")

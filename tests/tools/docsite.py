@@ -6,7 +6,8 @@
     docsite.py              every page of docs/ and every module and role, as HTML; fails on any warning and any broken link
     docsite.py --lint       reuse on the checkout, antsibull-docs on the archive
 
-antsibull-docs follows links out of a checkout, as the lab has some; so it reads the archive, which is what users get. No network is needed.
+antsibull-docs follows links out of a checkout, as the lab has some; so it reads the archive, which
+is what users get. No network is needed.
 """
 
 from __future__ import annotations
@@ -59,9 +60,17 @@ class Failed(Exception):
 def run(programs: Path, *command: str | Path, **environment: str) -> None:
     """Run a program of the documentation's environment and show what it prints."""
     settings = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", **environment}
-    done = subprocess.run([programs / command[0], *command[1:]], cwd=ROOT, check=False, env=settings, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [programs / command[0], *command[1:]],
+        cwd=ROOT,
+        check=False,
+        env=settings,
+        stdin=subprocess.DEVNULL,
+    )
     if done.returncode:
-        raise Failed(f"{command[0]} ended with exit status {done.returncode}; its own words are above")
+        raise Failed(
+            f"{command[0]} ended with exit status {done.returncode}; its own words are above"
+        )
 
 
 def unpack() -> Path:
@@ -79,7 +88,15 @@ def unpack() -> Path:
 def lint(programs: Path) -> None:
     """Have reuse judge the licences, and antsibull-docs the documentation."""
     run(programs, "reuse", "lint", "--quiet")
-    run(programs, "antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "self", unpack())
+    run(
+        programs,
+        "antsibull-docs",
+        "lint-collection-docs",
+        "--plugin-docs",
+        "--validate-collection-refs",
+        "self",
+        unpack(),
+    )
 
 
 # ---------------------------------------------------------------- the site's source
@@ -87,12 +104,16 @@ def lint(programs: Path) -> None:
 
 def places() -> Mapping[Path, Path]:
     """Return each page of the repository that the site shows, with its place there."""
-    guides = {Path("docs") / page.name: Path(page.name) for page in sorted((ROOT / "docs").glob("*.md"))}
+    guides = {
+        Path("docs") / page.name: Path(page.name) for page in sorted((ROOT / "docs").glob("*.md"))
+    }
     return {**guides, **{Path(page): Path(place) for page, place in MORE.items()}}
 
 
 def page(path: Path, shown: Mapping[Path, Path]) -> str:
-    """Return the text of a page with its links as they are in the site: to other pages there, or to the repository."""
+    """Return the text of a page with its links as they are in the site: to other pages there, or to
+    the repository.
+    """
 
     def moved(found: re.Match[str]) -> str:
         target = Path(os.path.normpath(path.parent / found[2]))
@@ -106,9 +127,14 @@ def page(path: Path, shown: Mapping[Path, Path]) -> str:
 
 
 def inventory() -> bytes:
-    """Return an inventory for Sphinx of the labels of Ansible's own documentation that our pages use."""
+    """Return an inventory for Sphinx of the labels of Ansible's own documentation that our pages
+    use.
+    """
     head = "# Sphinx inventory version 2\n# Project: Ansible\n# Version: devel\n# The remainder of this file is compressed using zlib.\n"
-    lines = "".join(f"{label} std:label -1 {place}#{label.replace('_', '-')} {label}\n" for label, place in LABELS.items())
+    lines = "".join(
+        f"{label} std:label -1 {place}#{label.replace('_', '-')} {label}\n"
+        for label, place in LABELS.items()
+    )
     return head.encode() + zlib.compress(lines.encode())
 
 
@@ -124,8 +150,21 @@ def write_source(programs: Path) -> None:
     (SOURCE / "ansible.inv").write_bytes(inventory())
     (SOURCE / "modules").mkdir(mode=0o755)
     unpack()
-    options = ("--use-current", "--squash-hierarchy", "--fail-on-error", "--dest-dir", SOURCE / "modules")
-    run(programs, "antsibull-docs", "collection", *options, NAME, ANSIBLE_COLLECTIONS_PATH=str(COLLECTIONS))
+    options = (
+        "--use-current",
+        "--squash-hierarchy",
+        "--fail-on-error",
+        "--dest-dir",
+        SOURCE / "modules",
+    )
+    run(
+        programs,
+        "antsibull-docs",
+        "collection",
+        *options,
+        NAME,
+        ANSIBLE_COLLECTIONS_PATH=str(COLLECTIONS),
+    )
 
 
 # ---------------------------------------------------------------- what was built
@@ -168,7 +207,19 @@ def build(programs: Path) -> None:
     """Build the site, and follow every link in it."""
     write_source(programs)
     shutil.rmtree(SITE, ignore_errors=True)
-    run(programs, "sphinx-build", "-q", "-W", "--keep-going", "-b", "html", "-d", PLACE / "doctrees", SOURCE, SITE)
+    run(
+        programs,
+        "sphinx-build",
+        "-q",
+        "-W",
+        "--keep-going",
+        "-b",
+        "html",
+        "-d",
+        PLACE / "doctrees",
+        SOURCE,
+        SITE,
+    )
     lost = list(broken(SITE))
     if lost:
         raise Failed("\n".join(["broken links in the site:", *lost]))

@@ -5,11 +5,13 @@
 
     environments.py dev            prints the folder of its programs, after making it when it is missing or outdated
 
-An environment gets the versions of its lock file, tests/locks/GROUP.txt, which tests/tools/lock.py writes: pip installs
-wheels with the hashes in that file and nothing else, so an environment is the same today and in a year.
-With GPUFLEET_NEWEST=1 it gets the newest releases instead, in a folder of its own.
+An environment gets the versions of its lock file, tests/locks/GROUP.txt, which tests/tools/lock.py
+writes: pip installs wheels with the hashes in that file and nothing else, so an environment is the
+same today and in a year. With GPUFLEET_NEWEST=1 it gets the newest releases instead, in a folder of
+its own.
 
-An environment is made again when its lock or its interpreter change, so a stale one is never used silently.
+An environment is made again when its lock or its interpreter change, so a stale one is never used
+silently.
 """
 
 from __future__ import annotations
@@ -30,14 +32,17 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
 LOCKS = ROOT / "tests" / "locks"
 NEWEST = os.environ.get("GPUFLEET_NEWEST", "") not in ("", "0")
-# A group whose purpose is an old release keeps its upper bounds also where the newest releases are wanted.
+# A group whose purpose is an old release keeps its upper bounds also where the newest releases are
+# wanted.
 OLD = re.compile(r"core-|node-|sanity-|yaml-")
-# Package -> the tool that builds it, for packages without a wheel; both are in the group, so the tool is locked, too.
+# Package -> the tool that builds it, for packages without a wheel; both are in the group, so the
+# tool is locked, too.
 BUILT = {"docs": {"reuse": "poetry-core"}}
 UPPER_BOUND = re.compile(r",<[\d.]+$")
 FIND_PYTHON = ROOT / "tests" / "tools" / "find-python"
 
-# Which interpreters may carry a group, the preferred one first; the table of supported controllers is ansible-core's own.
+# Which interpreters may carry a group, the preferred one first; the table of supported controllers
+# is ansible-core's own.
 INTERPRETERS = {
     "dev": ("3.13", "3.12", "3.14", "3.11"),
     "core-2-16": ("3.11", "3.12", "3.10"),
@@ -105,13 +110,23 @@ def pip_arguments(group: str) -> list[str]:
     if NEWEST:
         return without_upper_bounds(group)
     # Wheels only: a source distribution would be built with tools that no lock names.
-    built = [f"--no-binary={','.join(BUILT[group])}", "--no-build-isolation"] if group in BUILT else []
-    return ["--require-hashes", "--only-binary=:all:", *built, "--requirement", str(lock_file(group))]
+    built = (
+        [f"--no-binary={','.join(BUILT[group])}", "--no-build-isolation"] if group in BUILT else []
+    )
+    return [
+        "--require-hashes",
+        "--only-binary=:all:",
+        *built,
+        "--requirement",
+        str(lock_file(group)),
+    ]
 
 
 def lock_entry(group: str, package: str) -> str:
     """Return the lines of one package in a lock file: its version and its hashes."""
-    found = re.search(rf"^{re.escape(package)}==.*(?:\n .*)+\n", lock_file(group).read_text(), re.MULTILINE)
+    found = re.search(
+        rf"^{re.escape(package)}==.*(?:\n .*)+\n", lock_file(group).read_text(), re.MULTILINE
+    )
     if found is None:
         raise SystemExit(f"environments.py: {lock_file(group)} lacks {package}: run `make lock`")
     return found[0]
@@ -120,11 +135,15 @@ def lock_entry(group: str, package: str) -> str:
 def fingerprint(group: str) -> str:
     """Hash the interpreter, the place and the versions that an environment is made from."""
     versions = [lock_file(group).read_text()] if not NEWEST else without_upper_bounds(group)
-    return hashlib.sha256("\n".join([str(interpreter(group)), str(folder(group)), *versions]).encode()).hexdigest()
+    return hashlib.sha256(
+        "\n".join([str(interpreter(group)), str(folder(group)), *versions]).encode()
+    ).hexdigest()
 
 
 def ensure(group: str) -> Path:
-    """Make the environment of a group if it is missing or outdated, and return the folder of its programs."""
+    """Make the environment of a group if it is missing or outdated, and return the folder of its
+    programs.
+    """
     python = interpreter(group)
     place = folder(group)
     key = fingerprint(group)
@@ -133,7 +152,9 @@ def ensure(group: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         marker = place / "made-from"
         if not marker.exists() or marker.read_text() != key:
-            make_environment(place, python, pip_arguments(group), [] if NEWEST else list_build_tools(group))
+            make_environment(
+                place, python, pip_arguments(group), [] if NEWEST else list_build_tools(group)
+            )
             marker.write_text(key)
     return place / "bin"
 
@@ -158,7 +179,9 @@ def make_environment(place: Path, python: Path, arguments: list[str], tools: lis
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as entries:
             entries.write("".join(tools))
             entries.flush()
-            run([*install, "--require-hashes", "--only-binary=:all:", "--requirement", entries.name])
+            run(
+                [*install, "--require-hashes", "--only-binary=:all:", "--requirement", entries.name]
+            )
     run([*install, *arguments])
 
 

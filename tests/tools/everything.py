@@ -5,9 +5,11 @@
 
     everything.py [--fast|--matrix|--nightly] [PART...]   without a name: all parts of `make check`, `matrix`, `nightly` or `test`
 
-What the parts need is built before they begin (build.py), so that no part's time limit counts it. Parts run side by side as far as the
-processors go: a test on hosts waits for half of its time. One line tells when a part begins and when it has ended. What a part prints goes
-to .cache/test-logs; of a part that fails it is shown, at once and whole. The others go on, so that one run shows all that is wrong.
+What the parts need is built before they begin (build.py), so that no part's time limit counts it.
+Parts run side by side as far as the processors go: a test on hosts waits for half of its time. One
+line tells when a part begins and when it has ended. What a part prints goes to .cache/test-logs; of
+a part that fails it is shown, at once and whole. The others go on, so that one run shows all that
+is wrong.
 """
 
 from __future__ import annotations
@@ -34,12 +36,16 @@ from environments import ROOT
 from parts import LOGS, Part, fast, matrix, nightly, parts
 
 TABLES = {"--fast": fast, "--matrix": matrix, "--nightly": nightly}
-LIMIT = 15 * 60.0  # seconds; a part that hangs ends before a run that should take 20 minutes has taken an hour
+LIMIT = (
+    15 * 60.0
+)  # seconds; a part that hangs ends before a run that should take 20 minutes has taken an hour
 NIGHT = 3 * 3600.0  # the same of a nightly run
 GRACE = 60.0  # seconds that a part has to take its hosts down
 # pytest's closing line without its frame: "2 failed, 7912 passed in 2248.83s (0:37:28)"
 CLOSING = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s\b", re.MULTILINE)
-LAST_WORDS = 12000  # characters of a failed part's log that are shown besides the summary; the file has all
+LAST_WORDS = (
+    12000  # characters of a failed part's log that are shown besides the summary; the file has all
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,13 @@ def outcomes(words: str) -> Counter[str]:
     """Read pytest's closing line: how many tests passed, failed, ..."""
     found = CLOSING.findall(words)
     pairs = re.findall(r"(\d+) ([a-z]+)", found[-1]) if found else []
-    return Counter({word if word != "error" else "errors": int(count) for count, word in pairs if not word.startswith("warning")})
+    return Counter(
+        {
+            word if word != "error" else "errors": int(count)
+            for count, word in pairs
+            if not word.startswith("warning")
+        }
+    )
 
 
 def clock(seconds: float) -> str:
@@ -68,7 +80,9 @@ def clock(seconds: float) -> str:
 
 
 def tied(command: Sequence[str]) -> list[str]:
-    """Return a command that is interrupted when this process dies, however it dies. Tests then take their hosts down."""
+    """Return a command that is interrupted when this process dies, however it dies. Tests then take
+    their hosts down.
+    """
     return [*(["setpriv", "--pdeathsig", "INT", "--"] if shutil.which("setpriv") else []), *command]
 
 
@@ -81,13 +95,26 @@ def environment() -> dict[str, str]:
 
 
 def build() -> bool:
-    """Build what the parts need and have them build nothing themselves, so that neither their time nor the run's counts it."""
-    print("=== build: what is missing, before the parts begin (`make build` does this alone)", flush=True)
+    """Build what the parts need and have them build nothing themselves, so that neither their time
+    nor the run's counts it.
+    """
+    print(
+        "=== build: what is missing, before the parts begin (`make build` does this alone)",
+        flush=True,
+    )
     begin = time.monotonic()
-    built = subprocess.run(tied([sys.executable, str(ROOT / "tests/tools/build.py")]), cwd=ROOT, env=environment(), check=False)
+    built = subprocess.run(
+        tied([sys.executable, str(ROOT / "tests/tools/build.py")]),
+        cwd=ROOT,
+        env=environment(),
+        check=False,
+    )
     os.environ["GPUFLEET_LAB_BUILD"] = "never"
     verdict = "FAILED" if built.returncode else "passed"
-    print(f"=== build: {verdict} in {clock(time.monotonic() - begin)}; the times below begin now, without it", flush=True)
+    print(
+        f"=== build: {verdict} in {clock(time.monotonic() - begin)}; the times below begin now, without it",
+        flush=True,
+    )
     return built.returncode == 0
 
 
@@ -95,8 +122,8 @@ def build() -> bool:
 def interruptible() -> Iterator[None]:
     """Take interrupts meanwhile, and let the started parts take them.
 
-    A shell has background processes ignore interrupts, and they hand that on to what they start. Parts are
-    ended by an interrupt.
+    A shell has background processes ignore interrupts, and they hand that on to what they start.
+    Parts are ended by an interrupt.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is signal.SIG_IGN:
@@ -111,7 +138,12 @@ class Run:
     """A run of parts, as many at once as the processors and the memory (gigabytes) carry."""
 
     def __init__(
-        self, wanted: Sequence[Part], processors: float, memory: float = math.inf, logs: Path = LOGS, limit: float = LIMIT
+        self,
+        wanted: Sequence[Part],
+        processors: float,
+        memory: float = math.inf,
+        logs: Path = LOGS,
+        limit: float = LIMIT,
     ) -> None:
         self.waiting = list(wanted)
         self.processors, self.memory = processors, memory
@@ -122,7 +154,9 @@ class Run:
         self.begin = time.monotonic()
 
     def all(self) -> list[Ended]:
-        """Run all parts, report how each begins and ends, and return what came of them. An interrupt ends those that run."""
+        """Run all parts, report how each begins and ends, and return what came of them. An
+        interrupt ends those that run.
+        """
         self.logs.mkdir(parents=True, exist_ok=True)
         found = []
         with interruptible():
@@ -139,7 +173,10 @@ class Run:
     def _start_what_fits(self) -> None:
         for part in list(self.waiting):
             others = [running for running, _process, _begin in self.running.values()]
-            load, memory = part.load + sum(one.load for one in others), part.memory + sum(one.memory for one in others)
+            load, memory = (
+                part.load + sum(one.load for one in others),
+                part.memory + sum(one.memory for one in others),
+            )
             if not others or (load <= self.processors and memory <= self.memory):
                 self.waiting.remove(part)
                 self._start(part)
@@ -174,14 +211,21 @@ class Run:
         words = self._log(part).read_text(errors="replace")
         if seconds >= self.limit:
             words += f"\n{part.name} was ended: it did not come to an end within {clock(self.limit)} minutes\n"
-        return Ended(part, process.returncode or (1 if seconds >= self.limit else 0), seconds, words)
+        return Ended(
+            part, process.returncode or (1 if seconds >= self.limit else 0), seconds, words
+        )
 
     def _tell(self, one: Ended) -> None:
         what = "".join(f", {count} {word}" for word, count in outcomes(one.words).items())
         verdict = "passed" if one.passed else "FAILED"
-        print(f"[{clock(time.monotonic() - self.begin):>6}] {verdict}  {one.part.name}: {clock(one.seconds)}{what}", flush=True)
+        print(
+            f"[{clock(time.monotonic() - self.begin):>6}] {verdict}  {one.part.name}: {clock(one.seconds)}{what}",
+            flush=True,
+        )
         if not one.passed:
-            print(f"----- {one.part.name} ended with status {one.status}; all it said is in {self._log(one.part)}")
+            print(
+                f"----- {one.part.name} ended with status {one.status}; all it said is in {self._log(one.part)}"
+            )
             print(f"{one.words[-LAST_WORDS:].rstrip()}\n----- end of {one.part.name}", flush=True)
 
     def _stop(self) -> None:
@@ -215,19 +259,29 @@ def finish(process: subprocess.Popen[bytes]) -> None:
 def closing(found: Sequence[Ended], seconds: float) -> list[str]:
     """Return the table of all parts, what failed, and the total of the tests that are counted once."""
     lines = ["", "=== parts"]
-    lines += [f"{one.part.name:18} {'passed' if one.passed else 'FAILED'}  {clock(one.seconds):>6}" for one in found]
+    lines += [
+        f"{one.part.name:18} {'passed' if one.passed else 'FAILED'}  {clock(one.seconds):>6}"
+        for one in found
+    ]
     failed = [one for one in found if not one.passed]
     if failed:
         lines += ["", "=== failures"]
         for one in failed:
-            lines += [line for line in one.words.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-        lines.append(f"FAILED: {', '.join(one.part.name for one in failed)} (see above, and .cache/test-logs)")
+            lines += [
+                line for line in one.words.splitlines() if line.startswith(("FAILED ", "ERROR "))
+            ]
+        lines.append(
+            f"FAILED: {', '.join(one.part.name for one in failed)} (see above, and .cache/test-logs)"
+        )
     total: Counter[str] = Counter()
     for one in found:
         if one.part.counted:
             total += outcomes(one.words)
     counts = ", ".join(f"{total[word]} {word}" for word in sorted(total) if total[word])
-    return [*lines, f"{counts or 'no tests ran'} in {seconds:.2f}s ({datetime.timedelta(seconds=int(seconds))})"]
+    return [
+        *lines,
+        f"{counts or 'no tests ran'} in {seconds:.2f}s ({datetime.timedelta(seconds=int(seconds))})",
+    ]
 
 
 def stopped(number: int, _frame: object) -> NoReturn:
@@ -241,7 +295,10 @@ def main(arguments: Sequence[str]) -> int:
     names = [word for word in arguments if word not in TABLES]
     unknown = [name for name in names if name not in known]
     if unknown:
-        print(f"everything.py: there is no part {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+        print(
+            f"everything.py: there is no part {', '.join(unknown)}; there are: {', '.join(known)}",
+            file=sys.stderr,
+        )
         return 2
     signal.signal(signal.SIGTERM, stopped)
     processors = len(os.sched_getaffinity(0))
@@ -250,14 +307,23 @@ def main(arguments: Sequence[str]) -> int:
     if table is nightly:
         os.environ.setdefault("GPUFLEET_DRAW", "full")
     if table in (parts, nightly) and not names and not build():
-        print("everything.py: the build has failed, so no part was run; its own words are above", file=sys.stderr)
+        print(
+            "everything.py: the build has failed, so no part was run; its own words are above",
+            file=sys.stderr,
+        )
         return 1
     run = Run(wanted, processors, memory, limit=NIGHT if table is nightly else LIMIT)
-    print(f"{len(wanted)} parts on {processors} processors, {memory:.0f} GB; what each says goes to {LOGS.relative_to(ROOT)}", flush=True)
+    print(
+        f"{len(wanted)} parts on {processors} processors, {memory:.0f} GB; what each says goes to {LOGS.relative_to(ROOT)}",
+        flush=True,
+    )
     try:
         found = run.all()
     except KeyboardInterrupt:
-        print("stopped; the parts that ran have been ended, and their hosts are taken down", file=sys.stderr)
+        print(
+            "stopped; the parts that ran have been ended, and their hosts are taken down",
+            file=sys.stderr,
+        )
         return 130
     print("\n".join(closing(found, time.monotonic() - run.begin)), flush=True)
     return 0 if all(one.passed for one in found) else 1

@@ -10,10 +10,18 @@ from page_table import table
 
 
 def drivers() -> str:
-    """Return a row for each major version of CUDA: the first driver that runs all of it, and those of its minor versions."""
+    """Return a row for each major version of CUDA: the first driver that runs all of it, and those
+    of its minor versions.
+    """
     rows = []
-    for major in sorted({int(name.partition(".")[0]) for name, _driver in cuda.TOOLKITS}, reverse=True):
-        own = ", ".join(f"{name}: `{driver}`" for name, driver in cuda.TOOLKITS if int(name.partition(".")[0]) == major)
+    for major in sorted(
+        {int(name.partition(".")[0]) for name, _driver in cuda.TOOLKITS}, reverse=True
+    ):
+        own = ", ".join(
+            f"{name}: `{driver}`"
+            for name, driver in cuda.TOOLKITS
+            if int(name.partition(".")[0]) == major
+        )
         floor = f"`{cuda.FLOORS[major]}`" if major in cuda.FLOORS else ""
         rows.append([str(major), floor, own])
     return table(["CUDA", "all of it from", "each from"], rows)

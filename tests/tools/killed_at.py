@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands that run another one, and do something at a line of its output: kill it with all of its children, or run a third one."""
+"""Commands that run another one, and do something at a line of its output: kill it with all of its
+children, or run a third one.
+"""
 
 from __future__ import annotations
 
@@ -42,5 +44,7 @@ def done_at(words: str, third: list[str]) -> list[str]:
 
 
 def killed_at(words: str, count: int = 1) -> list[str]:
-    """Return what is put before another command, to kill it when it has printed these words for the count-th time."""
+    """Return what is put before another command, to kill it when it has printed these words for the
+    count-th time.
+    """
     return [sys.executable, "-c", PROGRAM, str(count), words]

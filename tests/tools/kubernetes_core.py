@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The collection kubernetes.core, which is optional for users and needed by tests. It comes with the package `ansible` of the index."""
+"""The collection kubernetes.core, which is optional for users and needed by tests. It comes with
+the package `ansible` of the index.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ WHEEL = "sha256:245623ccc2d31d0f6f4bdb63168d550cad305fb032cc43d96e8f61ce8ab0ba84
 PART = "ansible_collections/kubernetes/core/"
 
 
-def ensure(package: str = PACKAGE, wheel: str = WHEEL, part: str = PART, group: str = "kubernetes") -> Path:
+def ensure(
+    package: str = PACKAGE, wheel: str = WHEEL, part: str = PART, group: str = "kubernetes"
+) -> Path:
     """Return the folder for ANSIBLE_COLLECTIONS_PATH, after making it if it is missing."""
     place = environments.CACHE / group / package.replace("==", "-")
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -31,14 +35,27 @@ def ensure(package: str = PACKAGE, wheel: str = WHEEL, part: str = PART, group: 
 
 
 def _make(place: Path, requirement: str, part: str, group: str) -> None:
-    """Take the one directory from the wheel of this version and hash. A half-made one has another name."""
+    """Take the one directory from the wheel of this version and hash. A half-made one has another
+    name.
+    """
     python = environments.ensure(group) / "python"
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         wanted = Path(folder) / "requirements.txt"
         wanted.write_text(requirement + "\n")
-        options = ["-q", "--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", folder, "--requirement", str(wanted)]
+        options = [
+            "-q",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--require-hashes",
+            "--dest",
+            folder,
+            "--requirement",
+            str(wanted),
+        ]
         command: list[str | Path] = [python, "-m", "pip", "download", *options]
         subprocess.run(command, check=True)
         with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as wheel:
-            wheel.extractall(Path(folder) / "made", [name for name in wheel.namelist() if name.startswith(part)])
+            wheel.extractall(
+                Path(folder) / "made", [name for name in wheel.namelist() if name.startswith(part)]
+            )
         shutil.move(Path(folder) / "made", place)

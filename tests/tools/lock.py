@@ -1,12 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the lock files of development's environments: exact versions with the hashes of every file of each.
+"""Write the lock files of development's environments: exact versions with the hashes of every file
+of each.
 
     lock.py [--upgrade] [GROUP...]    all groups of pyproject.toml, or the named ones
 
-Versions that a lock file has are kept as long as pyproject.toml allows them; with --upgrade each becomes the newest
-that it allows. A lock serves every platform and every Python that INTERPRETERS lists for its group.
+Versions that a lock file has are kept as long as pyproject.toml allows them; with --upgrade each
+becomes the newest that it allows. A lock serves every platform and every Python that INTERPRETERS
+lists for its group.
 """
 
 from __future__ import annotations
@@ -30,16 +32,22 @@ def oldest_python(group: str) -> str:
 
 
 def find_uv() -> Path:
-    """Return the path of uv; the first lock file of all is written by the newest uv that pyproject.toml allows."""
+    """Return the path of uv; the first lock file of all is written by the newest uv that
+    pyproject.toml allows.
+    """
     if lock_file("lock").exists():
         return environments.ensure("lock") / "uv"
     place = Path(tempfile.mkdtemp(prefix="gpufleet-lock-"))
-    environments.make_environment(place, environments.interpreter("lock"), environments.requirements("lock"), [])
+    environments.make_environment(
+        place, environments.interpreter("lock"), environments.requirements("lock"), []
+    )
     return place / "bin" / "uv"
 
 
 def write_lock(uv: Path, group: str, *, upgrade: bool) -> None:
-    """Write one lock file. subprocess.CalledProcessError if no set of versions meets the requirements."""
+    """Write one lock file. subprocess.CalledProcessError if no set of versions meets the
+    requirements.
+    """
     LOCKS.mkdir(exist_ok=True)
     target = lock_file(group)
     command: list[str | Path] = [
@@ -62,7 +70,10 @@ def main(arguments: Sequence[str]) -> int:
     groups = [word for word in arguments if word != "--upgrade"] or list(INTERPRETERS)
     unknown = [group for group in groups if group not in INTERPRETERS]
     if unknown:
-        print(f"lock.py: unknown group {', '.join(unknown)}; pyproject.toml has: {', '.join(INTERPRETERS)}", file=sys.stderr)
+        print(
+            f"lock.py: unknown group {', '.join(unknown)}; pyproject.toml has: {', '.join(INTERPRETERS)}",
+            file=sys.stderr,
+        )
         return 2
     uv = find_uv()
     for group in groups:

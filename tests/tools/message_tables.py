@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT / ".cache" / "collections", Path(__file__).parent):
     sys.path.insert(0, str(entry))
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 from page_table import table
 
 GOLDEN = ROOT / "tests/fixtures/messages"
@@ -31,14 +33,19 @@ PREFIX = "ansible_collections.gpufleet.nvidia.plugins.plugin_utils."
 def find_tables() -> Mapping[str, Path]:
     """Return the file of each package's table by the package's name, such as `engines.containerd`.
 
-    A long table is a directory, `messages/`, with one file for each subject, or has a further file `SUBJECT_messages.py`.
+    A long table is a directory, `messages/`, with one file for each subject, or has a further file
+    `SUBJECT_messages.py`.
     """
-    paths = sorted([*UTILS.rglob("*messages.py"), *(path for path in UTILS.rglob("messages") if path.is_dir())])
+    paths = sorted(
+        [*UTILS.rglob("*messages.py"), *(path for path in UTILS.rglob("messages") if path.is_dir())]
+    )
     return {find_name(path): path for path in paths}
 
 
 def find_name(path: Path) -> str:
-    """Return the name of a table: its package, and of a package's further table the word before `_messages`."""
+    """Return the name of a table: its package, and of a package's further table the word before
+    `_messages`.
+    """
     parts = [*path.parent.relative_to(UTILS).parts, path.stem.removesuffix("messages").rstrip("_")]
     return ".".join(filter(None, parts)).removeprefix("_planner.")
 
@@ -49,9 +56,19 @@ def read_rows(path: Path) -> dict[str, Sentence]:
     Raise ValueError if two files of a table have the same name.
     """
     files = sorted(path.glob("*.py")) if path.is_dir() else [path]
-    modules = [importlib.import_module(PREFIX + ".".join(file.relative_to(UTILS).with_suffix("").parts)) for file in files]
-    rows = [(name, value) for module in modules for name, value in vars(module).items() if isinstance(value, Sentence)]
-    twice = sorted(name for name, count in Counter(name for name, _row in rows).items() if count > 1)
+    modules = [
+        importlib.import_module(PREFIX + ".".join(file.relative_to(UTILS).with_suffix("").parts))
+        for file in files
+    ]
+    rows = [
+        (name, value)
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, Sentence)
+    ]
+    twice = sorted(
+        name for name, count in Counter(name for name, _row in rows).items() if count > 1
+    )
     if twice:
         raise ValueError(f"{path} has {', '.join(twice)} twice")
     return dict(rows)
@@ -74,7 +91,10 @@ def build_page_tables() -> str:
     """Return a section for each package, for docs/errors.md."""
     parts = []
     for package, path in find_tables().items():
-        rows = [[f"`{row.code}`", *map(escape_fields, (row.what, row.why, row.next))] for row in sorted_rows(path)]
+        rows = [
+            [f"`{row.code}`", *map(escape_fields, (row.what, row.why, row.next))]
+            for row in sorted_rows(path)
+        ]
         parts.append(f"## {package}\n\n{table(['code', 'message', 'cause', 'what to do'], rows)}")
     return "\n".join(parts)
 
@@ -90,8 +110,12 @@ def escape_fields(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     GOLDEN.mkdir(parents=True, exist_ok=True)
-    wanted = {GOLDEN / f"{package}.txt": write_golden(path) for package, path in find_tables().items()}
-    outdated = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+    wanted = {
+        GOLDEN / f"{package}.txt": write_golden(path) for package, path in find_tables().items()
+    }
+    outdated = [
+        path for path, text in wanted.items() if not path.exists() or path.read_text() != text
+    ]
     gone = [path for path in GOLDEN.glob("*.txt") if path not in wanted]
     if "--write" in arguments:
         for path in outdated:

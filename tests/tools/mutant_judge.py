@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run some of the planner's tests on a mutant, or note which functions each of them executes.
 
-mutant_judge.py ORDER.json      mutants.py writes the order and reads the exit status, or the line that begins with NOTED
+mutant_judge.py ORDER.json      mutants.py writes the order and reads the exit status, or the line
+that begins with NOTED
 """
 
 from __future__ import annotations
@@ -35,14 +36,21 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
         self.module, self.file, self.index = NAMESPACE + ".".join(parts), PLANNER / path, index
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self.module:
             return None
         package = [str(self.file.parent)] if self.file.name == "__init__.py" else None
-        return importlib.util.spec_from_file_location(fullname, self.file, loader=self, submodule_search_locations=package)
+        return importlib.util.spec_from_file_location(
+            fullname, self.file, loader=self, submodule_search_locations=package
+        )
 
     def exec_module(self, module: types.ModuleType) -> None:
-        exec(compile(mutate(self.file.read_text(), self.index), str(self.file), "exec"), module.__dict__)
+        exec(
+            compile(mutate(self.file.read_text(), self.index), str(self.file), "exec"),
+            module.__dict__,
+        )
 
 
 class Chosen:
@@ -52,7 +60,10 @@ class Chosen:
         self.order = {test: number for number, test in enumerate(tests)}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = sorted((item for item in items if item.nodeid in self.order), key=lambda item: self.order[item.nodeid])
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self.order),
+            key=lambda item: self.order[item.nodeid],
+        )
 
 
 class Notes:
@@ -87,12 +98,17 @@ class Notes:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] += report.duration
-        if not report.passed:  # a test that fails or is skipped for an account without privileges judges nothing
+        if (
+            not report.passed
+        ):  # a test that fails or is skipped for an account without privileges judges nothing
             self.failed.add(report.nodeid)
 
     def pytest_unconfigure(self) -> None:
         tests = {name: sorted(found - self.failed) for name, found in self.tests.items()}
-        print("\nNOTED " + json.dumps({"tests": tests, "seconds": self.seconds, "failed": sorted(self.failed)}))
+        print(
+            "\nNOTED "
+            + json.dumps({"tests": tests, "seconds": self.seconds, "failed": sorted(self.failed)})
+        )
 
 
 def main(path: Path) -> int:
@@ -102,7 +118,13 @@ def main(path: Path) -> int:
     plugins: list[object] = [Notes()] if order.get("note") else [Chosen(order["tests"])]
     if "index" in order:
         sys.meta_path.insert(0, Importer(order["path"], order["index"]))
-    options = ["-q", "--no-header", "--tb=no", f"--basetemp={order['folder']}/tests", *([] if order.get("note") else ["-x"])]
+    options = [
+        "-q",
+        "--no-header",
+        "--tb=no",
+        f"--basetemp={order['folder']}/tests",
+        *([] if order.get("note") else ["-x"]),
+    ]
     return int(pytest.main([*options, *order["files"]], plugins=plugins))
 
 

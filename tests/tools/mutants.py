@@ -5,16 +5,19 @@
 
     mutants.py [--count 200] [--seed 5] [--under engines/] [--key TEXT]
 
-A first run of the planner's tests notes which function is executed by which test. Each mutant is then judged by the tests that
-execute its function, those of its own package first, until one fails. A mutant that no test notices is a survivor: it gets a test, or
-a row in equivalent_mutants.py that says why nobody could notice. A survivor without a row fails the run.
+A first run of the planner's tests notes which function is executed by which test. Each mutant is
+then judged by the tests that execute its function, those of its own package first, until one fails.
+A mutant that no test notices is a survivor: it gets a test, or a row in equivalent_mutants.py that
+says why nobody could notice. A survivor without a row fails the run.
 
-The same seed takes the same mutants as long as their functions stay as they are. Files are never changed: an import hook compiles the
-mutant. Where this runs as root, tests run as another account, so that a mutant can write nothing but temporary files.
+The same seed takes the same mutants as long as their functions stay as they are. Files are never
+changed: an import hook compiles the mutant. Where this runs as root, tests run as another account,
+so that a mutant can write nothing but temporary files.
 
-Two tools were tried first. mutmut 3.8 copies the project and cannot follow the link that makes a checkout importable as a collection,
-and its wrappers break dataclasses with `total_ordering`. cosmic-ray 8.7 finds the import path, but it changes files in place, changes
-annotations that nothing evaluates, and judges every mutant by one command, which would take 200 mutants six hours.
+Two tools were tried first. mutmut 3.8 copies the project and cannot follow the link that makes a
+checkout importable as a collection, and its wrappers break dataclasses with `total_ordering`.
+cosmic-ray 8.7 finds the import path, but it changes files in place, changes annotations that
+nothing evaluates, and judges every mutant by one command, which would take 200 mutants six hours.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ from mutations import PLANNER, Site, find_sites, sample
 TESTS = ROOT / "tests/unit/plugins/plugin_utils"
 JUDGE = ROOT / "tests/tools/mutant_judge.py"
 PLACE = CACHE / "mutants"
-# An account that may read whatever this one may, a Python in its home too, and write temporary files alone.
+# An account that may read whatever this one may, a Python in its home too, and write temporary
+# files alone.
 CAPABILITIES = "-all,+dac_read_search"
 UNPRIVILEGED = (
     "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--pdeathsig=KILL", f"--bounding-set={CAPABILITIES}",
@@ -52,40 +56,66 @@ OUT_OF_TIME = 124
 NOTED = "\nNOTED "
 FEW = 0.02  # part of the tests that may fail or be skipped without privileges
 NOTHING_RUN = 5  # pytest's exit status
-ENOUGH = 300  # tests that judge a constant of a module: whatever executes a function of that module may read it
+# tests that judge a constant of a module: whatever executes a function of that module may read it
+ENOUGH = 300
 
 
 @dataclass(frozen=True)
 class Executed:
-    """What a run without a mutant has noted: the tests of each function, and the seconds of each test."""
+    """What a run without a mutant has noted: the tests of each function, and the seconds of each
+    test.
+    """
 
     tests: dict[str, list[str]]
     seconds: dict[str, float]
 
     def find_tests(self, site: Site) -> list[str]:
-        """Return the tests that execute the function of a site, those of its own package first and quick ones before slow ones."""
+        """Return the tests that execute the function of a site, those of its own package first and
+        quick ones before slow ones.
+        """
         found = set(self.tests.get(f"{site.path}:{site.function}", ()))
         known = bool(found)
         if not known:  # it is executed while tests are collected, if at all
-            found = {test for name, tests in self.tests.items() if name.startswith(f"{site.path}:") for test in tests}
+            found = {
+                test
+                for name, tests in self.tests.items()
+                if name.startswith(f"{site.path}:")
+                for test in tests
+            }
         package = f"{TESTS.relative_to(ROOT)}/{site.path.rpartition('/')[0]}"
-        ordered = sorted(found, key=lambda test: (not test.startswith(package), self.seconds.get(test, 0.0), test))
+        ordered = sorted(
+            found,
+            key=lambda test: (not test.startswith(package), self.seconds.get(test, 0.0), test),
+        )
         return ordered if known else ordered[:ENOUGH]
 
 
 def build_command(*arguments: str) -> list[str]:
     """Return the command of a judge, which runs as an account that may write temporary files alone."""
-    return [*(UNPRIVILEGED if os.geteuid() == 0 and shutil.which("setpriv") else []), sys.executable, str(JUDGE), *arguments]
+    return [
+        *(UNPRIVILEGED if os.geteuid() == 0 and shutil.which("setpriv") else []),
+        sys.executable,
+        str(JUDGE),
+        *arguments,
+    ]
 
 
 def run_judge(order: dict[str, object], limit: float | None) -> tuple[int, str]:
-    """Run a judge and return its exit status and its output. One that takes too long is ended with all that it has started."""
+    """Run a judge and return its exit status and its output. One that takes too long is ended with
+    all that it has started.
+    """
     with tempfile.TemporaryDirectory(prefix="gpufleet-mutant-") as folder:
         os.chmod(folder, 0o777)  # noqa: S103  the judge runs as another account
         path = Path(folder, "order.json")
         path.write_text(json.dumps({**order, "folder": folder}))
         path.chmod(0o644)
-        environment = {**os.environ, "HOME": folder, "TMPDIR": folder, "PYTHONDONTWRITEBYTECODE": "1", "GPUFLEET_DRAW": "few"}
+        environment = {
+            **os.environ,
+            "HOME": folder,
+            "TMPDIR": folder,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "GPUFLEET_DRAW": "few",
+        }
         process = subprocess.Popen(
             build_command(str(path)), cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
@@ -122,13 +152,18 @@ def read_executed() -> Executed:
 
 
 def note_executed() -> Executed:
-    """Run the planner's tests without a mutant and return what each executes. SystemExit if many of them fail."""
+    """Run the planner's tests without a mutant and return what each executes. SystemExit if many of
+    them fail.
+    """
     _status, output = run_judge({"note": True, "files": [str(TESTS.relative_to(ROOT))]}, None)
     words, mark, notes = output.partition(NOTED)
     noted = json.loads(notes.splitlines()[0]) if mark else {"failed": [], "seconds": {}}
     if len(noted["failed"]) > FEW * len(noted["seconds"]) or not noted["seconds"]:
         raise SystemExit(f"mutants.py: the planner's tests fail without a mutant:\n{words[-3000:]}")
-    print(f"{len(noted['seconds'])} tests, of which {len(noted['failed'])} judge nothing: {', '.join(noted['failed'][:5])}", flush=True)
+    print(
+        f"{len(noted['seconds'])} tests, of which {len(noted['failed'])} judge nothing: {', '.join(noted['failed'][:5])}",
+        flush=True,
+    )
     return Executed(noted["tests"], noted["seconds"])
 
 
@@ -146,7 +181,9 @@ def judge(site: Site, executed: Executed) -> str:
     if status == NOTHING_RUN:
         raise SystemExit(f"mutants.py: none of the tests of {site.key} were found: {tests[:3]}")
     failed = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return failed[0] if failed else ("a time limit" if status == OUT_OF_TIME else f"status {status}")
+    return (
+        failed[0] if failed else ("a time limit" if status == OUT_OF_TIME else f"status {status}")
+    )
 
 
 def judge_all(sites: Sequence[Site], executed: Executed) -> Iterator[tuple[Site, str]]:
@@ -155,32 +192,55 @@ def judge_all(sites: Sequence[Site], executed: Executed) -> Iterator[tuple[Site,
         begin = time.monotonic()
         noticed = judge(site, executed)
         verdict = "noticed " if noticed else ("known   " if site.key in EQUIVALENT else "SURVIVED")
-        print(f"[{number:>3}/{len(sites)}] {verdict} {time.monotonic() - begin:4.0f} s  {site.path}:{site.line} {site.key}", flush=True)
+        print(
+            f"[{number:>3}/{len(sites)}] {verdict} {time.monotonic() - begin:4.0f} s  {site.path}:{site.line} {site.key}",
+            flush=True,
+        )
         yield site, noticed
 
 
 def main(arguments: Sequence[str]) -> int:
     """Judge a sample of mutants and name those that no test notices."""
-    parser = argparse.ArgumentParser(prog="mutants.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="mutants.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=200, help="how many mutants")
     parser.add_argument("--seed", type=int, default=5, help="which mutants")
-    parser.add_argument("--under", default="", help="only those of files whose path below the planner begins so")
+    parser.add_argument(
+        "--under", default="", help="only those of files whose path below the planner begins so"
+    )
     parser.add_argument("--key", default="", help="only those whose key has this text, all of them")
     options = parser.parse_args(arguments)
     if not hasattr(sys, "monitoring"):
-        print(f"mutants: not run here, this Python is {sys.version.split()[0]} and it takes 3.12 to note what a test executes")
+        print(
+            f"mutants: not run here, this Python is {sys.version.split()[0]} and it takes 3.12 to note what a test executes"
+        )
         return 0
     every = [site for site in find_sites(PLANNER) if site.path.startswith(options.under)]
-    chosen = [site for site in every if options.key in site.key] if options.key else sample(every, options.count, options.seed)
+    chosen = (
+        [site for site in every if options.key in site.key]
+        if options.key
+        else sample(every, options.count, options.seed)
+    )
     print(f"{len(chosen)} of {len(every)} mutants, seed {options.seed}", flush=True)
     PLACE.mkdir(parents=True, exist_ok=True)
     results = list(judge_all(chosen, read_executed()))
     survivors = [site for site, noticed in results if not noticed and site.key not in EQUIVALENT]
     stale = sorted(set(EQUIVALENT) - {site.key for site in find_sites(PLANNER)})
     known = sum(not noticed for _site, noticed in results) - len(survivors)
-    print(f"{len(results)} mutants: {len(results) - known - len(survivors)} noticed, {known} equivalent, {len(survivors)} survived")
-    print("".join(f"equivalent_mutants.py names a mutant that is not there any more: {key}\n" for key in stale), end="")
-    (PLACE / "survivors.txt").write_text("".join(f"{site.path}:{site.line}\t{site.key}\n" for site in survivors))
+    print(
+        f"{len(results)} mutants: {len(results) - known - len(survivors)} noticed, {known} equivalent, {len(survivors)} survived"
+    )
+    print(
+        "".join(
+            f"equivalent_mutants.py names a mutant that is not there any more: {key}\n"
+            for key in stale
+        ),
+        end="",
+    )
+    (PLACE / "survivors.txt").write_text(
+        "".join(f"{site.path}:{site.line}\t{site.key}\n" for site in survivors)
+    )
     return 1 if survivors else 0
 
 

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The places of the planner's code that mutants.py changes, and the changed code.
 
-A mutant compares another way, takes `and` for `or`, leaves `not` out, adds instead of subtracting, has another number or truth value,
-or returns nothing. Texts stay: the golden files of sentences judge them. So do annotations, which nothing evaluates, and tables of numbers.
+A mutant compares another way, takes `and` for `or`, leaves `not` out, adds instead of subtracting,
+has another number or truth value, or returns nothing. Texts stay: the golden files of sentences
+judge them. So do annotations, which nothing evaluates, and tables of numbers.
 """
 
 from __future__ import annotations
@@ -23,12 +24,19 @@ COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
 LONGEST = 90  # characters of code in a key
-TEXTS = (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp)  # `-` of these fails at once, in whatever test comes first
+TEXTS = (
+    ast.JoinedStr,
+    ast.List,
+    ast.Tuple,
+    ast.ListComp,
+)  # `-` of these fails at once, in whatever test comes first
 
 
 @dataclass(frozen=True)
 class Site:
-    """A place to change. index: its number in its file; key: what is changed, without a line, so that it outlives other edits."""
+    """A place to change. index: its number in its file; key: what is changed, without a line, so
+    that it outlives other edits.
+    """
 
     path: str
     function: str
@@ -82,7 +90,10 @@ class Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        self.add(node, lambda: setattr(node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And()))
+        self.add(
+            node,
+            lambda: setattr(node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And()),
+        )
         self.generic_visit(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
@@ -93,9 +104,18 @@ class Finder(ast.NodeVisitor):
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         sides = (node.left, node.right)
-        texts = any(isinstance(side, TEXTS) or (isinstance(side, ast.Constant) and not isinstance(side.value, int)) for side in sides)
+        texts = any(
+            isinstance(side, TEXTS)
+            or (isinstance(side, ast.Constant) and not isinstance(side.value, int))
+            for side in sides
+        )
         if isinstance(node.op, ast.Add | ast.Sub) and not texts:
-            self.add(node, lambda: setattr(node, "op", ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()))
+            self.add(
+                node,
+                lambda: setattr(
+                    node, "op", ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
+                ),
+            )
         self.generic_visit(node)
 
     def visit_Tuple(self, node: ast.Tuple) -> None:
@@ -105,7 +125,9 @@ class Finder(ast.NodeVisitor):
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if self.depth > 1 and not self.names:
-            return  # of a row of a table, which repeats what upstream says: a test could only repeat it once more
+            # of a row of a table, which repeats what upstream says: a test could only repeat it
+            # once more
+            return
         if isinstance(node.value, bool):
             self.add(node, lambda: setattr(node, "value", not node.value))
         elif isinstance(node.value, int):
@@ -122,7 +144,9 @@ class Positive(ast.NodeTransformer):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
-        return ast.Call(ast.Name("bool", ast.Load()), [node.operand], []) if node.op is None else node
+        return (
+            ast.Call(ast.Name("bool", ast.Load()), [node.operand], []) if node.op is None else node
+        )
 
 
 def list_mutations(tree: ast.Module) -> list[Mutation]:
@@ -161,7 +185,9 @@ def describe(mutation: Mutation) -> str:
     node = mutation.node
     before = ast.unparse(node)
     mutation.change()
-    after = f"bool({ast.unparse(node.operand)})" if isinstance(node, ast.UnaryOp) else ast.unparse(node)
+    after = (
+        f"bool({ast.unparse(node.operand)})" if isinstance(node, ast.UnaryOp) else ast.unparse(node)
+    )
     return f"{shorten(before)} -> {shorten(after)}"
 
 
@@ -171,6 +197,8 @@ def shorten(text: str) -> str:
 
 
 def sample(sites: Sequence[Site], count: int, seed: int) -> list[Site]:
-    """Return so many sites. One that stays as it is stays in the sample, whatever happens to others."""
+    """Return so many sites. One that stays as it is stays in the sample, whatever happens to
+    others.
+    """
     ranked = sorted(sites, key=lambda site: hashlib.sha256(f"{seed} {site.key}".encode()).digest())
     return sorted(ranked[:count], key=lambda site: (site.path, site.index))

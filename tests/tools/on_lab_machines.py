@@ -5,9 +5,11 @@
 
     on_lab_machines.py [--lab NAME] COMMAND...
 
-With --lab the command finds in GPUFLEET_LAB_NAME a lab for this run alone, which is taken down afterwards.
+With --lab the command finds in GPUFLEET_LAB_NAME a lab for this run alone, which is taken down
+afterwards.
 
-A machine that cannot carry the lab is not a failure of the collection: the summary reports it, and what can be run is run.
+A machine that cannot carry the lab is not a failure of the collection: the summary reports it, and
+what can be run is run.
 """
 
 from __future__ import annotations
@@ -28,19 +30,33 @@ from tests.lab.lab import Lab
 
 def main(command: list[str]) -> int:
     """Run the command, or name the obstacle."""
-    obstacle = doctor.machine_obstacle() or ("" if doctor.has_go() else "there is no Go, which NVIDIA's packages are built with")
+    obstacle = doctor.machine_obstacle() or (
+        "" if doctor.has_go() else "there is no Go, which NVIDIA's packages are built with"
+    )
     if obstacle:
         print(f"not run here: {' '.join(command)} ({obstacle})")
         return 0
     os.chdir(ROOT)
     os.environ.update(inventory.imitated())
     if command[:1] != ["--lab"]:
-        os.execvp(command[0], command)  # no process in between: it alone is interrupted, and tidies up
+        os.execvp(
+            command[0], command
+        )  # no process in between: it alone is interrupted, and tidies up
     with Lab.of_run(command[1]) as lab:
         lab.hold()
-        child = subprocess.Popen(tied(command[2:]), env={**os.environ, "GPUFLEET_LAB_NAME": lab.name})
-        for number in (signal.SIGINT, signal.SIGTERM):  # a terminal's goes to both; the hosts are taken down when the child is done
-            signal.signal(number, lambda number, _frame: child.send_signal(number) if number == signal.SIGTERM else None)
+        child = subprocess.Popen(
+            tied(command[2:]), env={**os.environ, "GPUFLEET_LAB_NAME": lab.name}
+        )
+        for number in (
+            signal.SIGINT,
+            signal.SIGTERM,
+        ):  # a terminal's goes to both; the hosts are taken down when the child is done
+            signal.signal(
+                number,
+                lambda number, _frame: (
+                    child.send_signal(number) if number == signal.SIGTERM else None
+                ),
+            )
         return child.wait()
 
 

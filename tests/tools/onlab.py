@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ansible against hosts of the lab, for tests and benchmarks: results as values, SSH operations counted, hosts looked at from outside."""
+"""Ansible against hosts of the lab, for tests and benchmarks: results as values, SSH operations
+counted, hosts looked at from outside.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ HERE = "gpufleet.nvidia."
 PROBE = images.PROBE
 NVIDIA_RUNTIME = "/usr/bin/nvidia-container-runtime"
 
-# Runs inside a host: everything below the given directories, as path -> [type, mode, uid, gid, content's hash or link's target].
+# Runs inside a host: everything below the given directories, as path -> [type, mode, uid, gid,
+# content's hash or link's target].
 TREE = """
 import hashlib, json, os, stat, sys
 def entry(path):
@@ -53,11 +56,15 @@ Tree = dict[str, list[Any]]
 
 
 def stand_in(path: str) -> str:
-    """Return a command that puts a program there in place of the NVIDIA runtime. It runs containers as runc does."""
+    """Return a command that puts a program there in place of the NVIDIA runtime. It runs containers
+    as runc does.
+    """
     return f"printf '#!/bin/sh\\nexec runc \"$@\"\\n' >{path}; chmod 755 {path}"
 
 
-RUNTIME = stand_in(NVIDIA_RUNTIME)  # for the packages' own, where a test is about configuration and installs nothing
+RUNTIME = stand_in(
+    NVIDIA_RUNTIME
+)  # for the packages' own, where a test is about configuration and installs nothing
 
 
 @dc.dataclass(frozen=True)
@@ -71,7 +78,11 @@ class Run:
 
     def of(self, module: str) -> dict[str, dict[str, Any]]:
         """Return the last answer of one of our modules, by host."""
-        return {e["host"]: {**e["result"], "status": e["status"]} for e in self.entries if str(e["task"]).endswith(module)}
+        return {
+            e["host"]: {**e["result"], "status": e["status"]}
+            for e in self.entries
+            if str(e["task"]).endswith(module)
+        }
 
     @property
     def changed(self) -> dict[str, list[str]]:
@@ -84,13 +95,19 @@ class Run:
 
     @property
     def failed(self) -> dict[str, str]:
-        return {e["host"]: str(e["result"].get("msg")) for e in self.entries if e["status"] in ("failed", "unreachable")}
+        return {
+            e["host"]: str(e["result"].get("msg"))
+            for e in self.entries
+            if e["status"] in ("failed", "unreachable")
+        }
 
 
 def repository() -> dict[str, str]:
     """Return what a user would set: the repository of the packages, and its key."""
     key = artefacts.nvidia_debs() / "key.asc"
-    listed = subprocess.run(["gpg", "--with-colons", "--show-keys", key], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["gpg", "--with-colons", "--show-keys", key], capture_output=True, text=True, check=True
+    ).stdout
     fingerprint = re.search(r"^fpr:+([0-9A-F]{40}):", listed, re.MULTILINE)
     return {
         "gpufleet_toolkit_repository": f"http://{aptrepo.ADDRESS}:{aptrepo.PORT}/{aptrepo.FLAT}",
@@ -126,22 +143,59 @@ class Fleet:
         """
         with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
             place = Path(folder)
-            path = ROOT / "playbooks" / f"{playbook}.yml" if isinstance(playbook, str) else place / "play.json"
+            path = (
+                ROOT / "playbooks" / f"{playbook}.yml"
+                if isinstance(playbook, str)
+                else place / "play.json"
+            )
             if not isinstance(playbook, str):
                 path.write_text(json.dumps(playbook))
             (place / "count").touch()
             (place / "results").touch()
             # All hosts in one wave, for time's sake; waves are tested in tests/unit/playbooks.
-            extra = {"ansible_ssh_executable": str(ROOT / "tests/tools/count-ssh"), "gpufleet_serial": "100%", **(variables or {})}
+            extra = {
+                "ansible_ssh_executable": str(ROOT / "tests/tools/count-ssh"),
+                "gpufleet_serial": "100%",
+                **(variables or {}),
+            }
             (place / "variables.json").write_text(json.dumps(extra))
-            command = [*around, str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(self.lab.inventory_path()), str(path)]
-            command += ["-e", f"@{place}/variables.json", *(["--limit", ",".join(hosts)] if hosts else []), *arguments]
+            command = [
+                *around,
+                str(Path(sys.executable).with_name("ansible-playbook")),
+                "-i",
+                str(self.lab.inventory_path()),
+                str(path),
+            ]
+            command += [
+                "-e",
+                f"@{place}/variables.json",
+                *(["--limit", ",".join(hosts)] if hosts else []),
+                *arguments,
+            ]
             settled = self._environment(place, environment)
-            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=settled, stdin=subprocess.DEVNULL)
-            entries = tuple(json.loads(line) for line in (place / "results").read_text().splitlines())
-            return Run(done.returncode, done.stdout + done.stderr, entries, self._counted(place / "count"))
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=ROOT,
+                env=settled,
+                stdin=subprocess.DEVNULL,
+            )
+            entries = tuple(
+                json.loads(line) for line in (place / "results").read_text().splitlines()
+            )
+            return Run(
+                done.returncode, done.stdout + done.stderr, entries, self._counted(place / "count")
+            )
 
-    def task(self, module: str, hosts: Sequence[str], options: Mapping[str, Any] | None = None, **more: Any) -> Run:
+    def task(
+        self,
+        module: str,
+        hosts: Sequence[str],
+        options: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Run:
         """Run one task of this collection on the named hosts. `keywords` are keywords of the play."""
         name = module if "." in module else HERE + module
         play = {"hosts": ",".join(hosts), "gather_facts": False, **more.pop("keywords", {})}
@@ -150,12 +204,17 @@ class Fleet:
     def shell(self, host: str, script: str, *, fails: bool = False) -> str:
         """Run a shell script in a host as root, not over SSH."""
         done = self.lab.exec(host, ["sh", "-ec", script])
-        assert fails or done.returncode == 0, f"{host}: {script}: status {done.returncode}\n{done.stdout}{done.stderr}"
+        assert fails or done.returncode == 0, (
+            f"{host}: {script}: status {done.returncode}\n{done.stdout}{done.stderr}"
+        )
         return done.stdout
 
     def bring(self, host: str, program: Path, target: str) -> None:
         """Put a program of this machine into a host."""
-        shutil.copy2(program, Path(f"/proc/{hosts.first_process(self.lab.host(host))}/root") / target.lstrip("/"))
+        shutil.copy2(
+            program,
+            Path(f"/proc/{hosts.first_process(self.lab.host(host))}/root") / target.lstrip("/"),
+        )
 
     def text(self, host: str, path: str) -> str:
         return self.shell(host, f"cat {path}")
@@ -167,11 +226,20 @@ class Fleet:
         """
         done = self.lab.exec(host, ["python3", "-", *(tops or WATCHED)], stdin=TREE)
         assert done.returncode == 0, done.stderr
-        return {path: entry for path, entry in json.loads(done.stdout).items() if not VOLATILE.match(path)}
+        return {
+            path: entry
+            for path, entry in json.loads(done.stdout).items()
+            if not VOLATILE.match(path)
+        }
 
     def starts(self, host: str, unit: str) -> int:
         """Count how often systemd has started a unit since the host booted."""
-        return int(self.shell(host, f"journalctl --unit {unit} --output cat --grep '^Started' | grep -c ^Started || true"))
+        return int(
+            self.shell(
+                host,
+                f"journalctl --unit {unit} --output cat --grep '^Started' | grep -c ^Started || true",
+            )
+        )
 
     def _environment(self, place: Path, more: Mapping[str, str] | None) -> dict[str, str]:
         return {
@@ -195,4 +263,8 @@ class Fleet:
 
 def differing(before: Tree, after: Tree) -> dict[str, tuple[Any, Any]]:
     """Return the paths whose entries differ, each with both entries. None stands for a missing one."""
-    return {path: (before.get(path), after.get(path)) for path in sorted({*before, *after}) if before.get(path) != after.get(path)}
+    return {
+        path: (before.get(path), after.get(path))
+        for path in sorted({*before, *after})
+        if before.get(path) != after.get(path)
+    }

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes what follows from the modules' documentation: the roles' argument specs and task arguments, and the results that modules share.
+"""Writes what follows from the modules' documentation: the roles' argument specs and task
+arguments, and the results that modules share.
 
     options.py [--write]      without --write: print which files are outdated
 
-An option is written once, in a doc fragment or in its module. Each option of a role's module is a variable of the role.
+An option is written once, in a doc fragment or in its module. Each option of a role's module is a
+variable of the role.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 HERE = "gpufleet.nvidia."
 PREFIX = "gpufleet_"
 SPEC_KEYS = ("type", "elements", "choices", "required", "default")
-# A role's entry points, each with its module. What the look of refresh_cdi decides is given to cdi_spec by hand.
+# A role's entry points, each with its module. What the look of refresh_cdi decides is given to
+# cdi_spec by hand.
 ENTRIES: Mapping[str, Mapping[str, str]] = {
     "host": {"look": "host_info", "main": "host", "refresh_cdi": "host_info"},
     "verify": {"main": "host_verify"},
@@ -41,16 +44,25 @@ ENTRIES: Mapping[str, Mapping[str, str]] = {
 }
 # Options that carry another name as a variable, since there it has to say what of.
 NAMES: Mapping[str, Mapping[str, str]] = {
-    "awx": {option: f"awx_{option}" for option in arguments.read_module_documentation("awx")["options"]},
+    "awx": {
+        option: f"awx_{option}" for option in arguments.read_module_documentation("awx")["options"]
+    },
     "host_verify": {
         "image": "verify_image",
         "image_environment": "verify_image_environment",
         "timeout": "verify_timeout",
         "host_result": "verify_node_result",
     },
-    "toolkit_repository": {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"},
+    "toolkit_repository": {
+        "url": "toolkit_repository",
+        "key": "toolkit_key",
+        "key_fingerprint": "toolkit_key_fingerprint",
+    },
     "bundle": {
-        **{option: f"bundle_{option}" for option in ("file", "versions", "architectures", "formats")},
+        **{
+            option: f"bundle_{option}"
+            for option in ("file", "versions", "architectures", "formats")
+        },
         "url": "toolkit_repository",
         "key": "toolkit_key",
         "key_fingerprint": "toolkit_key_fingerprint",
@@ -58,7 +70,17 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "drain": {
         **{
             o: f"drain_{o}"
-            for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout", "unknown")
+            for o in (
+                "by",
+                "commands",
+                "driver_changes",
+                "interval",
+                "method",
+                "on_timeout",
+                "reason",
+                "timeout",
+                "unknown",
+            )
         },
         "policy": "drain",
         "rollout": "rollout_id",
@@ -69,7 +91,10 @@ NAMES: Mapping[str, Mapping[str, str]] = {
 NAMES = {
     **NAMES,
     "kubernetes_objects": {
-        **{option: f"kubernetes_{option}" for option in arguments.read_module_documentation("kubernetes_objects")["options"]},
+        **{
+            option: f"kubernetes_{option}"
+            for option in arguments.read_module_documentation("kubernetes_objects")["options"]
+        },
         "fleet_policy": "fleet_policy",
     },
 }
@@ -111,7 +136,9 @@ RESULTS = Path(__file__).with_name("results.yml")
 
 
 class Dumper(yaml.SafeDumper):
-    """A YAML writer that indents lists, and names the anchor of what several entry points share `options`."""
+    """A YAML writer that indents lists, and names the anchor of what several entry points share
+    `options`.
+    """
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -122,7 +149,9 @@ class Dumper(yaml.SafeDumper):
 
 @functools.cache
 def documentation(module: str) -> dict[str, Any]:
-    """Return a module's documentation, read once, since each sentence that may name an option asks for it."""
+    """Return a module's documentation, read once, since each sentence that may name an option asks
+    for it.
+    """
     return arguments.read_module_documentation(module)
 
 
@@ -141,7 +170,11 @@ def variables(module: str) -> dict[str, dict[str, Any]]:
     """Return a module's options as variables of a role, in the order of their names."""
     documented = documentation(module)["options"]
     hand = BY_HAND.get(module, frozenset())
-    found = {variable(module, option): of_role(module, text) for option, text in documented.items() if option not in hand}
+    found = {
+        variable(module, option): of_role(module, text)
+        for option, text in documented.items()
+        if option not in hand
+    }
     for secret in arguments.SECRETS & documented.keys():
         found[variable(module, secret)]["no_log"] = True
     return dict(sorted(found.items()))
@@ -157,7 +190,9 @@ def of_role(module: str, option: Mapping[str, Any]) -> dict[str, Any]:
 def renamed(module: str, sentence: str) -> str:
     """Turn a sentence about options into one about the variables of the same meaning."""
     known = documentation(module)["options"]
-    return MARKED.sub(lambda m: f"O({variable(module, m[1])}{m[2] or ''})" if m[1] in known else m[0], sentence)
+    return MARKED.sub(
+        lambda m: f"O({variable(module, m[1])}{m[2] or ''})" if m[1] in known else m[0], sentence
+    )
 
 
 def spec_file(role: str) -> Path:
@@ -173,15 +208,23 @@ def specs(role: str, text: str) -> str:
     entries = yaml.safe_load(text)["argument_specs"]
     shared: dict[str, dict[str, Any]] = {}
     for name, entry in entries.items():
-        found = dict(sorted({**variables(ENTRIES[role][name]), **copy.deepcopy(OF_TASKS.get(role, {}))}.items()))
+        found = dict(
+            sorted(
+                {**variables(ENTRIES[role][name]), **copy.deepcopy(OF_TASKS.get(role, {}))}.items()
+            )
+        )
         entry["options"] = next((known for known in shared.values() if known == found), found)
         shared.setdefault(name, entry["options"])
-    dumped = yaml.dump({"argument_specs": entries}, Dumper=Dumper, sort_keys=False, width=120, allow_unicode=True)
+    dumped = yaml.dump(
+        {"argument_specs": entries}, Dumper=Dumper, sort_keys=False, width=120, allow_unicode=True
+    )
     return f"{head}---\n{dumped}"
 
 
 def tasks(text: str) -> str:
-    """Return a role's tasks, each with all the options of its module that are variables of the role."""
+    """Return a role's tasks, each with all the options of its module that are variables of the
+    role.
+    """
     return TASK.sub(lambda found: found[1] + handed_on(found[2], found[3]), text)
 
 
@@ -190,8 +233,17 @@ def handed_on(module: str, lines: str) -> str:
     hand = BY_HAND.get(module, frozenset())
     kept = {m[1]: m[0] for m in re.finditer(r"(?m)^    (\w+):.*\n", lines) if m[1] in hand}
     documented = documentation(module)["options"]
-    everywhere = {name for entries in ENTRIES.values() for known in entries.values() for name in variables(known)}
-    given = {o: argument(module, o, spec) for o, spec in documented.items() if o not in hand and variable(module, o) in everywhere}
+    everywhere = {
+        name
+        for entries in ENTRIES.values()
+        for known in entries.values()
+        for name in variables(known)
+    }
+    given = {
+        o: argument(module, o, spec)
+        for o, spec in documented.items()
+        if o not in hand and variable(module, o) in everywhere
+    }
     return "".join(line for _option, line in sorted({**given, **kept}.items()))
 
 
@@ -205,14 +257,21 @@ def results(module: str, text: str) -> str:
 
     Samples stay as they are, and so do the keys that an entry marks as the modules' own.
     """
-    return RETURN.sub(lambda found: found[1] + RESULT.sub(lambda one: result(module, one[1], one[0]), found[2]) + found[3], text)
+    return RETURN.sub(
+        lambda found: (
+            found[1] + RESULT.sub(lambda one: result(module, one[1], one[0]), found[2]) + found[3]
+        ),
+        text,
+    )
 
 
 def result(module: str, name: str, text: str) -> str:
     found = next((s for s in shared() if s["name"] == name and module in s["modules"]), None)
     if found is None:
         return text
-    kept = {key: lines for key, lines in keys(text).items() if key in ("sample", *found.get("own", ()))}
+    kept = {
+        key: lines for key, lines in keys(text).items() if key in ("sample", *found.get("own", ()))
+    }
     lines = {**keys("".join(f"  {line}\n" for line in str(found["text"]).splitlines())), **kept}
     return f"{name}:\n" + "".join(lines[key] for key in KEYS if key in lines)
 
@@ -237,7 +296,9 @@ def main(given: list[str]) -> int:
     for path, text in outdated:
         if "--write" in given:
             path.write_text(text)
-        print(f"{'written' if '--write' in given else 'outdated, run make docs'}: {path.relative_to(ROOT)}")
+        print(
+            f"{'written' if '--write' in given else 'outdated, run make docs'}: {path.relative_to(ROOT)}"
+        )
     return 1 if outdated and "--write" not in given else 0
 
 

@@ -5,7 +5,8 @@
 
     pages.py [--write]      without --write: print which pages are outdated
 
-A page marks the place of a table with `<!-- table NAME -->` and `<!-- end -->`; all around it is written by hand.
+A page marks the place of a table with `<!-- table NAME -->` and `<!-- end -->`; all around it is
+written by hand.
 """
 
 from __future__ import annotations
@@ -35,14 +36,30 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import deviations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import releases as containerd_releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import releases as crio_releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import plan as docker_plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import table as known_bad_table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    cdi_versions,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    releases as containerd_releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    releases as crio_releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config as docker_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    plan as docker_plan,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
+    table as known_bad_table,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import installers, owners_settings, repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    installers,
+    owners_settings,
+    repository,
+)
 from page_table import code, table
 
 from tests.lab.kinds import KINDS, Kind
@@ -60,7 +77,10 @@ SWITCHES = {
     "always": "yes, always on",
 }
 PROGRAMS = ("apt-get", "dnf", "zypper")  # of package managers
-MERGES = {"replace": "a drop-in replaces the whole table of a plugin", "deep": "a drop-in adds to the table of a plugin"}
+MERGES = {
+    "replace": "a drop-in replaces the whole table of a plugin",
+    "deep": "a drop-in adds to the table of a plugin",
+}
 
 
 def number(parts: Iterable[int]) -> str:
@@ -76,7 +96,10 @@ def imitated(hosts: Iterable[str]) -> str:
 
 def left_to_the_night() -> str:
     """Return the parts that `make test` leaves to `make nightly`, with the reasons."""
-    return table(["part", "why not in `make test`"], [[code([name]), reason] for name, reason in parts.NIGHTLY.items()])
+    return table(
+        ["part", "why not in `make test`"],
+        [[code([name]), reason] for name, reason in parts.NIGHTLY.items()],
+    )
 
 
 # ---------------------------------------------------------------- docs/cdi.md
@@ -88,8 +111,15 @@ def caps() -> str:
     A cell lists the releases that read this version and no newer one.
     """
     columns = {engine: ranges(rows) for engine, rows in cdi_versions.MAX_CDI.items()}
-    known = [newest for newest in ("", *version.KNOWN) if any(newest in column for column in columns.values())]
-    body = [[newest or "no CDI", *("; ".join(column.get(newest, ())) for column in columns.values())] for newest in known]
+    known = [
+        newest
+        for newest in ("", *version.KNOWN)
+        if any(newest in column for column in columns.values())
+    ]
+    body = [
+        [newest or "no CDI", *("; ".join(column.get(newest, ())) for column in columns.values())]
+        for newest in known
+    ]
     return table(["newest version read", *(NAMES[engine] for engine in columns)], body)
 
 
@@ -101,7 +131,11 @@ def ranges(rows: Sequence[tuple[tuple[int, int, int], str]]) -> Mapping[str, lis
     found: dict[str, list[str]] = {}
     joined = [row for index, row in enumerate(rows) if index == 0 or rows[index - 1][1] != row[1]]
     for (first, newest), following in zip(joined, (*joined[1:], None), strict=True):
-        words = f"from {number(first)}" if following is None else f"{number(first)} to before {number(following[0])}"
+        words = (
+            f"from {number(first)}"
+            if following is None
+            else f"{number(first)} to before {number(following[0])}"
+        )
         found.setdefault(newest, []).append(re.sub(r"^0\.0\.0 to before", "before", words))
     return found
 
@@ -113,10 +147,20 @@ def libraries() -> str:
 
 def packaged() -> str:
     rows = [
-        [NAMES[engine], name, newest, cdi_versions.get_max_cdi_version(engine, name.partition("~")[0])]
-        for engine, name, newest in ((engine, plain(pattern), newest) for engine, pattern, newest in cdi_versions.MAX_CDI_PACKAGED)
+        [
+            NAMES[engine],
+            name,
+            newest,
+            cdi_versions.get_max_cdi_version(engine, name.partition("~")[0]),
+        ]
+        for engine, name, newest in (
+            (engine, plain(pattern), newest)
+            for engine, pattern, newest in cdi_versions.MAX_CDI_PACKAGED
+        )
     ]
-    return table(["engine", "release", "newest version read", "the same release from upstream"], rows)
+    return table(
+        ["engine", "release", "newest version read", "the same release from upstream"], rows
+    )
 
 
 def plain(pattern: str) -> str:
@@ -128,13 +172,24 @@ def needs() -> str:
     rules = [(first, what) for first, what, _applies in (*version.EDIT_RULES, *version.SPEC_RULES)]
     return table(
         ["content", "needs version"],
-        [[what, first] for first, what in sorted(rules, key=lambda r: (version.get_spec_version_key(r[0]), r[1]))],
+        [
+            [what, first]
+            for first, what in sorted(
+                rules, key=lambda r: (version.get_spec_version_key(r[0]), r[1])
+            )
+        ],
     )
 
 
 def differences() -> str:
     head = ["", "`nvidia-ctk cdi generate`", "this collection", "why", "what users met"]
-    return table(head, [[d.topic, d.nvidia_ctk, d.collection, d.why, ", ".join(d.issues)] for d in deviations.DEVIATIONS])
+    return table(
+        head,
+        [
+            [d.topic, d.nvidia_ctk, d.collection, d.why, ", ".join(d.issues)]
+            for d in deviations.DEVIATIONS
+        ],
+    )
 
 
 def checks() -> str:
@@ -151,15 +206,29 @@ def checks() -> str:
 def containerd() -> str:
     facts = containerd_releases.FACTS
     rows = [
-        [span(f.first, after), code(f.schemas), str(f.new_file), MERGES[f.merge], SWITCHES[f.cdi], "; ".join(traps(f))]
+        [
+            span(f.first, after),
+            code(f.schemas),
+            str(f.new_file),
+            MERGES[f.merge],
+            SWITCHES[f.cdi],
+            "; ".join(traps(f)),
+        ]
         for f, after in zip(facts, (*(f.first for f in facts[1:]), None), strict=True)
     ]
-    return table(["releases", "reads config version", "our file has version", "`imports`", "CDI", "beware"], rows)
+    return table(
+        ["releases", "reads config version", "our file has version", "`imports`", "CDI", "beware"],
+        rows,
+    )
 
 
 def span(first: tuple[int, int], following: tuple[int, int] | None) -> str:
     oldest = max(first, containerd_releases.OLDEST)
-    return f"from {number(oldest)}" if following is None else f"{number(oldest)} to before {number(following)}"
+    return (
+        f"from {number(oldest)}"
+        if following is None
+        else f"{number(oldest)} to before {number(following)}"
+    )
 
 
 def traps(facts: containerd_releases.ContainerdRelease) -> Iterator[str]:
@@ -179,7 +248,11 @@ def since() -> str:
         *([NAMES["crio"], what, number(first)] for what, first in CRIO_SINCE),
         ["Docker", "CDI, with `features.cdi` in `daemon.json`", number(docker_plan.CDI_SINCE)],
         ["Docker", "CDI, on unless `features.cdi` is false", number(docker_plan.CDI_ON_SINCE)],
-        ["Docker", "`dockerd --validate` reads a new file before it is put in place", number(docker_plan.VALIDATE_SINCE)],
+        [
+            "Docker",
+            "`dockerd --validate` reads a new file before it is put in place",
+            number(docker_plan.VALIDATE_SINCE),
+        ],
         ["Podman", "CDI", first_cdi("podman")],
     ]
     return table(["engine", "what", "since"], rows)
@@ -199,29 +272,50 @@ def first_cdi(engine: str) -> str:
 
 def files() -> str:
     rows = [
-        ["containerd 1.x", f"edits in `{containerd_releases.CONFIG}`", f"`{containerd_releases.UNIT}`", f"`{containerd_releases.SOCKET}`"],
+        [
+            "containerd 1.x",
+            f"edits in `{containerd_releases.CONFIG}`",
+            f"`{containerd_releases.UNIT}`",
+            f"`{containerd_releases.SOCKET}`",
+        ],
         [
             "containerd 2.x",
             f"a drop-in `{containerd_releases.DROP_IN}`",
             f"`{containerd_releases.UNIT}`",
             f"`{containerd_releases.SOCKET}`",
         ],
-        ["CRI-O", f"a drop-in `{crio_releases.DROP_IN}`", f"`{crio_releases.UNIT}`", f"`{crio_releases.SOCKET}`"],
-        ["Docker", f"our keys in `{docker_config.CONFIG}`", f"`{docker_config.UNIT}`", f"`{docker_config.SOCKET}`"],
+        [
+            "CRI-O",
+            f"a drop-in `{crio_releases.DROP_IN}`",
+            f"`{crio_releases.UNIT}`",
+            f"`{crio_releases.SOCKET}`",
+        ],
+        [
+            "Docker",
+            f"our keys in `{docker_config.CONFIG}`",
+            f"`{docker_config.UNIT}`",
+            f"`{docker_config.SOCKET}`",
+        ],
     ]
     return table(["engine", "what is written", "unit", "socket"], rows)
 
 
 def modes() -> str:
     rows = [
-        [f"`{way}`", f"`{mode}`", code(decide.LEGACY_PACKAGES if mode == "legacy" else decide.BASE_PACKAGES)]
+        [
+            f"`{way}`",
+            f"`{mode}`",
+            code(decide.LEGACY_PACKAGES if mode == "legacy" else decide.BASE_PACKAGES),
+        ]
         for way, mode in decide.MODES.items()
     ]
     return table(["injection", "mode of NVIDIA's runtime", "packages"], rows)
 
 
 def kinds() -> str:
-    return table(["host of the lab", "engine"], ([name, engine_of(kind)] for name, kind in KINDS.items()))
+    return table(
+        ["host of the lab", "engine"], ([name, engine_of(kind)] for name, kind in KINDS.items())
+    )
 
 
 def engine_of(kind: Kind) -> str:
@@ -231,14 +325,20 @@ def engine_of(kind: Kind) -> str:
 
 
 def managers() -> str:
-    """Return the systems that render a containerd's configuration, and whether hosts of them are in the lab."""
+    """Return the systems that render a containerd's configuration, and whether hosts of them are in
+    the lab.
+    """
     rows = []
     for one in (m for m in known.MANAGERS if not m.taken_back or m.homes):
         shown = code((*one.homes, *one.units, *(f"ID={name}" for name in one.os_ids)))
         hosts = code(name for name in KINDS if name.startswith(f"{one.name}-like"))
         done = one.refusal.next
         if one.place:
-            after = f"{one.title} restarts its containerd by itself" if one.place.takes_up else f"restart of {code(one.place.units)}"
+            after = (
+                f"{one.title} restarts its containerd by itself"
+                if one.place.takes_up
+                else f"restart of {code(one.place.units)}"
+            )
             template = f"its handler in `{one.config.rpartition('/')[2]}`, from which it makes the configuration"
             done = f"{template if one.place.filled_in else f'a drop-in in {code(one.place.drop_ins)}'}; {after}"
         if one.place and one.place.detection:
@@ -248,19 +348,41 @@ def managers() -> str:
 
 
 def package_managers() -> str:
-    """Return the programs that install NVIDIA's packages, and the hosts of the lab on which that ran."""
+    """Return the programs that install NVIDIA's packages, and the hosts of the lab on which that
+    ran.
+    """
     rows = []
     for name, family in repository.FAMILIES.items():
         installer = installers.INSTALLERS[family.manager]
         ids = code(known for known, of in repository.LIKE.items() if of == name)
         own = [kind for kind, value in KINDS.items() if family.manager in value.packages]
         tested = imitated(own) if own else "every other host of the lab (Debian)"
-        words = {word: [program, word] for word in ("install", "remove") for program in installer.remove if program in PROGRAMS}
-        rows.append([family.manager, ids, f"`{family.list_path}`", *(f"`{' '.join(found)}`" for found in words.values()), tested])
+        words = {
+            word: [program, word]
+            for word in ("install", "remove")
+            for program in installer.remove
+            if program in PROGRAMS
+        }
+        rows.append(
+            [
+                family.manager,
+                ids,
+                f"`{family.list_path}`",
+                *(f"`{' '.join(found)}`" for found in words.values()),
+                tested,
+            ]
+        )
         if family.manager == "dnf":  # dnf5 comes under the same name, and takes the same commands
             newer = imitated(kind for kind, of in KINDS.items() if "dnf5" in of.packages)
             rows.append(["dnf5", "`fedora`, from Fedora 41 on", *rows[-1][2:-1], newer])
-    head = ["package manager", "`ID` or `ID_LIKE`", "source", "installation", "undo of a first one that fails", "tested on"]
+    head = [
+        "package manager",
+        "`ID` or `ID_LIKE`",
+        "source",
+        "installation",
+        "undo of a first one that fails",
+        "tested on",
+    ]
     return table(head, rows)
 
 
@@ -286,16 +408,31 @@ def figure(lines: Sequence[str], row: str) -> str:
     for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in lines):
         if cells[0].startswith(row):
             return cells[1]
-    raise SystemExit(f"pages.py: docs/bench.md has no row {row} any more; name another one in SPEED")
+    raise SystemExit(
+        f"pages.py: docs/bench.md has no row {row} any more; name another one in SPEED"
+    )
 
 
 # ---------------------------------------------------------------- docs/variables.md
 
 
-# The page's headings in the order in which people need them, each with the beginnings of the names that belong there. The longest counts.
+# The page's headings in the order in which people need them, each with the beginnings of the names
+# that belong there. The longest counts.
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "How containers get GPUs": (
-        *("engines", "injection", "isolation", "handlers", "set_as_default", "cdi", "no_gpu", "adopt", "known_bad", "state", "restart"),
+        *(
+            "engines",
+            "injection",
+            "isolation",
+            "handlers",
+            "set_as_default",
+            "cdi",
+            "no_gpu",
+            "adopt",
+            "known_bad",
+            "state",
+            "restart",
+        ),
         *("fleet_policy", "sharing", "device_nodes"),
     ),
     "Packages": ("packages", "toolkit_"),
@@ -304,7 +441,16 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "Kubernetes": ("device_plugin_", "dra", "operator_toolkit", "kubernetes_"),
     "Taking hosts out of service": ("drain", "slurm_node"),
     "Where an engine is, and the way to a host": (
-        *("config_path", "drop_in", "engine_version", "service", "socket", "root", "transport", "metrics_dir"),
+        *(
+            "config_path",
+            "drop_in",
+            "engine_version",
+            "service",
+            "socket",
+            "root",
+            "transport",
+            "metrics_dir",
+        ),
     ),
     "Approved changes": ("rollout_id", "approved_change"),
     "Archives of packages": ("bundle_",),
@@ -313,10 +459,19 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
 
 
 def subject(name: str) -> str:
-    """Return the heading of a variable. The longest beginning counts, as `cdi` is not a setting of the spec."""
-    fits = [(len(begin), title) for title, begins in SUBJECTS.items() for begin in begins if own(name).startswith(begin)]
+    """Return the heading of a variable. The longest beginning counts, as `cdi` is not a setting of
+    the spec.
+    """
+    fits = [
+        (len(begin), title)
+        for title, begins in SUBJECTS.items()
+        for begin in begins
+        if own(name).startswith(begin)
+    ]
     if not fits:
-        raise SystemExit(f"pages.py: {name} has no heading in docs/variables.md; name one in SUBJECTS")
+        raise SystemExit(
+            f"pages.py: {name} has no heading in docs/variables.md; name one in SUBJECTS"
+        )
     return max(fits)[1]
 
 
@@ -330,7 +485,9 @@ def own(name: str) -> str:
 
 
 def variables() -> str:
-    """Return every variable of the roles by subject, with its values and the beginning of its description."""
+    """Return every variable of the roles by subject, with its values and the beginning of its
+    description.
+    """
     found: dict[str, dict[str, Any]] = {}
     for entries in options.ENTRIES.values():
         for module in entries.values():
@@ -339,7 +496,9 @@ def variables() -> str:
     for title, begins in SUBJECTS.items():
         of = sorted(name for name in found if subject(name) == title)
         of.sort(key=functools.partial(place, begins))
-        rows = [[f"`{name}`", values(found[name]), marked(found[name]["description"][0])] for name in of]
+        rows = [
+            [f"`{name}`", values(found[name]), marked(found[name]["description"][0])] for name in of
+        ]
         parts.append(f"## {title}\n\n{table(['variable', 'values', 'what it says'], rows)}")
     return "\n".join(parts)
 
@@ -351,7 +510,8 @@ def rollout_settings() -> str:
     """Return every setting of a rollout, as the variable that it is."""
     documented = arguments.read_module_documentation("rollout_settings")["options"]
     rows = [
-        [f"`gpufleet_rollout_{name}`", default_of(spec), " ".join(map(marked, said(spec)))] for name, spec in sorted(documented.items())
+        [f"`gpufleet_rollout_{name}`", default_of(spec), " ".join(map(marked, said(spec)))]
+        for name, spec in sorted(documented.items())
     ]
     return table(["setting", "default", "what it says"], rows)
 
@@ -370,22 +530,43 @@ def values(option: Mapping[str, Any]) -> str:
     default = option.get("default")
     first = default if isinstance(default, list) else [default]
     if "choices" in option:
-        words = ", ".join(f"**`{choice}`**" if choice in first else f"`{choice}`" for choice in option["choices"])
+        words = ", ".join(
+            f"**`{choice}`**" if choice in first else f"`{choice}`" for choice in option["choices"]
+        )
         return f"list of {words}" if option["type"] == "list" else words
     kind = f"list of {option['elements']}" if option["type"] == "list" else option["type"]
-    return kind if default in (None, "", []) else f"{kind}, **`{json.dumps(default).strip(chr(34))}`**"
+    return (
+        kind if default in (None, "", []) else f"{kind}, **`{json.dumps(default).strip(chr(34))}`**"
+    )
 
 
 def marked(sentence: str) -> str:
     """Turn Ansible's markup into Markdown's."""
-    return re.sub(r"\b[CEOV]\(((?:[^()]|\([^()]*\))*)\)|\bM\(([^)]*)\)", lambda m: f"`{m[1] or m[2]}`", sentence).replace("|", "\\|")
+    return re.sub(
+        r"\b[CEOV]\(((?:[^()]|\([^()]*\))*)\)|\bM\(([^)]*)\)",
+        lambda m: f"`{m[1] or m[2]}`",
+        sentence,
+    ).replace("|", "\\|")
 
 
 def other_owners_() -> str:
     """Return the marks by which a Kubernetes node is in other hands."""
-    rows = [[f"{m.kind} `{m.key}`", ", ".join(f"`{v}`" for v in m.values) or "any", f"{m.owner}, {m.ends}"] for m in other_owners.MARKS]
+    rows = [
+        [
+            f"{m.kind} `{m.key}`",
+            ", ".join(f"`{v}`" for v in m.values) or "any",
+            f"{m.owner}, {m.ends}",
+        ]
+        for m in other_owners.MARKS
+    ]
     locked = "the node's name, while the lock's TTL runs"
-    rows.append([f"annotation `{other_owners.KURED_LOCK}` of a DaemonSet", locked, "kured, until the host has rebooted"])
+    rows.append(
+        [
+            f"annotation `{other_owners.KURED_LOCK}` of a DaemonSet",
+            locked,
+            "kured, until the host has rebooted",
+        ]
+    )
     return table(["mark", "values", "in whose hands the host is"], rows)
 
 
@@ -395,15 +576,25 @@ def other_owners_() -> str:
 def known_bad(stops: bool) -> str:
     """Return one row for each known-bad combination. A link is named by the end of its address."""
     rows = [
-        [f"`{row.id}`", "; ".join(c.text for c in row.when), row.what, row.way, ", ".join(f"[{named(link)}]({link})" for link in row.links)]
+        [
+            f"`{row.id}`",
+            "; ".join(c.text for c in row.when),
+            row.what,
+            row.way,
+            ", ".join(f"[{named(link)}]({link})" for link in row.links),
+        ]
         for row in known_bad_table.ROWS
         if row.stops == stops
     ]
-    return table(["row", "where all of this is so", "what goes wrong", "the way round", "upstream"], rows)
+    return table(
+        ["row", "where all of this is so", "what goes wrong", "the way round", "upstream"], rows
+    )
 
 
 def named(link: str) -> str:
-    """Return `nvidia-container-toolkit#1404` for an issue or a change, or else the last part of an address."""
+    """Return `nvidia-container-toolkit#1404` for an issue or a change, or else the last part of an
+    address.
+    """
     parts = link.split("/")
     return f"{parts[-3]}#{parts[-1]}" if parts[-2] in ("issues", "pull") else parts[-1]
 
@@ -412,9 +603,16 @@ def settings_of_the_owner() -> str:
     """Return one row for each way in which a setting of NVIDIA's config.toml may be wrong."""
 
     def modes(setting: owners_settings.OwnerSetting) -> str:
-        return "all" if setting.modes >= owners_settings.EVERY else code(sorted(setting.modes & owners_settings.EVERY))
+        return (
+            "all"
+            if setting.modes >= owners_settings.EVERY
+            else code(sorted(setting.modes & owners_settings.EVERY))
+        )
 
-    rows = [[code([s.name]), s.condition, modes(s), s.row.why, s.row.next] for s in owners_settings.SETTINGS]
+    rows = [
+        [code([s.name]), s.condition, modes(s), s.row.why, s.row.next]
+        for s in owners_settings.SETTINGS
+    ]
     return table(["key", "wrong if", "modes", "then", "what to do"], rows)
 
 
@@ -447,7 +645,9 @@ def main(arguments: list[str]) -> int:
     for path in outdated:
         if "--write" in arguments:
             path.write_text(fill(path.read_text()))
-        print(f"{'written' if '--write' in arguments else 'outdated, run make docs'}: {path.relative_to(ROOT)}")
+        print(
+            f"{'written' if '--write' in arguments else 'outdated, run make docs'}: {path.relative_to(ROOT)}"
+        )
     return 1 if outdated and "--write" not in arguments else 0
 
 

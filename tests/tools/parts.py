@@ -5,9 +5,9 @@
 
 Each part is one command that shares nothing with the others, so they run side by side.
 
-A file of tests/integration boots its own hosts in a lab of its own, so it can be a part of its own. Files are
-put together if they read the same story, or if they are short. A file that is named nowhere is in the part
-`lab: others`, so none can be forgotten.
+A file of tests/integration boots its own hosts in a lab of its own, so it can be a part of its own.
+Files are put together if they read the same story, or if they are short. A file that is named
+nowhere is in the part `lab: others`, so none can be forgotten.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from dataclasses import dataclass, replace
 from environments import CACHE, ROOT
 from sanity import CORES
 
-# How much of a processor a part keeps busy. A test on hosts waits for at least half of its time: for boots, restarts and time limits.
+# How much of a processor a part keeps busy. A test on hosts waits for at least half of its time:
+# for boots, restarts and time limits.
 BUSY, WAITING = 1.0, 0.5
-# Gigabytes: a dozen hosts with what they write to their disks, which are in memory; and what runs on this machine alone.
+# Gigabytes: a dozen hosts with what they write to their disks, which are in memory; and what runs
+# on this machine alone.
 HOSTS_NEED, OTHERS_NEED = 3.0, 1.0
 
 
@@ -48,11 +50,14 @@ def pytest_part(name: str, load: float, *tests: str) -> Part:
 
     What they print goes to a file, so their durations disturb no reader.
     """
-    return Part(name, (sys.executable, "-m", "pytest", "-q", "--durations=10", *tests), load, counted=True)
+    return Part(
+        name, (sys.executable, "-m", "pytest", "-q", "--durations=10", *tests), load, counted=True
+    )
 
 
-# name -> files of tests/integration; the longest first. A part whose name is in NIGHTLY waits for the night. Judges start no hosts:
-# engines' own programs judge files there, AWX's run jobs, and the modules of kubernetes.core work on an API that the test answers for.
+# name -> files of tests/integration; the longest first. A part whose name is in NIGHTLY waits for
+# the night. Judges start no hosts: engines' own programs judge files there, AWX's run jobs, and the
+# modules of kubernetes.core work on an API that the test answers for.
 LAB = {
     "story": ("absent", "check_mode", "main_line"),
     "rollout": ("rollout_fleet",),
@@ -68,7 +73,9 @@ LAB = {
     "packages": ("rpm_hosts", "bundle"),
     "managers": ("k3s", "crio_hook"),
     "sharing": ("device_nodes", "sharing"),
-    "night: hand over": ("hand_over",),  # a cluster's processes end with its lab, so each has one of its own
+    "night: hand over": (
+        "hand_over",
+    ),  # a cluster's processes end with its lab, so each has one of its own
     "night: kubernetes": ("rollout_kubernetes",),
     "night: objects": ("kubernetes_objects",),
     "night: rollout": ("rollout", "waves", "weeks_later"),
@@ -97,12 +104,20 @@ JUDGES = {
         "runtime_config",
         "operator_drop_in",
     ),
-    "judge: others": ("docker_judge", "properties", "cdi_oracle", "cdi_reference", "cdi_grants", "void_mount", "selinux"),
+    "judge: others": (
+        "docker_judge",
+        "properties",
+        "cdi_oracle",
+        "cdi_reference",
+        "cdi_grants",
+        "void_mount",
+        "selinux",
+    ),
     "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
 }
 OTHERS = "lab: others"
-# Half of the other unit tests, so that two processors share them; and some 200 tests that run ansible-playbook a few times each, rollouts
-# more often than others.
+# Half of the other unit tests, so that two processors share them; and some 200 tests that run
+# ansible-playbook a few times each, rollouts more often than others.
 PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
 ROLLOUTS = f"{PLAYBOOKS}/test_rollout"
 # What a rollout says and binds, asked again and again of a controller alone.
@@ -146,13 +161,18 @@ def files(names: tuple[str, ...]) -> tuple[str, ...]:
 def unnamed() -> tuple[str, ...]:
     """Return the files of tests/integration that no part names."""
     named = {name for names in (*LAB.values(), *JUDGES.values()) for name in names}
-    found = (path.stem.removeprefix("test_") for path in sorted((ROOT / "tests/integration").glob("test_*.py")))
+    found = (
+        path.stem.removeprefix("test_")
+        for path in sorted((ROOT / "tests/integration").glob("test_*.py"))
+    )
     return tuple(name for name in found if name not in named)
 
 
 def on_lab(name: str, *command: str) -> Part:
     """Return a part that runs a command on hosts, or reports what this machine lacks for them."""
-    return Part(name, (sys.executable, str(ROOT / "tests/tools/on_lab_machines.py"), *command), WAITING)
+    return Part(
+        name, (sys.executable, str(ROOT / "tests/tools/on_lab_machines.py"), *command), WAITING
+    )
 
 
 def mutants() -> Part:
@@ -201,7 +221,8 @@ def played() -> list[Part]:
 
 
 def releases() -> list[Part]:
-    """Return what nightly runs have beside `make test` that needs no hosts, mutants aside, the longest first.
+    """Return what nightly runs have beside `make test` that needs no hosts, mutants aside, the
+    longest first.
 
     They are long rollouts, and other releases of ansible-core, Python and PyYAML.
     """
@@ -229,7 +250,10 @@ def hosts() -> list[Part]:
     lab = [pytest_part(f"lab: {name}", WAITING, *files(names)) for name, names in LAB.items()]
     others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []
     scenarios = {"molecule": "default", "molecule: rollout": "rollout"}
-    molecule = [on_lab(name, "--lab", "molecule", "molecule", "test", "-s", it) for name, it in scenarios.items()]
+    molecule = [
+        on_lab(name, "--lab", "molecule", "molecule", "test", "-s", it)
+        for name, it in scenarios.items()
+    ]
     return [*lab[:2], *others, *lab[2:], *molecule]
 
 
@@ -258,8 +282,12 @@ def parts() -> list[Part]:
 
 
 def nightly() -> list[Part]:
-    """Return the parts of `make nightly`: those of `make test`, with all that is drawn, and those that it leaves out."""
-    return all_parts([mutants(), *played()[:2], *fast()[:3], *releases()], [*played()[2:], *fast()[3:]])
+    """Return the parts of `make nightly`: those of `make test`, with all that is drawn, and those
+    that it leaves out.
+    """
+    return all_parts(
+        [mutants(), *played()[:2], *fast()[:3], *releases()], [*played()[2:], *fast()[3:]]
+    )
 
 
 def mixed(waiting: list[Part], busy: list[Part]) -> list[Part]:

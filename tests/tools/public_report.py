@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Play public reports (tests/fixtures/public_reports), also with the collection of another checkout, and print what is wrong.
+"""Play public reports (tests/fixtures/public_reports), also with the collection of another
+checkout, and print what is wrong.
 
 public_report.py [--checkout DIR] [--show] DIR...      DIR: of a report, or one above several
 """
@@ -31,18 +32,27 @@ def main() -> int:
     args = parser.parse_args()
     for entry in (ROOT, args.checkout.resolve() / ".cache/collections"):
         sys.path.insert(0, str(entry))
-    public_reports, player = (importlib.import_module(f"tests.unit.{name}") for name in ("public_reports", "report_player"))
+    public_reports, player = (
+        importlib.import_module(f"tests.unit.{name}")
+        for name in ("public_reports", "report_player")
+    )
 
     wrong = 0
     for place in places(args.reports):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 report = public_reports.read(place)
-                found = player.play(report, Path(folder, "host"), print if args.show else lambda _text: None)
+                found = player.play(
+                    report, Path(folder, "host"), print if args.show else lambda _text: None
+                )
             except public_reports.Malformed as error:
                 found = [str(error)]
         wrong += bool(found)
-        print(f"{'WRONG' if found else 'right'} {place.parent.name}/{place.name}", *found, sep="\n    ")
+        print(
+            f"{'WRONG' if found else 'right'} {place.parent.name}/{place.name}",
+            *found,
+            sep="\n    ",
+        )
     return 1 if wrong else 0
 
 

@@ -1,12 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Record what a real host answers to a look, blanked, so that people can send it: the planner's tests then have a host of that kind.
+"""Record what a real host answers to a look, blanked, so that people can send it: the planner's
+tests then have a host of that kind.
 
     record_host.py -i INVENTORY HOST FILE [-e SETTING=VALUE]
 
-Reads only. FILE holds what the observer of this collection may take from a host (docs/what-can-go-wrong.md), without its name, addresses
-and identifiers. Read it before you send it.
+Reads only. FILE holds what the observer of this collection may take from a host
+(docs/what-can-go-wrong.md), without its name, addresses and identifiers. Read it before you send
+it.
 """
 
 from __future__ import annotations
@@ -29,11 +31,14 @@ SCHEMA = 1
 LOOKS = 10
 Answer = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]]
 
-# What tells one host from another, and what stands in its place; the same text has the same stand-in everywhere.
+# What tells one host from another, and what stands in its place; the same text has the same
+# stand-in everywhere.
 HEX = "[0-9a-fA-F]"
 GROUP = f"{HEX}{{1,4}}"
 # In full, or shortened once; a bus address of PCI is neither.
-IPV6 = f"(?:(?:{GROUP}:){{7}}{GROUP}|(?:{GROUP}(?::{GROUP}){{0,6}})?::(?:{GROUP}(?::{GROUP}){{0,6}})?)"
+IPV6 = (
+    f"(?:(?:{GROUP}:){{7}}{GROUP}|(?:{GROUP}(?::{GROUP}){{0,6}})?::(?:{GROUP}(?::{GROUP}){{0,6}})?)"
+)
 IDENTIFIERS = re.compile(
     "|".join(
         (
@@ -59,16 +64,26 @@ KEPT = {  # loopback tells nothing, and versions may have four parts
 
 
 def blanked(value: Any, names: Sequence[str]) -> Any:
-    """Return the value with stand-ins for identifiers. names: names of the host, which become `host`."""
+    """Return the value with stand-ins for identifiers. names: names of the host, which become
+    `host`.
+    """
     known: dict[str, str] = {}
 
-    hosts = [re.compile(rf"(?<![\w-]){re.escape(n)}(?![\w-])") for n in sorted({n for n in names if len(n) > 1}, key=len, reverse=True)]
+    hosts = [
+        re.compile(rf"(?<![\w-]){re.escape(n)}(?![\w-])")
+        for n in sorted({n for n in names if len(n) > 1}, key=len, reverse=True)
+    ]
 
     def stand_in(found: re.Match[str]) -> str:
         text, kind = found.group(), str(found.lastgroup)
         if kind in KEPT and KEPT[kind].match(found.string, found.start()):
             return text
-        return known.setdefault(text, STAND_INS[kind].format(len(known) % 250 + 1 if kind in ("ipv4", "mac") else len(known) + 1))
+        return known.setdefault(
+            text,
+            STAND_INS[kind].format(
+                len(known) % 250 + 1 if kind in ("ipv4", "mac") else len(known) + 1
+            ),
+        )
 
     def of_text(text: str) -> str:
         text = IDENTIFIERS.sub(stand_in, text)
@@ -79,19 +94,31 @@ def blanked(value: Any, names: Sequence[str]) -> Any:
     def of_any(found: Any) -> Any:
         if isinstance(found, str):
             return of_text(found)
-        if isinstance(found, Mapping):  # a query's name has what was asked for; the other keys are those of the format
-            return {of_text(key) if ":" in key or "/" in key else key: of_any(inner) for key, inner in found.items()}
+        if isinstance(
+            found, Mapping
+        ):  # a query's name has what was asked for; the other keys are those of the format
+            return {
+                of_text(key) if ":" in key or "/" in key else key: of_any(inner)
+                for key, inner in found.items()
+            }
         return [of_any(inner) for inner in found] if isinstance(found, (list, tuple)) else found
 
     return of_any(value)
 
 
 def look(ask: Answer, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask as the module `host` does, until a plan asks nothing new. Return {"host": ..., "answers": ...}."""
+    """Ask as the module `host` does, until a plan asks nothing new. Return {"host": ..., "answers":
+    ...}.
+    """
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
-    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+        NeedMore,
+        PlanError,
+    )
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+        Observation,
+    )
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 
     policy, seen = Policy(**settings), Observation({}, {})
@@ -114,18 +141,31 @@ def by_ansible(inventory: str, host: str) -> Answer:
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 
     def ask(questions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        request = transport.pack({"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())})
+        request = transport.pack(
+            {"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())}
+        )
         task = {"gpufleet.nvidia.host_program": {"program": "observe", "request": request}}
         with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
             play, results = Path(folder, "play.json"), Path(folder, "results")
             play.write_text(json.dumps([{"hosts": host, "gather_facts": False, "tasks": [task]}]))
-            callbacks = {"ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests/tools/callbacks"), "ANSIBLE_CALLBACKS_ENABLED": "results"}
+            callbacks = {
+                "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests/tools/callbacks"),
+                "ANSIBLE_CALLBACKS_ENABLED": "results",
+            }
             environment = {**os.environ, **callbacks, "GPUFLEET_RESULTS": str(results)}
             command = ["ansible-playbook", "-i", inventory, str(play)]
-            run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-            lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+            run = subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=False
+            )
+            lines = (
+                [json.loads(line) for line in results.read_text().splitlines()]
+                if results.exists()
+                else []
+            )
         if run.returncode or not lines:
-            raise SystemExit(f"{host} could not be looked at:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+            raise SystemExit(
+                f"{host} could not be looked at:\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
+            )
         answer: Mapping[str, Any] = transport.unpack_answer(lines[-1]["result"]["answer"])
         return answer
 
@@ -133,18 +173,32 @@ def by_ansible(inventory: str, host: str) -> Answer:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("-i", "--inventory", required=True)
-    parser.add_argument("-e", "--setting", action="append", default=[], help="an option of the module host, as NAME=VALUE")
+    parser.add_argument(
+        "-e",
+        "--setting",
+        action="append",
+        default=[],
+        help="an option of the module host, as NAME=VALUE",
+    )
     parser.add_argument("host")
     parser.add_argument("file", type=Path)
     given = parser.parse_args(arguments)
-    seen = look(by_ansible(given.inventory, given.host), dict(pair.split("=", 1) for pair in given.setting))
-    known = {str(seen["host"].get(key) or "") for key in ("hostname", "node", "fqdn")} | {given.host}
+    seen = look(
+        by_ansible(given.inventory, given.host), dict(pair.split("=", 1) for pair in given.setting)
+    )
+    known = {str(seen["host"].get(key) or "") for key in ("hostname", "node", "fqdn")} | {
+        given.host
+    }
     names = [part for name in known for part in (name, name.partition(".")[0])]
     recorded = {"schema": SCHEMA, "settings": given.setting, **blanked(seen, names)}
     given.file.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    print(f"{given.file}: {len(recorded['answers'])} answers of {given.host}, blanked. Read it before you send it.")
+    print(
+        f"{given.file}: {len(recorded['answers'])} answers of {given.host}, blanked. Read it before you send it."
+    )
     return 0
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Photograph the report of a fleet as docs/ shows it: python tests/tools/report_picture.py writes docs/report.png (Debian's Chromium)."""
+"""Photograph the report of a fleet as docs/ shows it: python tests/tools/report_picture.py writes
+docs/report.png (Debian's Chromium).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,12 @@ def main() -> None:
     with browser.running() as chromium, tempfile.TemporaryDirectory() as place:
         path = Path(place) / "report.html"
         path.write_text(
-            reports.build_page(document.build_report(reports.many(), document.About("site", "2026-02-01T09:15:00Z"))), encoding="utf-8"
+            reports.build_page(
+                document.build_report(
+                    reports.many(), document.About("site", "2026-02-01T09:15:00Z")
+                )
+            ),
+            encoding="utf-8",
         )
         chromium.open(path, WIDTH)
         chromium.photograph(ROOT / "docs/report.png", HEIGHT)

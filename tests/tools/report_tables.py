@@ -17,9 +17,15 @@ def sections(named: Callable[[str], str]) -> str:
     found = [public_reports.read(place) for place in public_reports.places()]
     parts = []
     for subject, title in public_reports.SUBJECTS.items():
-        rows = [[cell(r.condition), cell(r.right), links(r, named)] for r in found if r.subject == subject]
+        rows = [
+            [cell(r.condition), cell(r.right), links(r, named)]
+            for r in found
+            if r.subject == subject
+        ]
         if rows:
-            parts.append(f"\n## {title}\n\n{table(['condition', 'what the collection does', 'reported'], rows)}")
+            parts.append(
+                f"\n## {title}\n\n{table(['condition', 'what the collection does', 'reported'], rows)}"
+            )
     return "".join(parts) + "\n"
 
 

@@ -5,10 +5,10 @@
 
     terminal.py docs/plan.svg --prompt 'ansible-playbook ...' --show '^HOST ' '^$' --show '^  /etc/' '^  restart' -- COMMAND...
 
-Every line is the command's own. --show keeps the lines from the first that matches FROM to the one before the
-line that matches TO; three dots stand for what lies between. --prompt is what a reader would type, if the
-command itself has more, such as a lab around it.
-README's picture is of three hosts of the lab, of which k3s is imitated:
+Every line is the command's own. --show keeps the lines from the first that matches FROM to the one
+before the line that matches TO; three dots stand for what lies between. --prompt is what a reader
+would type, if the command itself has more, such as a lab around it. README's picture is of three
+hosts of the lab, of which k3s is imitated:
 
     COLUMNS=108 terminal.py docs/plan.svg --prompt 'ansible-playbook -i inventory gpufleet.nvidia.plan' \\
         --show '^HOST ' '^  /' --show '^  /etc/containerd/config.toml' container_annotations --show default_runtime_name '^  /' \\
@@ -37,12 +37,16 @@ def shown(lines: Sequence[str], parts: Iterable[tuple[str, str]]) -> Iterator[st
     """Yield the wanted parts of an output, with dots between parts that do not follow each other."""
     end = -1
     for first, last in parts:
-        start = next((n for n in range(max(end, 0), len(lines)) if re.search(first, lines[n])), None)
+        start = next(
+            (n for n in range(max(end, 0), len(lines)) if re.search(first, lines[n])), None
+        )
         if start is None:
             raise SystemExit(f"terminal.py: no line matches {first!r}")
         if end not in (-1, start):
             yield CUT
-        end = next((n for n in range(start + 1, len(lines)) if re.search(last, lines[n])), len(lines))
+        end = next(
+            (n for n in range(start + 1, len(lines)) if re.search(last, lines[n])), len(lines)
+        )
         yield from lines[start:end]
 
 
@@ -56,8 +60,14 @@ def row(number: int, line: str, colour: str) -> str:
     if not line.strip():
         return ""
     indent = len(line) - len(line.lstrip())
-    x, y, width = MARGIN + indent * ADVANCE, BAR + MARGIN + number * LINE + SIZE, len(line.lstrip()) * ADVANCE
-    words = escape(line.lstrip(), quote=False).replace(" ", "\u00a0")  # plain blanks in a row count as one
+    x, y, width = (
+        MARGIN + indent * ADVANCE,
+        BAR + MARGIN + number * LINE + SIZE,
+        len(line.lstrip()) * ADVANCE,
+    )
+    words = escape(line.lstrip(), quote=False).replace(
+        " ", "\u00a0"
+    )  # plain blanks in a row count as one
     return f'<text x="{x:.1f}" y="{y}" textLength="{width:.1f}" fill="{colour}">{words}</text>\n'
 
 
@@ -67,8 +77,13 @@ def draw(prompt: str, lines: Sequence[str]) -> str:
     colours = [PROMPT if n == 0 else FAINT if line == CUT else TEXT for n, line in enumerate(every)]
     width = round(max(map(len, every)) * ADVANCE + 2 * MARGIN)
     height = BAR + 2 * MARGIN + len(every) * LINE
-    lights = "".join(f'<circle cx="{20 + 20 * n}" cy="{BAR // 2}" r="6" fill="{colour}"/>' for n, colour in enumerate(LIGHTS))
-    body = "".join(row(n, line, colour) for n, (line, colour) in enumerate(zip(every, colours, strict=True)))
+    lights = "".join(
+        f'<circle cx="{20 + 20 * n}" cy="{BAR // 2}" r="6" fill="{colour}"/>'
+        for n, colour in enumerate(LIGHTS)
+    )
+    body = "".join(
+        row(n, line, colour) for n, (line, colour) in enumerate(zip(every, colours, strict=True))
+    )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">\n'
         f"<title>{escape(prompt, quote=False)}</title>\n"
@@ -88,7 +103,14 @@ def main(arguments: list[str]) -> int:
     command = command[1:] if command[:1] == ["--"] else command
     if not command:
         parser.error("give a command after --")
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     if done.returncode:
         print(done.stdout, end="")
         return done.returncode

@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from environments import ROOT
 
-STRICT = ("plugins/plugin_utils", "plugins/action", "plugins/filter", "plugins/lookup", "tests/tools")
+STRICT = (
+    "plugins/plugin_utils",
+    "plugins/action",
+    "plugins/filter",
+    "plugins/lookup",
+    "tests/tools",
+)
 
 
 def main() -> None:
-    """Print one path per line, named as the collection's Python packages, so mypy knows each module once."""
+    """Print one path per line, named as the collection's Python packages, so mypy knows each module
+    once.
+    """
     tree = ROOT / ".cache" / "collections" / "ansible_collections" / "gpufleet" / "nvidia"
     for folder in STRICT:
         base = ROOT if folder.startswith("tests/") else tree

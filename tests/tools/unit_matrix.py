@@ -26,10 +26,19 @@ import environments
 
 NODE_SIDE = "tests/unit/plugins/module_utils"
 PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
-# What changed between 2.16 and 2.21: batches and lost hosts, `timeout`, words of a host as templates, how empty answers arrive.
+# What changed between 2.16 and 2.21: batches and lost hosts, `timeout`, words of a host as
+# templates, how empty answers arrive.
 OF_THE_CORE = tuple(
     f"{PLAYBOOKS}/test_{name}.py"
-    for name in ("runs", "rollout_losses", "empty_answers", "words_of_a_host", "lying_hosts", "words_of_sources", "unread_variables")
+    for name in (
+        "runs",
+        "rollout_losses",
+        "empty_answers",
+        "words_of_a_host",
+        "lying_hosts",
+        "words_of_sources",
+        "unread_variables",
+    )
 )
 
 READ_YAML = tuple(
@@ -39,18 +48,31 @@ READ_YAML = tuple(
                  "workloads/images/test_catalogue", "host/kubelet/test_cgroup_driver")
 )  # fmt: skip
 
-ENVIRONMENT = re.compile(r"(-oldest|-planner|(-other)?-playbooks)$")  # what follows an environment's name
-# tests of an environment, which the beginning of the name names -> the arguments of pytest; every other name runs the node side's
+ENVIRONMENT = re.compile(
+    r"(-oldest|-planner|(-other)?-playbooks)$"
+)  # what follows an environment's name
+# tests of an environment, which the beginning of the name names -> the arguments of pytest; every
+# other name runs the node side's
 TESTS = {
-    "core-2-16": ("tests/unit", f"--ignore={NODE_SIDE}", f"--ignore={PLANNER}", f"--ignore={PLAYBOOKS}"),
-    "core-2-16-oldest": ("tests/unit/plugins/action", f"{PLAYBOOKS}/test_empty_answers.py", f"{PLAYBOOKS}/test_words_of_a_host.py"),
+    "core-2-16": (
+        "tests/unit",
+        f"--ignore={NODE_SIDE}",
+        f"--ignore={PLANNER}",
+        f"--ignore={PLAYBOOKS}",
+    ),
+    "core-2-16-oldest": (
+        "tests/unit/plugins/action",
+        f"{PLAYBOOKS}/test_empty_answers.py",
+        f"{PLAYBOOKS}/test_words_of_a_host.py",
+    ),
     "core-2-16-planner": (PLANNER,),
     "core-2-16-playbooks": OF_THE_CORE,
     "core-2-16-other-playbooks": (PLAYBOOKS, *(f"--ignore={path}" for path in OF_THE_CORE)),
     "core-2-18-playbooks": OF_THE_CORE,
     **dict.fromkeys(("yaml-6-0", "yaml-6-0-1", "yaml-6"), READ_YAML),
 }
-# What is drawn at random is drawn in full on the newest release alone, but for what an answer makes of a playbook.
+# What is drawn at random is drawn in full on the newest release alone, but for what an answer makes
+# of a playbook.
 FEW = {"GPUFLEET_DRAW": "few"}
 
 
@@ -70,7 +92,9 @@ def run(name: str) -> bool:
     print(f"== {name}: {' '.join(tests)}", flush=True)
     command = [str(programs / "python"), "-m", "pytest", "-q", *tests]
     environment = {**os.environ, **({} if name.endswith("-playbooks") else FEW)}
-    return subprocess.run(command, cwd=environments.ROOT, env=environment, check=False).returncode == 0
+    return (
+        subprocess.run(command, cwd=environments.ROOT, env=environment, check=False).returncode == 0
+    )
 
 
 if __name__ == "__main__":

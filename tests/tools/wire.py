@@ -20,7 +20,9 @@ def _parts(script: bytes) -> tuple[list[int], bytes]:
 
 
 def job(script: bytes) -> dict[str, Any]:
-    """Return which of the node's programs is to run, with which request, and the marker of its answer."""
+    """Return which of the node's programs is to run, with which request, and the marker of its
+    answer.
+    """
     sizes, rest = _parts(script)
     found: dict[str, Any] = json.loads(zlib.decompress(rest[sum(sizes[:2]) :]))
     return found

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whole answers as the programs of the node make them, for tests that play a host. A test names only what it is about."""
+"""Whole answers as the programs of the node make them, for tests that play a host. A test names
+only what it is about.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,23 @@ ORIGINALS = queries.ask_for_originals(JOURNAL_DIR)
 
 def look(request: Mapping[str, Any], **by_kind: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer to a look, by the kinds of its queries."""
-    answers = {str(at): dict(by_kind[question["kind"]]) for at, question in enumerate(request["questions"])}
+    answers = {
+        str(at): dict(by_kind[question["kind"]]) for at, question in enumerate(request["questions"])
+    }
     return {"schema": 1, "host": dict(HOST), "answers": answers}
 
 
 def journal(**more: Any) -> dict[str, Any]:
     """Return the journal's answer: nothing, and in addition these parts."""
-    empty = {"originals": {}, "damaged": [], "known": True, "unfinished": [], "outcomes": [], "pending": [], "strays": []}
+    empty = {
+        "originals": {},
+        "damaged": [],
+        "known": True,
+        "unfinished": [],
+        "outcomes": [],
+        "pending": [],
+        "strays": [],
+    }
     found = {**empty, **more}
     found["unfinished"] = [{**ENTRY, "at_work": False, **entry} for entry in found["unfinished"]]
     found["outcomes"] = [{**ENTRY, "logs": {}, **entry} for entry in found["outcomes"]]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host's files beneath a directory, and whole tasks upon them: the real observer, planner and executor, in this process."""
+"""A host's files beneath a directory, and whole tasks upon them: the real observer, planner and
+executor, in this process.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +23,48 @@ from ansible_collections.gpufleet.nvidia.plugins.action import (
     host,
     oci_hook,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import journal, journal_queries, observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, host_look
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries as planner_queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    journal,
+    journal_queries,
+    observe,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    entry as transaction_entry,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    host_look,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries as planner_queries,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    JOURNAL_DIR,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host as planner_host,
+)
 
 SINGLE: dict[str, tuple[host_look.Questions, host_look.Planner]] = {
-    "containerd": (engine_module.list_engine_module_questions("containerd"), containerd_runtime.plan_containerd_runtime),
+    "containerd": (
+        engine_module.list_engine_module_questions("containerd"),
+        containerd_runtime.plan_containerd_runtime,
+    ),
     "crio": (engine_module.list_engine_module_questions("crio"), crio_runtime.plan_crio_runtime),
-    "docker": (engine_module.list_engine_module_questions("docker"), docker_runtime.plan_docker_runtime),
+    "docker": (
+        engine_module.list_engine_module_questions("docker"),
+        docker_runtime.plan_docker_runtime,
+    ),
 }
 # A host without a GPU that is prepared for one, whose packages are someone else's affair.
 NODE: dict[str, Any] = {"no_gpu": "prepare", "packages": "ignore"}
@@ -76,7 +106,9 @@ class Tree:
 
     @property
     def originals(self) -> dict[str, Any]:
-        found: dict[str, Any] = journal_queries.look_at_journal(str(self.root), JOURNAL_DIR)["originals"]
+        found: dict[str, Any] = journal_queries.look_at_journal(str(self.root), JOURNAL_DIR)[
+            "originals"
+        ]
         return found
 
     def forget_journal(self) -> None:
@@ -89,18 +121,29 @@ class Tree:
     # ---------------------------------------------------------------- tasks
 
     def node(self, **options: Any) -> dict[str, Any]:
-        return self.task(Policy(root=str(self.root), **{**NODE, **options}), planner_host.list_host_questions, host.plan_host_module)
+        return self.task(
+            Policy(root=str(self.root), **{**NODE, **options}),
+            planner_host.list_host_questions,
+            host.plan_host_module,
+        )
 
     def single(self, engine: str, **options: Any) -> dict[str, Any]:
         return self.task(Policy(root=str(self.root), single=True, **options), *SINGLE[engine])
 
     def hook(self, path: str, **options: Any) -> dict[str, Any]:
         policy = Policy(root=str(self.root), single=True, **options)
-        about, plan = (functools.partial(f, path=path) for f in (oci_hook.list_hook_module_questions, oci_hook.plan_for))
+        about, plan = (
+            functools.partial(f, path=path)
+            for f in (oci_hook.list_hook_module_questions, oci_hook.plan_for)
+        )
         return self.task(policy, about, plan)
 
-    def task(self, policy: Policy, questions: host_look.Questions, planner: host_look.Planner) -> dict[str, Any]:
-        """Return the result of one task, as a user has it. If the planner refuses, it is a failed one."""
+    def task(
+        self, policy: Policy, questions: host_look.Questions, planner: host_look.Planner
+    ) -> dict[str, Any]:
+        """Return the result of one task, as a user has it. If the planner refuses, it is a failed
+        one.
+        """
         seen, ask = Observation({}, {}), questions(policy)
         while True:
             seen = self.look(seen, ask)
@@ -110,14 +153,29 @@ class Tree:
             except NeedMore as more:
                 ask = more.questions
             except PlanError as error:
-                return {"failed": True, "changed": False, "msg": str(error), "advice": [], **arguments.build_option_failure(error)}
-        same = [d for d in outcome.plan.differences if (type(d.before), d.before) == (type(d.after), d.after)]
+                return {
+                    "failed": True,
+                    "changed": False,
+                    "msg": str(error),
+                    "advice": [],
+                    **arguments.build_option_failure(error),
+                }
+        same = [
+            d
+            for d in outcome.plan.differences
+            if (type(d.before), d.before) == (type(d.after), d.after)
+        ]
         assert not same, f"shown as a difference, and none: {same}"
         answer: dict[str, Any] = {}
         if outcome.plan.acts:
-            request = base.build_transaction_request(outcome.plan, policy, seen, check=False, reason="test", pending=[])
+            request = base.build_transaction_request(
+                outcome.plan, policy, seen, check=False, reason="test", pending=[]
+            )
             answer = transaction_entry.run(json.loads(json.dumps(request)))
-        return {"failed": False, **base.shape_result(outcome, answer, check=False, diff=True, restart=policy.restart)}
+        return {
+            "failed": False,
+            **base.shape_result(outcome, answer, check=False, diff=True, restart=policy.restart),
+        }
 
     def look(self, seen: Observation, queries: list[dict[str, Any]]) -> Observation:
         unique = planner_queries.merge_questions(queries)

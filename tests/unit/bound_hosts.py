@@ -38,7 +38,9 @@ class Hardware:
                 text = text.replace(name, f"\0{other[::-1]}\0")
         parts = text.split("\0")
         text = "".join(part[::-1] if at % 2 else part for at, part in enumerate(parts))
-        text = text.replace("511 nvidia-uvm", f"{self.uvm} nvidia-uvm").replace("[511, ", f"[{self.uvm}, ")
+        text = text.replace("511 nvidia-uvm", f"{self.uvm} nvidia-uvm").replace(
+            "[511, ", f"[{self.uvm}, "
+        )
         return json.loads(text.replace("550.163.01", self.driver))
 
 
@@ -49,14 +51,22 @@ USUAL = Hardware()
 def running(node: Node, engine: str = "containerd, GPU", there: Hardware = USUAL) -> Iterator[Host]:
     """A host whose two GPUs processes may share by MPS: with NVIDIA's programs, and no kubelet."""
     with pytest.MonkeyPatch.context() as patch:
-        two = types.SimpleNamespace(host=lambda _count: there.of(gpus.host(2)), nvml=lambda _count: there.of(gpus.nvml(2)))
+        two = types.SimpleNamespace(
+            host=lambda _count: there.of(gpus.host(2)), nvml=lambda _count: there.of(gpus.nvml(2))
+        )
         patch.setattr(running_hosts, "gpus", two)
         host = build(node, ENGINES[engine], 0o644)
     rows = [f"{at}, {there.uuids[at]}, 0000{there.buses[at]}, Default, Disabled\n" for at in (0, 1)]
     host.program("nvidia-smi --query-gpu=index,uuid,pci.bus_id", "".join(rows))
-    host.program("nvidia-smi --query-gpu=uuid,memory.total", "".join(f"{uuid}, 81559\n" for uuid in there.uuids))
+    host.program(
+        "nvidia-smi --query-gpu=uuid,memory.total",
+        "".join(f"{uuid}, 81559\n" for uuid in there.uuids),
+    )
     programs = [f"/usr/bin/{name}" for name in ("nvidia-smi", "nvidia-cuda-mps-control")]
-    for path in (*programs, *(f"/opt/{digit * length}/nvidia" for digit in "ab" for length in (32, 40, 64))):
+    for path in (
+        *programs,
+        *(f"/opt/{digit * length}/nvidia" for digit in "ab" for length in (32, 40, 64)),
+    ):
         host.write(path, "x", 0o755)
     try:
         yield host

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A prediction of what a container gets when devices are injected into it: the OCI spec after, from the OCI spec before.
+"""A prediction of what a container gets when devices are injected into it: the OCI spec after, from
+the OCI spec before.
 
-It follows the reference library. Nothing is injected here, since an engine does that. Tests compare the
-prediction with what the library does.
+It follows the reference library. Nothing is injected here, since an engine does that. Tests compare
+the prediction with what the library does.
 """
 
 from __future__ import annotations
@@ -15,8 +16,14 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.lookup import Loaded
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.releases import NEWEST, NONE, LibraryRelease
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.lookup import (
+    Loaded,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.releases import (
+    NEWEST,
+    NONE,
+    LibraryRelease,
+)
 
 Value = Mapping[str, Any]
 LISTS = ("env", "deviceNodes", "netDevices", "hooks", "mounts", "additionalGids")
@@ -45,7 +52,11 @@ class HostNode:
 
 
 def inject(
-    container: Value, names: Iterable[str], devices: Mapping[str, Loaded], host: Mapping[str, HostNode], library: LibraryRelease = NEWEST
+    container: Value,
+    names: Iterable[str],
+    devices: Mapping[str, Loaded],
+    host: Mapping[str, HostNode],
+    library: LibraryRelease = NEWEST,
 ) -> dict[str, Any]:
     """Return the container's OCI spec with the named devices.
 
@@ -71,7 +82,8 @@ def inject(
 def gather(names: tuple[str, ...], devices: Mapping[str, Loaded]) -> dict[str, Any]:
     """Return the edits of all devices one after the other.
 
-    A file's own edits come once, before those of the first of its devices. The last intelRdt counts.
+    A file's own edits come once, before those of the first of its devices. The last intelRdt
+    counts.
     """
     missing = tuple(name for name in names if name not in devices)
     if missing:
@@ -103,13 +115,17 @@ def _process(spec: dict[str, Any]) -> dict[str, Any]:
 def _env(spec: dict[str, Any], added: list[str], library: LibraryRelease) -> None:
     """Let a variable of the edits replace one of earlier edits, and from 1.1.1 on one of the image.
 
-    Up to 1.1.0 runtime-tools (createEnvCacheMap) knows what was there by its whole text, not by its name. So a container gets both, in this
-    order, and a program that reads its environment as runc sets it up sees the last.
+    Up to 1.1.0 runtime-tools (createEnvCacheMap) knows what was there by its whole text, not by its
+    name. So a container gets both, in this order, and a program that reads its environment as runc
+    sets it up sees the last.
     """
     if not added:
         return
     env: list[str] = _process(spec).setdefault("env", [])
-    places = {text.partition("=")[0] if library.replaces_variables else text: index for index, text in enumerate(env)}
+    places = {
+        text.partition("=")[0] if library.replaces_variables else text: index
+        for index, text in enumerate(env)
+    }
     for text in added:
         key = text.partition("=")[0]
         if key in places:
@@ -119,7 +135,9 @@ def _env(spec: dict[str, Any], added: list[str], library: LibraryRelease) -> Non
             env.append(text)
 
 
-def _node(spec: dict[str, Any], node: Value, host: Mapping[str, HostNode], library: LibraryRelease) -> None:
+def _node(
+    spec: dict[str, Any], node: Value, host: Mapping[str, HostNode], library: LibraryRelease
+) -> None:
     device = _filled(node, host, library)
     user = (spec.get("process") or {}).get("user") or {}
     for key in ("uid", "gid"):
@@ -160,13 +178,17 @@ def _filled(node: Value, host: Mapping[str, HostNode], library: LibraryRelease) 
     if live is None or not live.type:
         if whole:
             return device
-        raise CannotInject(f"failed to stat CDI host device {path}: {'no such file or directory' if live is None else 'not a device node'}")
+        raise CannotInject(
+            f"failed to stat CDI host device {path}: {'no such file or directory' if live is None else 'not a device node'}"
+        )
     if library.fills_mode:
         device.setdefault("fileMode", live.mode)
     if whole:
         return device
     if (device["type"] or live.type) != live.type:
-        raise CannotInject(f"CDI device {device['path']}, {path}: host type mismatch ({device['type']}, {live.type})")
+        raise CannotInject(
+            f"CDI device {device['path']}, {path}: host type mismatch ({device['type']}, {live.type})"
+        )
     device["type"] = live.type
     if live.type != "p" and device["major"] == 0:
         device.update(major=live.major, minor=live.minor)
@@ -182,12 +204,25 @@ def _mounts(spec: dict[str, Any], added: list[Value], library: LibraryRelease) -
             if other.get("destination") == mount["containerPath"]:
                 del mounts[index]
                 break
-        keys = {"destination": "containerPath", "type": "type", "source": "hostPath", "options": "options"}
+        keys = {
+            "destination": "containerPath",
+            "type": "type",
+            "source": "hostPath",
+            "options": "options",
+        }
         mounts.append({new: mount[old] for new, old in keys.items() if old in mount})
-        if library.maps_ids and any(n.get("type") == "user" for n in (spec.get("linux") or {}).get("namespaces") or ()):
+        if library.maps_ids and any(
+            n.get("type") == "user" for n in (spec.get("linux") or {}).get("namespaces") or ()
+        ):
             _map_ids(mounts[-1])
-    places = [(_clean(name).count("/"), name if library.sorts_names else "") for name in (str(m.get("destination", "")) for m in mounts)]
-    mounts[:] = [mount for _place, mount in sorted(zip(places, mounts, strict=True), key=lambda pair: pair[0])]
+    places = [
+        (_clean(name).count("/"), name if library.sorts_names else "")
+        for name in (str(m.get("destination", "")) for m in mounts)
+    ]
+    mounts[:] = [
+        mount
+        for _place, mount in sorted(zip(places, mounts, strict=True), key=lambda pair: pair[0])
+    ]
 
 
 def _map_ids(mount: dict[str, Any]) -> None:
@@ -198,7 +233,9 @@ def _map_ids(mount: dict[str, Any]) -> None:
     options = list(mount.get("options") or ())
     if {"idmap", "ridmap"} & set(options):
         return
-    binds = [option for option in options if option in ("bind", "rbind")] or (["bind"] if mount.get("type") == "bind" else [])
+    binds = [option for option in options if option in ("bind", "rbind")] or (
+        ["bind"] if mount.get("type") == "bind" else []
+    )
     if binds:
         mount["options"] = [*options, {"bind": "idmap", "rbind": "ridmap"}[binds[-1]]]
 

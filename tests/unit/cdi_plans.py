@@ -7,13 +7,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import HostDecision, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    HostDecision,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Spec,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+)
 
 from tests.unit.builders import obs
 from tests.unit.gpus import host, nvml
@@ -26,7 +38,9 @@ RECORD = resource.record_of_options("collection", "1.0.0")
 
 
 def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
-    """Return an observation of a host with two GPUs and the toolkit, changed by `files` (None takes one away)."""
+    """Return an observation of a host with two GPUs and the toolkit, changed by `files` (None takes
+    one away).
+    """
     merged = {**host(), **(files or {})}
     answers = {**nvml(), **more.pop("answers", {})}
     there = {p: t for p, t in merged.items() if t is not None}
@@ -51,7 +65,10 @@ def file_of(minors: int = 2, name: str = "0", kind: str = "nvidia.com/gpu") -> s
 
 
 def two_names() -> str:
-    return file_of().replace("devices: [", "devices: [{name: gpu0, containerEdits: {deviceNodes: [{path: /dev/nvidia0}]}}, ")
+    return file_of().replace(
+        "devices: [",
+        "devices: [{name: gpu0, containerEdits: {deviceNodes: [{path: /dev/nvidia0}]}}, ",
+    )
 
 
 def by_hand() -> str:

@@ -8,11 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import contents
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import projection as lint_projection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import (
+    projection as lint_projection,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import run
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
-# `nvidia-ctk cdi generate` of 1.17 (sigs.k8s.io/yaml: sorted keys, lists in the column of their key).
+# `nvidia-ctk cdi generate` of 1.17 (sigs.k8s.io/yaml: sorted keys, lists in the column of their
+# key).
 NVIDIA_CTK = f"""\
 ---
 cdiVersion: 0.5.0
@@ -92,7 +95,9 @@ kind: nvidia.com/gpu
 
 def received(text: str) -> dict[str, Any]:
     """What arrives of a spec."""
-    return contents.show_content(text.encode("utf-8", "surrogateescape"), lint_projection.KEEP, "/etc/cdi/a.yaml")
+    return contents.show_content(
+        text.encode("utf-8", "surrogateescape"), lint_projection.KEEP, "/etc/cdi/a.yaml"
+    )
 
 
 GPU = "devices:\n- name: gpu0\n  containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia0\n"

@@ -14,7 +14,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
 
 def by(manager: str, thing: Mapping[str, Any]) -> dict[str, Any]:
     """Return a manager's entry for all that an object has."""
-    parts = {f"f:{part}": {f"f:{k}": {} for k in thing["metadata"].get(part) or {}} for part in ("labels", "annotations")}
+    parts = {
+        f"f:{part}": {f"f:{k}": {} for k in thing["metadata"].get(part) or {}}
+        for part in ("labels", "annotations")
+    }
     operation = "Apply" if manager == objects.MANAGER else "Update"
     return {"manager": manager, "operation": operation, "fieldsV1": {"f:metadata": parts}}
 
@@ -37,7 +40,13 @@ def made(thing: Mapping[str, Any], manager: str = objects.MANAGER) -> dict[str, 
 
 
 def empty(*names: str, **more: Any) -> live.Live:
-    fields = {"nodes": {name: node(name) for name in names}, "config_map": None, "classes": {}, "namespace": True, **more}
+    fields = {
+        "nodes": {name: node(name) for name in names},
+        "config_map": None,
+        "classes": {},
+        "namespace": True,
+        **more,
+    }
     return live.Live(**fields)
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    get_code,
+)
 
 
 def get_codes(texts: Iterable[str]) -> list[str]:
@@ -33,7 +36,10 @@ Coded = tuple[str, dict[str, Any]]
 def read_coded(text: str) -> Coded:
     """Return a message's code and values. A message among the values becomes such a pair as well."""
     assert isinstance(text, Message), f"a sentence without a code: {text}"
-    values = {name: read_coded(value) if isinstance(value, Message) else value for name, value in text.values.items()}
+    values = {
+        name: read_coded(value) if isinstance(value, Message) else value
+        for name, value in text.values.items()
+    }
     return text.code, values
 
 

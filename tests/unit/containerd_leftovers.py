@@ -53,4 +53,7 @@ COPY = """version = @V@
 
 def rendered(version: str, files: Mapping[str, str]) -> dict[str, str]:
     number, name = VERSIONS[version]
-    return {path: text.replace("@V@", str(number)).replace("@CRI@", name) for path, text in files.items()}
+    return {
+        path: text.replace("@V@", str(number)).replace("@CRI@", name)
+        for path, text in files.items()
+    }

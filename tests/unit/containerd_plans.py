@@ -16,7 +16,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect as containerd_detect,
+)
 
 from tests.unit import builders
 
@@ -31,27 +33,53 @@ DECISION = Decision(
 
 def instance(version: str, **more: Any) -> Instance:
     cdi = Cdi(True, True, (), "0.5.0", Evidence("version", ""))
-    one = Instance("containerd", version, "/usr/bin/containerd", SOCKET, ROOT, "containerd.service", "package", False, cdi)
+    one = Instance(
+        "containerd",
+        version,
+        "/usr/bin/containerd",
+        SOCKET,
+        ROOT,
+        "containerd.service",
+        "package",
+        False,
+        cdi,
+    )
     return dc.replace(one, invocation_id="abc", **more)
 
 
 def loaded(default: str = "runc", **runtimes: Any) -> dict[str, Any]:
     """CRI's word of a daemon with these handlers: name -> options. Ours has its annotations."""
     more = {"nvidia": {"ContainerAnnotations": ["nvidia.cdi.k8s.io/*"]}}
-    every = {n: {"runtimeType": "io.containerd.runc.v2", "options": o, **more.get(n, {})} for n, o in runtimes.items()}
+    every = {
+        n: {"runtimeType": "io.containerd.runc.v2", "options": o, **more.get(n, {})}
+        for n, o in runtimes.items()
+    }
     config = {"containerd": {"defaultRuntimeName": default, "runtimes": every}}
-    return {f"Status:{SOCKET}": {"runtime": {"RuntimeReady": True}, "handlers": [], "info": {"config": config}}}
+    return {
+        f"Status:{SOCKET}": {
+            "runtime": {"RuntimeReady": True},
+            "handlers": [],
+            "info": {"config": config},
+        }
+    }
 
 
 def plan(
-    version: str, files: dict[str, Any], policy: Policy | None = None, running: bool = False, absent: bool = False, **more: Any
+    version: str,
+    files: dict[str, Any],
+    policy: Policy | None = None,
+    running: bool = False,
+    absent: bool = False,
+    **more: Any,
 ) -> Plan:
     seen = {k: more.pop(k) for k in ("cri", "units", "originals") if k in more}
     obs = builders.obs(files=files, **seen)
     one = instance(version, running=running, handlers=more.pop("handlers", {}))
     if absent:
         return containerd_detect.plan_absent(policy or Policy(), obs, one)
-    return containerd_detect.plan_instance(policy or Policy(), obs, one, dc.replace(DECISION, **more))
+    return containerd_detect.plan_instance(
+        policy or Policy(), obs, one, dc.replace(DECISION, **more)
+    )
 
 
 def applied(files: dict[str, str], found: Plan) -> dict[str, str]:

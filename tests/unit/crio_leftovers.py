@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import projector
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import crio_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    crio_places,
+)
 
 # As 1.20.1 prints them, to the byte.
 BARE = """

@@ -9,9 +9,15 @@ import dataclasses as dc
 import tomllib
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Kubelet, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Kubelet,
+    Plan,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    detect as crio_detect,
+)
 
 from tests.unit.builders import obs
 
@@ -44,17 +50,45 @@ PROCESS = {"pid": 7, "exe": "/usr/bin/crio", "argv": ["/usr/bin/crio"], "unit": 
 
 
 def status(**runtimes: Any) -> dict[str, Any]:
-    config = {"DefaultRuntime": "crun", "Runtimes": {"crun": CRUN, **runtimes}, "HooksDir": [], "CDISpecDirs": ["/etc/cdi", "/var/run/cdi"]}
-    return {"info": {"config": {"sandboxImage": "pause", "crio": config}}, "handlers": ["", "crun", *runtimes]}
+    config = {
+        "DefaultRuntime": "crun",
+        "Runtimes": {"crun": CRUN, **runtimes},
+        "HooksDir": [],
+        "CDISpecDirs": ["/etc/cdi", "/var/run/cdi"],
+    }
+    return {
+        "info": {"config": {"sandboxImage": "pause", "crio": config}},
+        "handlers": ["", "crun", *runtimes],
+    }
 
 
-def host(files: dict[str, Any] | None = None, said: dict[str, Any] | None = None, pods: Any = None, **more: Any) -> Any:
-    answers = {f"Status:{SOCKET}": said or status(), f"Version:{SOCKET}": {"runtime_name": "cri-o", "runtime_version": "1.34.2"}}
+def host(
+    files: dict[str, Any] | None = None,
+    said: dict[str, Any] | None = None,
+    pods: Any = None,
+    **more: Any,
+) -> Any:
+    answers = {
+        f"Status:{SOCKET}": said or status(),
+        f"Version:{SOCKET}": {"runtime_name": "cri-o", "runtime_version": "1.34.2"},
+    }
     if pods is not None:
         answers[f"ListPodSandbox:nvidia:{SOCKET}"] = pods
-    base = {f"{DIRECTORY}/10-crio.conf": PACKAGED, "/usr/bin/crio": "", "/usr/bin/nvidia-container-runtime": ""}
+    base = {
+        f"{DIRECTORY}/10-crio.conf": PACKAGED,
+        "/usr/bin/crio": "",
+        "/usr/bin/nvidia-container-runtime": "",
+    }
     units = {"crio.service": {"ActiveState": "active", "InvocationID": "abc"}}
-    return obs(**{"files": {**base, **(files or {})}, "cri": answers, "processes": [PROCESS], "units": units, **more})
+    return obs(
+        **{
+            "files": {**base, **(files or {})},
+            "cri": answers,
+            "processes": [PROCESS],
+            "units": units,
+            **more,
+        }
+    )
 
 
 def planned(policy: Policy, seen: Any, **decision: Any) -> Plan:

@@ -30,7 +30,16 @@ DECISION = Decision(
     enable_cdi=True,
     max_cdi_version="0.8.0",
     hook=False,
-    reasons=(Reason("injection", "native-cdi", "its switch is off and is turned on", "cri-status: enableCDI=false"),),
+    reasons=(
+        Reason(
+            "injection",
+            "native-cdi",
+            "its switch is off and is turned on",
+            "cri-status: enableCDI=false",
+        ),
+    ),
 )
 RECORD = dc.replace(resource.record_of_options("collection", "0.8.0"), decisions=(DECISION,))
-DRIVER = Driver("ok", "550.163.01", (SeenGpu(0, 0, "0000:17:00.0", "GPU-1", "NVIDIA H100"),), "module loaded")
+DRIVER = Driver(
+    "ok", "550.163.01", (SeenGpu(0, 0, "0000:17:00.0", "GPU-1", "NVIDIA H100"),), "module loaded"
+)

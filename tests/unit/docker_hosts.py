@@ -14,17 +14,29 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import output_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    output_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config as docker_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
 
 from tests.unit.builders import obs
 
 CONFIG, UNIT = docker_config.CONFIG, docker_config.UNIT
 BINARY = Handler.binary
 ELSEWHERE = "/opt/nvidia/bin/nvidia-container-runtime"
-PROCESS = {"pid": 3, "ticks": 77, "exe": "/usr/sbin/dockerd", "argv": ["dockerd", "-H", "fd://"], "unit": UNIT}
+PROCESS = {
+    "pid": 3,
+    "ticks": 77,
+    "exe": "/usr/sbin/dockerd",
+    "argv": ["dockerd", "-H", "fd://"],
+    "unit": UNIT,
+}
 INFO, LIST = f"http:{docker_config.SOCKET}/info", f"http:{docker_config.SOCKET}/containers/json"
 RUNC = {"runc": {"path": "runc"}}
 OURS = {**RUNC, "nvidia": {"path": BINARY}}
@@ -41,18 +53,38 @@ def told(said: Any, path: str) -> dict[str, Any]:
 def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any) -> Any:
     """Return an observation of a host with a daemon.
 
-    containers: how many run. argv, files, originals, answers: as in builders.obs. The rest is what /info
-    contains.
+    containers: how many run. argv, files, originals, answers: as in builders.obs. The rest is what
+    /info contains.
     """
-    answers, files, originals, argv, units = (more.pop(k, None) or {} for k in ("answers", "files", "originals", "argv", "units"))
+    answers, files, originals, argv, units = (
+        more.pop(k, None) or {} for k in ("answers", "files", "originals", "argv", "units")
+    )
     count = more.pop("containers", 0)
-    said = {"ServerVersion": version, "DefaultRuntime": "runc", "Runtimes": RUNC, "CDISpecDirs": [], "ContainersRunning": count, **more}
+    said = {
+        "ServerVersion": version,
+        "DefaultRuntime": "runc",
+        "Runtimes": RUNC,
+        "CDISpecDirs": [],
+        "ContainersRunning": count,
+        **more,
+    }
     if version < "25":
         del said["CDISpecDirs"]
     names = {LIST: told(CONTAINERS, "/containers/json")} if count else {}
     return obs(
-        files={BINARY: "", ELSEWHERE: "", "/usr/sbin/dockerd": "", **({} if text is None else {CONFIG: text}), **files},
-        processes=[{**PROCESS, "argv": selection.select_arguments(["dockerd", *argv], docker_config.READ_FLAGS)}],
+        files={
+            BINARY: "",
+            ELSEWHERE: "",
+            "/usr/sbin/dockerd": "",
+            **({} if text is None else {CONFIG: text}),
+            **files,
+        },
+        processes=[
+            {
+                **PROCESS,
+                "argv": selection.select_arguments(["dockerd", *argv], docker_config.READ_FLAGS),
+            }
+        ],
         units={UNIT: {"ActiveState": "active", "InvocationID": "abc", **units}},
         answers={INFO: told(said, "/info"), **names, **answers},
         originals=originals,
@@ -61,7 +93,9 @@ def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any)
 
 def planned(policy: Policy, seen: Any) -> Plan:
     (instance,) = docker_detect.find_instances(policy, seen)
-    return docker_detect.plan_instance(policy, seen, instance, decide.decide_one(policy, instance, Kubelet()))
+    return docker_detect.plan_instance(
+        policy, seen, instance, decide.decide_one(policy, instance, Kubelet())
+    )
 
 
 def acts(plan: Plan) -> list[str]:

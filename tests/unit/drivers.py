@@ -1,19 +1,27 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of a driver as distributions lay them out, for observations. By path, each is '' for a file, or {"real": ...} for a link."""
+"""Files of a driver as distributions lay them out, for observations. By path, each is '' for a
+file, or {"real": ...} for a link.
+"""
 
 from __future__ import annotations
 
 import posixpath
 from typing import Any
 
-UBUNTU, RHEL, DEBIAN = "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/x86_64-linux-gnu/nvidia/current"
+UBUNTU, RHEL, DEBIAN = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib/x86_64-linux-gnu/nvidia/current",
+)
 HOOK = {"/usr/bin/nvidia-cdi-hook": ""}
 
 
 def library(folder: str, stem: str, version: str, *links: str) -> dict[str, Any]:
-    """Return the files of a library such as `libcuda`: its version, and the links beside it (`.so.1`, `.so`)."""
+    """Return the files of a library such as `libcuda`: its version, and the links beside it
+    (`.so.1`, `.so`).
+    """
     real = f"{folder}/{stem}.so.{version}"
     return {real: "", **{f"{folder}/{stem}{link}": {"real": real} for link in links}}
 
@@ -39,4 +47,8 @@ def core(folder: str, version: str) -> dict[str, Any]:
 
 def through(files: dict[str, Any], folder: str) -> dict[str, Any]:
     """Return links in another folder, as alternatives make them."""
-    return {f"{folder}/{posixpath.basename(p)}": {"real": f["real"] if f else p} for p, f in files.items() if f and p.endswith(".so.1")}
+    return {
+        f"{folder}/{posixpath.basename(p)}": {"real": f["real"] if f else p}
+        for p, f in files.items()
+        if f and p.endswith(".so.1")
+    }

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Single faults of a host as a look reports them: one answer that fails, or one thing that an answer has no longer.
+"""Single faults of a host as a look reports them: one answer that fails, or one thing that an
+answer has no longer.
 
-A fault is a function from a question's id and its answer to the answer. It also holds for what is asked later on.
+A fault is a function from a question's id and its answer to the answer. It also holds for what is
+asked later on.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
 
 Answer = Mapping[str, Any]
 Fault = Callable[[str, Answer], Answer]
@@ -24,7 +28,9 @@ FAILED: Answer = {"error": {"kind": "timeout", "message": "no answer within 5 s"
 
 def at(qid: str, change: Callable[[dict[str, Any]], Answer]) -> Fault:
     """Return the fault of one answer."""
-    return lambda asked, answer: change(copy.deepcopy(dict(answer))) if asked == qid and "error" not in answer else answer
+    return lambda asked, answer: (
+        change(copy.deepcopy(dict(answer))) if asked == qid and "error" not in answer else answer
+    )
 
 
 def without(kind: str, key: str, part: Any) -> Callable[[dict[str, Any]], Answer]:
@@ -34,7 +40,9 @@ def without(kind: str, key: str, part: Any) -> Callable[[dict[str, Any]], Answer
         if isinstance(answer[key], list):
             answer[key] = [one for one in answer[key] if one != part]
         else:
-            answer[key][part] = {"units": {"LoadState": "not-found", "ActiveState": "inactive"}}.get(kind)
+            answer[key][part] = {
+                "units": {"LoadState": "not-found", "ActiveState": "inactive"}
+            }.get(kind)
         return answer
 
     return change
@@ -53,7 +61,14 @@ STATES = (
     {"ActiveState": "failed", "SubState": "failed", "MainPID": "0"},
     {"LoadState": "masked", "ActiveState": "inactive", "UnitFileState": "masked", "MainPID": "0"},
 )
-PARTS = {"which": "found", "package": "installed", "glob": "files", "paths": "files", "dir": "entries", "processes": "processes"}
+PARTS = {
+    "which": "found",
+    "package": "installed",
+    "glob": "files",
+    "paths": "files",
+    "dir": "entries",
+    "processes": "processes",
+}
 
 
 def of(qid: str, answer: Answer) -> Iterator[tuple[str, Fault]]:
@@ -67,17 +82,34 @@ def of(qid: str, answer: Answer) -> Iterator[tuple[str, Fault]]:
     if kind == "file" and isinstance(answer.get("content"), str) and answer["content"]:
         yield f"{qid}: empty", at(qid, lambda a: {**a, "content": "", "sha256": "0" * 64})
     if kind in ("command", "probe", "cri", "http"):
-        yield f"{qid}: says nothing", at(qid, lambda _answer: {"rc": 1, "stdout": "", "stderr": ""} if kind == "command" else {})
+        yield (
+            f"{qid}: says nothing",
+            at(
+                qid,
+                lambda _answer: {"rc": 1, "stdout": "", "stderr": ""} if kind == "command" else {},
+            ),
+        )
     found = answer.get(PARTS.get(kind, ""))
-    for part in (list(found) if found else ()) if not isinstance(found, dict) else [name for name, what in found.items() if what]:
-        named = part if isinstance(part, str) else part.get("path") or part.get("exe") or part.get("name")
+    for part in (
+        (list(found) if found else ())
+        if not isinstance(found, dict)
+        else [name for name, what in found.items() if what]
+    ):
+        named = (
+            part
+            if isinstance(part, str)
+            else part.get("path") or part.get("exe") or part.get("name")
+        )
         yield f"{qid}: without {named}", at(qid, without(kind, PARTS[kind], part))
     for name, state in (answer.get("units") or {}).items() if kind == "units" else ():
         if state.get("LoadState") == "not-found":
             continue
         yield f"{qid}: without {name}", at(qid, without(kind, "units", name))
         for other in STATES:
-            yield f"{qid}: {name} is {other.get('LoadState', other['ActiveState'])}", at(qid, unit(name, **other))
+            yield (
+                f"{qid}: {name} is {other.get('LoadState', other['ActiveState'])}",
+                at(qid, unit(name, **other)),
+            )
 
 
 def stopped(program: str, socket: str, name: str, state: Mapping[str, str]) -> Fault:
@@ -91,7 +123,10 @@ def stopped(program: str, socket: str, name: str, state: Mapping[str, str]) -> F
         if kind in ("cri", "http") and socket in qid:
             return {"error": {"kind": "unreachable", "message": "connection refused"}}
         if kind == "processes" and "processes" in answer:
-            return {**answer, "processes": [p for p in answer["processes"] if p.get("exe") != program]}
+            return {
+                **answer,
+                "processes": [p for p in answer["processes"] if p.get("exe") != program],
+            }
         if kind == "units" and name in (answer.get("units") or {}):
             return unit(name, **state)(copy.deepcopy(dict(answer)))
         return answer
@@ -99,25 +134,42 @@ def stopped(program: str, socket: str, name: str, state: Mapping[str, str]) -> F
     return fault
 
 
-# ---------------------------------------------------------------- what is less afterwards, judged without the planner's own table
+# ---------------------------------------------------------------- what is less afterwards, judged
+# without the planner's own table
 
 NVIDIA = re.compile(r"nvidia")
-WATCH = "/etc/gpufleet/cdi-watch.json"  # has what a spec was made from: another value there is another spec's, and none is less
+# has what a spec was made from: another value there is another spec's, and none is less
+WATCH = "/etc/gpufleet/cdi-watch.json"
 
 
 def taken(plan: Plan) -> list[str]:
     """List what a plan takes away, in a word each."""
     every = [*plan.first, plan]
-    found = [f"{c['op']} {c['path']}" for one in every for c in one.changes if c["op"] in ("remove", "restore")]
+    found = [
+        f"{c['op']} {c['path']}"
+        for one in every
+        for c in one.changes
+        if c["op"] in ("remove", "restore")
+    ]
     found += [f"disable {name}" for one in every for name in one.disable_units]
-    found += [" ".join(c["argv"]) for one in every for c in one.commands if {"stop", "disable", "mask"} & set(c["argv"][:3])]
+    found += [
+        " ".join(c["argv"])
+        for one in every
+        for c in one.commands
+        if {"stop", "disable", "mask"} & set(c["argv"][:3])
+    ]
     found += [
         f"{d.path} {d.key}: {d.before} to {d.after}"
         for one in every
         for d in one.differences
         if d.path != WATCH and less(d.key, d.before, d.after)
     ]
-    return found + [f"{path}: {lost}" for one in every for path, before, after in one.diffs for lost in losses(before, after)]
+    return found + [
+        f"{path}: {lost}"
+        for one in every
+        for path, before, after in one.diffs
+        for lost in losses(before, after)
+    ]
 
 
 def less(key: str, before: Any, after: Any) -> bool:
@@ -125,19 +177,32 @@ def less(key: str, before: Any, after: Any) -> bool:
         return before and after is not True and key != "privileged_without_host_devices"
     if isinstance(before, list):
         return not set(map(str, before)) <= set(map(str, after or ()))
-    return bool(before) and "default" in key and bool(NVIDIA.search(str(before))) and before != after
+    return (
+        bool(before) and "default" in key and bool(NVIDIA.search(str(before))) and before != after
+    )
 
 
 def losses(before: str, after: str) -> list[str]:
     """List devices of a CDI spec, strategies and engines of a record that are missing afterwards."""
     if "cdiVersion" in before:
         try:
-            names = [{d.name for d in reader.parse_spec(text).devices} if text else set() for text in (before, after)]
+            names = [
+                {d.name for d in reader.parse_spec(text).devices} if text else set()
+                for text in (before, after)
+            ]
         except ValueError:
             return []
         return sorted(names[0] - names[1])
     if '"engines"' not in before:
         return []
-    was, now = ({e["engine"]: e for e in json.loads(text or "{}").get("engines", ())} for text in (before, after))
+    was, now = (
+        {e["engine"]: e for e in json.loads(text or "{}").get("engines", ())}
+        for text in (before, after)
+    )
     gone = [name for name in was if name not in now]
-    return gone + [n for n in now if n in was and not set(was[n]["device_list_strategy"]) <= set(now[n]["device_list_strategy"])]
+    return gone + [
+        n
+        for n in now
+        if n in was
+        and not set(was[n]["device_list_strategy"]) <= set(now[n]["device_list_strategy"])
+    ]

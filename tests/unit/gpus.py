@@ -9,7 +9,11 @@ from typing import Any
 
 from tests.unit import drivers
 
-UUIDS = ("GPU-11111111-0000-5000-8000-000000000001", "GPU-22222222-0000-5000-8000-000000000002", "GPU-33333333-0000-5000-8000-000000000003")
+UUIDS = (
+    "GPU-11111111-0000-5000-8000-000000000001",
+    "GPU-22222222-0000-5000-8000-000000000002",
+    "GPU-33333333-0000-5000-8000-000000000003",
+)
 BUSES = ("0000:17:00.0", "0000:43:00.0", "0000:65:00.0")
 NVRM = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 12.2.0\n"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
@@ -52,7 +56,12 @@ def library(version: str) -> dict[str, Any]:
 
 
 def host(
-    count: int = 2, *, version: str = "550.163.01", user: str = "550.163.01", minors: tuple[int, ...] = (), uuids: tuple[str, ...] = UUIDS
+    count: int = 2,
+    *,
+    version: str = "550.163.01",
+    user: str = "550.163.01",
+    minors: tuple[int, ...] = (),
+    uuids: tuple[str, ...] = UUIDS,
 ) -> dict[str, Any]:
     """Return the files of a host whose driver works.
 
@@ -65,14 +74,26 @@ def host(
         "/sys/module/nvidia/version": f"{version}\n",
         f"{proc}/params": "ModifyDeviceFiles: 1\n",
     }
-    files["/proc/devices"] = "Character devices:\n  1 mem\n195 nvidia\n510 nvidia-caps\n511 nvidia-uvm\n\nBlock devices:\n259 blkext\n"
+    files["/proc/devices"] = (
+        "Character devices:\n  1 mem\n195 nvidia\n510 nvidia-caps\n511 nvidia-uvm\n\nBlock devices:\n259 blkext\n"
+    )
     for bus, minor, uuid in zip(BUSES[:count], minors, uuids, strict=False):
         files[f"{proc}/gpus/{bus}/information"] = information(bus, minor, uuid)
-    return {**files, **pci(count), **nodes(minors), **drivers.core(LIBRARIES, user), **library(user)}
+    return {
+        **files,
+        **pci(count),
+        **nodes(minors),
+        **drivers.core(LIBRARIES, user),
+        **library(user),
+    }
 
 
 def nvml(
-    count: int = 2, *, minors: tuple[int, ...] = (), uuids: tuple[str, ...] = UUIDS, migs: dict[int, list[dict[str, Any]]] | None = None
+    count: int = 2,
+    *,
+    minors: tuple[int, ...] = (),
+    uuids: tuple[str, ...] = UUIDS,
+    migs: dict[int, list[dict[str, Any]]] | None = None,
 ) -> dict[str, Any]:
     """Return NVML's answer about the same host.
 
@@ -90,13 +111,28 @@ def nvml(
         }
         for index in range(count)
     ]
-    return {"probe:nvml": {"value": {"source": "libnvidia-ml", "driver_version": "550.163.01", "gpus": found, "errors": []}}}
+    return {
+        "probe:nvml": {
+            "value": {
+                "source": "libnvidia-ml",
+                "driver_version": "550.163.01",
+                "gpus": found,
+                "errors": [],
+            }
+        }
+    }
 
 
 def mig(index: int, gi: int, ci: int = 0, profile: str = "1g.10gb") -> dict[str, Any]:
     """Return one MIG device as NVML reports it."""
     name = f"NVIDIA H100 80GB HBM3 MIG {profile}"
-    return {"index": index, "uuid": f"MIG-{gi:08d}-0000-5000-8000-{ci:012d}", "gi": gi, "ci": ci, "name": name}
+    return {
+        "index": index,
+        "uuid": f"MIG-{gi:08d}-0000-5000-8000-{ci:012d}",
+        "gi": gi,
+        "ci": ci,
+        "name": name,
+    }
 
 
 def instances(minor: int, *pairs: tuple[int, int], told: bool = True) -> dict[str, Any]:
@@ -105,10 +141,20 @@ def instances(minor: int, *pairs: tuple[int, int], told: bool = True) -> dict[st
     told: the files name the minors.
     """
     home = f"/proc/driver/nvidia/capabilities/gpu{minor}/mig"
-    files: dict[str, Any] = {"/dev/nvidia-caps/nvidia-cap1": node(510, 1), "/dev/nvidia-caps/nvidia-cap2": node(510, 2)}
+    files: dict[str, Any] = {
+        "/dev/nvidia-caps/nvidia-cap1": node(510, 1),
+        "/dev/nvidia-caps/nvidia-cap2": node(510, 2),
+    }
     for gi, ci in pairs:
-        for path, cap in ((f"gi{gi}/access", cap_minor(minor, gi)), (f"gi{gi}/ci{ci}/access", cap_minor(minor, gi, ci))):
-            files[f"{home}/{path}"] = f"DeviceFileMinor: {cap}\nDeviceFileMode: 292\n" if told else "DeviceFileMode: 292\n"
+        for path, cap in (
+            (f"gi{gi}/access", cap_minor(minor, gi)),
+            (f"gi{gi}/ci{ci}/access", cap_minor(minor, gi, ci)),
+        ):
+            files[f"{home}/{path}"] = (
+                f"DeviceFileMinor: {cap}\nDeviceFileMode: 292\n"
+                if told
+                else "DeviceFileMode: 292\n"
+            )
             files[f"/dev/nvidia-caps/nvidia-cap{cap}"] = node(510, cap)
     return files
 
@@ -116,8 +162,8 @@ def instances(minor: int, *pairs: tuple[int, int], told: bool = True) -> dict[st
 def cap_minor(gpu: int, gi: int, ci: int | None = None) -> int:
     """Return a minor number by the driver's table.
 
-    The table has 15 GPU instances with 8 compute instances each, after the two nodes of configuration and
-    monitor.
+    The table has 15 GPU instances with 8 compute instances each, after the two nodes of
+    configuration and monitor.
     """
     return 3 + (gpu * 15 + gi) * 9 + (0 if ci is None else 1 + ci)
 

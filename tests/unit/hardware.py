@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host's GPUs and driver as a report describes them in a few words, and the files, links and device nodes that show them."""
+"""A host's GPUs and driver as a report describes them in a few words, and the files, links and
+device nodes that show them.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,19 @@ DEVICES = "/sys/bus/pci/devices"
 DRIVERS = "/sys/bus/pci/drivers"
 PROC = "/proc/driver/nvidia"
 OPEN = gpus.NVRM.replace("UNIX x86_64 Kernel Module", "UNIX Open Kernel Module for x86_64")
-MAJORS = {"nvidia-uvm": 511, "nvidia-caps": 237, "nvidia-caps-imex-channels": 238, "nvidia-nvswitch": 510}
+MAJORS = {
+    "nvidia-uvm": 511,
+    "nvidia-caps": 237,
+    "nvidia-caps-imex-channels": 238,
+    "nvidia-nvswitch": 510,
+}
 LIBRARIES = ("libcuda.so", "libnvidia-ml.so", "libnvidia-ptxjitcompiler.so", "libnvidia-nvvm.so")
-NODES = (("/dev/nvidiactl", 195, 255), ("/dev/nvidia-uvm", 511, 0), ("/dev/nvidia-uvm-tools", 511, 1), ("/dev/nvidia-modeset", 195, 254))
+NODES = (
+    ("/dev/nvidiactl", 195, 255),
+    ("/dev/nvidia-uvm", 511, 0),
+    ("/dev/nvidia-uvm-tools", 511, 1),
+    ("/dev/nvidia-modeset", 195, 254),
+)
 
 
 @dc.dataclass(frozen=True)
@@ -48,7 +60,9 @@ class Gpu:
 
 @dc.dataclass(frozen=True)
 class Hardware:
-    """A host's GPUs, the driver that is loaded and its libraries. driver: its version, "" if none is loaded."""
+    """A host's GPUs, the driver that is loaded and its libraries. driver: its version, "" if none
+    is loaded.
+    """
 
     gpus: tuple[Gpu, ...] = ()
     driver: str = "580.65.06"
@@ -71,10 +85,18 @@ def files(of: Hardware) -> dict[str, str]:
         found.update({f"{of.libdir}/{name}.{of.driver}": "" for name in of.libs})
     for gpu in of.gpus:
         home = f"{DEVICES}/{gpu.bus}"
-        found.update({f"{home}/vendor": "0x10de\n", f"{home}/class": f"{gpu.pci_class}\n", f"{home}/device": f"{gpu.device}\n"})
+        found.update(
+            {
+                f"{home}/vendor": "0x10de\n",
+                f"{home}/class": f"{gpu.pci_class}\n",
+                f"{home}/device": f"{gpu.device}\n",
+            }
+        )
         if gpu.served and gpu.known:
             more = {"Model": gpu.model, "GPU Excluded": "Yes" if gpu.excluded else "No"}
-            found[f"{PROC}/gpus/{gpu.bus}/information"] = gpus.information(gpu.bus, gpu.minor, gpu.name, **more)
+            found[f"{PROC}/gpus/{gpu.bus}/information"] = gpus.information(
+                gpu.bus, gpu.minor, gpu.name, **more
+            )
     return found
 
 
@@ -86,7 +108,9 @@ def _numbers(of: Hardware) -> str:
 
 def links(of: Hardware) -> dict[str, str]:
     """Return the links by their path: which kernel driver has which GPU."""
-    return {f"{DEVICES}/{gpu.bus}/driver": f"../../drivers/{gpu.bound}" for gpu in of.gpus if gpu.bound}
+    return {
+        f"{DEVICES}/{gpu.bus}/driver": f"../../drivers/{gpu.bound}" for gpu in of.gpus if gpu.bound
+    }
 
 
 def directories(of: Hardware) -> Iterator[str]:
@@ -107,15 +131,29 @@ def devices(of: Hardware) -> dict[str, tuple[int, int, int, int]]:
     rows: list[tuple[str, int, int]] = list(of.nodes)
     for gpu in (gpu for gpu in of.gpus if gpu.served):
         rows += [(f"/dev/nvidia{gpu.minor}", 195, gpu.minor)] if gpu.node else []
-        rows += [(f"/dev/dri/{name}", 226, number) for name, number in _drm(gpu).items()] if gpu.drm and gpu.drm_nodes else []
-    return {path: (major, minor, int(of.node_mode, 8), of.node_group) for path, major, minor in rows}
+        rows += (
+            [(f"/dev/dri/{name}", 226, number) for name, number in _drm(gpu).items()]
+            if gpu.drm and gpu.drm_nodes
+            else []
+        )
+    return {
+        path: (major, minor, int(of.node_mode, 8), of.node_group) for path, major, minor in rows
+    }
 
 
 def nvml(of: Hardware) -> dict[str, Any]:
     """Return what NVML reports of the GPUs that the driver serves."""
     served = [gpu for gpu in of.gpus if gpu.served and gpu.known and not gpu.excluded]
     found = [
-        {"index": at, "minor": gpu.minor, "uuid": gpu.name, "bus_id": gpu.bus, "name": gpu.model, "mig": False, "migs": []}
+        {
+            "index": at,
+            "minor": gpu.minor,
+            "uuid": gpu.name,
+            "bus_id": gpu.bus,
+            "name": gpu.model,
+            "mig": False,
+            "migs": [],
+        }
         for at, gpu in enumerate(served)
     ]
     return {"source": "libnvidia-ml", "driver_version": of.driver, "gpus": found, "errors": []}
@@ -124,10 +162,16 @@ def nvml(of: Hardware) -> dict[str, Any]:
 def of_report(given: Mapping[str, Any]) -> Hardware:
     """Read a report's words. A key that is not known is an error (TypeError)."""
     found = tuple(_gpu(one) for one in given.get("gpus", ()))
-    lists = {key: tuple(tuple(row) if key == "nodes" else row for row in given[key]) for key in ("nodes", "libs", "bins") if key in given}
+    lists = {
+        key: tuple(tuple(row) if key == "nodes" else row for row in given[key])
+        for key in ("nodes", "libs", "bins")
+        if key in given
+    }
     return Hardware(**{**given, **lists, "gpus": found})
 
 
 def _gpu(given: Mapping[str, Any]) -> Gpu:
-    words: dict[str, Any] = {"pci_class" if key == "class" else key: value for key, value in given.items()}
+    words: dict[str, Any] = {
+        "pci_class" if key == "class" else key: value for key, value in given.items()
+    }
     return Gpu(**{**words, "drm": tuple(words.get("drm", ()))})

@@ -25,7 +25,16 @@ def hostile(text: str) -> dict[str, dict[str, Any]]:
 
     def every(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: item if key in ("state", "kind", "standing") else every(item) for key, item in value.items()}
-        return [every(item) for item in value] if isinstance(value, list) else text if isinstance(value, str) else value
+            return {
+                key: item if key in ("state", "kind", "standing") else every(item)
+                for key, item in value.items()
+            }
+        return (
+            [every(item) for item in value]
+            if isinstance(value, list)
+            else text
+            if isinstance(value, str)
+            else value
+        )
 
     return {f"{name}{text}": every(result) for name, result in reports.fleet().items()}

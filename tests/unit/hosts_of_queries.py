@@ -11,10 +11,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host as planner_node,
+)
 
 from tests.unit import builders, gpus
 
@@ -41,15 +51,29 @@ class Node:
     def answer(self, q: Mapping[str, Any]) -> Any:
         kind = q["kind"]
         if kind == "package":
-            return {"manager": "dpkg", "installed": {n: self.packages.get(n) for n in q["names"]}, "candidates": {}}
+            return {
+                "manager": "dpkg",
+                "installed": {n: self.packages.get(n) for n in q["names"]},
+                "candidates": {},
+            }
         if kind == "units":
             return {"units": {n: self.units.get(n, {"LoadState": "not-found"}) for n in q["names"]}}
         if kind == "processes":
-            return {"processes": [p for p in self.processes if any(re.fullmatch(n, posixpath.basename(p["exe"])) for n in q["names"])]}
+            return {
+                "processes": [
+                    p
+                    for p in self.processes
+                    if any(re.fullmatch(n, posixpath.basename(p["exe"])) for n in q["names"])
+                ]
+            }
         if kind == "cri":
-            return self.cri.get(f"{q['method']}:{q['socket']}") or {"error": {"kind": "not-found", "message": "no such socket"}}
+            return self.cri.get(f"{q['method']}:{q['socket']}") or {
+                "error": {"kind": "not-found", "message": "no such socket"}
+            }
         if kind == "http":
-            return self.http.get(q["path"]) or {"error": {"kind": "not-found", "message": "no such socket"}}
+            return self.http.get(q["path"]) or {
+                "error": {"kind": "not-found", "message": "no such socket"}
+            }
         if kind == "probe":
             return gpus.nvml()[q["id"]]
         if kind == "command":
@@ -65,7 +89,13 @@ def process(exe: str, unit: str, pid: int) -> dict[str, Any]:
 
 
 def unit(pid: int) -> dict[str, str]:
-    return {"LoadState": "loaded", "ActiveState": "active", "InvocationID": "abc", "MainPID": str(pid), "KillMode": "process"}
+    return {
+        "LoadState": "loaded",
+        "ActiveState": "active",
+        "InvocationID": "abc",
+        "MainPID": str(pid),
+        "KillMode": "process",
+    }
 
 
 BASE = {
@@ -74,7 +104,12 @@ BASE = {
     "/usr/sbin/runc": "",
     "/usr/bin/nvidia-cdi-hook": "",
 }
-TOOLKIT = ("nvidia-container-toolkit", "nvidia-container-toolkit-base", "libnvidia-container1", "libnvidia-container-tools")
+TOOLKIT = (
+    "nvidia-container-toolkit",
+    "nvidia-container-toolkit-base",
+    "libnvidia-container1",
+    "libnvidia-container-tools",
+)
 PACKAGES = dict.fromkeys(TOOLKIT, "1.17.8-1")
 ROOT1 = 'version = 2\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]\nruntime_type = "io.containerd.runc.v2"\n'
 ROOT2 = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
@@ -90,7 +125,11 @@ def containerd(version: str, root: str, **config: Any) -> Node:
         units={"containerd.service": unit(7)},
         packages={**PACKAGES, "containerd": version},
         cri={
-            f"Status:{socket}": {"runtime": {"RuntimeReady": True}, "handlers": [], "info": {"config": info}},
+            f"Status:{socket}": {
+                "runtime": {"RuntimeReady": True},
+                "handlers": [],
+                "info": {"config": info},
+            },
             f"Version:{socket}": {"runtime_name": "containerd", "runtime_version": version},
         },
     )
@@ -103,21 +142,43 @@ CRIO_CONFIG = (
 )
 CRIO_FORCE = {
     "DefaultRuntime": "crun",
-    "Runtimes": {"crun": {"RuntimePath": "/usr/libexec/crio/crun", "MonitorPath": "/usr/libexec/crio/conmon"}},
+    "Runtimes": {
+        "crun": {"RuntimePath": "/usr/libexec/crio/crun", "MonitorPath": "/usr/libexec/crio/conmon"}
+    },
     "HooksDir": [],
     "CDISpecDirs": ["/etc/cdi", "/var/run/cdi"],
 }
-DOCKER_INFO = {"ServerVersion": "26.1.5", "DefaultRuntime": "runc", "Runtimes": {"runc": {"path": "runc"}}, "CDISpecDirs": []}
+DOCKER_INFO = {
+    "ServerVersion": "26.1.5",
+    "DefaultRuntime": "runc",
+    "Runtimes": {"runc": {"path": "runc"}},
+    "CDISpecDirs": [],
+}
 NODES = {
-    "containerd 1.7": containerd("1.7.24", ROOT1, enableCDI=False, cdiSpecDirs=["/etc/cdi", "/var/run/cdi"]),
-    "containerd 2.1": containerd("2.1.4", ROOT2, enableCDI=True, cdiSpecDirs=["/etc/cdi", "/var/run/cdi"]),
+    "containerd 1.7": containerd(
+        "1.7.24", ROOT1, enableCDI=False, cdiSpecDirs=["/etc/cdi", "/var/run/cdi"]
+    ),
+    "containerd 2.1": containerd(
+        "2.1.4", ROOT2, enableCDI=True, cdiSpecDirs=["/etc/cdi", "/var/run/cdi"]
+    ),
     "CRI-O": Node(
-        files={**BASE, "/etc/crio/crio.conf.d/10-crio.conf": CRIO_CONFIG, "/usr/bin/crio": "", "/usr/libexec/crio/crun": ""},
-        processes=(process("/usr/bin/crio", "crio.service", 8), process("/usr/bin/kubelet", "kubelet.service", 9)),
+        files={
+            **BASE,
+            "/etc/crio/crio.conf.d/10-crio.conf": CRIO_CONFIG,
+            "/usr/bin/crio": "",
+            "/usr/libexec/crio/crun": "",
+        },
+        processes=(
+            process("/usr/bin/crio", "crio.service", 8),
+            process("/usr/bin/kubelet", "kubelet.service", 9),
+        ),
         units={"crio.service": unit(8)},
         packages={**PACKAGES, "cri-o": "1.34.2"},
         cri={
-            f"Status:{CRIO_SOCKET}": {"info": {"config": {"crio": CRIO_FORCE}}, "handlers": ["", "crun"]},
+            f"Status:{CRIO_SOCKET}": {
+                "info": {"config": {"crio": CRIO_FORCE}},
+                "handlers": ["", "crun"],
+            },
             f"Version:{CRIO_SOCKET}": {"runtime_name": "cri-o", "runtime_version": "1.34.2"},
         },
         http={"/config": {"status": 200, "content": CRIO_CONFIG}},
@@ -127,7 +188,10 @@ NODES = {
         processes=(process("/usr/bin/dockerd", "docker.service", 10),),
         units={"docker.service": unit(10)},
         packages={**PACKAGES, "docker-ce": "26.1.5"},
-        http={"/info": {"status": 200, "value": DOCKER_INFO}, "/containers/json": {"status": 200, "value": []}},
+        http={
+            "/info": {"status": 200, "value": DOCKER_INFO},
+            "/containers/json": {"status": 200, "value": []},
+        },
     ),
 }
 
@@ -141,17 +205,35 @@ class Came:
     asked: tuple[str, ...]
 
 
-def planned(node: Node | OneBad, broken: str = "", kind: str = "failed", os_id: str = "debian", **options: Any) -> Came:
+def planned(
+    node: Node | OneBad,
+    broken: str = "",
+    kind: str = "failed",
+    os_id: str = "debian",
+    **options: Any,
+) -> Came:
     policy = Policy(**options)
-    seen = Observation({"os_release": {"ID": os_id}, "epoch": 10.0, "kernel": "6.1", "machine": "x86_64"}, {})
+    seen = Observation(
+        {"os_release": {"ID": os_id}, "epoch": 10.0, "kernel": "6.1", "machine": "x86_64"}, {}
+    )
     questions = planner_node.list_host_questions(policy)
     for _round in range(20):
         error = {"error": {"kind": kind, "message": ERRORS[kind]}}
-        seen = seen.add_answers({"answers": {q["id"]: error if q["id"] == broken else node.answer(q) for q in questions}})
+        seen = seen.add_answers(
+            {
+                "answers": {
+                    q["id"]: error if q["id"] == broken else node.answer(q) for q in questions
+                }
+            }
+        )
         try:
             found = planner_node.see(policy, seen)
             return Came(
-                planner_node.plan_host(policy, seen, found, "probe", {"device_nodes": "", "cdi_guard": ""}), "", tuple(seen.answers)
+                planner_node.plan_host(
+                    policy, seen, found, "probe", {"device_nodes": "", "cdi_guard": ""}
+                ),
+                "",
+                tuple(seen.answers),
             )
         except NeedMore as need:
             questions = need.questions

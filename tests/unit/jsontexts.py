@@ -56,7 +56,10 @@ def _value(value: Any, style: Style, depth: int) -> str:
     if isinstance(value, Raw):
         return str(value)
     if isinstance(value, Mapping):
-        members = [json.dumps(k, ensure_ascii=style.ascii) + style.colon + _value(v, style, depth + 1) for k, v in value.items()]
+        members = [
+            json.dumps(k, ensure_ascii=style.ascii) + style.colon + _value(v, style, depth + 1)
+            for k, v in value.items()
+        ]
         return _listed("{}", members, style, depth)
     if isinstance(value, list):
         return _listed("[]", [_value(v, style, depth + 1) for v in value], style, depth)
@@ -68,14 +71,27 @@ def _listed(signs: str, parts: list[str], style: Style, depth: int) -> str:
     if not parts:
         return opened + (" " if style.ragged else "") + closed
     if not style.newline:
-        return opened + ("  " if style.ragged else "") + (" , " if style.ragged else ", ").join(parts) + closed
+        return (
+            opened
+            + ("  " if style.ragged else "")
+            + (" , " if style.ragged else ", ").join(parts)
+            + closed
+        )
     end = style.newline + style.indent * (depth + 1)
-    lines = (f"{end}, " if style.comma_first else f",{style.newline if style.ragged else ''}{end}").join(parts)
+    lines = (
+        f"{end}, " if style.comma_first else f",{style.newline if style.ragged else ''}{end}"
+    ).join(parts)
     return f"{opened}{end}{lines}{style.newline}{style.indent * depth}{closed}"
 
 
-numbers = st.sampled_from([Raw(n) for n in ("12345678901234567890", "1.0", "1e3", "-0", "0.10", "1E+2", "5")])
+numbers = st.sampled_from(
+    [Raw(n) for n in ("12345678901234567890", "1.0", "1e3", "-0", "0.10", "1E+2", "5")]
+)
 words = st.text(st.characters(codec="utf-8", exclude_characters="\x7f"), max_size=8)
 scalars = st.one_of(st.none(), st.booleans(), numbers, words)
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3), max_leaves=8)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=8,
+)
 objects = st.dictionaries(words, values, max_size=5)

@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
-MAIN, DROP_IN, OTHER = "/etc/k0s/containerd.toml", "/etc/k0s/containerd.d/90-gpufleet.toml", "/etc/k0s/containerd.d/other.toml"
+MAIN, DROP_IN, OTHER = (
+    "/etc/k0s/containerd.toml",
+    "/etc/k0s/containerd.d/90-gpufleet.toml",
+    "/etc/k0s/containerd.d/other.toml",
+)
 # As k0s 1.36 writes it.
 RENDERED = """# k0s_managed=true
 # This is a placeholder configuration for k0s managed containerd.

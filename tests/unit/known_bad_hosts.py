@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Instance,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import consumers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+)
 
 from tests.unit.builders import obs
 from tests.unit.records import ONE_GPU, instance, record
@@ -22,13 +30,21 @@ NOTHING = Plan()
 
 def seen(*, said: dict[str, Any] | None = None, **more: Any) -> Observation:
     """said: the program's answer where no package has brought it."""
-    given = {packages.QUESTION["id"]: {"installed": dict.fromkeys(packages.FAMILY), "program": said}} if said is not None else {}
+    given = (
+        {packages.QUESTION["id"]: {"installed": dict.fromkeys(packages.FAMILY), "program": said}}
+        if said is not None
+        else {}
+    )
     return obs(answers={consumers.QUESTION["id"]: {"found": {}}, **given}, **more)
 
 
-def look(*instances: Instance, of: Observation | None = None, plan: Plan | None = NOTHING, **more: Any) -> host.KnownBadLook:
+def look(
+    *instances: Instance, of: Observation | None = None, plan: Plan | None = NOTHING, **more: Any
+) -> host.KnownBadLook:
     engines = instances or (instance("containerd", "1.7.24"),)
     policy = more.pop("policy", Policy())
     driver = more.pop("driver", ONE_GPU)
     rest = {"record": record(policy, *engines, driver=driver), **more}
-    return host.KnownBadLook(policy=policy, obs=of or seen(), instances=engines, driver=driver, plan=plan, **rest)
+    return host.KnownBadLook(
+        policy=policy, obs=of or seen(), instances=engines, driver=driver, plan=plan, **rest
+    )

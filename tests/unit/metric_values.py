@@ -15,5 +15,7 @@ def values(text: str) -> dict[str, float]:
         assert family.type == "gauge"
         assert family.documentation
         for sample in family.samples:
-            found["".join([sample.name, *(f" {k}={v}" for k, v in sample.labels.items())])] = sample.value
+            found["".join([sample.name, *(f" {k}={v}" for k, v in sample.labels.items())])] = (
+                sample.value
+            )
     return found

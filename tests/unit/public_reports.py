@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reports that people made in public, as files: the state of a host, the tasks that are run there, and what is right afterwards.
+"""Reports that people made in public, as files: the state of a host, the tasks that are run there,
+and what is right afterwards.
 
-One directory per report in tests/fixtures/public_reports/SUBJECT: `report.yml`, and `tree/` with what does not fit into that well.
-The README.md there has the keys. A key that is not known is an error, so that no expectation is passed over.
+One directory per report in tests/fixtures/public_reports/SUBJECT: `report.yml`, and `tree/` with
+what does not fit into that well. The README.md there has the keys. A key that is not known is an
+error, so that no expectation is passed over.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class Malformed(Exception):
 
 @dc.dataclass(frozen=True)
 class Content:
-    """The state of a file after a task. state: one of STATES, or "" if its text and mode are judged."""
+    """The state of a file after a task. state: one of STATES, or "" if its text and mode are
+    judged.
+    """
 
     state: str = ""
     has: tuple[str, ...] = ()
@@ -58,7 +62,9 @@ class Expected:
 
 @dc.dataclass(frozen=True)
 class Task:
-    """A task, as a playbook would have it. An option "@NAME" is the text of a file beside the reports."""
+    """A task, as a playbook would have it. An option "@NAME" is the text of a file beside the
+    reports.
+    """
 
     module: str
     expect: Expected
@@ -80,7 +86,9 @@ class Running:
 
 @dc.dataclass(frozen=True)
 class Report:
-    """A report: the addresses at which it was made, the host, the tasks, and the page's words on condition and right outcome."""
+    """A report: the addresses at which it was made, the host, the tasks, and the page's words on
+    condition and right outcome.
+    """
 
     place: Path
     addresses: tuple[str, ...]
@@ -88,7 +96,9 @@ class Report:
     right: str
     tasks: tuple[Task, ...]
     files: Mapping[str, str] = dc.field(default_factory=dict)
-    encodings: Mapping[str, str] = dc.field(default_factory=dict)  # of such a file; UTF-8 for others
+    encodings: Mapping[str, str] = dc.field(
+        default_factory=dict
+    )  # of such a file; UTF-8 for others
     links: Mapping[str, str] = dc.field(default_factory=dict)
     directories: tuple[str, ...] = ()
     modes: Mapping[str, str] = dc.field(default_factory=dict)
@@ -125,13 +135,25 @@ def _report(place: Path, given: Mapping[str, Any]) -> Report:
     hardware_ = hardware.of_report(given["hardware"]) if "hardware" in given else None
     running = _running(given["running"]) if "running" in given else None
     tasks = tuple(_task(one) for one in given["tasks"])
-    report = Report(**{**given, **texts, **lists, "place": place, "hardware": hardware_, "running": running, "tasks": tasks})
+    report = Report(
+        **{
+            **given,
+            **texts,
+            **lists,
+            "place": place,
+            "hardware": hardware_,
+            "running": running,
+            "tasks": tasks,
+        }
+    )
     wrong = [address for address in report.addresses if not ADDRESS.fullmatch(address)]
     wrong += [path for path in _paths(report) if not path.startswith("/")]
     if not set(report.encodings) <= set(report.files) or (report.encodings and running):
         raise ValueError(f"encodings are those of files in a tree: {sorted(report.encodings)}")
     if wrong or not report.addresses or not tasks:
-        raise ValueError(f"addresses begin with https://, paths of the host with a slash, and each list has an entry: {wrong}")
+        raise ValueError(
+            f"addresses begin with https://, paths of the host with a slash, and each list has an entry: {wrong}"
+        )
     return report
 
 
@@ -141,7 +163,10 @@ def _paths(report: Report) -> list[str]:
 
 
 def _running(given: Mapping[str, Any]) -> Running:
-    rows = tuple((str(line), int(status), str(out), str(err)) for line, status, out, err in given.get("programs", ()))
+    rows = tuple(
+        (str(line), int(status), str(out), str(err))
+        for line, status, out, err in given.get("programs", ())
+    )
     return Running(**{**given, "programs": rows})
 
 
@@ -161,7 +186,9 @@ def _content(given: Any) -> Content:
         if given not in STATES:
             raise ValueError(f"a file is {' | '.join(STATES)}, or has and lacks texts, not {given}")
         return Content(given)
-    words: dict[str, Any] = {key: value if key == "mode" else tuple(_listed(value)) for key, value in given.items()}
+    words: dict[str, Any] = {
+        key: value if key == "mode" else tuple(_listed(value)) for key, value in given.items()
+    }
     return Content(**words)
 
 

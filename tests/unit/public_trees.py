@@ -10,13 +10,22 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import config as containerd_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    config as containerd_config,
+)
 
 from tests.fixtures.public_configurations import CONTAINERD, Public
 from tests.unit import bare_trees, builders
 
 NVIDIA = "/usr/bin/nvidia-container-runtime"
-PATCH = {"1.6": "1.6.20", "1.7": "1.7.24", "2.1": "2.1.9", "2.3": "2.3.7", "2.4": "2.4.2", "1.34": "1.34.0"}
+PATCH = {
+    "1.6": "1.6.20",
+    "1.7": "1.7.24",
+    "2.1": "2.1.9",
+    "2.3": "2.3.7",
+    "2.4": "2.4.2",
+    "1.34": "1.34.0",
+}
 
 
 def version(release: str) -> Version:
@@ -38,11 +47,17 @@ def run(home: bare_trees.Tree, way: str, row: Public, release: str, **more: Any)
     options = {"engine_version": PATCH[release], **more}
     if row.engine == "containerd":
         options["config_path"] = CONTAINERD
-    return home.single(row.engine, **options) if way == "single" else home.node(engines=(row.engine,), **options)
+    return (
+        home.single(row.engine, **options)
+        if way == "single"
+        else home.node(engines=(row.engine,), **options)
+    )
 
 
 def in_force(home: bare_trees.Tree, release: str) -> dict[str, Any]:
     """The CRI table that containerd's files add up to."""
     files = {path: data.decode() for path, (data, *_mode) in home.state().items() if data}
-    found = containerd_config.load_containerd_files(builders.obs(files=files), CONTAINERD, version(release))
+    found = containerd_config.load_containerd_files(
+        builders.obs(files=files), CONTAINERD, version(release)
+    )
     return containerd_config.build_effective_cri_table(found, version(release))

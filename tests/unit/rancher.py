@@ -16,8 +16,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect,
+)
 
 from tests.unit import builders
 
@@ -48,13 +52,16 @@ def rendered(version: int, *more: str, manager: str = "k3s", default: str = "") 
         f'root = "/var/lib/rancher/{manager}/agent/containerd"\nstate = "/run/k3s/containerd"\n'
         f"[plugins.'{TABLES[version]}']\n  enable_selinux = false\n"
         f"[plugins.'{TABLES[version]}'.containerd]\n{named}"
-        f'{runc}]\n  runtime_type = "io.containerd.runc.v2"\n{runc}.options]\n  SystemdCgroup = true\n' + "".join(more)
+        f'{runc}]\n  runtime_type = "io.containerd.runc.v2"\n{runc}.options]\n  SystemdCgroup = true\n'
+        + "".join(more)
     )
 
 
 @dc.dataclass(frozen=True)
 class Node:
-    """A host. files: what else is there. programs: paths of what is installed. served: handlers of the running daemon."""
+    """A host. files: what else is there. programs: paths of what is installed. served: handlers of
+    the running daemon.
+    """
 
     manager: str = "k3s"
     unit: str = "k3s-agent.service"
@@ -67,7 +74,9 @@ class Node:
     default: str = "runc"
     cdi: bool = True
     kind: str = "notify"  # of its unit
-    properties: Mapping[str, str] = dc.field(default_factory=dict)  # of its unit, where they are not the usual ones
+    properties: Mapping[str, str] = dc.field(
+        default_factory=dict
+    )  # of its unit, where they are not the usual ones
 
     @property
     def directory(self) -> str:
@@ -78,35 +87,93 @@ class Node:
         main = f"{self.directory}/config.toml"
         exe = f"/var/lib/rancher/{self.manager}/data/0a1b/bin/containerd"
         path = f"/var/lib/rancher/{self.manager}/data/0a1b/bin:{self.path}"
-        process = {"pid": 9, "exe": exe, "argv": ["containerd", "-c", main, "-a", SOCKET], "unit": self.unit, "environment": {"PATH": path}}
+        process = {
+            "pid": 9,
+            "exe": exe,
+            "argv": ["containerd", "-c", main, "-a", SOCKET],
+            "unit": self.unit,
+            "environment": {"PATH": path},
+        }
         kind = {"runtimeType": "io.containerd.runc.v2"}
-        runtimes = {n: {**kind, "options": {"BinaryName": p, "SystemdCgroup": True}} for n, p in self.served.items()}
+        runtimes = {
+            n: {**kind, "options": {"BinaryName": p, "SystemdCgroup": True}}
+            for n, p in self.served.items()
+        }
         runtimes["runc"] = {**kind, "options": {"SystemdCgroup": True}}
-        config: dict[str, Any] = {"containerd": {"defaultRuntimeName": self.default, "runtimes": runtimes}}
+        config: dict[str, Any] = {
+            "containerd": {"defaultRuntimeName": self.default, "runtimes": runtimes}
+        }
         config.update({"enableCDI": self.cdi, "cdiSpecDirs": ["/etc/cdi", "/var/run/cdi"]})
         handlers = [{"name": name} for name in runtimes]
         cri = {
-            f"Version:{SOCKET}": {"runtime_name": "containerd", "runtime_version": f"v{self.version}"},
-            f"Status:{SOCKET}": {"runtime": {"RuntimeReady": True}, "conditions": [], "handlers": handlers, "info": {"config": config}},
+            f"Version:{SOCKET}": {
+                "runtime_name": "containerd",
+                "runtime_version": f"v{self.version}",
+            },
+            f"Status:{SOCKET}": {
+                "runtime": {"RuntimeReady": True},
+                "conditions": [],
+                "handlers": handlers,
+                "info": {"config": config},
+            },
         }
-        units = {self.unit: {"ActiveState": "active", "InvocationID": "abc", "KillMode": "process", "Type": self.kind, **self.properties}}
-        files: dict[str, Any] = {main: self.config, **self.files, **{program: "" for program in self.programs}}
-        return builders.obs(files=files, processes=[process], cri=cri, units=units, answers=self.answers(), originals=originals)
+        units = {
+            self.unit: {
+                "ActiveState": "active",
+                "InvocationID": "abc",
+                "KillMode": "process",
+                "Type": self.kind,
+                **self.properties,
+            }
+        }
+        files: dict[str, Any] = {
+            main: self.config,
+            **self.files,
+            **{program: "" for program in self.programs},
+        }
+        return builders.obs(
+            files=files,
+            processes=[process],
+            cri=cri,
+            units=units,
+            answers=self.answers(),
+            originals=originals,
+        )
 
     def answers(self) -> dict[str, Any]:
         which = "which:nvidia-container-runtime,nvidia-container-runtime-experimental,nvidia-container-runtime.cdi"
         settings = f"/etc/rancher/{self.manager}/config.yaml.d/"
-        more = [{"path": name, **builders.file_answer(text)} for name, text in sorted(self.files.items()) if name.startswith(settings)]
+        more = [
+            {"path": name, **builders.file_answer(text)}
+            for name, text in sorted(self.files.items())
+            if name.startswith(settings)
+        ]
         return {which: {"found": self.which()}, f"glob:{settings}*": {"files": more}}
 
     def which(self) -> dict[str, str | None]:
-        """Return the answer of the node about programs, in the directories that this host's files and its process name."""
-        texts = [str(builders.file_answer(text).get("content")) for name, text in self.files.items() if not name.endswith(".tmpl")]
+        """Return the answer of the node about programs, in the directories that this host's files
+        and its process name.
+        """
+        texts = [
+            str(builders.file_answer(text).get("content"))
+            for name, text in self.files.items()
+            if not name.endswith(".tmpl")
+        ]
         said = [text for text in texts if re.search(r"(?m)^PATH=", text)]
         value = re.search(r"(?m)^PATH=(.*)$", said[-1]) if said else None
-        directories = ["/usr/local/nvidia/toolkit", *(value.group(1).strip('"') if value else self.path).split(":")]
-        names = ["nvidia-container-runtime", "nvidia-container-runtime-experimental", "nvidia-container-runtime.cdi"]
-        return {n: next((f"{d}/{n}" for d in directories if f"{d}/{n}" in self.programs), None) for n in names}
+        directories = [
+            "/usr/local/nvidia/toolkit",
+            *(value.group(1).strip('"') if value else self.path).split(":"),
+        ]
+        names = [
+            "nvidia-container-runtime",
+            "nvidia-container-runtime-experimental",
+            "nvidia-container-runtime.cdi",
+        ]
+        return {
+            n: next((f"{d}/{n}" for d in directories if f"{d}/{n}" in self.programs), None)
+            for n in names
+        }
 
     def instance(self, policy: Policy | None = None) -> Instance:
         (one,) = detect.find_instances(policy or Policy(), self.seen())

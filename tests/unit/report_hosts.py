@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hosts of reports: a tree with the host's files, or a host that runs beneath a directory (running_host).
+"""The hosts of reports: a tree with the host's files, or a host that runs beneath a directory
+(running_host).
 
-Played are the device nodes, the machine on which a tree lies, and the network; of a host that runs also its engine and its programs.
+Played are the device nodes, the machine on which a tree lies, and the network; of a host that runs
+also its engine and its programs.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from unittest import mock
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import acknowledge
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    entry as transaction_entry,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import online, transport
 
 from tests.tools import wire
@@ -54,15 +58,29 @@ class Host(Protocol):
 @contextlib.contextmanager
 def built(report: Report, place: Path) -> Iterator[Host]:
     """Build the host of a report, and take it away. place: the directory for a tree."""
-    with mock.patch.object(online, "fetch", return_value={"error": {"kind": "fetch", "message": "there is no network in tests"}}):
+    with mock.patch.object(
+        online,
+        "fetch",
+        return_value={"error": {"kind": "fetch", "message": "there is no network in tests"}},
+    ):
         if report.running:
             yield from _running(report, place)
             return
         tree = Tree(place)
         build(report, tree)
-        system = SimpleNamespace(sysname="Linux", release=f"6.1.0-{CONTROLLER}", nodename=CONTROLLER, machine=report.machine)
-        devices = running_host.with_devices(hardware.devices(report.hardware) if report.hardware else {})
-        with mock.patch.object(host_files, "get_lstat", devices), mock.patch.object(os, "uname", return_value=system):
+        system = SimpleNamespace(
+            sysname="Linux",
+            release=f"6.1.0-{CONTROLLER}",
+            nodename=CONTROLLER,
+            machine=report.machine,
+        )
+        devices = running_host.with_devices(
+            hardware.devices(report.hardware) if report.hardware else {}
+        )
+        with (
+            mock.patch.object(host_files, "get_lstat", devices),
+            mock.patch.object(os, "uname", return_value=system),
+        ):
             yield TreeHost(tree)
 
 
@@ -78,7 +96,11 @@ class TreeHost:
 
     def _by_stdin(self, _line: str, in_data: bytes) -> dict[str, Any]:
         job = wire.job(in_data)
-        return {"rc": 0, "stdout": f"\n{job['marker']}{transport.pack(PROGRAMS[job['main']](job['request']))}\n", "stderr": ""}
+        return {
+            "rc": 0,
+            "stdout": f"\n{job['marker']}{transport.pack(PROGRAMS[job['main']](job['request']))}\n",
+            "stderr": "",
+        }
 
     def _by_module(self, **more: Any) -> dict[str, Any]:
         raise AssertionError(f"a task in a tree asks by stdin: {more}")
@@ -96,7 +118,9 @@ class RunningHost:
 
 @functools.cache
 def _node() -> running_host.Node:
-    """Return the one process that answers for all reports, since it has to be started before any thread."""
+    """Return the one process that answers for all reports, since it has to be started before any
+    thread.
+    """
     return running_host.Node()
 
 
@@ -105,14 +129,22 @@ def _running(report: Report, place: Path) -> Iterator[Host]:
     assert wanted
     if node.refused:
         raise Unplayable(node.refused)
-    spec = running_hosts.Spec(wanted.engine, {}, said=running_hosts.STATUS.get(wanted.engine, running_hosts.INFO))
+    spec = running_hosts.Spec(
+        wanted.engine, {}, said=running_hosts.STATUS.get(wanted.engine, running_hosts.INFO)
+    )
     host = running_hosts.build(node, spec, 0o644)
     try:
         build(report, Tree(place))
         shutil.copytree(place, host.root, symlinks=True, dirs_exist_ok=True)
         host.devices = hardware.devices(seen) if seen else {}
-        probe = (f"{sys.executable} -I -S - ", 0, json.dumps(hardware.nvml(seen)), "") if seen else None
-        host.known = [*wanted.programs, *([probe] if probe else []), *host.known]  # the first that fits answers
+        probe = (
+            (f"{sys.executable} -I -S - ", 0, json.dumps(hardware.nvml(seen)), "") if seen else None
+        )
+        host.known = [
+            *wanted.programs,
+            *([probe] if probe else []),
+            *host.known,
+        ]  # the first that fits answers
         yield RunningHost(host)
     finally:
         host.close()
@@ -143,7 +175,9 @@ def build(report: Report, tree: Tree) -> None:
 
 
 def _set_modes(root: Path) -> None:
-    """Give files and directories the same modes whatever the checkout's are. What may be executed stays so."""
+    """Give files and directories the same modes whatever the checkout's are. What may be executed
+    stays so.
+    """
     root.chmod(0o755)
     for path in root.rglob("*"):
         if not path.is_symlink():

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plays a report: runs its tasks on its host with the real actions and programs, and judges result, files and a second run."""
+"""Plays a report: runs its tasks on its host with the real actions and programs, and judges result,
+files and a second run.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ def play(report: Report, root: Path, show: Callable[[str], None] = lambda _text:
             result = _run(host, task)
             told = lines(result)
             show(told)
-            found = [*judge(task, result, told), *judge_files(task, earlier, host.tree), *_judge_second_run(host, task)]
+            found = [
+                *judge(task, result, told),
+                *judge_files(task, earlier, host.tree),
+                *_judge_second_run(host, task),
+            ]
             wrong += [f"task {number} ({task.module}): {text}" for text in found]
     return wrong
 
@@ -36,7 +42,9 @@ def play(report: Report, root: Path, show: Callable[[str], None] = lambda _text:
 def _run(host: report_hosts.Host, task: Task) -> dict[str, Any]:
     before = os.umask(int(task.umask, 8))
     try:
-        return host.task(task.module, {key: _option(value) for key, value in task.options.items()}, task.check)
+        return host.task(
+            task.module, {key: _option(value) for key, value in task.options.items()}, task.check
+        )
     finally:
         os.umask(before)
 
@@ -64,7 +72,9 @@ def lines(value: Any, place: str = "") -> str:
     """
     if isinstance(value, Mapping):
         kept = {key: inner for key, inner in value.items() if place or key != "diff"}
-        return "".join(lines(inner, f"{place}.{key}" if place else str(key)) for key, inner in kept.items())
+        return "".join(
+            lines(inner, f"{place}.{key}" if place else str(key)) for key, inner in kept.items()
+        )
     if isinstance(value, (list, tuple)):
         return "".join(lines(inner, place) for inner in value)
     return f"{place}: {value}\n"
@@ -72,7 +82,11 @@ def lines(value: Any, place: str = "") -> str:
 
 def short(told: str) -> str:
     """Return the lines that a person reads first."""
-    kept = [line for line in told.splitlines() if line.startswith(("msg", "changed", "failed", "advice", "row.why"))]
+    kept = [
+        line
+        for line in told.splitlines()
+        if line.startswith(("msg", "changed", "failed", "advice", "row.why"))
+    ]
     return " | ".join(kept)[:2000]
 
 

@@ -22,8 +22,20 @@ ENTRY = {
     "id": "a", "time": "2026-01-31T16:58:44Z", "reason": "gpufleet.nvidia.host", "state": "committed", "files": [CONFIG], "removed": [],
     "ran": [], "units": ["containerd.service"],
 }  # fmt: skip
-UNDONE = {**ENTRY, "time": "2026-02-01T09:12:03Z", "state": "rolled_back", "by": "the timer", "why": "containerd.service does not serve"}
-HEALTH = {"kind": "cri", "socket": "/run/containerd/containerd.sock", "ok": False, "seconds": 90.2, "evidence": "connection refused"}
+UNDONE = {
+    **ENTRY,
+    "time": "2026-02-01T09:12:03Z",
+    "state": "rolled_back",
+    "by": "the timer",
+    "why": "containerd.service does not serve",
+}
+HEALTH = {
+    "kind": "cri",
+    "socket": "/run/containerd/containerd.sock",
+    "ok": False,
+    "seconds": 90.2,
+    "evidence": "connection refused",
+}
 LOG = {
     "kind": "log",
     "name": "containerd.service",
@@ -33,9 +45,20 @@ LOG = {
 }
 
 
-def looked(engine: str = "containerd 1.7.24", driver: str = "550.163.01", toolkit: str = "1.17.8-1", **more: Any) -> dict[str, Any]:
+def looked(
+    engine: str = "containerd 1.7.24",
+    driver: str = "550.163.01",
+    toolkit: str = "1.17.8-1",
+    **more: Any,
+) -> dict[str, Any]:
     """Return the result of a host that is as desired."""
-    row = {"engine": engine, "gpus": f"8 x H100 80GB HBM3, {driver}", "injection": "native-cdi", "why": WHY, "restarted": "-"}
+    row = {
+        "engine": engine,
+        "gpus": f"8 x H100 80GB HBM3, {driver}",
+        "injection": "native-cdi",
+        "why": WHY,
+        "restarted": "-",
+    }
     facts = {
         "row": row,
         "versions": {"driver": driver, "toolkit": toolkit},
@@ -48,7 +71,9 @@ def looked(engine: str = "containerd 1.7.24", driver: str = "550.163.01", toolki
 
 
 def changed(**more: Any) -> dict[str, Any]:
-    return looked(**{"changed": True, "differences": DIFFERENCES, "restarted": ["containerd.service"], **more})
+    return looked(
+        **{"changed": True, "differences": DIFFERENCES, "restarted": ["containerd.service"], **more}
+    )
 
 
 def fleet() -> dict[str, dict[str, Any]]:
@@ -78,7 +103,11 @@ def fleet() -> dict[str, dict[str, Any]]:
 def many(number: int = 1000) -> dict[str, dict[str, Any]]:
     """Return a fleet as one is on a bad day: most hosts are as desired, some of each other kind."""
     kinds = fleet()
-    rare = [name for name in kinds if name not in ("as-desired", "changed", "other-engine", "would", "pending", "not-reached")]
+    rare = [
+        name
+        for name in kinds
+        if name not in ("as-desired", "changed", "other-engine", "would", "pending", "not-reached")
+    ]
     found: dict[str, dict[str, Any]] = {}
     for n in range(1, number + 1):
         kind = (

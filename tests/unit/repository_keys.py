@@ -8,7 +8,9 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    repository,
+)
 
 BODY = b"\x04" + bytes(range(40))
 OLD = bytes([0x98, len(BODY)]) + BODY  # old packet format, tag 6, one length byte

@@ -13,7 +13,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     waves,
 )
 
-CHANGE = {"what": "file", "path": "/etc/containerd/config.toml", "key": "enable_cdi", "before": None, "after": True, "why": "it is off"}
+CHANGE = {
+    "what": "file",
+    "path": "/etc/containerd/config.toml",
+    "key": "enable_cdi",
+    "before": None,
+    "after": True,
+    "why": "it is off",
+}
 
 
 def looked(*differences: Mapping[str, Any], gpu: str = "L4", **more: Any) -> dict[str, Any]:
@@ -23,8 +30,16 @@ def looked(*differences: Mapping[str, Any], gpu: str = "L4", **more: Any) -> dic
         "differences": list(differences),
         "would_restart": ["containerd.service"] if differences else [],
         "instances": [{**key, "version": "1.7.24", "manager": "package"}],
-        "decision": {"decisions": [{"instance": "containerd:/etc/containerd/config.toml", "injection": "native-cdi"}]},
-        "driver": {"state": "ok", "version": "550.163.01", "gpus": [{"model": f"NVIDIA {gpu}"}] * 8},
+        "decision": {
+            "decisions": [
+                {"instance": "containerd:/etc/containerd/config.toml", "injection": "native-cdi"}
+            ]
+        },
+        "driver": {
+            "state": "ok",
+            "version": "550.163.01",
+            "gpus": [{"model": f"NVIDIA {gpu}"}] * 8,
+        },
         "os": {"id": "debian", "version": "12"},
         **more,
     }
@@ -34,5 +49,9 @@ START = progress.Progress()
 TWO = {"a": "x", "b": "y"}
 
 
-def after(words: Mapping[str, str], most: str, *, canaries: bool = False, start: progress.Progress = START) -> progress.Progress:
-    return progress.update_progress(start, progress.Ended(words, TWO, canaries), 10, waves.parse_amount("max_failed", most))
+def after(
+    words: Mapping[str, str], most: str, *, canaries: bool = False, start: progress.Progress = START
+) -> progress.Progress:
+    return progress.update_progress(
+        start, progress.Ended(words, TWO, canaries), 10, waves.parse_amount("max_failed", most)
+    )

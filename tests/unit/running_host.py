@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host that runs, beneath a directory. The real node programs see it as their own root, by chroot, and whole actions work on it.
+"""A host that runs, beneath a directory. The real node programs see it as their own root, by
+chroot, and whole actions work on it.
 
-Played are the kernel's word of processes (files in /proc), what programs print (a table of command lines), and what engines answer over
-their sockets. All else is real: files, trust, projections, the journal, the transaction; and the actions with their wire.
+Played are the kernel's word of processes (files in /proc), what programs print (a table of command
+lines), and what engines answer over their sockets. All else is real: files, trust, projections, the
+journal, the transaction; and the actions with their wire.
 """
 
 from __future__ import annotations
@@ -26,11 +28,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import commands, host_files, observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import entry as container_test_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    commands,
+    host_files,
+    observe,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import (
+    entry as container_test_entry,
+)
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import cri
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import acknowledge
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    entry as transaction_entry,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 
 from tests.tools import wire
@@ -39,12 +49,14 @@ from tests.unit.plugins.module_utils import conftest as runtime
 ACTIONS = "ansible_collections.gpufleet.nvidia.plugins.action."
 NEWUSER = 0x10000000
 BOOT = "11111111-2222-3333-4444-555555555555"
-# How a command line begins, and what such a program does: exit status, output (or what makes it of the words), errors.
+# How a command line begins, and what such a program does: exit status, output (or what makes it of
+# the words), errors.
 Out = str | Callable[[list[str]], str]
 Row = tuple[str, int, Out, str]
 
 
-# --- the node: a process of its own, whose root is the host's directory --------------------------------------------------
+# --- the node: a process of its own, whose root is the host's directory
+# --------------------------------------------------
 
 
 def node(pipe: Any) -> None:
@@ -54,9 +66,15 @@ def node(pipe: Any) -> None:
             me, mine = os.geteuid(), os.getegid()
             if ctypes.CDLL(None, use_errno=True).unshare(NEWUSER):
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-            for name, text in (("uid_map", f"0 {me} 1"), ("setgroups", "deny"), ("gid_map", f"0 {mine} 1")):
+            for name, text in (
+                ("uid_map", f"0 {me} 1"),
+                ("setgroups", "deny"),
+                ("gid_map", f"0 {mine} 1"),
+            ):
                 pathlib.Path("/proc/self", name).write_text(text)
-        importlib.import_module("http.client")  # what the programs import late is not to be found once their root is the host's
+        importlib.import_module(
+            "http.client"
+        )  # what the programs import late is not to be found once their root is the host's
         outside = os.open("/", os.O_RDONLY)
         os.chroot("/")
     except OSError as error:
@@ -79,7 +97,17 @@ def node(pipe: Any) -> None:
 
 
 REAL_LSTAT = host_files.get_lstat
-STAT_FIELDS = ("st_mode", "st_rdev", "st_uid", "st_gid", "st_size", "st_mtime", "st_ino", "st_dev", "st_nlink")
+STAT_FIELDS = (
+    "st_mode",
+    "st_rdev",
+    "st_uid",
+    "st_gid",
+    "st_size",
+    "st_mtime",
+    "st_ino",
+    "st_dev",
+    "st_nlink",
+)
 
 
 def with_devices(devices: Mapping[str, tuple[int, int, int, int]]) -> Callable[[str, str], Any]:
@@ -95,22 +123,32 @@ def with_devices(devices: Mapping[str, tuple[int, int, int, int]]) -> Callable[[
         if found is None or device is None:
             return found
         major, minor, mode, group = device
-        numbers = {"st_mode": stat.S_IFCHR | mode, "st_rdev": os.makedev(major, minor), "st_gid": group}
-        return types.SimpleNamespace(**{**{name: getattr(found, name) for name in STAT_FIELDS}, **numbers})
+        numbers = {
+            "st_mode": stat.S_IFCHR | mode,
+            "st_rdev": os.makedev(major, minor),
+            "st_gid": group,
+        }
+        return types.SimpleNamespace(
+            **{**{name: getattr(found, name) for name in STAT_FIELDS}, **numbers}
+        )
 
     return lstat
 
 
 PROGRAMS: Mapping[str, Callable[[Any], Any]] = {
     "observe": observe.run,
-    transport.MAIN["transaction"]: lambda request: transaction_entry.run({**request, "alone": False}),
+    transport.MAIN["transaction"]: lambda request: transaction_entry.run(
+        {**request, "alone": False}
+    ),
     transport.MAIN["acknowledge"]: acknowledge.run,
     transport.MAIN["container_check"]: container_test_entry.run,
 }
 
 
 class Played:
-    """A table of played programs. The first row that begins as a command line does answers, and all other programs are missing."""
+    """A table of played programs. The first row that begins as a command line does answers, and all
+    other programs are missing.
+    """
 
     def __init__(self, known: list[Row]) -> None:
         self.known = known
@@ -120,7 +158,13 @@ class Played:
         for begins, status, out, err in self.known:
             if line.startswith(begins):
                 text = out if isinstance(out, str) else out(argv)
-                return {"rc": status, "stdout": text.encode(), "stderr": err.encode(), "timed_out": False, "truncated": False}
+                return {
+                    "rc": status,
+                    "stdout": text.encode(),
+                    "stderr": err.encode(),
+                    "timed_out": False,
+                    "truncated": False,
+                }
         raise host_files.NodeError("not-found", f"{argv[0]}: there is no such program")
 
 
@@ -134,7 +178,9 @@ class Node:
         self.process.start()
         self.refused: str = self.pipe.recv().get("refused", "")
 
-    def ask(self, root: pathlib.Path, program: str, request: Any, known: Any, devices: Any = None) -> Any:
+    def ask(
+        self, root: pathlib.Path, program: str, request: Any, known: Any, devices: Any = None
+    ) -> Any:
         self.pipe.send((str(root), program, request, known, devices or {}))
         while not self.pipe.poll(1):
             if not self.process.is_alive():
@@ -159,7 +205,8 @@ def nodes() -> Iterator[Node]:
     made.end()
 
 
-# --- the host -------------------------------------------------------------------------------------------------------------
+# --- the host
+# -------------------------------------------------------------------------------------------------------------
 
 
 class Host:
@@ -167,7 +214,9 @@ class Host:
 
     def __init__(self, node_: Node) -> None:
         self.node = node_
-        self.root = pathlib.Path(tempfile.mkdtemp(prefix="gf", dir="/tmp"))  # a socket's path has to be short
+        self.root = pathlib.Path(
+            tempfile.mkdtemp(prefix="gf", dir="/tmp")
+        )  # a socket's path has to be short
         self.root.chmod(0o755)
         self.known: list[Row] = []
         self.devices: dict[str, tuple[int, int, int, int]] = {}  # see with_devices
@@ -191,7 +240,9 @@ class Host:
         place.chmod(mode)
 
     def put(self, name: str, entry: str | Mapping[str, Any]) -> None:
-        """Put an entry as the tables of tests have them: a text, a link to the `real` file, a device node by its `rdev`."""
+        """Put an entry as the tables of tests have them: a text, a link to the `real` file, a
+        device node by its `rdev`.
+        """
         place = self.path(name)
         if isinstance(entry, str):
             self.write(name, entry)
@@ -209,14 +260,19 @@ class Host:
     def program(self, line: str, out: Out = "", *, status: int = 0, err: str = "") -> None:
         self.known.append((line, status, out, err))
 
-    def process(self, pid: int, exe: str, *words: str, unit: str, environ: Mapping[str, str] | None = None) -> None:
+    def process(
+        self, pid: int, exe: str, *words: str, unit: str, environ: Mapping[str, str] | None = None
+    ) -> None:
         """Add a process of root's, which is a service of the host's systemd."""
         place = self.path(f"/proc/{pid}")
         (place / "ns").mkdir(parents=True)
         self.write(f"/proc/{pid}/stat", f"{pid} (x) S 1 " + "0 " * 17 + "200 0\n")
         self.write(f"/proc/{pid}/status", f"Name:\tx\nUid:\t0\t0\t0\t0\nNSpid:\t{pid}\n")
         self.write(f"/proc/{pid}/cmdline", "".join(word + "\0" for word in (exe, *words)))
-        self.write(f"/proc/{pid}/environ", "".join(f"{name}={value}\0" for name, value in (environ or {}).items()))
+        self.write(
+            f"/proc/{pid}/environ",
+            "".join(f"{name}={value}\0" for name, value in (environ or {}).items()),
+        )
         self.write(f"/proc/{pid}/cgroup", f"0::/system.slice/{unit}\n")
         (place / "exe").symlink_to(exe)
         (place / "root").symlink_to("/")
@@ -227,7 +283,10 @@ class Host:
     def units(self, table: Mapping[str, Mapping[str, str]]) -> None:
         """Let systemctl show these units. It shows every unit, since a look asks for many at once."""
         blocks = [
-            "\n".join(f"{key}={value}" for key, value in {"Id": name, "Names": name, "LoadState": "loaded", **more}.items())
+            "\n".join(
+                f"{key}={value}"
+                for key, value in {"Id": name, "Names": name, "LoadState": "loaded", **more}.items()
+            )
             for name, more in table.items()
         ]
         self.program("systemctl show", "\n\n".join(blocks) + "\n")
@@ -249,7 +308,9 @@ class Host:
         place.parent.mkdir(parents=True, exist_ok=True)
         server = socketserver.ThreadingUnixStreamServer(str(place), Handler)
         server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         thread.start()
         self.closing += [server.shutdown, server.server_close, thread.join]
 
@@ -260,9 +321,13 @@ class Host:
 
     # ------------------------------------------------------------ whole tasks
 
-    def task(self, module: str, *, check: bool = False, way: str = "stdin", **options: Any) -> dict[str, Any]:
+    def task(
+        self, module: str, *, check: bool = False, way: str = "stdin", **options: Any
+    ) -> dict[str, Any]:
         """Run a task, and return what its user gets: the result of the action, or of its failure."""
-        return played_task(module, {**options, "transport": way}, self._by_stdin, self._by_module, check=check)
+        return played_task(
+            module, {**options, "transport": way}, self._by_stdin, self._by_module, check=check
+        )
 
     def _by_stdin(self, _line: str, in_data: bytes) -> dict[str, Any]:
         job = wire.job(in_data)
@@ -270,10 +335,14 @@ class Host:
         self.wire += [job["request"], answer]
         return {"rc": 0, "stdout": f"\n{job['marker']}{transport.pack(answer)}\n", "stderr": ""}
 
-    def _by_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def _by_module(
+        self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
         program = module_args.get("program") or module_name.rpartition(".")[2]
         request = transport.unpack_answer(module_args["request"])
-        answer = self.node.ask(self.root, transport.MAIN.get(program, program), request, self.known, self.devices)
+        answer = self.node.ask(
+            self.root, transport.MAIN.get(program, program), request, self.known, self.devices
+        )
         self.wire += [request, answer]
         return {"answer": transport.pack(answer)}
 
@@ -294,7 +363,12 @@ class Host:
 
 
 def played_task(
-    module: str, options: dict[str, Any], by_stdin: Callable[..., Any], by_module: Callable[..., Any], *, check: bool = False
+    module: str,
+    options: dict[str, Any],
+    by_stdin: Callable[..., Any],
+    by_module: Callable[..., Any],
+    *,
+    check: bool = False,
 ) -> dict[str, Any]:
     """Run an action as Ansible does for a task, and return its result.
 
@@ -302,8 +376,12 @@ def played_task(
     """
     cls = importlib.import_module(ACTIONS + module).ActionModule
     action = cls.__new__(cls)
-    action._task = types.SimpleNamespace(args=options, check_mode=check, diff=True, async_val=0, delegate_to=None, action=module)
-    action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None), has_pipelining=True, become=None)
+    action._task = types.SimpleNamespace(
+        args=options, check_mode=check, diff=True, async_val=0, delegate_to=None, action=module
+    )
+    action._connection = types.SimpleNamespace(
+        _shell=types.SimpleNamespace(tmpdir=None), has_pipelining=True, become=None
+    )
     action._templar = types.SimpleNamespace(template=lambda value: value)
     action._compute_environment_string = lambda _found=None: ""
     action._low_level_execute_command = by_stdin
@@ -313,7 +391,8 @@ def played_task(
     return result
 
 
-# --- engines' answers ----------------------------------------------------------------------------------------------------
+# --- engines' answers
+# ----------------------------------------------------------------------------------------------------
 
 
 def answer_cri(stream: Any, replies: Callable[[str], bytes]) -> bytes:
@@ -332,7 +411,14 @@ def answer_cri(stream: Any, replies: Callable[[str], bytes]) -> bytes:
     if b"runtime.v1." not in method:
         return runtime.answer(None, code="12")
     name = method.split(b"RuntimeService/", 1)[1]
-    called = next((known for known in ("Status", "Version", "ListPodSandbox", "PodSandboxStatus") if name.startswith(known.encode())), "")
+    called = next(
+        (
+            known
+            for known in ("Status", "Version", "ListPodSandbox", "PodSandboxStatus")
+            if name.startswith(known.encode())
+        ),
+        "",
+    )
     return runtime.answer(replies(called))
 
 
@@ -358,5 +444,18 @@ def status_message(config: Any, handlers: tuple[str, ...] = ()) -> bytes:
 def pods_message(pods: list[dict[str, str]]) -> bytes:
     """Return a message with pods and their labels (field 7 is a map of them)."""
     return bytes(
-        cri.encode_fields([(1, 2, [(1, 2, p["id"]), (7, 2, [(1, 2, "label"), (2, 2, p["label"])]), (9, 2, p["handler"])]) for p in pods])
+        cri.encode_fields(
+            [
+                (
+                    1,
+                    2,
+                    [
+                        (1, 2, p["id"]),
+                        (7, 2, [(1, 2, "label"), (2, 2, p["label"])]),
+                        (9, 2, p["handler"]),
+                    ],
+                )
+                for p in pods
+            ]
+        )
     )

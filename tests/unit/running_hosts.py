@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts as they are in the wild, each a value: its files, the output of its programs, the answers of its sockets."""
+"""Hosts as they are in the wild, each a value: its files, the output of its programs, the answers
+of its sockets.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,28 @@ from tests.unit import drivers, gpus
 from tests.unit.running_host import Host, Node, pods_message, status_message, version_message
 
 V2 = 'plugins."io.containerd.grpc.v1.cri"'
-SOCKETS = {"containerd": "/run/containerd/containerd.sock", "crio": "/var/run/crio/crio.sock", "docker": "/var/run/docker.sock"}
-PROGRAMS = {"containerd": "/usr/bin/containerd", "crio": "/usr/bin/crio", "docker": "/usr/bin/dockerd"}
-RUNTIMES = ("/usr/bin/runc", "/usr/bin/crun", "/usr/bin/nvidia-container-runtime", "/usr/libexec/crio/crun", "/usr/libexec/crio/conmon")
-PACKAGES = {"containerd": ("containerd", "1.7.24-1"), "crio": ("cri-o", "1.31.2-1"), "docker": ("docker-ce", "5:28.1.1-1")}
+SOCKETS = {
+    "containerd": "/run/containerd/containerd.sock",
+    "crio": "/var/run/crio/crio.sock",
+    "docker": "/var/run/docker.sock",
+}
+PROGRAMS = {
+    "containerd": "/usr/bin/containerd",
+    "crio": "/usr/bin/crio",
+    "docker": "/usr/bin/dockerd",
+}
+RUNTIMES = (
+    "/usr/bin/runc",
+    "/usr/bin/crun",
+    "/usr/bin/nvidia-container-runtime",
+    "/usr/libexec/crio/crun",
+    "/usr/libexec/crio/conmon",
+)
+PACKAGES = {
+    "containerd": ("containerd", "1.7.24-1"),
+    "crio": ("cri-o", "1.31.2-1"),
+    "docker": ("docker-ce", "5:28.1.1-1"),
+}
 
 CONTAINERD = f"""version = 2
 imports = ["/etc/containerd/conf.d/*.toml"]
@@ -234,7 +254,10 @@ def build(node: Node, spec: Spec, mode: int) -> Host:
     host.write("/etc/os-release", 'ID=debian\nVERSION_ID="12"\n')
     host.write("/etc/passwd", "root:x:0:0::/root:/bin/sh\n")
     host.write("/etc/group", "root:x:0:\n")
-    host.write("/var/lib/dpkg/status", f"Package: {name}\nStatus: install ok installed\nVersion: {version}\n\n")
+    host.write(
+        "/var/lib/dpkg/status",
+        f"Package: {name}\nStatus: install ok installed\nVersion: {version}\n\n",
+    )
     for path in RUNTIMES:
         host.write(path, "x", 0o755)
     for path, text in spec.files.items():
@@ -242,10 +265,18 @@ def build(node: Node, spec: Spec, mode: int) -> Host:
     for path, entry in {**gpus.host(1), **drivers.HOOK}.items() if spec.devices else ():
         host.put(path, entry)
     host.process(me, PROGRAMS[spec.engine], *spec.argv, unit=spec.unit, environ=spec.environ)
-    active = {"ActiveState": "active", "SubState": "running", "UnitFileState": "enabled", "InvocationID": "i1", "KillMode": "process"}
+    active = {
+        "ActiveState": "active",
+        "SubState": "running",
+        "UnitFileState": "enabled",
+        "InvocationID": "i1",
+        "KillMode": "process",
+    }
     units = {spec.unit: {**active, "MainPID": str(me)}}
     if spec.kubelet:
-        host.process(2, "/usr/bin/kubelet", *spec.kubelet, unit="kubelet.service", environ=spec.environ)
+        host.process(
+            2, "/usr/bin/kubelet", *spec.kubelet, unit="kubelet.service", environ=spec.environ
+        )
         units["kubelet.service"] = {**active, "MainPID": "2"}
     host.units(units)
     said(host, spec)
@@ -261,17 +292,33 @@ def said(host: Host, spec: Spec) -> None:
     refused = spec.fails == "validator"
     host.program("/usr/bin/containerd -c", containerd_dump, status=int(refused), err=spec.words)
     host.program("/usr/bin/crio --config", crio_config, status=int(refused), err=spec.words)
-    host.program("/usr/bin/dockerd", "" if refused else "configuration OK\n", status=int(refused), err=spec.words)
+    host.program(
+        "/usr/bin/dockerd",
+        "" if refused else "configuration OK\n",
+        status=int(refused),
+        err=spec.words,
+    )
     host.program("journalctl", FAILURE.format(said=spec.log, unit=spec.unit))
     host.program("systemctl is-system-running", "running\n")
     if spec.fails == "restart":
-        host.program(f"systemctl restart {spec.unit}", status=1, err=f"Job for {spec.unit} failed because of {spec.log}\n")
+        host.program(
+            f"systemctl restart {spec.unit}",
+            status=1,
+            err=f"Job for {spec.unit} failed because of {spec.log}\n",
+        )
     host.program("systemctl")
 
 
 def containerd_dump(argv: list[str]) -> str:
     """Return the output of `containerd -c FILE config dump`."""
-    return "\n".join(lines_of(tomllib.loads(pathlib.Path(argv[2]).read_text(encoding="utf-8")), (), lists=False)) + "\n"
+    return (
+        "\n".join(
+            lines_of(
+                tomllib.loads(pathlib.Path(argv[2]).read_text(encoding="utf-8")), (), lists=False
+            )
+        )
+        + "\n"
+    )
 
 
 def crio_config(argv: list[str]) -> str:
@@ -280,20 +327,28 @@ def crio_config(argv: list[str]) -> str:
     Of handlers with one name, that of the last file counts.
     """
     merged: dict[str, Any] = {}
-    for place in [pathlib.Path(argv[2]), *sorted(pathlib.Path(argv[4]).glob("*.conf"))] if argv[2] else ():
+    for place in (
+        [pathlib.Path(argv[2]), *sorted(pathlib.Path(argv[4]).glob("*.conf"))] if argv[2] else ()
+    ):
         laid_over(merged, tomllib.loads(place.read_text(encoding="utf-8")))
     return "\n".join(lines_of(merged, ())) + "\n"
 
 
 def laid_over(below: dict[str, Any], above: Mapping[str, Any], path: tuple[str, ...] = ()) -> None:
     for key, value in above.items():
-        if isinstance(value, dict) and isinstance(below.get(key), dict) and path != ("crio", "runtime", "runtimes"):
+        if (
+            isinstance(value, dict)
+            and isinstance(below.get(key), dict)
+            and path != ("crio", "runtime", "runtimes")
+        ):
             laid_over(below[key], value, (*path, key))
         else:
             below[key] = value
 
 
-def lines_of(table: Mapping[str, Any], path: tuple[str, ...], *, lists: bool = True) -> Iterator[str]:
+def lines_of(
+    table: Mapping[str, Any], path: tuple[str, ...], *, lists: bool = True
+) -> Iterator[str]:
     """Yield the lines of a configuration as an engine prints it.
 
     lists: with a line for each item, as CRI-O has them.
@@ -316,11 +371,16 @@ def serve(host: Host, spec: Spec) -> None:
     if spec.engine == "docker":
         host.api(SOCKETS["docker"], lambda target: docker(host, spec, target))
         return
-    name, version, in_force = {"containerd": ("containerd", "v1.7.24", containerd), "crio": ("cri-o", "1.31.2", crio)}[spec.engine]
+    name, version, in_force = {
+        "containerd": ("containerd", "v1.7.24", containerd),
+        "crio": ("cri-o", "1.31.2", crio),
+    }[spec.engine]
     replies: Mapping[str, Callable[[], bytes]] = {
         "Version": lambda: version_message(name, version),
         "Status": lambda: status_message(in_force(host, spec), ("runc", "crun", "nvidia")),
-        "ListPodSandbox": lambda: pods_message([{"id": "p1", "label": spec.label, "handler": "runc"}]),
+        "ListPodSandbox": lambda: pods_message(
+            [{"id": "p1", "label": spec.label, "handler": "runc"}]
+        ),
     }
     host.runtime(SOCKETS[spec.engine], lambda method: replies[method]())
 
@@ -338,7 +398,11 @@ def containerd(host: Host, spec: Spec) -> Any:
     }  # fmt: skip
     default = (cri.get("containerd") or {}).get("default_runtime_name", "runc")
     said = copy.deepcopy(spec.said)
-    said["containerd"] = {**said["containerd"], "defaultRuntimeName": default, "runtimes": {**said["containerd"]["runtimes"], **told}}
+    said["containerd"] = {
+        **said["containerd"],
+        "defaultRuntimeName": default,
+        "runtimes": {**said["containerd"]["runtimes"], **told},
+    }
     return {**said, "enableCDI": bool(cri.get("enable_cdi"))}
 
 
@@ -355,13 +419,22 @@ def crio(host: Host, spec: Spec) -> Any:
 
 def docker(host: Host, spec: Spec, target: str) -> Any:
     if target == "/containers/json":
-        return [{"Id": "a" * 12, "Names": ["/web"], "Labels": {"a": spec.label}, "Command": spec.label}]
+        return [
+            {"Id": "a" * 12, "Names": ["/web"], "Labels": {"a": spec.label}, "Command": spec.label}
+        ]
     if target != "/info":
         return None
     try:
         wanted = json.loads(host.path("/etc/docker/daemon.json").read_text())
     except ValueError:
         wanted = {}
-    runtimes = {name: {"path": table.get("path", "")} for name, table in (wanted.get("runtimes") or {}).items()}
+    runtimes = {
+        name: {"path": table.get("path", "")}
+        for name, table in (wanted.get("runtimes") or {}).items()
+    }
     default = wanted.get("default-runtime") or "runc"
-    return {**spec.said, "DefaultRuntime": default, "Runtimes": {"runc": {"path": "runc"}, **runtimes}}
+    return {
+        **spec.said,
+        "DefaultRuntime": default,
+        "Runtimes": {"runc": {"path": "runc"}, **runtimes},
+    }

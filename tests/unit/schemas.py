@@ -22,13 +22,21 @@ def judged(value: Any, schema: Any, where: str = "") -> list[str]:
         return [f"{where}: less than {schema['minimum']}"]
     if isinstance(value, list):
         few = [f"{where}: too short"] if len(value) < schema.get("minItems", 0) else []
-        return few + [e for n, item in enumerate(value) for e in judged(item, schema.get("items", {}), f"{where}[{n}]")]
+        return few + [
+            e
+            for n, item in enumerate(value)
+            for e in judged(item, schema.get("items", {}), f"{where}[{n}]")
+        ]
     if not isinstance(value, dict):
         return []
     found = [f"{where}: no {key}" for key in schema.get("required", ()) if key not in value]
     pattern = schema.get("propertyNames", {}).get("pattern", "")
     for key, item in value.items():
         own = schema.get("properties", {}).get(key, schema.get("additionalProperties", {}))
-        found += judged(item, own, f"{where}.{key}") if own is not False else [f"{where}: {key} is unknown"]
+        found += (
+            judged(item, own, f"{where}.{key}")
+            if own is not False
+            else [f"{where}: {key} is unknown"]
+        )
         found += [] if re.search(pattern, key) else [f"{where}: {key} is no {pattern}"]
     return found

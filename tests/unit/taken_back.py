@@ -9,7 +9,9 @@ import json
 import pathlib
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import oci_hook
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    oci_hook,
+)
 
 from tests.unit.bare_trees import Tree
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rules of tests: an assertion can fail, what tests share is in no test file, and what is drawn is counted in one place."""
+"""The rules of tests: an assertion can fail, what tests share is in no test file, and what is drawn
+is counted in one place.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,23 @@ def is_always_true(test: ast.expr) -> bool:
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return False
     left, right = ast.unparse(test.left), ast.unparse(test.comparators[0])
-    return left == right or (left.startswith("len(") and isinstance(test.ops[0], ast.GtE) and right == "0")
+    return left == right or (
+        left.startswith("len(") and isinstance(test.ops[0], ast.GtE) and right == "0"
+    )
 
 
 def is_raises(item: ast.withitem) -> bool:
     """Tell whether a `with` expects an exception."""
-    return isinstance(item.context_expr, ast.Call) and ast.unparse(item.context_expr.func) == "pytest.raises"
+    return (
+        isinstance(item.context_expr, ast.Call)
+        and ast.unparse(item.context_expr.func) == "pytest.raises"
+    )
 
 
 def find_vacuous(tree: ast.AST) -> Iterator[int]:
-    """Yield the lines of assertions that never fail: they are always true, or stand behind what raises."""
+    """Yield the lines of assertions that never fail: they are always true, or stand behind what
+    raises.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert) and is_always_true(node.test):
             yield node.lineno
@@ -53,13 +62,19 @@ def find_borrowed(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("tests."):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from (name for name in names if any(part.startswith("test_") for part in name.split(".")))
+            yield from (
+                name for name in names if any(part.startswith("test_") for part in name.split("."))
+            )
 
 
 def find_fixed_counts(tree: ast.AST) -> Iterator[int]:
     """Yield the lines that draw a fixed number of examples, whatever the run is for."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.keyword) and node.arg == "max_examples" and isinstance(node.value, ast.Constant):
+        if (
+            isinstance(node, ast.keyword)
+            and node.arg == "max_examples"
+            and isinstance(node.value, ast.Constant)
+        ):
             yield node.value.lineno
 
 

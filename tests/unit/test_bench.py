@@ -41,7 +41,10 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run the bench, which is ended in some way after its first row."""
     monkeypatch.setattr(doctor, "machine_obstacle", lambda: "")
     monkeypatch.setattr(bench, "Lab", NoLab)
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
+    before = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    }
 
     def run(how: Any, *arguments: str) -> int:
         def measure(_lab: object, here: bench.Bench) -> None:
@@ -73,7 +76,13 @@ def failed() -> None:
     ids=["Ctrl-C", "terminated", "out of time", "failed"],
 )
 def test_what_has_been_measured_is_told(
-    ends: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: Any, arguments: Any, why: str
+    ends: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    how: Any,
+    arguments: Any,
+    why: str,
 ) -> None:
     monkeypatch.setattr(bench, "ROOT", tmp_path)
     assert ends(how, "--write", *arguments) == 1
@@ -92,15 +101,42 @@ def test_nothing_measured_is_no_table() -> None:
 def test_a_rollout_of_many_hosts_takes_of_each_host_what_one_of_few_takes() -> None:
     small = Scale(1000, 0.5, 1.0, 1.0, 2.0, 22, 50 << 20, 10 << 20, 80 << 20)
     large = Scale(10_000, 5.0, 10.0, 20.0, 20.0, 22, 500 << 20, 50 << 20, 700 << 20)
-    said = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.scaled([small, large]).splitlines()]
-    assert said[2] == ["1000 hosts in 22 batches", "1.0 ms", "1.0 ms", "2.0 ms", "51.2 KiB", "10.2 KiB", "80 MiB in all"]
+    said = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in table.scaled([small, large]).splitlines()
+    ]
+    assert said[2] == [
+        "1000 hosts in 22 batches",
+        "1.0 ms",
+        "1.0 ms",
+        "2.0 ms",
+        "51.2 KiB",
+        "10.2 KiB",
+        "80 MiB in all",
+    ]
     assert said[-1] == ["the ratio of the two", "1.00", "2.00", "1.00", "1.00", "0.50", ""]
 
 
 def test_a_played_rollout_goes_through_all_its_steps(tmp_path: Path) -> None:
     """Who measures it does so rarely: that it still runs is seen here."""
     file = tmp_path / "look.json"
-    change = {"what": "file", "path": "/etc/containerd/config.toml", "key": "", "before": None, "after": True, "why": "it is off"}
-    file.write_text(json.dumps({"differences": [change], "would_restart": [], "driver": {"gpus": [{"model": "x"}]}}))
+    change = {
+        "what": "file",
+        "path": "/etc/containerd/config.toml",
+        "key": "",
+        "before": None,
+        "after": True,
+        "why": "it is off",
+    }
+    file.write_text(
+        json.dumps(
+            {"differences": [change], "would_restart": [], "driver": {"gpus": [{"model": "x"}]}}
+        )
+    )
     found = fleet.one(100, str(file))
-    assert (found.hosts, found.batches > 4, found.plan > 0, found.report > 0) == (100, True, True, True)
+    assert (found.hosts, found.batches > 4, found.plan > 0, found.report > 0) == (
+        100,
+        True,
+        True,
+        True,
+    )

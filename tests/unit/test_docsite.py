@@ -32,17 +32,31 @@ def tool() -> Iterator[ModuleType]:
         ("SECURITY.md", "[b](docs/b.md)", "[b](b.md)"),
         ("docs/a.md", "[here](#part)", "[here](#part)"),
         ("docs/a.md", "[out](https://example.org/x.md)", "[out](https://example.org/x.md)"),
-        ("docs/a.md", "[code](../plugins/modules/host.py)", f"[code]({MODULES}plugins/modules/host.py)"),
+        (
+            "docs/a.md",
+            "[code](../plugins/modules/host.py)",
+            f"[code]({MODULES}plugins/modules/host.py)",
+        ),
         ("docs/docsite/index.md", "![plan](../plan.svg)", "![plan](plan.svg)"),
     ],
 )
 def test_a_link_leads_to_the_same_from_the_site(
-    page: str, link: str, wanted: str, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str,
+    link: str,
+    wanted: str,
+    tool: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / page).write_text(link)
     monkeypatch.setattr(tool, "ROOT", tmp_path)
-    assert tool.page(Path(page), {Path("docs/b.md"): Path("b.md"), Path("SECURITY.md"): Path("security.md")}) == wanted
+    assert (
+        tool.page(
+            Path(page), {Path("docs/b.md"): Path("b.md"), Path("SECURITY.md"): Path("security.md")}
+        )
+        == wanted
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,7 +72,9 @@ def test_a_link_leads_to_the_same_from_the_site(
         ('<img src="gone.svg">', ["index.html: gone.svg is not there"]),
     ],
 )
-def test_a_link_that_leads_nowhere_is_named(body: str, lost: list[str], tool: ModuleType, tmp_path: Path) -> None:
+def test_a_link_that_leads_nowhere_is_named(
+    body: str, lost: list[str], tool: ModuleType, tmp_path: Path
+) -> None:
     (tmp_path / "_static").mkdir()
     (tmp_path / "_static/x.css").touch()
     (tmp_path / "other.html").write_text('<h2 id="part">')

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`make test`: every test is in one part, a part that fails fails the run and is shown whole, and no part outlives the run."""
+"""`make test`: every test is in one part, a part that fails fails the run and is shown whole, and
+no part outlives the run.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,13 @@ def script(name: str, code: str, load: float = 1.0, *, counted: bool = False) ->
     return parts.Part(name, (sys.executable, "-c", code), load, counted)
 
 
-def ran(tmp_path: Path, *wanted: Any, processors: float = 2.0, memory: float = 100.0, limit: float = 60.0) -> list[Any]:
+def ran(
+    tmp_path: Path,
+    *wanted: Any,
+    processors: float = 2.0,
+    memory: float = 100.0,
+    limit: float = 60.0,
+) -> list[Any]:
     import everything
 
     return everything.Run(wanted, processors, memory, tmp_path, limit).all()
@@ -46,31 +54,69 @@ def ran(tmp_path: Path, *wanted: Any, processors: float = 2.0, memory: float = 1
 def test_every_test_file_is_in_just_one_part() -> None:
     import parts
 
-    named = Counter(word for part in parts.nightly() if part.counted for word in part.command if word.startswith("tests/"))
+    named = Counter(
+        word
+        for part in parts.nightly()
+        if part.counted
+        for word in part.command
+        if word.startswith("tests/")
+    )
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests/integration").glob("test_*.py")}
     rollouts = {str(path.relative_to(ROOT)) for path in ROOT.glob(f"{parts.ROLLOUTS}*.py")}
-    assert set(named) == {*files, *rollouts, *parts.LONG_ROLLOUTS, "tests/unit", parts.PLANNER, parts.PLAYBOOKS}
+    assert set(named) == {
+        *files,
+        *rollouts,
+        *parts.LONG_ROLLOUTS,
+        "tests/unit",
+        parts.PLANNER,
+        parts.PLAYBOOKS,
+    }
     assert set(named.values()) == {1}
-    left_out = [word for part in parts.nightly() if part.counted for word in part.command if word.startswith("--ignore")]
+    left_out = [
+        word
+        for part in parts.nightly()
+        if part.counted
+        for word in part.command
+        if word.startswith("--ignore")
+    ]
     own_parts = [f"--ignore={path}" for path in (parts.PLANNER, parts.PLAYBOOKS)]
-    assert sorted(left_out) == sorted([*own_parts, f"--ignore-glob={parts.ROLLOUTS}*"]), "what one part leaves out is a part of its own"
+    assert sorted(left_out) == sorted([*own_parts, f"--ignore-glob={parts.ROLLOUTS}*"]), (
+        "what one part leaves out is a part of its own"
+    )
     assert [path for path in parts.LONG_ROLLOUTS if not (ROOT / path).is_file()] == []
 
 
 def test_each_smaller_run_is_a_part_of_the_greater_one() -> None:
     import parts
 
-    check, matrix, test, nightly = ({part.name for part in table()} for table in (parts.fast, parts.matrix, parts.parts, parts.nightly))
+    check, matrix, test, nightly = (
+        {part.name for part in table()}
+        for table in (parts.fast, parts.matrix, parts.parts, parts.nightly)
+    )
     assert check < test < nightly
     assert check < matrix < nightly
     assert nightly - test == set(parts.NIGHTLY), "what waits for the night has its reason"
-    assert [part.name for part in parts.matrix() if part.memory == parts.HOSTS_NEED] == [], "no hosts"
+    assert [part.name for part in parts.matrix() if part.memory == parts.HOSTS_NEED] == [], (
+        "no hosts"
+    )
 
 
 def test_each_test_that_is_left_to_the_night_has_its_reason() -> None:
-    found = [node for path in (ROOT / "tests").rglob("test_*.py") for node in ast.walk(ast.parse(path.read_text()))]
-    marks = [node for node in found if isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.mark.nightly"]
-    calls = [node for node in found if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.nightly"]
+    found = [
+        node
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+    ]
+    marks = [
+        node
+        for node in found
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.mark.nightly"
+    ]
+    calls = [
+        node
+        for node in found
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.nightly"
+    ]
     reasons = [ast.literal_eval(call.args[0]) for call in calls]
     assert len(reasons) == len(marks)
     assert all(reasons)
@@ -80,7 +126,9 @@ def test_no_part_is_twice_in_a_run() -> None:
     import parts
 
     for table in (parts.fast, parts.matrix, parts.parts, parts.nightly):
-        assert [name for name, count in Counter(part.name for part in table()).items() if count > 1] == []
+        assert [
+            name for name, count in Counter(part.name for part in table()).items() if count > 1
+        ] == []
 
 
 def test_every_release_is_in_just_one_part() -> None:
@@ -90,8 +138,15 @@ def test_every_release_is_in_just_one_part() -> None:
     import sanity
     import unit_matrix
 
-    run = Counter(word for part in parts.nightly() for word in part.command if re.match(r"(core|node|yaml)-\d|\d\.\d+$", word))
-    nodes = {name for name in environments.INTERPRETERS if name.startswith("node-")} - {f"node-3-{sys.version_info.minor}"}
+    run = Counter(
+        word
+        for part in parts.nightly()
+        for word in part.command
+        if re.match(r"(core|node|yaml)-\d|\d\.\d+$", word)
+    )
+    nodes = {name for name in environments.INTERPRETERS if name.startswith("node-")} - {
+        f"node-3-{sys.version_info.minor}"
+    }
     assert run == Counter({*unit_matrix.TESTS, *nodes, *sanity.CORES})
 
 
@@ -101,7 +156,9 @@ def test_each_set_of_an_old_release_has_an_environment_and_tests_that_exist() ->
 
     for name, tests in unit_matrix.TESTS.items():
         assert unit_matrix.find_environment(name) in environments.INTERPRETERS
-        assert [path for path in tests if not path.startswith("-") and not (ROOT / path).exists()] == []
+        assert [
+            path for path in tests if not path.startswith("-") and not (ROOT / path).exists()
+        ] == []
 
 
 def test_files_that_read_one_story_are_in_one_part() -> None:
@@ -109,8 +166,14 @@ def test_files_that_read_one_story_are_in_one_part() -> None:
 
     readers = set()
     for path in (ROOT / "tests/integration").glob("test_*.py"):
-        functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
-        if any(argument.arg == "story" for function in functions for argument in function.args.args):
+        functions = [
+            node
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.FunctionDef)
+        ]
+        if any(
+            argument.arg == "story" for function in functions for argument in function.args.args
+        ):
             readers.add(path.stem.removeprefix("test_"))
     assert readers == set(parts.LAB["story"])
 
@@ -123,18 +186,32 @@ def test_no_two_parts_have_one_log() -> None:
     assert len({run._log(part) for part in parts.nightly()}) == len(parts.nightly())
 
 
-def test_a_part_that_fails_is_shown_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_that_fails_is_shown_and_the_others_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import everything
 
     reason = "FAILED tests/x.py::test_y - why"
     found = ran(
         tmp_path,
-        script("bad", f'print("its reason\\n{reason}\\n1 failed, 2 passed in 0.10s"); exit(1)', counted=True),
-        script("good", "print('what nobody needs to see'); print('3 passed, 1 skipped, 1 warning in 0.10s')", counted=True),
+        script(
+            "bad",
+            f'print("its reason\\n{reason}\\n1 failed, 2 passed in 0.10s"); exit(1)',
+            counted=True,
+        ),
+        script(
+            "good",
+            "print('what nobody needs to see'); print('3 passed, 1 skipped, 1 warning in 0.10s')",
+            counted=True,
+        ),
         script("not counted", "print('9 passed in 0.10s')"),
     )
     said = capsys.readouterr().out
-    assert {one.part.name: one.passed for one in found} == {"bad": False, "good": True, "not counted": True}
+    assert {one.part.name: one.passed for one in found} == {
+        "bad": False,
+        "good": True,
+        "not counted": True,
+    }
     assert "its reason" in said
     assert "what nobody needs to see" not in said
     assert said.count("begins") == 3
@@ -144,9 +221,15 @@ def test_a_part_that_fails_is_shown_and_the_others_go_on(tmp_path: Path, capsys:
     assert any(line.startswith("FAILED: bad ") for line in end)
 
 
-@pytest.mark.parametrize("found", [signal.default_int_handler, signal.SIG_IGN], ids=["terminal", "background"])
-def test_a_part_that_does_not_end_is_ended_and_has_failed(found: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By an interrupt, also where the shell that has begun the run in the background has it ignore those."""
+@pytest.mark.parametrize(
+    "found", [signal.default_int_handler, signal.SIG_IGN], ids=["terminal", "background"]
+)
+def test_a_part_that_does_not_end_is_ended_and_has_failed(
+    found: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By an interrupt, also where the shell that has begun the run in the background has it ignore
+    those.
+    """
     before = signal.signal(signal.SIGINT, found)
     try:
         (one,) = ran(tmp_path, script("hangs", "import signal; signal.pause()"), limit=0.2)
@@ -183,7 +266,9 @@ def test_a_part_that_cannot_be_found_has_failed(tmp_path: Path) -> None:
         ([0.5, 0.5], 1.0, 1),
     ],
 )
-def test_parts_run_side_by_side_as_far_as_processors_and_memory_go(tmp_path: Path, loads: list[float], memory: float, most: int) -> None:
+def test_parts_run_side_by_side_as_far_as_processors_and_memory_go(
+    tmp_path: Path, loads: list[float], memory: float, most: int
+) -> None:
     """Each part waits until as many run as may, and says how many it has seen."""
     place = tmp_path / "here"
     place.mkdir()
@@ -194,7 +279,10 @@ def test_parts_run_side_by_side_as_far_as_processors_and_memory_go(tmp_path: Pat
         "    if seen >= {most} or len([*here.iterdir()]) > {most}: break\n"
         "me.rename(me.with_suffix('.done')); print(seen)"
     )
-    wanted = [script(f"p{n}", code.format(here=str(place), name=f"p{n}", most=most), load) for n, load in enumerate(loads)]
+    wanted = [
+        script(f"p{n}", code.format(here=str(place), name=f"p{n}", most=most), load)
+        for n, load in enumerate(loads)
+    ]
     found = ran(tmp_path / "logs", *wanted, processors=2.0, memory=memory)
     assert max(int(one.words) for one in found) == most
 
@@ -210,7 +298,9 @@ def test_no_part_outlives_the_run(tmp_path: Path, number: int) -> None:
         f"from pathlib import Path\n"
         f"everything.Run([parts.Part('p', (sys.executable, '-c', {child!r}), 1.0)], 1.0, 100.0, Path({str(tmp_path / 'logs')!r})).all()"
     )
-    run = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     wait_for(tmp_path / "up")
     os.kill(run.pid, number)
     run.wait(60)

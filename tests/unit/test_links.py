@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every link of every page leads to a file that is there, and every anchor to a heading; pages are found from README."""
+"""Every link of every page leads to a file that is there, and every anchor to a heading; pages are
+found from README.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TRACKED = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\0")
+TRACKED = subprocess.run(
+    ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+).stdout.split("\0")
 PAGES = sorted(Path(name) for name in TRACKED if name.endswith(".md") and (ROOT / name).is_file())
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
@@ -28,7 +32,9 @@ def prose(text: str) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of a page as GitHub makes them: words in lower case, joined by dashes, the second of a name with a number."""
+    """The anchors of a page as GitHub makes them: words in lower case, joined by dashes, the second
+    of a name with a number.
+    """
     found: Counter[str] = Counter()
     names = set()
     for heading in re.findall(r"^#+ +(.*?) *#*$", prose(text), re.MULTILINE):
@@ -46,7 +52,13 @@ def links(page: Path) -> Iterator[tuple[str, Path, str]]:
         if re.match(r"[a-z]+:", inside):
             continue
         name, _hash, anchor = inside.partition("#")
-        file = Path(name.lstrip("/")) if name.startswith("/") else Path(os.path.normpath(page.parent / name)) if name else page
+        file = (
+            Path(name.lstrip("/"))
+            if name.startswith("/")
+            else Path(os.path.normpath(page.parent / name))
+            if name
+            else page
+        )
         yield target, file, anchor
 
 
@@ -60,7 +72,8 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     lost = [
         target
         for target, file, anchor in links(page)
-        if not (ROOT / file).exists() or (anchor and file.suffix == ".md" and anchor not in anchors((ROOT / file).read_text()))
+        if not (ROOT / file).exists()
+        or (anchor and file.suffix == ".md" and anchor not in anchors((ROOT / file).read_text()))
     ]
     assert lost == []
 
@@ -71,21 +84,31 @@ def test_every_page_for_users_can_be_found_from_readme() -> None:
         more = {file for _target, file, _anchor in links(todo.pop()) if file in PAGES} - found
         found |= more
         todo.extend(more)
-    assert [str(page) for page in PAGES if page.parts[0] in ("docs", "roles") and page.name != "index.md" and page not in found] == []
+    assert [
+        str(page)
+        for page in PAGES
+        if page.parts[0] in ("docs", "roles") and page.name != "index.md" and page not in found
+    ] == []
 
 
 def test_the_site_has_every_page_for_users() -> None:
     """Its index is written by hand; a page that nobody put there would not be found."""
     index = (ROOT / "docs/docsite/index.md").read_text()
     shown = set(re.findall(r"^([a-z-]+)$", index, re.MULTILINE))
-    assert {page.stem for page in PAGES if page.parts[:1] == ("docs",) and len(page.parts) == 2} <= shown
+    assert {
+        page.stem for page in PAGES if page.parts[:1] == ("docs",) and len(page.parts) == 2
+    } <= shown
 
 
 def test_the_page_for_extenders_names_files_and_tables_that_are_there() -> None:
     page, planner = (ROOT / "docs/extending.md").read_text(), ROOT / "plugins/plugin_utils/_planner"
     quoted = re.findall(r"`([^`\n]+)`", page)
     paths = [quote for quote in quoted if re.fullmatch(r"[\w./-]+(/|\.py|\.yml)", quote)]
-    assert [path for path in paths if not ((ROOT / path).exists() or (planner / path).exists() or path.startswith("meta/"))] == []
+    assert [
+        path
+        for path in paths
+        if not ((ROOT / path).exists() or (planner / path).exists() or path.startswith("meta/"))
+    ] == []
     code = "\n".join(path.read_text() for path in planner.rglob("*.py"))
     tables = [quote.split(" ")[0] for quote in re.findall(r"`([A-Z_]{4,})`", page)]
     assert [name for name in tables if not re.search(rf"^{name}\b.* = ", code, re.MULTILINE)] == []
@@ -97,7 +120,10 @@ def test_the_page_for_extenders_names_files_and_tables_that_are_there() -> None:
     ("heading", "anchor"),
     [
         ("## For programs: AWX, ansible-runner, JSON", "for-programs-awx-ansible-runner-json"),
-        ("## How it differs from `nvidia-ctk cdi generate`", "how-it-differs-from-nvidia-ctk-cdi-generate"),
+        (
+            "## How it differs from `nvidia-ctk cdi generate`",
+            "how-it-differs-from-nvidia-ctk-cdi-generate",
+        ),
         ("### [A link](x.md) in it", "a-link-in-it"),
     ],
 )

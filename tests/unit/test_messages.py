@@ -11,17 +11,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, Sentence, end_with_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    Sentence,
+    end_with_code,
+)
 
 from tests.unit import tool_modules
 
 message_tables = tool_modules.loaded("message_tables")
 PLUGINS = message_tables.ROOT / "plugins"
 TABLES = message_tables.find_tables()
-ROWS = [(package, name, row) for package, path in TABLES.items() for name, row in message_tables.read_rows(path).items()]
+ROWS = [
+    (package, name, row)
+    for package, path in TABLES.items()
+    for name, row in message_tables.read_rows(path).items()
+]
 CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*")
-# Packages and files whose sentences still stand where they are raised, below plugins/. The list only gets shorter.
+# Packages and files whose sentences still stand where they are raised, below plugins/. The list
+# only gets shorter.
 WITHOUT_CODES = (
     "plugin_utils/_planner/",
     "action",
@@ -73,13 +85,24 @@ WITH_CODES = (
     "plugin_utils/_planner/verify/",
 )
 
-FULL = Sentence("demo.full", "{title} has its CRI plugin disabled", why="`disabled_plugins` lists it", next="remove it from {place}.")
+FULL = Sentence(
+    "demo.full",
+    "{title} has its CRI plugin disabled",
+    why="`disabled_plugins` lists it",
+    next="remove it from {place}.",
+)
 
 
 def test_a_message_has_its_code_its_values_and_its_parts() -> None:
     message = FULL.fill(title="containerd", place="the list")
-    assert message == "containerd has its CRI plugin disabled (`disabled_plugins` lists it). Remove it from the list"
-    assert (message.code, message.values) == ("demo.full", {"title": "containerd", "place": "the list"})
+    assert (
+        message
+        == "containerd has its CRI plugin disabled (`disabled_plugins` lists it). Remove it from the list"
+    )
+    assert (message.code, message.values) == (
+        "demo.full",
+        {"title": "containerd", "place": "the list"},
+    )
     assert (message.what, message.why, message.next) == (
         "containerd has its CRI plugin disabled",
         "`disabled_plugins` lists it",
@@ -94,7 +117,9 @@ def test_a_row_takes_exactly_its_own_values(values: dict[str, str]) -> None:
 
 
 def test_an_error_ends_with_its_code() -> None:
-    error = PlanError(FULL.fill(title="containerd", place="the list"), where="/etc/containerd/config.toml", line=3)
+    error = PlanError(
+        FULL.fill(title="containerd", place="the list"), where="/etc/containerd/config.toml", line=3
+    )
     assert str(error).startswith("/etc/containerd/config.toml:3: containerd ")
     assert str(error).endswith(" [demo.full]")
     assert (error.code, error.values["title"]) == ("demo.full", "containerd")
@@ -113,7 +138,9 @@ def test_a_refusal_keeps_the_step_of_its_message_apart() -> None:
     assert refusal.message.code == "demo.full"
 
 
-@pytest.mark.parametrize(("text", "shown"), [("plain", "plain"), (Message("said", "demo.said"), "said [demo.said]")])
+@pytest.mark.parametrize(
+    ("text", "shown"), [("plain", "plain"), (Message("said", "demo.said"), "said [demo.said]")]
+)
 def test_advice_ends_with_its_code_if_it_has_one(text: str, shown: str) -> None:
     assert end_with_code(text) == shown
 
@@ -134,7 +161,9 @@ def test_codes_of_a_table_begin_with_one_word_that_no_other_table_has() -> None:
 @pytest.mark.parametrize("package", TABLES)
 def test_the_golden_file_has_the_sentences_of_the_table(package: str) -> None:
     golden = message_tables.GOLDEN / f"{package}.txt"
-    assert golden.read_text() == message_tables.write_golden(TABLES[package]), "run python tests/tools/message_tables.py --write"
+    assert golden.read_text() == message_tables.write_golden(TABLES[package]), (
+        "run python tests/tools/message_tables.py --write"
+    )
 
 
 def find_sources() -> Iterator[Path]:
@@ -148,9 +177,19 @@ SOURCES = {path: ast.parse(path.read_text()) for path in find_sources()}
 def find_used_rows(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
     """Yield each NAME.fill(...) or module.NAME.fill(...) with the name of its constant."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fill":
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "fill"
+        ):
             row = node.func.value
-            name = row.attr if isinstance(row, ast.Attribute) else row.id if isinstance(row, ast.Name) else ""
+            name = (
+                row.attr
+                if isinstance(row, ast.Attribute)
+                else row.id
+                if isinstance(row, ast.Name)
+                else ""
+            )
             if name.isupper():
                 yield name, node
 
@@ -163,7 +202,8 @@ def test_rows_are_filled_with_their_own_values() -> None:
         f"{path.relative_to(PLUGINS)}:{call.lineno} {name}"
         for path, tree in SOURCES.items()
         for name, call in find_used_rows(tree)
-        if all(word.arg for word in call.keywords) and frozenset(word.arg or "" for word in call.keywords) not in known.get(name, set())
+        if all(word.arg for word in call.keywords)
+        and frozenset(word.arg or "" for word in call.keywords) not in known.get(name, set())
     ]
     assert wrong == []
 
@@ -191,7 +231,9 @@ def test_rows_of_errors_have_a_next_step() -> None:
         f"{path.relative_to(PLUGINS)}:{node.lineno} {name}"
         for path, tree in SOURCES.items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "PlanError" and node.args
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] == "PlanError"
+        and node.args
         for name, _call in find_used_rows(ast.Module([ast.Expr(node.args[0])], []))
         if name in stepless and not any(word.arg in ("next", None) for word in node.keywords)
     ]
@@ -205,7 +247,13 @@ def is_literal(node: ast.expr) -> bool:
 
 
 # The argument that is a sentence: its position, and its name.
-SENTENCES = {"PlanError": (0, "what"), "Refusal": (0, "what"), "Difference": (5, "why"), "Reason": (2, "why"), "Leftover": (5, "why")}
+SENTENCES = {
+    "PlanError": (0, "what"),
+    "Refusal": (0, "what"),
+    "Difference": (5, "why"),
+    "Reason": (2, "why"),
+    "Leftover": (5, "why"),
+}
 
 
 def find_uncoded(tree: ast.Module) -> Iterator[ast.Call]:
@@ -213,10 +261,19 @@ def find_uncoded(tree: ast.Module) -> Iterator[ast.Call]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+        name = (
+            node.func.attr
+            if isinstance(node.func, ast.Attribute)
+            else node.func.id
+            if isinstance(node.func, ast.Name)
+            else ""
+        )
         if name in SENTENCES:
             position, keyword = SENTENCES[name]
-            given = [*node.args[position : position + 1], *(word.value for word in node.keywords if word.arg == keyword)]
+            given = [
+                *node.args[position : position + 1],
+                *(word.value for word in node.keywords if word.arg == keyword),
+            ]
             if any(map(is_literal, given)):
                 yield node
 

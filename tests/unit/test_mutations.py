@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The mutants of the planner: what is changed, what stays, and that a sample outlives edits elsewhere."""
+"""The mutants of the planner: what is changed, what stays, and that a sample outlives edits
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def test_each_mutant_changes_one_place(source: str) -> None:
     import mutations
 
     count = len(mutations.list_mutations(ast.parse(source)))
-    assert [ast.unparse(mutations.mutate(source, index)) for index in range(count)] == CHANGED[source]
+    assert [ast.unparse(mutations.mutate(source, index)) for index in range(count)] == CHANGED[
+        source
+    ]
 
 
 def test_a_key_has_the_function_and_no_line_and_equal_changes_are_numbered() -> None:
@@ -59,7 +63,11 @@ def test_a_key_has_the_function_and_no_line_and_equal_changes_are_numbered() -> 
 
     source = "X = 1\n\n\nclass C:\n    def m(self, a):\n        if not a:\n            return a\n        return a\n"
     keys = [site.key for site in mutations.find_sites_in("p.py", source)]
-    of_m = ["p.py:C.m: not a -> bool(a)", "p.py:C.m: return a -> return None", "p.py:C.m: return a -> return None #2"]
+    of_m = [
+        "p.py:C.m: not a -> bool(a)",
+        "p.py:C.m: return a -> return None",
+        "p.py:C.m: return a -> return None #2",
+    ]
     assert keys == ["p.py:<module>: 1 -> 2", *of_m]
 
 
@@ -69,6 +77,12 @@ def test_a_sample_keeps_what_stays_when_another_function_changes() -> None:
     functions = [f"def f{number}(a):\n    return a < {number}\n" for number in range(50)]
     before = [*mutations.find_sites_in("p.py", "".join(functions))]
     after = [*mutations.find_sites_in("p.py", "".join(["def g(a):\n    return a\n", *functions]))]
-    kept = {site.key for site in mutations.sample(before, 20, 5)} & {site.key for site in mutations.sample(after, 20, 5)}
+    kept = {site.key for site in mutations.sample(before, 20, 5)} & {
+        site.key for site in mutations.sample(after, 20, 5)
+    }
     assert len(kept) >= 19
-    assert mutations.sample(before, 20, 5) == mutations.sample(before, 20, 5) != mutations.sample(before, 20, 6)
+    assert (
+        mutations.sample(before, 20, 5)
+        == mutations.sample(before, 20, 5)
+        != mutations.sample(before, 20, 6)
+    )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which module has which option: those that have an effect on it. And what stands for GPUs on test hosts, which is no option at all."""
+"""Which module has which option: those that have an effect on it. And what stands for GPUs on test
+hosts, which is no option at all.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import oci_hook, repository, toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    oci_hook,
+    repository,
+    toolkit_config,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,7 +31,15 @@ HOST = ("host", "host_info")
 PROOF = (*HOST, "host_verify")
 FILES = ("containerd_runtime", "crio_runtime")
 ENGINES = (*FILES, "docker_runtime")
-PARTS = (*ENGINES, "cdi_spec", "device_nodes", "oci_hook", "toolkit_config", "toolkit_packages", "toolkit_repository")
+PARTS = (
+    *ENGINES,
+    "cdi_spec",
+    "device_nodes",
+    "oci_hook",
+    "toolkit_config",
+    "toolkit_packages",
+    "toolkit_repository",
+)
 # Options, and the modules that have them.
 TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # where, and which way
@@ -34,7 +48,10 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("root",), (*HOST, *PARTS, "cdi_spec_info", "gpu_health", "image_select")),
     (("state",), (*HOST, *PARTS, "drain")),
     # how the host is decided
-    (("device_plugin_prefix", "device_plugin_strategy", "dra", "engines", "injection", "no_gpu"), PROOF),
+    (
+        ("device_plugin_prefix", "device_plugin_strategy", "dra", "engines", "injection", "no_gpu"),
+        PROOF,
+    ),
     (("isolation",), (*PROOF, "toolkit_config")),
     # engines
     (("config_path", "handlers", "service", "set_as_default", "socket"), (*PROOF, *ENGINES)),
@@ -50,7 +67,16 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # packages and device nodes
     (("bundle_file",), (*HOST, "toolkit_packages", "toolkit_repository")),
     (("device_nodes",), HOST),
-    (("packages", "toolkit_key", "toolkit_key_fingerprint", "toolkit_repository", "toolkit_version"), (*HOST, "toolkit_packages")),
+    (
+        (
+            "packages",
+            "toolkit_key",
+            "toolkit_key_fingerprint",
+            "toolkit_repository",
+            "toolkit_version",
+        ),
+        (*HOST, "toolkit_packages"),
+    ),
     (("key", "key_fingerprint", "url"), ("toolkit_repository",)),
     (("low_level_runtimes", "mode"), ("toolkit_config",)),
     (("path",), ("oci_hook",)),
@@ -58,14 +84,46 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("cdi_dev_root", "cdi_driver_root"), (*PROOF, "cdi_spec", "cdi_spec_info")),
     (("cdi_owner",), (*PROOF, "cdi_spec")),
     (("cdi_version",), ("cdi_spec", "cdi_spec_info")),
-    (("cdi_compat32", "cdi_features", "cdi_profile", "cdi_refresh", "cdi_sockets"), (*HOST, "cdi_spec")),
-    (("cdi_device_names", "cdi_group_ids", "cdi_imex_channels", "cdi_node_attributes", "cdi_nvswitch"), (*HOST, "cdi_spec")),
-    (("cdi_above_cap", "cdi_class", "cdi_layout", "cdi_missing_nodes", "cdi_model_class", "cdi_vendor"), ("cdi_spec",)),
+    (
+        ("cdi_compat32", "cdi_features", "cdi_profile", "cdi_refresh", "cdi_sockets"),
+        (*HOST, "cdi_spec"),
+    ),
+    (
+        (
+            "cdi_device_names",
+            "cdi_group_ids",
+            "cdi_imex_channels",
+            "cdi_node_attributes",
+            "cdi_nvswitch",
+        ),
+        (*HOST, "cdi_spec"),
+    ),
+    (
+        (
+            "cdi_above_cap",
+            "cdi_class",
+            "cdi_layout",
+            "cdi_missing_nodes",
+            "cdi_model_class",
+            "cdi_vendor",
+        ),
+        ("cdi_spec",),
+    ),
     # proofs
     (("image", "image_environment", "host_result"), ("host_verify",)),
     (("timeout",), ("host_verify", "drain")),
     # runs
-    (("results",), ("drain", "fleet_table", "rollout_asked", "rollout_cluster", "rollout_gate", "rollout_plan")),
+    (
+        ("results",),
+        (
+            "drain",
+            "fleet_table",
+            "rollout_asked",
+            "rollout_cluster",
+            "rollout_gate",
+            "rollout_plan",
+        ),
+    ),
     (("fleet_policy",), ("rollout_gate", "rollout_plan")),
     (("fact", "joined_by", "otherwise"), ("keep_failure",)),
     (("argv",), ("rollout_soak",)),
@@ -108,32 +166,112 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("rollout_settings",),
     ),
     (("collection", "file", "host", "password", "token", "username", "validate_certs"), ("awx",)),
-    (("approval_timeout", "credentials", "drift_schedule", "forks", "image", "inventory", "organization", "playbooks"), ("awx",)),
-    (("prefix", "project_branch", "project_credential", "project_url", "settings", "slices"), ("awx",)),
-    (("file", "versions", "architectures", "formats", "url", "key", "key_fingerprint"), ("bundle",)),
-    (("also", "columns", "details", "fail_on_drift", "max_lost", "playbook", "view", "width"), ("fleet_table",)),
     (
-        ("also", "change_ref", "directory", "files", "plan", "playbook", "publish", "results", "sources", "status"),
+        (
+            "approval_timeout",
+            "credentials",
+            "drift_schedule",
+            "forks",
+            "image",
+            "inventory",
+            "organization",
+            "playbooks",
+        ),
+        ("awx",),
+    ),
+    (
+        ("prefix", "project_branch", "project_credential", "project_url", "settings", "slices"),
+        ("awx",),
+    ),
+    (
+        ("file", "versions", "architectures", "formats", "url", "key", "key_fingerprint"),
+        ("bundle",),
+    ),
+    (
+        ("also", "columns", "details", "fail_on_drift", "max_lost", "playbook", "view", "width"),
+        ("fleet_table",),
+    ),
+    (
+        (
+            "also",
+            "change_ref",
+            "directory",
+            "files",
+            "plan",
+            "playbook",
+            "publish",
+            "results",
+            "sources",
+            "status",
+        ),
         ("fleet_report",),
     ),
     (("own", "written"), ("variables_check",)),
     (("diagnosis",), ("gpu_health",)),
     (("catalogue", "facts", "gpus", "nothing_fits"), ("image_select",)),
     (("registry", "registry_auth_file", "registry_plain_http"), ("image_select",)),
-    (("apply", "config_map", "dir", "namespace", "operator_environment", "profile", "taints", "values"), ("kubernetes_objects",)),
+    (
+        (
+            "apply",
+            "config_map",
+            "dir",
+            "namespace",
+            "operator_environment",
+            "profile",
+            "taints",
+            "values",
+        ),
+        ("kubernetes_objects",),
+    ),
     (("context", "fleet_policy", "kubeconfig", "results", "state"), ("kubernetes_objects",)),
     (("directory", "results", "width"), ("image_report",)),
-    (("by", "commands", "context", "drained", "driver_changes", "interval", "kubeconfig", "method", "on_timeout"), ("drain",)),
-    (("kubernetes_delete_emptydir_data", "kubernetes_force", "kubernetes_hold", "kubernetes_node"), ("drain",)),
+    (
+        (
+            "by",
+            "commands",
+            "context",
+            "drained",
+            "driver_changes",
+            "interval",
+            "kubeconfig",
+            "method",
+            "on_timeout",
+        ),
+        ("drain",),
+    ),
+    (
+        (
+            "kubernetes_delete_emptydir_data",
+            "kubernetes_force",
+            "kubernetes_hold",
+            "kubernetes_node",
+        ),
+        ("drain",),
+    ),
     (("policy", "reason", "rollout", "slurm_node", "unknown"), ("drain",)),
-    (("context", "interval", "kubeconfig", "kubernetes_node", "results", "rollout", "step", "timeout", "to"), ("hand_over",)),
+    (
+        (
+            "context",
+            "interval",
+            "kubeconfig",
+            "kubernetes_node",
+            "results",
+            "rollout",
+            "step",
+            "timeout",
+            "to",
+        ),
+        ("hand_over",),
+    ),
     # internal
     (("program", "request"), ("host_program",)),
 )
 
 
 def test_every_module_has_the_options_that_concern_it() -> None:
-    modules = sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py") if path.stem != "__init__")
+    modules = sorted(
+        path.stem for path in (ROOT / "plugins/modules").glob("*.py") if path.stem != "__init__"
+    )
     wanted: dict[str, set[str]] = {module: set() for module in modules}
     for options, of in TABLE:
         for module in of:
@@ -152,23 +290,38 @@ SAMPLES = {
     "oci_hook": ({f"{oci_hook.DIRECTORY}/{oci_hook.NAME}"}, []),
     "toolkit_config": ({toolkit_config.PATH}, []),
     "toolkit_packages": ({"nvidia-container-toolkit-base"}, []),
-    "toolkit_repository": ({repository.FAMILIES["debian"].key_path, repository.FAMILIES["debian"].list_path}, []),
+    "toolkit_repository": (
+        {repository.FAMILIES["debian"].key_path, repository.FAMILIES["debian"].list_path},
+        [],
+    ),
 }
 
 
 def test_a_sample_is_of_its_own_module() -> None:
-    texts = {module: yaml.safe_load(arguments.read_module_text(module, "RETURN")) for module in SAMPLES}
-    found = {m: ({d["path"] for d in text["differences"]["sample"]}, text["restarted"]["sample"]) for m, text in texts.items()}
+    texts = {
+        module: yaml.safe_load(arguments.read_module_text(module, "RETURN")) for module in SAMPLES
+    }
+    found = {
+        m: ({d["path"] for d in text["differences"]["sample"]}, text["restarted"]["sample"])
+        for m, text in texts.items()
+    }
     assert found == SAMPLES
     for module, text in texts.items():
         restarts = [f"restart {unit}" for unit in SAMPLES[module][1]]
-        assert [action for action in text["actions"]["sample"] if action.startswith("restart ")] == restarts
+        assert [
+            action for action in text["actions"]["sample"] if action.startswith("restart ")
+        ] == restarts
 
 
-# --- test hosts -----------------------------------------------------------------------------------------------------------
+# --- test hosts
+# -----------------------------------------------------------------------------------------------------------
 
 VARIABLE = "GPUFLEET_TEST_HOSTS"
-IMITATED = {"proc_root": "/opt/fake/proc", "sys_root": "/opt/fake/sys", "evidence_file": "/var/log/record"}
+IMITATED = {
+    "proc_root": "/opt/fake/proc",
+    "sys_root": "/opt/fake/sys",
+    "evidence_file": "/var/log/record",
+}
 NODES = "/driver/nvidia"
 
 
@@ -184,12 +337,18 @@ def asked(policy: Policy) -> str:
 def test_without_the_variable_a_host_has_its_own_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     policy = arguments.build_policy(of_task())
-    assert (policy.proc_root, policy.sys_root, arguments.get_imitated_places()) == ("/proc", "/sys", {})
+    assert (policy.proc_root, policy.sys_root, arguments.get_imitated_places()) == (
+        "/proc",
+        "/sys",
+        {},
+    )
     assert f"/proc{NODES}" in asked(policy)
     assert "/opt/fake" not in asked(policy)
 
 
-def test_with_the_variable_all_hosts_have_what_stands_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_the_variable_all_hosts_have_what_stands_for_gpus(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(VARIABLE, json.dumps(IMITATED))
     args = of_task()
     policy = arguments.build_policy(args)
@@ -219,25 +378,45 @@ def test_no_inventory_can_say_so(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(PlanError) as refused:
         of_task(**{name: "/opt/fake"})
     assert refused.value.code.startswith("options.unknown")
-    shipped = [path for folder in ("roles", "playbooks", "examples", "docs") for path in (ROOT / folder).rglob("*.yml")]
-    assert [path for path in shipped if name in path.read_text() or VARIABLE in path.read_text()] == []
+    shipped = [
+        path
+        for folder in ("roles", "playbooks", "examples", "docs")
+        for path in (ROOT / folder).rglob("*.yml")
+    ]
+    assert [
+        path for path in shipped if name in path.read_text() or VARIABLE in path.read_text()
+    ] == []
 
 
 def test_one_place_reads_the_variable() -> None:
     readers = [path for path in (ROOT / "plugins").rglob("*.py") if VARIABLE in path.read_text()]
-    assert [os.path.relpath(path, ROOT) for path in readers] == ["plugins/plugin_utils/_controller/arguments.py"]
+    assert [os.path.relpath(path, ROOT) for path in readers] == [
+        "plugins/plugin_utils/_controller/arguments.py"
+    ]
 
 
 def test_a_result_that_two_modules_describe_alike_is_written_once() -> None:
-    """In tests/tools/results.yml, from which the modules' RETURN is written; samples are each module's own. Of a table its keys count."""
+    """In tests/tools/results.yml, from which the modules' RETURN is written; samples are each
+    module's own. Of a table its keys count.
+    """
     once = {
-        (entry["name"], module) for entry in yaml.safe_load((ROOT / "tests/tools/results.yml").read_text()) for module in entry["modules"]
+        (entry["name"], module)
+        for entry in yaml.safe_load((ROOT / "tests/tools/results.yml").read_text())
+        for module in entry["modules"]
     }
     found: dict[tuple[str, str], list[str]] = {}
     for path in sorted((ROOT / "plugins/modules").glob("*.py")):
         text = path.read_text().partition('RETURN = r"""')[2].partition('"""')[0]
         for name, entry in (yaml.safe_load(text) or {}).items():
-            same = {"contains": entry["contains"]} if "contains" in entry else {**entry, "sample": None}
+            same = (
+                {"contains": entry["contains"]}
+                if "contains" in entry
+                else {**entry, "sample": None}
+            )
             found.setdefault((name, json.dumps(same, sort_keys=True)), []).append(path.stem)
     copies = {name: modules for (name, _entry), modules in found.items() if len(modules) > 1}
-    assert {name: modules for name, modules in copies.items() if not all((name, module) in once for module in modules)} == {}
+    assert {
+        name: modules
+        for name, modules in copies.items()
+        if not all((name, module) in once for module in modules)
+    } == {}

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is written from the code is as the code has it: tables in docs/, the roles' options, results that modules share."""
+"""What is written from the code is as the code has it: tables in docs/, the roles' options, results
+that modules share.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import deviations
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    cdi_versions,
+)
 
 from tests.unit import tool_modules
 
@@ -33,11 +37,17 @@ def test_what_follows_from_the_documentation_is_as_it_has_it(path: str) -> None:
 def test_every_shared_result_is_in_each_of_its_modules() -> None:
     for shared in yaml.safe_load(options.RESULTS.read_text()):
         for module in shared["modules"]:
-            assert f"\n{shared['name']}:\n" in (ROOT / f"plugins/modules/{module}.py").read_text(), (shared["name"], module)
+            assert (
+                f"\n{shared['name']}:\n" in (ROOT / f"plugins/modules/{module}.py").read_text()
+            ), (shared["name"], module)
 
 
 def test_every_table_is_on_a_page() -> None:
-    shown = {name for page in pages.pages() for _head, name, _body, _end in pages.BLOCK.findall(page.read_text())}
+    shown = {
+        name
+        for page in pages.pages()
+        for _head, name, _body, _end in pages.BLOCK.findall(page.read_text())
+    }
     assert shown == set(pages.TABLES)
 
 

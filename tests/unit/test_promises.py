@@ -11,11 +11,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/what-can-go-wrong.md").read_text(encoding="utf-8")
-ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(("| ---", "| What"))]
+ROWS = [
+    line
+    for line in PAGE.splitlines()
+    if line.startswith("| ") and not line.startswith(("| ---", "| What"))
+]
 
 
 def functions(path: Path) -> set[str]:
-    return {node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)}
+    return {
+        node.name
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    }
 
 
 def test_every_promise_has_a_test_that_exists() -> None:

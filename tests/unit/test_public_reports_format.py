@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A report is read strictly, so that no expectation is passed over, and what is played judges it: a wrong expectation is seen."""
+"""A report is read strictly, so that no expectation is passed over, and what is played judges it: a
+wrong expectation is seen.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ GIVEN: dict[str, Any] = {
         {
             "module": "docker_runtime",
             "options": {"engine_version": "26.1.5"},
-            "expect": {"outcome": "changed", "says": ["runtimes"], "files": {"/etc/docker/daemon.json": {"has": ["debug", "nvidia"]}}},
+            "expect": {
+                "outcome": "changed",
+                "says": ["runtimes"],
+                "files": {"/etc/docker/daemon.json": {"has": ["debug", "nvidia"]}},
+            },
         }
     ],
 }
@@ -50,7 +56,9 @@ MALFORMED: dict[str, dict[str, Any]] = {
     "a text where a list is meant": expecting(says="x"),
     "a pattern that is none": expecting(says=["("]),
     "an unknown state of a file": expecting(files={"/etc/docker/daemon.json": "same"}),
-    "an unknown expectation of a file": expecting(files={"/etc/docker/daemon.json": {"contains": ["x"]}}),
+    "an unknown expectation of a file": expecting(
+        files={"/etc/docker/daemon.json": {"contains": ["x"]}}
+    ),
     "a path without a slash": {"files": {"etc/x": ""}},
     "an unknown key of the hardware": {"hardware": {"gpu": []}},
     "an unknown key of a GPU": {"hardware": {"gpus": [{"bus": "0000:01:00.0", "minors": 0}]}},
@@ -58,7 +66,9 @@ MALFORMED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("changed", MALFORMED.values(), ids=MALFORMED)
-def test_what_the_format_has_not_is_an_error(tmp_path: pathlib.Path, changed: dict[str, Any]) -> None:
+def test_what_the_format_has_not_is_an_error(
+    tmp_path: pathlib.Path, changed: dict[str, Any]
+) -> None:
     with pytest.raises(public_reports.Malformed):
         public_reports.read(written(tmp_path, **changed))
 
@@ -68,18 +78,35 @@ JUDGED: dict[str, tuple[dict[str, Any], str]] = {
     "another outcome": (expecting(outcome="refused"), "changed, not refused"),
     "a word that is not said": (expecting(says=["crun"]), "says nothing of /crun/"),
     "a word that is not to be said": (expecting(silent=["runtimes"]), "speaks of /runtimes/"),
-    "a text that is not in the file": (expecting(files={"/etc/docker/daemon.json": {"has": ["crun"]}}), "lacks 'crun'"),
-    "a text that is not to be in the file": (expecting(files={"/etc/docker/daemon.json": {"lacks": ["debug"]}}), "has 'debug'"),
-    "a file that is not to be there": (expecting(files={"/etc/docker/daemon.json": "absent"}), "is there"),
+    "a text that is not in the file": (
+        expecting(files={"/etc/docker/daemon.json": {"has": ["crun"]}}),
+        "lacks 'crun'",
+    ),
+    "a text that is not to be in the file": (
+        expecting(files={"/etc/docker/daemon.json": {"lacks": ["debug"]}}),
+        "has 'debug'",
+    ),
+    "a file that is not to be there": (
+        expecting(files={"/etc/docker/daemon.json": "absent"}),
+        "is there",
+    ),
     "a file that is not there": (expecting(files={"/etc/x": {"has": ["x"]}}), "is not there"),
-    "a file that is changed": (expecting(files={"/etc/docker/daemon.json": "unchanged"}), "is not unchanged"),
+    "a file that is changed": (
+        expecting(files={"/etc/docker/daemon.json": "unchanged"}),
+        "is not unchanged",
+    ),
     "a mode": (expecting(files={"/etc/docker/daemon.json": {"mode": "0600"}}), "has the mode 0644"),
-    "a file that breaks the run": ({"files": {"/etc/docker/daemon.json": "{"}}, "refused, not changed"),
+    "a file that breaks the run": (
+        {"files": {"/etc/docker/daemon.json": "{"}},
+        "refused, not changed",
+    ),
 }
 
 
 @pytest.mark.parametrize(("changed", "wrong"), JUDGED.values(), ids=JUDGED)
-def test_a_wrong_expectation_is_seen(tmp_path: pathlib.Path, changed: dict[str, Any], wrong: str) -> None:
+def test_a_wrong_expectation_is_seen(
+    tmp_path: pathlib.Path, changed: dict[str, Any], wrong: str
+) -> None:
     found = report_player.play(public_reports.read(written(tmp_path, **changed)), tmp_path / "host")
     assert any(wrong in text for text in found) if wrong else found == []
 
@@ -87,4 +114,9 @@ def test_a_wrong_expectation_is_seen(tmp_path: pathlib.Path, changed: dict[str, 
 def test_every_directory_is_a_report_of_a_known_subject() -> None:
     folders = [path for path in public_reports.PLACE.iterdir() if path.is_dir()]
     assert {folder.name for folder in folders} <= set(public_reports.SUBJECTS)
-    assert [path for folder in folders for path in folder.iterdir() if not (path / "report.yml").is_file()] == []
+    assert [
+        path
+        for folder in folders
+        for path in folder.iterdir()
+        if not (path / "report.yml").is_file()
+    ] == []

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A recorded host can be sent: nothing in it names the host, and what the planner reads is still there."""
+"""A recorded host can be sent: nothing in it names the host, and what the planner reads is still
+there.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,8 +50,12 @@ def test_identifiers_become_stand_ins(said: str, sent: str) -> None:
 
 def test_only_texts_are_changed() -> None:
     """A host's name may be a word of the format, or of JSON."""
-    assert record_host.blanked({"files": [True, "files/true", None]}, ["files", "true"]) == {"files": [True, "host/host", None]}
-    assert record_host.blanked({"file:/etc/gpu-7": "gpu-7"}, ["gpu-7"]) == {"file:/etc/host": "host"}
+    assert record_host.blanked({"files": [True, "files/true", None]}, ["files", "true"]) == {
+        "files": [True, "host/host", None]
+    }
+    assert record_host.blanked({"file:/etc/gpu-7": "gpu-7"}, ["gpu-7"]) == {
+        "file:/etc/host": "host"
+    }
 
 
 def test_the_same_identifier_has_the_same_stand_in() -> None:
@@ -60,7 +68,9 @@ def test_the_same_identifier_has_the_same_stand_in() -> None:
 def test_nothing_of_them_is_left(uuid: Any, address: Any, name: str) -> None:
     if address.is_loopback or str(address) == "0.0.0.0" or re.match(r"192\.0\.2\.", str(address)):  # noqa: S104
         return
-    sent = json.dumps(record_host.blanked({"a": [f"GPU-{uuid}", f"--bind={address}"], "b": f"on {name}"}, [name]))
+    sent = json.dumps(
+        record_host.blanked({"a": [f"GPU-{uuid}", f"--bind={address}"], "b": f"on {name}"}, [name])
+    )
     assert not [text for text in (str(uuid), f'={address}"', f'on {name}"') if text in sent]
 
 
@@ -71,7 +81,12 @@ def test_looks_go_on_until_the_plan_asks_nothing_new() -> None:
 
     def ask(questions: Any) -> dict[str, Any]:
         asked.append([q["id"] for q in questions])
-        return {"host": seen.host, "answers": {q["id"]: seen.answers.get(q["id"], {"error": {"kind": "denied"}}) for q in questions}}
+        return {
+            "host": seen.host,
+            "answers": {
+                q["id"]: seen.answers.get(q["id"], {"error": {"kind": "denied"}}) for q in questions
+            },
+        }
 
     found = record_host.look(ask, {})
     assert asked[0] == [q["id"] for q in host.list_host_questions(Policy())]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a visitor of the repository finds beside the code names things that are there, and runs what the Makefile runs."""
+"""What a visitor of the repository finds beside the code names things that are there, and runs what
+the Makefile runs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from tests.lab.kinds import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 GITHUB = ROOT / ".github"
-FORMS = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
+FORMS = sorted(
+    path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml"
+)
 TARGETS = set(re.findall(r"^([a-z][\w.-]*):.* ## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
 
@@ -34,12 +38,23 @@ def steps(workflow: Path) -> list[dict[str, Any]]:
     return [step for job in read(workflow)["jobs"].values() for step in job["steps"]]
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "LICENSE", "CHANGELOG.rst"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CODE_OF_CONDUCT.md",
+        "SECURITY.md",
+        "LICENSE",
+        "CHANGELOG.rst",
+    ],
+)
 def test_a_visitor_finds(name: str) -> None:
     assert (ROOT / name).read_text().strip()
 
 
-# Steps of the playbooks, and the program for hosts: no other playbook uses them, and they are not part of the contract.
+# Steps of the playbooks, and the program for hosts: no other playbook uses them, and they are not
+# part of the contract.
 INTERNAL = {
     "hand_over", "host_program", "keep_failure", "rollout_asked", "rollout_batch", "rollout_cluster", "rollout_plan", "rollout_report",
     "rollout_settings", "rollout_soak",
@@ -48,12 +63,21 @@ INTERNAL = {
 
 def test_readme_names_everything_that_a_user_can_ask_for() -> None:
     readme = (ROOT / "README.md").read_text()
-    modules = {f"`gpufleet.nvidia.{path.stem}`" for path in (ROOT / "plugins/modules").glob("*.py") if path.stem not in INTERNAL}
+    modules = {
+        f"`gpufleet.nvidia.{path.stem}`"
+        for path in (ROOT / "plugins/modules").glob("*.py")
+        if path.stem not in INTERNAL
+    }
     roles = {f"(roles/{path.name}/README.md)" for path in (ROOT / "roles").iterdir()}
     assert sorted(name for name in modules | roles if name not in readme) == []
 
 
-SOURCES = [*(ROOT / "plugins").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]
+SOURCES = [
+    *(ROOT / "plugins").rglob("*.py"),
+    *(ROOT / "tests").rglob("*.py"),
+    *(ROOT / "docs").glob("*.md"),
+    *ROOT.glob("*.md"),
+]
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/extending.md"])
@@ -63,14 +87,21 @@ def test_a_file_that_a_maintainer_is_sent_to_is_there(page: str) -> None:
     own = (ROOT / page).read_text().partition("## What we take from other collections")[0]
     named = re.findall(r"`([\w/.-]+\.(?:py|md))`", own)
     assert named
-    assert sorted({name for name in named if not any(path.endswith(f"/{name}") for path in there)}) == []
+    assert (
+        sorted({name for name in named if not any(path.endswith(f"/{name}") for path in there)})
+        == []
+    )
 
 
 def test_code_cites_no_page_that_nobody_else_has() -> None:
     """A source is upstream's file or a page of this repository."""
     pages = {page.name for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))}
     texts = {path: path.read_text() for path in sorted((ROOT / "plugins").rglob("*.py"))}
-    cited = {(path, page) for path, text in texts.items() for page in re.findall(r"(?<![\w/.-])([a-z][\w-]*\.md)\b", text)}
+    cited = {
+        (path, page)
+        for path, text in texts.items()
+        for page in re.findall(r"(?<![\w/.-])([a-z][\w-]*\.md)\b", text)
+    }
     assert {(path, page) for path, page in cited if page not in pages} == set()
 
 
@@ -79,7 +110,11 @@ def test_the_workflow_checks_and_has_the_engines_judge() -> None:
     assert {"make check", "make matrix", "make judges", "make docs"} <= set(commands)
 
 
-@pytest.mark.parametrize("path", [*WORKFLOWS, GITHUB / "PULL_REQUEST_TEMPLATE.md", ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [*WORKFLOWS, GITHUB / "PULL_REQUEST_TEMPLATE.md", ROOT / "CONTRIBUTING.md"],
+    ids=lambda path: path.name,
+)
 def test_every_target_that_is_named_is_there(path: Path) -> None:
     named = set(re.findall(r"(?:`|run: |^)make ([a-z][\w.-]*)", path.read_text(), re.MULTILINE))
     assert named
@@ -92,7 +127,9 @@ def test_a_workflow_runs_what_it_names_by_digest_and_may_only_read(workflow: Pat
     used = [step["uses"] for step in steps(workflow) if "uses" in step]
     assert [name for name in used if not re.search(r"@[0-9a-f]{40}$", name)] == []
     assert read(workflow)["permissions"] == {"contents": "read"}
-    assert [name for name, job in read(workflow)["jobs"].items() if "timeout-minutes" not in job] == []
+    assert [
+        name for name, job in read(workflow)["jobs"].items() if "timeout-minutes" not in job
+    ] == []
 
 
 def test_the_engines_judge_in_every_test_file_that_is_called_so() -> None:
@@ -106,8 +143,16 @@ def test_the_engines_judge_in_every_test_file_that_is_called_so() -> None:
 
 
 def test_owners_are_owners_of_something() -> None:
-    patterns = [line.split()[0] for line in (GITHUB / "CODEOWNERS").read_text().splitlines() if line and not line.startswith("#")]
-    assert [pattern for pattern in patterns if pattern != "*" and not (ROOT / pattern.strip("/")).exists()] == []
+    patterns = [
+        line.split()[0]
+        for line in (GITHUB / "CODEOWNERS").read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
+    assert [
+        pattern
+        for pattern in patterns
+        if pattern != "*" and not (ROOT / pattern.strip("/")).exists()
+    ] == []
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda path: path.name)
@@ -129,8 +174,14 @@ def test_the_promise_of_compatibility_names_what_the_code_has() -> None:
     assert f"ansible-core {oldest[0]} and newer" in page
     with (ROOT / "pyproject.toml").open("rb") as handle:
         groups = tomllib.load(handle)["dependency-groups"]
-    sanity = [name.removeprefix("sanity-").replace("-", ".") for name in groups if name.startswith("sanity-")]
-    assert f"sanity tests run on {', '.join(sanity[:-1])} and {sanity[-1]}" in " ".join(page.split())
+    sanity = [
+        name.removeprefix("sanity-").replace("-", ".")
+        for name in groups
+        if name.startswith("sanity-")
+    ]
+    assert f"sanity tests run on {', '.join(sanity[:-1])} and {sanity[-1]}" in " ".join(
+        page.split()
+    )
 
 
 def test_editors_are_told_what_the_linters_demand() -> None:
@@ -139,18 +190,37 @@ def test_editors_are_told_what_the_linters_demand() -> None:
     with (ROOT / "pyproject.toml").open("rb") as handle:
         python = tomllib.load(handle)["tool"]["ruff"]["line-length"]
     assert editor["*.{py,rst}"]["max_line_length"] == str(python)
-    assert editor["*"]["max_line_length"] == str(read(ROOT / ".yamllint")["rules"]["line-length"]["max"])
+    assert editor["*"]["max_line_length"] == str(
+        read(ROOT / ".yamllint")["rules"]["line-length"]["max"]
+    )
 
 
 def test_hooks_before_a_commit_run_the_tools_of_the_environment() -> None:
     """No versions of their own: pyproject.toml names them."""
-    hooks = [hook for repository in read(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repository["hooks"]]
+    hooks = [
+        hook
+        for repository in read(ROOT / ".pre-commit-config.yaml")["repos"]
+        for hook in repository["hooks"]
+    ]
     assert [hook["id"] for hook in hooks if not hook["entry"].startswith(".cache/venv/bin/")] == []
-    assert {repository["repo"] for repository in read(ROOT / ".pre-commit-config.yaml")["repos"]} == {"local"}
+    assert {
+        repository["repo"] for repository in read(ROOT / ".pre-commit-config.yaml")["repos"]
+    } == {"local"}
 
 
 def test_every_test_can_be_collected() -> None:
-    """The tests on hosts run rarely on a contributor's machine, and one that imports what has moved away fails there alone."""
-    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests/integration"]
+    """The tests on hosts run rarely on a contributor's machine, and one that imports what has moved
+    away fails there alone.
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--collect-only",
+        "-p",
+        "no:cacheprovider",
+        "tests/integration",
+    ]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout[-3000:]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An option says the same as a module's, as a role's, and where a role hands it to the module; action groups share options."""
+"""An option says the same as a module's, as a role's, and where a role hands it to the module;
+action groups share options.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +34,41 @@ VERIFY = {
     "timeout": "verify_timeout",
     "host_result": "verify_node_result",
 }
-TOOLKIT = {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"}
+TOOLKIT = {
+    "url": "toolkit_repository",
+    "key": "toolkit_key",
+    "key_fingerprint": "toolkit_key_fingerprint",
+}
 DRAIN = {
-    **{o: f"drain_{o}" for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout", "unknown")},
+    **{
+        o: f"drain_{o}"
+        for o in (
+            "by",
+            "commands",
+            "driver_changes",
+            "interval",
+            "method",
+            "on_timeout",
+            "reason",
+            "timeout",
+            "unknown",
+        )
+    },
     "policy": "drain",
     "rollout": "rollout_id",
     "kubeconfig": "kubernetes_kubeconfig",
     "context": "kubernetes_context",
 }
 AWX = {option: f"awx_{option}" for option in arguments.derive_argument_spec("awx")}
-BUNDLE = {**TOOLKIT, **{option: f"bundle_{option}" for option in ("file", "versions", "architectures", "formats")}}
+BUNDLE = {
+    **TOOLKIT,
+    **{option: f"bundle_{option}" for option in ("file", "versions", "architectures", "formats")},
+}
 KUBERNETES = {
-    **{option: f"kubernetes_{option}" for option in arguments.derive_argument_spec("kubernetes_objects")},
+    **{
+        option: f"kubernetes_{option}"
+        for option in arguments.derive_argument_spec("kubernetes_objects")
+    },
     "fleet_policy": "fleet_policy",
 }
 ENTRIES = [
@@ -56,11 +81,16 @@ ENTRIES = [
     ("toolkit", "main", "toolkit_packages", {}),
     *(("drain", entry, "drain", DRAIN) for entry in ("check", "drain", "undrain", "keep")),
 ]
-# Options that a role's tasks give by themselves, and variables that are about its tasks and no options.
+# Options that a role's tasks give by themselves, and variables that are about its tasks and no
+# options.
 GIVEN = {"drain": {"state", "results", "drained"}, "kubernetes": {"results"}}
 OF_TASKS = {"drain": {"gpufleet_drain_delegate"}, "kubernetes": {"gpufleet_kubernetes_delegate"}}
 # Decided by the look of refresh_cdi, which is for a host as it is.
-DECIDED = {"cdi_owner", "cdi_version", "state"}  # the look says the first two, and a refresh takes nothing back
+DECIDED = {
+    "cdi_owner",
+    "cdi_version",
+    "state",
+}  # the look says the first two, and a refresh takes nothing back
 
 
 def specs(role: str) -> dict[str, Any]:
@@ -84,18 +114,32 @@ def shape(option: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("role", "entry", "module", "names"), ENTRIES)
-def test_a_role_has_the_options_of_its_module(role: str, entry: str, module: str, names: Mapping[str, str]) -> None:
+def test_a_role_has_the_options_of_its_module(
+    role: str, entry: str, module: str, names: Mapping[str, str]
+) -> None:
     given = GIVEN.get(role, set())
     wanted = {
-        variable(option, names): shape(spec) for option, spec in arguments.derive_argument_spec(module).items() if option not in given
+        variable(option, names): shape(spec)
+        for option, spec in arguments.derive_argument_spec(module).items()
+        if option not in given
     }
-    found = {name: shape(spec) for name, spec in specs(role)[entry]["options"].items() if name not in OF_TASKS.get(role, set())}
+    found = {
+        name: shape(spec)
+        for name, spec in specs(role)[entry]["options"].items()
+        if name not in OF_TASKS.get(role, set())
+    }
     assert found == wanted
 
 
 @pytest.mark.parametrize(("role", "entry", "module", "names"), ENTRIES)
-def test_a_role_hands_each_option_on(role: str, entry: str, module: str, names: Mapping[str, str]) -> None:
-    required = {option for option, spec in arguments.derive_argument_spec(module).items() if spec.get("required")}
+def test_a_role_hands_each_option_on(
+    role: str, entry: str, module: str, names: Mapping[str, str]
+) -> None:
+    required = {
+        option
+        for option, spec in arguments.derive_argument_spec(module).items()
+        if spec.get("required")
+    }
     given = handed(role, entry, module)
     assert set(given) == set(arguments.derive_argument_spec(module))
     for option, template in given.items():
@@ -108,12 +152,22 @@ def test_a_role_hands_each_option_on(role: str, entry: str, module: str, names: 
 def test_refresh_cdi_hands_on_what_the_whole_host_is_asked_for() -> None:
     given = handed("host", "refresh_cdi", "cdi_spec")
     known = specs("host")["refresh_cdi"]["options"]
-    asked = [option for option in arguments.derive_argument_spec("cdi_spec") if f"gpufleet_{option}" in known and option not in DECIDED]
+    asked = [
+        option
+        for option in arguments.derive_argument_spec("cdi_spec")
+        if f"gpufleet_{option}" in known and option not in DECIDED
+    ]
     wanted = {option: f"{{{{ gpufleet_{option} | default(omit) }}}}" for option in asked}
-    assert {option: template for option, template in given.items() if option not in DECIDED} == wanted
+    assert {
+        option: template for option, template in given.items() if option not in DECIDED
+    } == wanted
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("roles/*/tasks/*.yml")), ids=lambda path: f"{path.parents[1].name}-{path.stem}")
+@pytest.mark.parametrize(
+    "path",
+    sorted(ROOT.glob("roles/*/tasks/*.yml")),
+    ids=lambda path: f"{path.parents[1].name}-{path.stem}",
+)
 def test_every_entry_point_of_a_role_has_a_spec(path: Path) -> None:
     entry = specs(path.parents[1].name)[path.stem]
     assert entry["short_description"]
@@ -126,11 +180,16 @@ def test_one_variable_means_the_same_in_all_roles() -> None:
         for entry in specs(role).values():
             for name, option in entry["options"].items():
                 found.setdefault(name, []).append(shape(option))
-    assert {name: shapes for name, shapes in found.items() if any(item != shapes[0] for item in shapes)} == {}
+    assert {
+        name: shapes for name, shapes in found.items() if any(item != shapes[0] for item in shapes)
+    } == {}
 
 
 def test_the_names_of_results_are_known() -> None:
-    text = "".join(path.read_text() for path in [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/**/*.yml")])
+    text = "".join(
+        path.read_text()
+        for path in [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/**/*.yml")]
+    )
     assert set(re.findall(r"register: (\w+)", text)) <= variables.RESULTS
 
 
@@ -147,16 +206,45 @@ def test_variables_in_playbooks_are_known() -> None:
     }
 
 
-# A misspelt one as an example, a variable of the user's own as an example, and what a host tells node_exporter.
-NO_VARIABLES = {"gpufleet_isolaton", "gpufleet_site", metrics.DECISION, metrics.STALE, metrics.PENDING, metrics.CHANGED, metrics.BACK}
+# A misspelt one as an example, a variable of the user's own as an example, and what a host tells
+# node_exporter.
+NO_VARIABLES = {
+    "gpufleet_isolaton",
+    "gpufleet_site",
+    metrics.DECISION,
+    metrics.STALE,
+    metrics.PENDING,
+    metrics.CHANGED,
+    metrics.BACK,
+}
 
 
 def test_variables_in_words_are_known() -> None:
-    """A page, a fragment or a message may tell people to set a variable only if there is one of that name."""
-    known = {name for role in ROLES for entry in specs(role).values() for name in entry["options"]} | NO_VARIABLES
-    known |= {*variables.RUN, *variables.RESULTS, *variables.OF_HOSTS, *variables.OF_IMAGES, *variables.OF_HAND_OVER, variables.OWN}
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("changelogs/fragments/*.yml"), *ROOT.glob("plugins/**/*.py")]
-    found = {(path.name, name) for path in pages for name in re.findall(r"\bgpufleet_[a-z0-9_]*[a-z0-9]\b(?![.(*{_])", path.read_text())}
+    """A page, a fragment or a message may tell people to set a variable only if there is one of
+    that name.
+    """
+    known = {
+        name for role in ROLES for entry in specs(role).values() for name in entry["options"]
+    } | NO_VARIABLES
+    known |= {
+        *variables.RUN,
+        *variables.RESULTS,
+        *variables.OF_HOSTS,
+        *variables.OF_IMAGES,
+        *variables.OF_HAND_OVER,
+        variables.OWN,
+    }
+    pages = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("changelogs/fragments/*.yml"),
+        *ROOT.glob("plugins/**/*.py"),
+    ]
+    found = {
+        (path.name, name)
+        for path in pages
+        for name in re.findall(r"\bgpufleet_[a-z0-9_]*[a-z0-9]\b(?![.(*{_])", path.read_text())
+    }
     assert {(path, name) for path, name in found if name not in known} == set()
 
 
@@ -168,7 +256,15 @@ BESIDE_POLICY = {
     "cdi_spec": {"cdi_version"},
     "cdi_spec_info": {"cdi_version"},
     "gpu_health": {"diagnosis"},
-    "image_select": {"catalogue", "facts", "gpus", "nothing_fits", "registry", "registry_auth_file", "registry_plain_http"},
+    "image_select": {
+        "catalogue",
+        "facts",
+        "gpus",
+        "nothing_fits",
+        "registry",
+        "registry_auth_file",
+        "registry_plain_http",
+    },
     "toolkit_repository": {"key", "key_fingerprint", "url"},
 }
 
@@ -177,16 +273,24 @@ BESIDE_POLICY = {
 def test_an_option_reaches_the_policy(module: str) -> None:
     """One that is documented and is no field of it would be taken, and would do nothing."""
     fields = {field.name for field in dc.fields(Policy)}
-    assert set(arguments.derive_argument_spec(module)) - fields == {"transport", *BESIDE_POLICY.get(module, set())}
+    assert set(arguments.derive_argument_spec(module)) - fields == {
+        "transport",
+        *BESIDE_POLICY.get(module, set()),
+    }
 
 
 def test_an_action_group_has_modules_that_share_options_only() -> None:
     for module in GROUP:
         assert "transport" in arguments.derive_argument_spec(module), module
         assert (
-            "gpufleet.nvidia.attributes.actiongroup_host" in arguments.read_module_documentation(module)["extends_documentation_fragment"]
+            "gpufleet.nvidia.attributes.actiongroup_host"
+            in arguments.read_module_documentation(module)["extends_documentation_fragment"]
         ), module
-    documented = {path.stem for path in (ROOT / "plugins/modules").glob("*.py") if "attributes.actiongroup_host" in path.read_text()}
+    documented = {
+        path.stem
+        for path in (ROOT / "plugins/modules").glob("*.py")
+        if "attributes.actiongroup_host" in path.read_text()
+    }
     assert documented == set(GROUP)
 
 

@@ -18,16 +18,27 @@ PLAYS = yaml.safe_load((PLAYBOOKS / "rollout.yml").read_text())
 LIMIT = "{{ gpufleet_rollout_host_timeout | default(0) | int }}"
 # Everything that a batch may need. What it does not need is left out in the same order.
 FILES = steps_of_batch.choose_files(
-    steps_of_batch.Needs(ends=False, drains=True, soaks=True, clusters=True, verifies=True, check=False),
+    steps_of_batch.Needs(
+        ends=False, drains=True, soaks=True, clusters=True, verifies=True, check=False
+    ),
     {"before": "/x", "change": "/y", "after": "/z"},
 )
-LISTS = {"change": "Prepare, converge and verify the host", "last": "Look once more and tell the clusters"}
+LISTS = {
+    "change": "Prepare, converge and verify the host",
+    "last": "Look once more and tell the clusters",
+}
 
 
 def tasks(entries: list[Mapping[str, Any]], limit: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each task with the limit that counts for it, its own or that of what it is in; files of a list in place of the include."""
+    """Yield each task with the limit that counts for it, its own or that of what it is in; files of
+    a list in place of the include.
+    """
     for entry in entries:
-        own = str(entry.get("timeout") or (entry.get("ansible.builtin.include_role") or {}).get("apply", {}).get("timeout") or limit)
+        own = str(
+            entry.get("timeout")
+            or (entry.get("ansible.builtin.include_role") or {}).get("apply", {}).get("timeout")
+            or limit
+        )
         point = next((point for point, name in LISTS.items() if name == entry["name"]), "")
         if "block" in entry:
             yield from tasks(entry["block"], own)
@@ -40,7 +51,12 @@ def tasks(entries: list[Mapping[str, Any]], limit: str = "") -> Iterator[tuple[s
             yield entry["name"], own
 
 
-FOUND = [found for play in PLAYS if "tasks" in play for found in tasks(play["tasks"], str(play.get("timeout") or ""))]
+FOUND = [
+    found
+    for play in PLAYS
+    if "tasks" in play
+    for found in tasks(play["tasks"], str(play.get("timeout") or ""))
+]
 ORDER = [name for name, _limit in FOUND]
 EARLIER = [
     # a person may answer when the window has closed
@@ -48,12 +64,24 @@ EARLIER = [
     ("Ask before the batch", "Begin the batch"),
     # nothing is applied to a cluster for a batch that does not begin, and no host is changed before
     ("Begin the batch", "Apply to the clusters the objects that the change needs"),
-    ("Change no host, since the objects could not be applied", "Wait until the device plugin has its new configuration"),
-    ("Wait until the device plugin has its new configuration", "Drain the host, if the change would end work"),
-    ("Look for errors of the GPUs", "Apply to the clusters the objects that follow from the change"),
+    (
+        "Change no host, since the objects could not be applied",
+        "Wait until the device plugin has its new configuration",
+    ),
+    (
+        "Wait until the device plugin has its new configuration",
+        "Drain the host, if the change would end work",
+    ),
+    (
+        "Look for errors of the GPUs",
+        "Apply to the clusters the objects that follow from the change",
+    ),
     ("Apply to the clusters the objects that follow from the change", "End the batch"),
     # an error of a GPU that the user's files cause is one "since the change"
-    ("Drain the host, if the change would end work", "Note the errors that the GPUs have had by now"),
+    (
+        "Drain the host, if the change would end work",
+        "Note the errors that the GPUs have had by now",
+    ),
     ("Note the errors that the GPUs have had by now", "Run your tasks before the change"),
     ("Run your tasks before the change", "Run your tasks that change the host"),
     ("Run your tasks that change the host", "Converge the host"),
@@ -93,10 +121,16 @@ NEEDS = [
 
 
 @pytest.mark.parametrize(("needs", "change", "last"), NEEDS)
-def test_a_batch_includes_only_the_files_that_it_needs(needs: dict[str, bool], change: list[str], last: list[str]) -> None:
+def test_a_batch_includes_only_the_files_that_it_needs(
+    needs: dict[str, bool], change: list[str], last: list[str]
+) -> None:
     none = dict.fromkeys(("ends", "drains", "soaks", "clusters", "verifies", "check"), False)
     found = steps_of_batch.choose_files(steps_of_batch.Needs(**{**none, **needs}), {})
-    assert {point: [Path(file).stem for file in files] for point, files in found.items() if point != "held"} == {
+    assert {
+        point: [Path(file).stem for file in files]
+        for point, files in found.items()
+        if point != "held"
+    } == {
         "change": change,
         "last": last,
     }

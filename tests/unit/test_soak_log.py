@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The log of a soak: what was tried with another executor does not count, and half a line costs no other one."""
+"""The log of a soak: what was tried with another executor does not count, and half a line costs no
+other one.
+"""
 
 from __future__ import annotations
 

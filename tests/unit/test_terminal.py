@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""README's picture: a command's own lines, columns that stay columns, and a table as this release prints it."""
+"""README's picture: a command's own lines, columns that stay columns, and a table as this release
+prints it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ PICTURE = ROOT / "docs/plan.svg"
 def rows(picture: str) -> list[str]:
     """The lines of a picture, each with its indentation."""
     drawn = list(ElementTree.fromstring(picture).iter(f"{SPACE}text"))
-    return [" " * round((float(t.attrib["x"]) - terminal.MARGIN) / terminal.ADVANCE) + (t.text or "").replace("\u00a0", " ") for t in drawn]
+    return [
+        " " * round((float(t.attrib["x"]) - terminal.MARGIN) / terminal.ADVANCE)
+        + (t.text or "").replace("\u00a0", " ")
+        for t in drawn
+    ]
 
 
 def test_a_picture_has_the_commands_own_lines(tmp_path: Path) -> None:
@@ -35,7 +41,10 @@ def test_a_picture_has_the_commands_own_lines(tmp_path: Path) -> None:
 
 
 def test_a_command_that_fails_leaves_no_picture(tmp_path: Path) -> None:
-    assert terminal.main([str(tmp_path / "it.svg"), "--", sys.executable, "-c", "raise SystemExit(3)"]) == 3
+    assert (
+        terminal.main([str(tmp_path / "it.svg"), "--", sys.executable, "-c", "raise SystemExit(3)"])
+        == 3
+    )
     assert not (tmp_path / "it.svg").exists()
 
 
@@ -66,4 +75,6 @@ def test_readmes_picture_has_the_columns_of_this_release() -> None:
     drawn = rows(PICTURE.read_text())
     assert "$ ansible-playbook -i inventory gpufleet.nvidia.plan" in drawn
     # WHY stands below its line where the terminal is narrow.
-    assert next(line for line in drawn if line.startswith("HOST ")).split() == [name for name in columns[0].split() if name != "WHY"]
+    assert next(line for line in drawn if line.startswith("HOST ")).split() == [
+        name for name in columns[0].split() if name != "WHY"
+    ]

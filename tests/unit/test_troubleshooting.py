@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/troubleshooting.md quotes messages that exist: each heading is a piece of a text in the code, with … for what is put in."""
+"""docs/troubleshooting.md quotes messages that exist: each heading is a piece of a text in the
+code, with … for what is put in.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/troubleshooting.md").read_text()
-QUOTED = [quote for heading in re.findall(r"^### (`.*)$", PAGE, re.MULTILINE) for quote in re.findall(r"`([^`]+)`", heading)]
+QUOTED = [
+    quote
+    for heading in re.findall(r"^### (`.*)$", PAGE, re.MULTILINE)
+    for quote in re.findall(r"`([^`]+)`", heading)
+]
 GAP = "\0"
 # What is put into a text: a field of str.format or of a template of our own, and % with its letter.
 FIELD = re.compile(r"\{[\w.\[\]!:,]*\}|%(?:\(\w+\))?[\d.]*[a-z]")
@@ -26,7 +32,9 @@ def text(node: ast.AST) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return FIELD.sub(GAP, node.value)
     if isinstance(node, ast.JoinedStr):
-        return "".join((text(part) or "") if isinstance(part, ast.Constant) else GAP for part in node.values)
+        return "".join(
+            (text(part) or "") if isinstance(part, ast.Constant) else GAP for part in node.values
+        )
     return None
 
 
@@ -43,7 +51,9 @@ def said() -> list[str]:
 
 
 def sayable(quote: str, template: str) -> bool:
-    """Whether a text can have this piece: its words in their order, with a value (of the template, or one of its pieces) at each gap."""
+    """Whether a text can have this piece: its words in their order, with a value (of the template,
+    or one of its pieces) at each gap.
+    """
     parts = [part.strip() for part in quote.split("…") if part.strip()]
     at = 0
     for part in parts:
@@ -64,7 +74,9 @@ def test_the_page_has_symptoms() -> None:
 
 @pytest.mark.parametrize("quote", QUOTED)
 def test_a_symptom_is_a_message_of_the_code(quote: str) -> None:
-    assert any(sayable(quote, template) for template in said()), f"no text in plugins/ can say {quote!r}"
+    assert any(sayable(quote, template) for template in said()), (
+        f"no text in plugins/ can say {quote!r}"
+    )
 
 
 @pytest.mark.parametrize(

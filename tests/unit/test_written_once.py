@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values that have one place in the planner and one on the node, which share no code: equal on both sides, and written nowhere else."""
+"""Values that have one place in the planner and one on the node, which share no code: equal on both
+sides, and written nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import health
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import model, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    model,
+    transaction,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 
@@ -50,7 +55,10 @@ ONCE: dict[tuple[str, ...], set[str]] = {
 @pytest.mark.parametrize("value", ONCE, ids=lambda value: value[0])
 def test_it_is_written_in_one_place_of_each_side(value: tuple[str, ...]) -> None:
     found = {
-        path.name for path in PLUGINS.rglob("*.py") for _line, items in literals(ast.parse(path.read_text())) if set(value) <= set(items)
+        path.name
+        for path in PLUGINS.rglob("*.py")
+        for _line, items in literals(ast.parse(path.read_text()))
+        if set(value) <= set(items)
     }
     assert found == ONCE[value]
 
@@ -58,7 +66,10 @@ def test_it_is_written_in_one_place_of_each_side(value: tuple[str, ...]) -> None
 # a part of a line -> the files that may have it
 PARTS = {
     "1e-9": {"waves.py"},  # that rounds a percentage of hosts
-    '"%Y-%m-%dT%H:%M:%SZ"': {"values.py", "journal_writer.py"},  # a moment, on the controller and on the node
+    '"%Y-%m-%dT%H:%M:%SZ"': {
+        "values.py",
+        "journal_writer.py",
+    },  # a moment, on the controller and on the node
     ".disable_units or ": {"model.py"},  # whether a plan acts
     '("http://", "https://")': {"sink.py"},
 }
@@ -66,21 +77,33 @@ PARTS = {
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_rule_is_written_in_one_place(part: str) -> None:
-    assert {path.name for path in PLUGINS.rglob("*.py") if part in path.read_text(encoding="utf-8")} == PARTS[part]
+    assert {
+        path.name for path in PLUGINS.rglob("*.py") if part in path.read_text(encoding="utf-8")
+    } == PARTS[part]
 
 
 def test_a_rollout_has_the_defaults_that_its_module_names() -> None:
-    named = {name: option.get("default") for name, option in arguments.derive_argument_spec("rollout_settings").items()}
-    assert settings.build_rollout_settings(named) == settings.build_rollout_settings({}) == settings.RolloutSettings()
+    named = {
+        name: option.get("default")
+        for name, option in arguments.derive_argument_spec("rollout_settings").items()
+    }
+    assert (
+        settings.build_rollout_settings(named)
+        == settings.build_rollout_settings({})
+        == settings.RolloutSettings()
+    )
 
 
 def test_an_absent_timeout_is_a_named_one() -> None:
-    """How long a part of a transaction may take is used for the part, and summed for the deadline: a number of its own would part them."""
+    """How long a part of a transaction may take is used for the part, and summed for the deadline:
+    a number of its own would part them.
+    """
     numbers = [
         f"{path.name}:{node.lineno}"
         for path in (PLUGINS / "module_utils" / "_node" / "transaction").glob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".get") and node.args
-        if ast.unparse(node.args[0]) == "'timeout'" and any(isinstance(a, ast.Constant) for a in node.args[1:])
+        if ast.unparse(node.args[0]) == "'timeout'"
+        and any(isinstance(a, ast.Constant) for a in node.args[1:])
     ]
     assert numbers == []

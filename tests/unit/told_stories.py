@@ -13,7 +13,9 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    fleet_hosts,
+)
 
 from tests.unit.running_host import Node
 from tests.unit.running_hosts import Spec, build
@@ -47,7 +49,10 @@ class Run:
     def __init__(self, node: Node, spec: Spec, story: str, mode: int, way: str) -> None:
         host = build(node, spec, mode)
         try:
-            steps = [(module.replace("ENGINE", spec.engine), check, options) for module, check, options in STORIES[story]]
+            steps = [
+                (module.replace("ENGINE", spec.engine), check, options)
+                for module, check, options in STORIES[story]
+            ]
             self.results, self.readable = [], set[tuple[str, bytes]]()
             for module, check, options in steps:
                 self.results.append(host.task(module, check=check, way=way, **options))
@@ -59,12 +64,19 @@ class Run:
     @property
     def told(self) -> list[Any]:
         """What is planned and done, without what differs between any two runs."""
-        return [json.loads(PASSING.sub("X", json.dumps({key: r.get(key) for key in TOLD}))) for r in self.results]
+        return [
+            json.loads(PASSING.sub("X", json.dumps({key: r.get(key) for key in TOLD})))
+            for r in self.results
+        ]
 
     @property
     def shown(self) -> str:
         """Everything that reaches Ansible, its log and its callbacks, with what is packed in it."""
-        tables = [fleet_hosts.list_fleet_lines({"gpu1": r}, fleet_hosts.FleetView(details=True)) for r in self.results if "row" in r]
+        tables = [
+            fleet_hosts.list_fleet_lines({"gpu1": r}, fleet_hosts.FleetView(details=True))
+            for r in self.results
+            if "row" in r
+        ]
         text = json.dumps([self.results, self.wire, tables], ensure_ascii=False, default=repr)
         return "\n".join([text, *unpacked(text)])
 
@@ -73,7 +85,9 @@ def unpacked(text: str) -> Iterator[str]:
     for word in set(PACKED.findall(text)):
         try:
             data = base64.b64decode(word)
-            inner = (zlib.decompress(data) if data[:1] == b"\x78" else data).decode("utf-8", "replace")
+            inner = (zlib.decompress(data) if data[:1] == b"\x78" else data).decode(
+                "utf-8", "replace"
+            )
         except (binascii.Error, zlib.error, ValueError):
             continue
         yield inner

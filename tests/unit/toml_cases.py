@@ -44,14 +44,23 @@ SETS = {
     "a number is no truth": ("a = 1\n", "a", True, "a = true\n"),
 }  # fmt: skip
 NAMES = st.sampled_from(["a", "b", "c", "io.x", "it's", 'q"'])
-VALUES = st.one_of(st.integers(-9, 9), st.booleans(), st.text("ab #\\\"'\n=[]{}é\x7f", max_size=5), st.lists(st.integers(0, 3), max_size=3))
-DATA = st.recursive(VALUES, lambda inner: st.dictionaries(NAMES, inner, max_size=3), max_leaves=12).filter(lambda d: isinstance(d, dict))
+VALUES = st.one_of(
+    st.integers(-9, 9),
+    st.booleans(),
+    st.text("ab #\\\"'\n=[]{}é\x7f", max_size=5),
+    st.lists(st.integers(0, 3), max_size=3),
+)
+DATA = st.recursive(
+    VALUES, lambda inner: st.dictionaries(NAMES, inner, max_size=3), max_leaves=12
+).filter(lambda d: isinstance(d, dict))
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map(tuple)
 
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """The same data written in one of the ways in which people write TOML, with comments and blank lines in between."""
+    """The same data written in one of the ways in which people write TOML, with comments and blank
+    lines in between.
+    """
     data = draw(DATA)
     newline = draw(st.sampled_from(["\n", "\r\n"]))
     lines: list[str] = []
@@ -62,14 +71,22 @@ def texts(draw: st.DrawFn) -> str:
     def table(path: tuple[str, ...], content: dict[str, Any]) -> None:
         indent = "  " * len(path) if draw(st.booleans()) else ""
         if path:
-            lines.append(indent + "[" + toml.write_dotted_path(path) + "]" + draw(st.sampled_from(["", " # t"])))
+            lines.append(
+                indent
+                + "["
+                + toml.write_dotted_path(path)
+                + "]"
+                + draw(st.sampled_from(["", " # t"]))
+            )
         inner = {}
         for name, value in content.items():
             if isinstance(value, dict) and draw(st.booleans()):
                 inner[name] = value
                 continue
             comment()
-            lines.append(f"{indent}{toml.write_toml_key(name)} = {toml.dump_toml_value(value)}{draw(st.sampled_from(['', ' # v']))}")
+            lines.append(
+                f"{indent}{toml.write_toml_key(name)} = {toml.dump_toml_value(value)}{draw(st.sampled_from(['', ' # v']))}"
+            )
         for name, value in inner.items():
             comment()
             table((*path, name), value)

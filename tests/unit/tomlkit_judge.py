@@ -12,7 +12,9 @@ import tomlkit
 from tomlkit import container, items
 
 Path = tuple[str, ...]
-Fact = tuple[str, Path, str]  # what it is, the key or table that it belongs to, and how it is written
+Fact = tuple[
+    str, Path, str
+]  # what it is, the key or table that it belongs to, and how it is written
 
 
 def data(text: str) -> dict[str, Any]:
@@ -34,8 +36,14 @@ def headers(found: list[Fact]) -> list[Path]:
 
 
 def without(found: list[Fact], *ours: Path) -> list[Fact]:
-    """Return the facts about everyone else's keys. Comments stay wherever they stand, in our table too."""
-    kept = [fact for fact in found if fact[0] == "comment" or not any(fact[1][: len(path)] == path for path in ours)]
+    """Return the facts about everyone else's keys. Comments stay wherever they stand, in our table
+    too.
+    """
+    kept = [
+        fact
+        for fact in found
+        if fact[0] == "comment" or not any(fact[1][: len(path)] == path for path in ours)
+    ]
     return [(what, () if what == "comment" else path, words) for what, path, words in kept]
 
 

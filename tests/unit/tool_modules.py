@@ -23,7 +23,9 @@ def imported(name: str) -> Iterator[ModuleType]:
 
 
 def loaded(name: str) -> ModuleType:
-    """Return one of these modules for a whole test file. It can import its neighbours only while it is loaded."""
+    """Return one of these modules for a whole test file. It can import its neighbours only while it
+    is loaded.
+    """
     with contextlib.contextmanager(imported)(name) as module:
         return module
 

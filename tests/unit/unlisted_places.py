@@ -49,7 +49,8 @@ def put(text: str, at: int, line: str) -> str:
     return "\n".join([*lines[:at], line, *lines[at:]])
 
 
-# --- TOML ---------------------------------------------------------------------------------------------------------------
+# --- TOML
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def statements(text: str) -> list[int]:
@@ -58,8 +59,16 @@ def statements(text: str) -> list[int]:
     These are behind each header, and at the top.
     """
     lines = text.split("\n")
-    behind = [number + 1 for number, line in enumerate(lines) if HEADER.fullmatch(line) and not line.strip().endswith(HANDLERS)]
-    top = [number for number, line in enumerate(lines) if line.startswith(("version", "disable", "server"))]
+    behind = [
+        number + 1
+        for number, line in enumerate(lines)
+        if HEADER.fullmatch(line) and not line.strip().endswith(HANDLERS)
+    ]
+    top = [
+        number
+        for number, line in enumerate(lines)
+        if line.startswith(("version", "disable", "server"))
+    ]
     return [*top, *behind]
 
 
@@ -97,9 +106,19 @@ def toml_comment(path: str) -> Place:
 def toml_table(path: str) -> Place:
     def place(spec: Spec, secret: str, draw: Draw) -> None:
         name = quoted(secret, draw)
-        # A drop-in of 1.7 with a table of CRI's takes the place of all that the main file has of CRI.
-        first = 'plugins."io.containerd.grpc.v1.cri".registry.configs' if f"[{V2}]" in spec.files[path] else "theirs"
-        headers = [f"[theirs.{name}]", f"[[{name}]]", f"[{first}.{name}.auth]", f"[[theirs.{name}]]\n[[theirs.{name}]]"]
+        # A drop-in of 1.7 with a table of CRI's takes the place of all that the main file has of
+        # CRI.
+        first = (
+            'plugins."io.containerd.grpc.v1.cri".registry.configs'
+            if f"[{V2}]" in spec.files[path]
+            else "theirs"
+        )
+        headers = [
+            f"[theirs.{name}]",
+            f"[[{name}]]",
+            f"[{first}.{name}.auth]",
+            f"[[theirs.{name}]]\n[[theirs.{name}]]",
+        ]
         header = draw(headers)
         spec.files[path] += f"{header}\npassword = {spelled(secret, draw)}\n"
 
@@ -107,12 +126,19 @@ def toml_table(path: str) -> Place:
 
 
 def odd(path: str) -> Place:
-    """Return a place: a listed value of the handler that ours is copied from, in a form that such values do not have."""
+    """Return a place: a listed value of the handler that ours is copied from, in a form that such
+    values do not have.
+    """
 
     def place(spec: Spec, secret: str, draw: Draw) -> None:
         variable, annotation = quoted(f"KEY={secret}", draw), quoted(f"{secret} x", draw)
-        made = [f'monitor_env = ["PATH=/usr/bin", {variable}]', f"default_annotations = {{ a = {annotation} }}"]
-        text = "\n".join(line for line in spec.files[path].split("\n") if not line.startswith("monitor_env"))
+        made = [
+            f'monitor_env = ["PATH=/usr/bin", {variable}]',
+            f"default_annotations = {{ a = {annotation} }}",
+        ]
+        text = "\n".join(
+            line for line in spec.files[path].split("\n") if not line.startswith("monitor_env")
+        )
         header = "[crio.runtime.runtimes.crun]\n"
         spec.files[path] = text.replace(header, header + draw(made) + "\n")
 
@@ -131,13 +157,15 @@ def inline(path: str) -> Place:
     return place
 
 
-# --- CDI specs ----------------------------------------------------------------------------------------------------------
+# --- CDI specs
+# ----------------------------------------------------------------------------------------------------------
 
 
 def spec_of_another(path: str) -> Place:
     """Return a place in a CDI spec.
 
-    It is a value of a variable, of an annotation or of a hook's argument, an unknown field, or a comment.
+    It is a value of a variable, of an annotation or of a hook's argument, an unknown field, or a
+    comment.
     """
 
     def place(spec: Spec, secret: str, draw: Draw) -> None:
@@ -149,13 +177,18 @@ def spec_of_another(path: str) -> Place:
             spec.files[path] = text.replace(old, quoted(new, draw))
             return
         unknown = f"theirs: {quoted(secret, draw)}\n"
-        remarks = [text.replace("# made by hand", f"# {secret}"), f"{text}# {secret}\n", text.replace(":\n", f": # {secret}\n")]
+        remarks = [
+            text.replace("# made by hand", f"# {secret}"),
+            f"{text}# {secret}\n",
+            text.replace(":\n", f": # {secret}\n"),
+        ]
         spec.files[path] = draw([*remarks, text + unknown])
 
     return place
 
 
-# --- JSON ---------------------------------------------------------------------------------------------------------------
+# --- JSON
+# ---------------------------------------------------------------------------------------------------------------
 
 NAMED = ("runtimes", "features")  # whose keys are listed
 
@@ -175,7 +208,14 @@ def planted(data: Any, secret: str, draw: Draw, *, without: tuple[str, ...] = ()
     at = data
     for key in path:
         at = at[key]
-    values = [secret, [secret], {"a": secret}, {secret: {"b": [secret]}}, f"https://user:{secret}@host", f"--key={secret}"]
+    values = [
+        secret,
+        [secret],
+        {"a": secret},
+        {secret: {"b": [secret]}},
+        f"https://user:{secret}@host",
+        f"--key={secret}",
+    ]
     value = draw(values)
     if isinstance(at, list):
         at.append(value)
@@ -187,13 +227,16 @@ def json_file(path: str) -> Place:
     def place(spec: Spec, secret: str, draw: Draw) -> None:
         data = json.loads(spec.files[path])
         planted(data, secret, draw)
-        layout: Mapping[str, Any] = draw([{"indent": 2}, {"indent": "\t"}, {"separators": (",", ":")}, {}])
+        layout: Mapping[str, Any] = draw(
+            [{"indent": 2}, {"indent": "\t"}, {"separators": (",", ":")}, {}]
+        )
         spec.files[path] = json.dumps(data, ensure_ascii=draw((False, True)), **layout) + "\n"
 
     return place
 
 
-# --- lines --------------------------------------------------------------------------------------------------------------
+# --- lines
+# --------------------------------------------------------------------------------------------------------------
 
 
 def line(path: str, *forms: str) -> Place:
@@ -213,7 +256,8 @@ def kubelet_flags(spec: Spec, secret: str, draw: Draw) -> None:
     spec.files[path] = spec.files[path].replace('"\n', form.replace("$", secret) + '"\n')
 
 
-# --- processes, sockets, logs ---------------------------------------------------------------------------------------------
+# --- processes, sockets, logs
+# ---------------------------------------------------------------------------------------------
 
 
 def arguments(spec: Spec, secret: str, draw: Draw) -> None:
@@ -230,7 +274,12 @@ def environment(spec: Spec, secret: str, draw: Draw) -> None:
 
 
 def answer(spec: Spec, secret: str, draw: Draw) -> None:
-    planted(spec.said, secret, draw, without=("HooksDir", "CDISpecDirs", "cdiSpecDirs", "Runtimes", "runtimes"))
+    planted(
+        spec.said,
+        secret,
+        draw,
+        without=("HooksDir", "CDISpecDirs", "cdiSpecDirs", "Runtimes", "runtimes"),
+    )
 
 
 def label(spec: Spec, secret: str, draw: Draw) -> None:
@@ -266,7 +315,12 @@ def places(spec: Spec) -> dict[str, Place]:
     for path in spec.files:
         if path.endswith((".toml", ".conf")):
             name = path.rpartition("/")[2]
-            made = {"value": toml_value, "name": toml_name, "comment": toml_comment, "table": toml_table}
+            made = {
+                "value": toml_value,
+                "name": toml_name,
+                "comment": toml_comment,
+                "table": toml_table,
+            }
             found.update({f"{kind} in {name}": make(path) for kind, make in made.items()})
         if "monitor_env" in spec.files[path]:
             found[f"odd value in {path.rpartition('/')[2]}"] = odd(path)

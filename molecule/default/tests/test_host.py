@@ -14,12 +14,37 @@ import pytest
 RUNTIME = "/usr/bin/nvidia-container-runtime"
 # kind of host -> the engine's unit, the file that carries our part, its CRI socket, how GPUs get in
 KINDS = {
-    "containerd-1.6": ("containerd", "/etc/containerd/config.toml", "/run/containerd/containerd.sock", "nvidia-runtime"),
-    "containerd-1.7": ("containerd", "/etc/containerd/config.toml", "/run/containerd/containerd.sock", "native-cdi"),
-    "containerd-2.3": ("containerd", "/etc/containerd/conf.d/90-gpufleet.toml", "/run/containerd/containerd.sock", "native-cdi"),
-    "crio-1.34": ("crio", "/etc/crio/crio.conf.d/90-gpufleet.conf", "/run/crio/crio.sock", "native-cdi"),
+    "containerd-1.6": (
+        "containerd",
+        "/etc/containerd/config.toml",
+        "/run/containerd/containerd.sock",
+        "nvidia-runtime",
+    ),
+    "containerd-1.7": (
+        "containerd",
+        "/etc/containerd/config.toml",
+        "/run/containerd/containerd.sock",
+        "native-cdi",
+    ),
+    "containerd-2.3": (
+        "containerd",
+        "/etc/containerd/conf.d/90-gpufleet.toml",
+        "/run/containerd/containerd.sock",
+        "native-cdi",
+    ),
+    "crio-1.34": (
+        "crio",
+        "/etc/crio/crio.conf.d/90-gpufleet.conf",
+        "/run/crio/crio.sock",
+        "native-cdi",
+    ),
 }
-testinfra_hosts = ["ansible://mol-c16", "ansible://mol-c17", "ansible://mol-c23", "ansible://mol-crio"]
+testinfra_hosts = [
+    "ansible://mol-c16",
+    "ansible://mol-c17",
+    "ansible://mol-c23",
+    "ansible://mol-crio",
+]
 
 
 @pytest.fixture
@@ -37,7 +62,9 @@ def test_the_handler_is_in_the_engines_file(host: Any, served: tuple[str, str, s
     assert RUNTIME in handler_paths(found), found
 
 
-def test_the_engines_file_is_for_everybody_to_read_and_for_root_to_write(host: Any, served: tuple[str, str, str, str]) -> None:
+def test_the_engines_file_is_for_everybody_to_read_and_for_root_to_write(
+    host: Any, served: tuple[str, str, str, str]
+) -> None:
     file = host.file(served[1])
     assert (file.user, file.group, file.mode) == ("root", "root", 0o644)
 
@@ -67,26 +94,43 @@ def test_cri_answers_and_knows_the_handler(host: Any, served: tuple[str, str, st
     assert "nvidia" in host.check_output("/opt/lab/bin/crictl info")
 
 
-def test_no_stray_file_in_the_engines_drop_in_directory(host: Any, served: tuple[str, str, str, str]) -> None:
-    """CRI-O reads every file there, whatever its name ends in, so a backup or an editor's leftover would become configuration."""
+def test_no_stray_file_in_the_engines_drop_in_directory(
+    host: Any, served: tuple[str, str, str, str]
+) -> None:
+    """CRI-O reads every file there, whatever its name ends in, so a backup or an editor's leftover
+    would become configuration.
+    """
     directory = {"crio": "/etc/crio/crio.conf.d", "containerd": "/etc/containerd/conf.d"}[served[0]]
     names = sorted(host.file(directory).listdir()) if host.file(directory).exists else []
     ours = [served[1].rpartition("/")[2]] if served[1].startswith(f"{directory}/") else []
     assert [name for name in names if name not in (*ours, "10-crio.conf")] == []
 
 
-def test_the_toolkit_is_installed_in_one_version(host: Any, served: tuple[str, str, str, str]) -> None:
-    listed = host.check_output("dpkg-query -W -f '${db:Status-Abbrev}${Version}\\n' '*nvidia-container*' | grep ^ii")
+def test_the_toolkit_is_installed_in_one_version(
+    host: Any, served: tuple[str, str, str, str]
+) -> None:
+    listed = host.check_output(
+        "dpkg-query -W -f '${db:Status-Abbrev}${Version}\\n' '*nvidia-container*' | grep ^ii"
+    )
     assert set(listed.split("\n")) == {"ii 1.20.2-1"}
 
 
 def test_nothing_of_the_work_is_left(host: Any) -> None:
-    assert host.check_output("find /etc /tmp /root -name '*gpufleet*stage*' -o -name '.ansible-tmp*'") == ""
+    assert (
+        host.check_output("find /etc /tmp /root -name '*gpufleet*stage*' -o -name '.ansible-tmp*'")
+        == ""
+    )
 
 
 def handler_paths(value: Any) -> list[str]:
-    """Every path of a runtime's binary in a configuration, at whatever depth the engine's schema has it."""
+    """Every path of a runtime's binary in a configuration, at whatever depth the engine's schema
+    has it.
+    """
     if isinstance(value, dict):
-        here = [str(value[key]) for key in ("BinaryName", "runtime_path", "privileged_without_host_devices_path") if key in value]
+        here = [
+            str(value[key])
+            for key in ("BinaryName", "runtime_path", "privileged_without_host_devices_path")
+            if key in value
+        ]
         return here + [path for inner in value.values() for path in handler_paths(inner)]
     return []

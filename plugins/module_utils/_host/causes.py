@@ -18,8 +18,12 @@ LONGEST = 4096  # characters of a line that are read
 PHRASE = 200  # characters of a phrase
 SIZE = 256 * 1024  # characters of an output that are read: its end
 # systemd's own lines about a unit; those of them that report a failure.
-_MANAGER = re.compile(r"\S+\.(service|socket|scope|slice): |(Starting|Started|Stopping|Stopped|Reloading|Reloaded|Failed to start) ")
-_FAILURE = re.compile(r"\S+\.service: (Main process exited|Control process exited|Failed with result)")
+_MANAGER = re.compile(
+    r"\S+\.(service|socket|scope|slice): |(Starting|Started|Stopping|Stopped|Reloading|Reloaded|Failed to start) "
+)
+_FAILURE = re.compile(
+    r"\S+\.service: (Main process exited|Control process exited|Failed with result)"
+)
 
 
 def recognise_causes(text, table):
@@ -34,7 +38,10 @@ def recognise_causes(text, table):
         lines = [line for line, match in zip(lines, matches) if not match]  # noqa: B905 (Python 3.6)
         for match in filter(None, matches):
             groups = match.groupdict()
-            values = {name: selection.show_value_in_shape(shape, groups.get(name)) for name, shape in (row.get("values") or {}).items()}
+            values = {
+                name: selection.show_value_in_shape(shape, groups.get(name))
+                for name, shape in (row.get("values") or {}).items()
+            }
             cause = {"code": row["code"], "values": values}
             if cause not in found:
                 found.append(cause)
@@ -42,7 +49,9 @@ def recognise_causes(text, table):
 
 
 def extract_known_phrases(text, patterns):
-    """Return the known phrases in a text, joined by "; ", without the text around them; "" if there are none."""
+    """Return the known phrases in a text, joined by "; ", without the text around them; "" if there
+    are none.
+    """
     found = []
     for pattern in patterns or ():
         for match in re.finditer(pattern, text[-SIZE:]):
@@ -52,10 +61,16 @@ def extract_known_phrases(text, patterns):
 
 
 def find_last_failure(log):
-    """Return what a unit's own program wrote between its last start and its failure; None if the log reports no failure."""
+    """Return what a unit's own program wrote between its last start and its failure; None if the
+    log reports no failure.
+    """
     lines = [line.strip() for line in log[-SIZE:].splitlines() if line.strip()]
-    end = next((number for number in range(len(lines) - 1, -1, -1) if _FAILURE.match(lines[number])), None)
+    end = next(
+        (number for number in range(len(lines) - 1, -1, -1) if _FAILURE.match(lines[number])), None
+    )
     if end is None:
         return None
-    begin = next((number for number in range(end, -1, -1) if lines[number].startswith("Starting ")), 0)
+    begin = next(
+        (number for number in range(end, -1, -1) if lines[number].startswith("Starting ")), 0
+    )
     return "\n".join(line for line in lines[begin:end] if not _MANAGER.match(line))

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run one command, bounded in time and output, in a process group that is killed as a whole.
 
-The program is judged first (trust.judge_program), or is the very one that a process runs. It gets an
-environment of our own making: root's programs must not obey what a login, sudo or a service has
+The program is judged first (trust.judge_program), or is the very one that a process runs. It gets
+an environment of our own making: root's programs must not obey what a login, sudo or a service has
 left in ours. Node side: standard library only, Python 3.6. Nothing ever goes through a shell.
 """
 
@@ -18,9 +18,11 @@ import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, trust
 
-GRACE = 0.5  # how long output is still read after the command ended: a child that it left behind may hold the pipe
-# Names of the variables that the task itself sets (`environment:`), such as the proxies of a package manager: these, and no others, reach
-# what is run here.
+# how long output is still read after the command ended: a child that it left behind may hold the
+# pipe
+GRACE = 0.5
+# Names of the variables that the task itself sets (`environment:`), such as the proxies of a
+# package manager: these, and no others, reach what is run here.
 asked_for = []
 
 
@@ -33,10 +35,18 @@ def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None
     process: {"pid", "ticks"} of the process whose program this is, wherever it lies. argv[0] names
     the program that this must be.
     """
-    if not isinstance(argv, (list, tuple)) or not argv or not all(isinstance(word, str) for word in argv):
-        raise host_files.NodeError("bad-question", "argv must be a list of strings, not %r" % (argv,))
+    if (
+        not isinstance(argv, (list, tuple))
+        or not argv
+        or not all(isinstance(word, str) for word in argv)
+    ):
+        raise host_files.NodeError(
+            "bad-question", "argv must be a list of strings, not %r" % (argv,)
+        )
     with _open_program(argv[0], process) as (program, fds):
-        return _run(argv, program, fds, timeout, cap, stdin, dict(_search_path(process), **dict(env or {})))
+        return _run(
+            argv, program, fds, timeout, cap, stdin, dict(_search_path(process), **dict(env or {}))
+        )
 
 
 @contextlib.contextmanager
@@ -52,11 +62,17 @@ def _open_program(name, process):
 
 
 def _search_path(process):
-    """Return the PATH of the process itself: its own validation must find the same programs (a proxy, a monitor). {} if it has none."""
+    """Return the PATH of the process itself: its own validation must find the same programs (a
+    proxy, a monitor). {} if it has none.
+    """
     if not process:
         return {}
     with open("/proc/%d/environ" % process["pid"], "rb") as stream:
-        found = [entry[len(b"PATH=") :] for entry in stream.read(host_files.MIB).split(b"\0") if entry.startswith(b"PATH=")]
+        found = [
+            entry[len(b"PATH=") :]
+            for entry in stream.read(host_files.MIB).split(b"\0")
+            if entry.startswith(b"PATH=")
+        ]
     return {"PATH": found[0].decode("utf-8", "surrogateescape")} if found and found[0] else {}
 
 
@@ -67,8 +83,8 @@ def _run(argv, program, fds, timeout, cap, stdin, env):
             argv,
             executable=program,
             pass_fds=fds,
-            # Never the working directory of this process, where this very program may be coming from; and no file, since a full disk must
-            # not keep commands from running.
+            # Never the working directory of this process, where this very program may be coming
+            # from; and no file, since a full disk must not keep commands from running.
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -94,7 +110,11 @@ def _run(argv, program, fds, timeout, cap, stdin, env):
 
 def decode_answer(answer):
     """Return the same answer with its streams as text."""
-    return dict(answer, stdout=answer["stdout"].decode("utf-8", "replace"), stderr=answer["stderr"].decode("utf-8", "replace"))
+    return dict(
+        answer,
+        stdout=answer["stdout"].decode("utf-8", "replace"),
+        stderr=answer["stderr"].decode("utf-8", "replace"),
+    )
 
 
 def get_task_environment():
@@ -111,7 +131,8 @@ def _build_environment(extra):
 
 
 def _drain(child, deadline, cap, unfed):
-    """Read both streams until they end, the time is over or one is full: ([stdout, stderr], timed out, truncated).
+    """Read both streams until they end, the time is over or one is full: ([stdout, stderr], timed
+    out, truncated).
 
     unfed: the bytes for the command's stdin.
     """
@@ -150,7 +171,9 @@ def _drain(child, deadline, cap, unfed):
 
 
 def _write_stdin(selector, stream, unfed):
-    """Write to the command's stdin. Return what is left. Close the stream once nothing is left, or if the command no longer reads."""
+    """Write to the command's stdin. Return what is left. Close the stream once nothing is left, or
+    if the command no longer reads.
+    """
     try:
         unfed = unfed[os.write(stream.fileno(), unfed[:65536]) :]
     except BlockingIOError:

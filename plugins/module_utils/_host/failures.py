@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Report what may be told of an unexpected failure: systemd's own words, or the place in a program of this collection.
+"""Report what may be told of an unexpected failure: systemd's own words, or the place in a program
+of this collection.
 
 Node side: standard library only, Python 3.6.
 """
@@ -9,7 +10,8 @@ Node side: standard library only, Python 3.6.
 import os.path
 import re
 
-# systemd's own messages about a unit that it cannot start: names of units and its own words. Nothing else of its output travels.
+# systemd's own messages about a unit that it cannot start: names of units and its own words.
+# Nothing else of its output travels.
 _MANAGER_SAYS = re.compile(
     r"Job for [\w@:.\\-]+ (?:failed because (?:the control process exited with error code|a timeout was exceeded|"
     r"a fatal signal was delivered[\w ]*|the service did not take the steps required by its unit configuration|"
@@ -21,15 +23,23 @@ _MANAGER_SAYS = re.compile(
 
 
 def extract_systemd_words(text):
-    """Return systemd's own words from the output of systemctl or systemd-run; "" if it contains none that are known."""
+    """Return systemd's own words from the output of systemctl or systemd-run; "" if it contains
+    none that are known.
+    """
     found = _MANAGER_SAYS.search(" ".join(text.split()))
     return found.group() if found else ""
 
 
 def describe_fault(exc):
-    """Describe an unexpected error: its kind and its place in the program. Its own words may quote contents of the host."""
+    """Describe an unexpected error: its kind and its place in the program. Its own words may quote
+    contents of the host.
+    """
     place = exc.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
-    where = " at %s:%d" % (os.path.basename(place.tb_frame.f_code.co_filename), place.tb_lineno) if place is not None else ""
+    where = (
+        " at %s:%d" % (os.path.basename(place.tb_frame.f_code.co_filename), place.tb_lineno)
+        if place is not None
+        else ""
+    )
     return "%s%s; this is a bug in the collection, please report it" % (type(exc).__name__, where)

@@ -13,7 +13,10 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     keyed,
     trust,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import contents, placeholders
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import (
+    contents,
+    placeholders,
+)
 
 
 def stat_fields(root, real, found):
@@ -37,7 +40,9 @@ def stat_fields(root, real, found):
 
 
 def describe_file(root, path, content=True, cap=host_files.MIB, keep=None):
-    """Return the answer to a `file` question. Digest and content are given for regular files no larger than cap."""
+    """Return the answer to a `file` question. Digest and content are given for regular files no
+    larger than cap.
+    """
     real, links = host_files.resolve_links(root, path)
     found = host_files.get_lstat(root, real)
     answer = {"real": real, "links": links, "sha256": None, "content": None, "encoding": "utf-8"}
@@ -60,23 +65,32 @@ def describe_file(root, path, content=True, cap=host_files.MIB, keep=None):
         return answer
     answer["sha256"] = keyed.digest_with_key(host_files.digest_bytes(data))
     if content:
-        answer.update(contents.show_content(data, keep, real, whole=journal_queries.may_show_whole_file(root, path, data, keep)))
+        answer.update(
+            contents.show_content(
+                data, keep, real, whole=journal_queries.may_show_whole_file(root, path, data, keep)
+            )
+        )
     return answer
 
 
 def explain_untrusted_directory(root, path):
-    """Return why a transaction would not write to a directory, by the executor's own rule; "" if it would."""
+    """Return why a transaction would not write to a directory, by the executor's own rule; "" if it
+    would.
+    """
     doubt = trust.judge_path(root, path)
     return "%s %s" % (doubt.place, doubt.why) if doubt else ""
 
 
 def digest_certificates(data):
-    """Return the digest of the certificates in a PEM file, whatever their order and line breaks; None if there are none.
+    """Return the digest of the certificates in a PEM file, whatever their order and line breaks;
+    None if there are none.
 
     It is the plain digest, which is the same on every host: certificates are public, and no text of
     another kind is part of it.
     """
-    blocks = re.findall(b"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\\s]+)-----END CERTIFICATE-----", data)
+    blocks = re.findall(
+        b"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\\s]+)-----END CERTIFICATE-----", data
+    )
     plain = b"\n".join(sorted(b"".join(block.split()) for block in blocks))
     return host_files.digest_bytes(plain) if blocks else None
 
@@ -96,10 +110,14 @@ def list_dir(root, path):
     if found is None:
         return {"exists": False, "entries": []}
     if not stat.S_ISDIR(found.st_mode):
-        raise host_files.NodeError("failed", "%s: is a %s, not a directory" % (path, host_files.name_file_type(found)))
+        raise host_files.NodeError(
+            "failed", "%s: is a %s, not a directory" % (path, host_files.name_file_type(found))
+        )
     names = list_names(root, real)
     if len(names) > host_files.MAX_ENTRIES:  # never a part of it, taken for the whole
-        raise host_files.NodeError("too-large", "%s: holds more than %d files" % (path, host_files.MAX_ENTRIES))
+        raise host_files.NodeError(
+            "too-large", "%s: holds more than %d files" % (path, host_files.MAX_ENTRIES)
+        )
     entries = []
     for name in names:
         spot = os.path.join(real, name)
@@ -108,13 +126,20 @@ def list_dir(root, path):
             continue
         fields = stat_fields(root, spot, item)
         entry = {key: fields[key] for key in ("type", "size", "mode", "rdev")}
-        entry.update(name=name, target=os.readlink(host_files.get_full_path(root, spot)) if entry["type"] == "link" else None)
+        entry.update(
+            name=name,
+            target=os.readlink(host_files.get_full_path(root, spot))
+            if entry["type"] == "link"
+            else None,
+        )
         entries.append(entry)
     return {"exists": True, "entries": entries}
 
 
 class Folders(object):
-    """The folders that one look at many paths has met. The real place and the names of each are found out once."""
+    """The folders that one look at many paths has met. The real place and the names of each are
+    found out once.
+    """
 
     def __init__(self, root):
         self.root = root
@@ -129,7 +154,11 @@ class Folders(object):
         """Return the names in a folder; None if it is not a folder."""
         real = self.resolve_folder(folder)
         if real not in self._names:
-            self._names[real] = list_names(self.root, real) if os.path.isdir(host_files.get_full_path(self.root, real)) else None
+            self._names[real] = (
+                list_names(self.root, real)
+                if os.path.isdir(host_files.get_full_path(self.root, real))
+                else None
+            )
         return self._names[real]
 
     def find_spot_of(self, path):
@@ -139,11 +168,15 @@ class Folders(object):
 
 
 def list_glob_matches(root, pattern, folders=None):
-    """List the host paths that match, in the order of Go's filepath.Glob. * and ? stay within a component and match dot files."""
+    """List the host paths that match, in the order of Go's filepath.Glob. * and ? stay within a
+    component and match dot files.
+    """
     folders = folders or Folders(root)
     parts = [part for part in pattern.split("/") if part]
     if not pattern.startswith("/") or not parts:
-        raise host_files.NodeError("bad-question", "a pattern must be an absolute path, not %r" % (pattern,))
+        raise host_files.NodeError(
+            "bad-question", "a pattern must be an absolute path, not %r" % (pattern,)
+        )
     paths = [""]
     for part in parts:
         if "*" not in part and "?" not in part:
@@ -151,19 +184,33 @@ def list_glob_matches(root, pattern, folders=None):
             continue
         begin, fits, matched = part.split("*")[0].split("?")[0], _build_matcher(part), []
         for path in paths:
-            matched.extend(path + "/" + name for name in folders.names(path or "/") or () if name.startswith(begin) and fits(name))
+            matched.extend(
+                path + "/" + name
+                for name in folders.names(path or "/") or ()
+                if name.startswith(begin) and fits(name)
+            )
         paths = matched
         if len(paths) > host_files.MAX_ENTRIES:
-            raise host_files.NodeError("too-large", "%s: matches more than %d files" % (pattern, host_files.MAX_ENTRIES))
+            raise host_files.NodeError(
+                "too-large", "%s: matches more than %d files" % (pattern, host_files.MAX_ENTRIES)
+            )
     if "*" in parts[-1] or "?" in parts[-1]:  # then these names are from a listing
         return paths
-    return [path for path in paths if host_files.get_lstat(root, folders.find_spot_of(path)) is not None]
+    return [
+        path for path in paths if host_files.get_lstat(root, folders.find_spot_of(path)) is not None
+    ]
 
 
 def _build_matcher(part):
-    """Return a function that tells whether a name matches a part of a pattern. re is slow to compile the hundreds of a look."""
+    """Return a function that tells whether a name matches a part of a pattern. re is slow to
+    compile the hundreds of a look.
+    """
     if "?" in part:
-        return re.compile("".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in part) + r"\Z", re.DOTALL).match
+        return re.compile(
+            "".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in part)
+            + r"\Z",
+            re.DOTALL,
+        ).match
     pieces = part.split("*")
 
     def fits(name):
@@ -173,13 +220,18 @@ def _build_matcher(part):
             if at < 0:
                 return False
             at += len(piece)
-        return name.startswith(pieces[0]) and name.endswith(pieces[-1]) and at + len(pieces[-1]) <= len(name)
+        return (
+            name.startswith(pieces[0])
+            and name.endswith(pieces[-1])
+            and at + len(pieces[-1]) <= len(name)
+        )
 
     return fits
 
 
 def list_paths(root, patterns):
-    """List what matches many patterns and where it leads, in the order of the patterns, each place once.
+    """List what matches many patterns and where it leads, in the order of the patterns, each place
+    once.
 
     Nothing is read.
 
@@ -209,7 +261,8 @@ def list_paths(root, patterns):
 
 
 def find_mentioned_paths(root, pattern, finds, cap=host_files.MIB, readable=None, keep=None):
-    """Return the answer to a `find_mentioned_paths` question: the absolute paths that regular files name, with what is there.
+    """Return the answer to a `find_mentioned_paths` question: the absolute paths that regular files
+    name, with what is there.
 
     Group 1 of the patterns finds the paths. No content leaves the host. Only the parts of the files
     that may travel by `keep` are searched. A path where nothing is has None. "rdev" is the numbers
@@ -222,10 +275,14 @@ def find_mentioned_paths(root, pattern, finds, cap=host_files.MIB, readable=None
                 continue
             data = host_files.read_regular(root, host_files.resolve_links(root, path)[0], cap)
             whole = not keep or journal_queries.may_show_whole_file(root, path, data, keep)
-            text = (data if whole else contents.project_content(data, keep).data).decode("utf-8", "replace")
+            text = (data if whole else contents.project_content(data, keep).data).decode(
+                "utf-8", "replace"
+            )
         except placeholders.UnreadableText:
             continue
-        except host_files.NodeError:  # a directory, something too large: the glob question reports it
+        except (
+            host_files.NodeError
+        ):  # a directory, something too large: the glob question reports it
             continue
         for find in finds:
             try:
@@ -233,9 +290,16 @@ def find_mentioned_paths(root, pattern, finds, cap=host_files.MIB, readable=None
             except (re.error, IndexError) as exc:
                 raise host_files.NodeError("bad-question", "pattern %r: %s" % (find, exc))
     # What is longer than any path is nowhere.
-    wanted = sorted(name for name in names if name.startswith("/") and "\0" not in name and len(name) <= host_files.CUT)
+    wanted = sorted(
+        name
+        for name in names
+        if name.startswith("/") and "\0" not in name and len(name) <= host_files.CUT
+    )
     if len(wanted) > host_files.MAX_ENTRIES:
-        raise host_files.NodeError("too-large", "%s: these files point at more than %d paths" % (pattern, host_files.MAX_ENTRIES))
+        raise host_files.NodeError(
+            "too-large",
+            "%s: these files point at more than %d paths" % (pattern, host_files.MAX_ENTRIES),
+        )
     return {"paths": {name: _describe_there(root, name) for name in wanted}}
 
 
@@ -249,4 +313,8 @@ def _describe_there(root, path):
         return None
     device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
     numbers = [os.major(found.st_rdev), os.minor(found.st_rdev)] if device else None
-    return {"type": host_files.name_file_type(found), "rdev": numbers, "link": host_files.find_spot(root, path) in links}
+    return {
+        "type": host_files.name_file_type(found),
+        "rdev": numbers,
+        "link": host_files.find_spot(root, path) in links,
+    }

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Look at files without being harmed by them: bounded, never blocking, links resolved inside a root.
+"""Look at files without being harmed by them: bounded, never blocking, links resolved inside a
+root.
 
 Node side: standard library only, Python 3.6. "Host path" means a path as the host (or the tree at
 `root`) sees it. `root` is "" for the running host, else the directory that stands for "/". It never
@@ -29,8 +30,17 @@ _KINDS = {
     stat.S_IFIFO: "fifo",
     stat.S_IFSOCK: "socket",
 }
-_ERRNO_KINDS = {errno.ENOENT: "not-found", errno.ENOTDIR: "not-found", errno.EACCES: "denied", errno.EPERM: "denied"}
-NO_ATTRIBUTE = (errno.ENODATA, errno.EOPNOTSUPP, errno.ENOSYS)  # none of that name, or a file system without any
+_ERRNO_KINDS = {
+    errno.ENOENT: "not-found",
+    errno.ENOTDIR: "not-found",
+    errno.EACCES: "denied",
+    errno.EPERM: "denied",
+}
+NO_ATTRIBUTE = (
+    errno.ENODATA,
+    errno.EOPNOTSUPP,
+    errno.ENOSYS,
+)  # none of that name, or a file system without any
 _REMEDIES = {
     errno.EROFS: "Mount this file system writable, then run again",
     errno.ENOSPC: "Make room on this file system, then run again",
@@ -43,15 +53,23 @@ CUT = 4096  # characters of a message, and of a path; a controller takes no long
 
 
 def cut_middle(text, most=CUT):
-    """Shorten a name or a message, never what a plan reads. A long one loses its middle: paths lead, and causes end."""
+    """Shorten a name or a message, never what a plan reads. A long one loses its middle: paths
+    lead, and causes end.
+    """
     if len(text) <= most:
         return text
     end = most // 4
-    return "%s... [%d characters cut] ...%s" % (text[: most - 40 - end], len(text) - most + 40, text[-end:])
+    return "%s... [%d characters cut] ...%s" % (
+        text[: most - 40 - end],
+        len(text) - most + 40,
+        text[-end:],
+    )
 
 
 def cut_texts(value):
-    """Return the same answer with each of its texts cut. For programs that send only names and messages."""
+    """Return the same answer with each of its texts cut. For programs that send only names and
+    messages.
+    """
     if isinstance(value, dict):
         return {key: cut_texts(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -77,7 +95,9 @@ class NodeError(Exception):
 
 
 def build_os_error(exc, path):
-    """Build the NodeError for an OSError. It names the host path, never the path with the root in front."""
+    """Build the NodeError for an OSError. It names the host path, never the path with the root in
+    front.
+    """
     message = "%s: %s" % (path, os.strerror(exc.errno) if exc.errno else exc)
     return NodeError(_ERRNO_KINDS.get(exc.errno, "failed"), message, _REMEDIES.get(exc.errno, ""))
 
@@ -99,7 +119,9 @@ _remembered = None  # {(root, path): (real, links)} and what is found out once d
 
 @contextlib.contextmanager
 def remember_links():
-    """Read each link only once while this context lasts. Only for looks, which change nothing. A change reads a link each time."""
+    """Read each link only once while this context lasts. Only for looks, which change nothing. A
+    change reads a link each time.
+    """
     global _remembered
     before, _remembered = _remembered, {}
     try:
@@ -124,12 +146,18 @@ def resolve_links(root, path):
     """
     if not isinstance(path, str) or not path.startswith("/") or "\0" in path:
         raise NodeError("bad-question", "a path must be absolute, not %r" % (path,))
-    done, links = _resolve_through(root, path, _remembered) if _remembered is not None else _follow_steps(root, path, "", (), path)
+    done, links = (
+        _resolve_through(root, path, _remembered)
+        if _remembered is not None
+        else _follow_steps(root, path, "", (), path)
+    )
     return done or "/", list(links)
 
 
 def _resolve_through(root, path, known):
-    """Resolve a path from what this look has found of the directories above, which many paths share."""
+    """Resolve a path from what this look has found of the directories above, which many paths
+    share.
+    """
     if (root, path) in known:
         return known[root, path]
     found, at = ("", ()), ""
@@ -144,7 +172,9 @@ def _resolve_through(root, path, known):
 
 
 def _follow_steps(root, path, done, links, more):
-    """Follow `more` from a directory. Return (the place that it leads to, all links crossed so far)."""
+    """Follow `more` from a directory. Return (the place that it leads to, all links crossed so
+    far).
+    """
     todo = [part for part in reversed(more.split("/")) if part]
     while todo:
         part = todo.pop()
@@ -163,7 +193,9 @@ def _follow_steps(root, path, done, links, more):
             continue
         links += (step,)
         if len(links) > MAX_LINKS:
-            raise NodeError("failed", "%s: more than %d symbolic links (a loop?)" % (path, MAX_LINKS))
+            raise NodeError(
+                "failed", "%s: more than %d symbolic links (a loop?)" % (path, MAX_LINKS)
+            )
         if target.startswith("/"):
             done = ""
         todo.extend(part for part in reversed(target.split("/")) if part)
@@ -181,12 +213,16 @@ def get_lstat(root, real):
 
 
 def read_regular(root, real, cap=MIB):
-    """Return the bytes of a resolved host path, at most cap, or raise NodeError. Regular files only: a FIFO or device may block or act."""
+    """Return the bytes of a resolved host path, at most cap, or raise NodeError. Regular files
+    only: a FIFO or device may block or act.
+    """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
     found = get_lstat(root, real)
     if found is None:
         raise NodeError("not-found", "%s: there is no such file" % real)
-    if not stat.S_ISREG(found.st_mode):  # asked before open(): opening a device can already do something
+    if not stat.S_ISREG(
+        found.st_mode
+    ):  # asked before open(): opening a device can already do something
         raise NodeError("failed", "%s: is a %s, not a regular file" % (real, name_file_type(found)))
     try:
         fd = os.open(get_full_path(root, real), flags)
@@ -212,7 +248,9 @@ def read_regular(root, real, cap=MIB):
 
 
 def read_text(root, path, cap=MIB):
-    """Return a small text file of the host, with undecodable bytes replaced; None if it cannot be read."""
+    """Return a small text file of the host, with undecodable bytes replaced; None if it cannot be
+    read.
+    """
     try:
         return read_regular(root, resolve_links(root, path)[0], cap).decode("utf-8", "replace")
     except NodeError:
@@ -228,21 +266,28 @@ def name_file_type(found):
 
 
 def raise_unless_gone(exc):
-    """Raise an OSError unless it reports that nothing is there. ENODEV: a control group is removed while it is read."""
+    """Raise an OSError unless it reports that nothing is there. ENODEV: a control group is removed
+    while it is read.
+    """
     if exc.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
         raise exc
 
 
 def read_selinux_label(path):
     try:
-        return os.getxattr(path, "security.selinux", follow_symlinks=False).rstrip(b"\0").decode("ascii", "replace")
+        return (
+            os.getxattr(path, "security.selinux", follow_symlinks=False)
+            .rstrip(b"\0")
+            .decode("ascii", "replace")
+        )
     except (OSError, AttributeError):  # no SELinux, a file system without labels, or not Linux
         return None
 
 
 @functools.lru_cache(maxsize=16)
 def _read_ids(path, _mtime):
-    # The database file only, never the name service: a directory server that hangs must not hang the look.
+    # The database file only, never the name service: a directory server that hangs must not hang
+    # the look.
     names = {}
     with open(path, encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -253,7 +298,9 @@ def _read_ids(path, _mtime):
 
 
 def map_id_names(root, database):
-    """Return {number: name} of "passwd" or "group" from the host's own file; {} if that cannot be read."""
+    """Return {number: name} of "passwd" or "group" from the host's own file; {} if that cannot be
+    read.
+    """
     return look_once((root, database), lambda: _read_id_names(root, database))
 
 
@@ -277,13 +324,17 @@ def find_spot(root, path):
 
 
 def find_dangling_link(root, path):
-    """Return the host path of the link if `path` itself is one, else None. Asked if the end of the link was not found."""
+    """Return the host path of the link if `path` itself is one, else None. Asked if the end of the
+    link was not found.
+    """
     place = find_spot(root, path)
     return place if os.path.islink(get_full_path(root, place)) else None
 
 
 def find_executable(root, name, directories=DEFAULT_PATH):
-    """Return the first executable regular file of that name as a host path (not resolved); None if there is none."""
+    """Return the first executable regular file of that name as a host path (not resolved); None if
+    there is none.
+    """
     for directory in directories:
         path = os.path.join(directory, name)
         found = get_lstat(root, resolve_links(root, path)[0])
@@ -293,6 +344,8 @@ def find_executable(root, name, directories=DEFAULT_PATH):
 
 
 def identify_program(root, path):
-    """Return inode, size and time of a program, unread, to notice that another has taken its place; None if there is none."""
+    """Return inode, size and time of a program, unread, to notice that another has taken its place;
+    None if there is none.
+    """
     found = get_lstat(root, resolve_links(root, path)[0])
     return None if found is None else "%d:%d:%d" % (found.st_ino, found.st_size, found.st_mtime_ns)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the journal of transactions, which the node keeps: what was changed, with the bytes from before.
+"""Read the journal of transactions, which the node keeps: what was changed, with the bytes from
+before.
 
     DIR/lock                        one transaction at a time: its holder, and since when
     DIR/journal/nNUMBER-TIME-ID/    one transaction. By their numbers they are in the order in which they began: a clock may be set back
@@ -18,8 +19,8 @@
     DIR/stage-ID/                   copies that are being validated; gone when the transaction ends
     DIR/program/, DIR/job/          the executor as a program of the host's own, and its input
 
-All of these are root's alone (0700, 0600): files may hold credentials. DIR itself may be entered: a status file lies there.
-Node side: standard library only, Python 3.6.
+All of these are root's alone (0700, 0600): files may hold credentials. DIR itself may be entered: a
+status file lies there. Node side: standard library only, Python 3.6.
 """
 
 import binascii
@@ -41,16 +42,29 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
 SCHEMA = 1
 MAX_FILE = 64 * host_files.MIB
 SLOT, SLOTS = 512, 16
-BESIDE = r"\.gpufleet-([0-9a-f]{32})-[0-9a-f]{8}"  # a directory for one file of one transaction, next to that file
+# a directory for one file of one transaction, next to that file
+BESIDE = r"\.gpufleet-([0-9a-f]{32})-[0-9a-f]{8}"
 STRAY_AFTER = 3600
 _NUMBERED = re.compile(r"n(\d{10})-")
 # The private parts of the directory; next to them are files for every account.
-PARTS = ("journal", "open", "originals", "said", "aside", "waiting", "program", "job", "lock", "pending.json")
+PARTS = (
+    "journal",
+    "open",
+    "originals",
+    "said",
+    "aside",
+    "waiting",
+    "program",
+    "job",
+    "lock",
+    "pending.json",
+)
 # The keys that an original must have, and those of the file if there was one.
 _KEPT = {"path", "existed", "sha256_before", "sha256_after"}
 _KEPT_OF_A_FILE = {"mode", "uid", "gid", "mtime_ns"}
 
-# A file as it is or is to be. mtime is in nanoseconds; xattrs is {name: bytes}, SELinux label and ACL among them.
+# A file as it is or is to be. mtime is in nanoseconds; xattrs is {name: bytes}, SELinux label and
+# ACL among them.
 _AS_IT_IS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 Snapshot = collections.namedtuple("Snapshot", "data mode uid gid mtime xattrs")
 
@@ -62,7 +76,12 @@ def take_snapshot(root, real):
         return None
     data = host_files.read_regular(root, real, MAX_FILE)
     return Snapshot(
-        data, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, found.st_mtime_ns, _read_xattrs(host_files.get_full_path(root, real))
+        data,
+        stat.S_IMODE(found.st_mode),
+        found.st_uid,
+        found.st_gid,
+        found.st_mtime_ns,
+        _read_xattrs(host_files.get_full_path(root, real)),
     )
 
 
@@ -78,8 +97,13 @@ def report_digest(state):
 
 def _read_xattrs(path):
     try:
-        return {name: os.getxattr(path, name, follow_symlinks=False) for name in os.listxattr(path, follow_symlinks=False)}
-    except OSError as exc:  # of any other error the file would come back without its ACL and its label
+        return {
+            name: os.getxattr(path, name, follow_symlinks=False)
+            for name in os.listxattr(path, follow_symlinks=False)
+        }
+    except (
+        OSError
+    ) as exc:  # of any other error the file would come back without its ACL and its label
         if exc.errno in host_files.NO_ATTRIBUTE:
             return {}
         raise host_files.build_os_error(exc, path)
@@ -96,23 +120,35 @@ def describe_snapshot(state):
         "uid": state.uid,
         "gid": state.gid,
         "mtime_ns": state.mtime,
-        "selinux": state.xattrs.get("security.selinux", b"").rstrip(b"\0").decode("ascii", "replace") or None,
-        "xattrs": {name: binascii.b2a_base64(value, newline=False).decode("ascii") for name, value in state.xattrs.items()},
+        "selinux": state.xattrs.get("security.selinux", b"")
+        .rstrip(b"\0")
+        .decode("ascii", "replace")
+        or None,
+        "xattrs": {
+            name: binascii.b2a_base64(value, newline=False).decode("ascii")
+            for name, value in state.xattrs.items()
+        },
     }
 
 
 def restore_snapshot(meta, data):
     if not meta["existed"]:
         return None
-    xattrs = {name: binascii.a2b_base64(value) for name, value in (meta.get("xattrs") or {}).items()}
+    xattrs = {
+        name: binascii.a2b_base64(value) for name, value in (meta.get("xattrs") or {}).items()
+    }
     return Snapshot(data, meta["mode"], meta["uid"], meta["gid"], meta["mtime_ns"], xattrs)
 
 
 def read_bytes(path):
-    """Read a journal file. Raise OSError if it cannot be read, or is not a regular file: a FIFO would block, a device could act."""
+    """Read a journal file. Raise OSError if it cannot be read, or is not a regular file: a FIFO
+    would block, a device could act.
+    """
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is a %s, not a regular file" % host_files.name_file_type(found), path)
+        raise OSError(
+            errno.EINVAL, "it is a %s, not a regular file" % host_files.name_file_type(found), path
+        )
     try:
         return host_files.read_regular("", path, MAX_FILE)
     except host_files.NodeError as exc:
@@ -134,14 +170,20 @@ def get_journal_directory(root, directory):
     for spot in links + [real]:
         doubt = trust.judge_spot(root, spot, whole=False)
         if doubt:
-            raise host_files.NodeError("denied", "%s %s, and is part of the path to the journal" % (doubt.place, doubt.why), doubt.remedy)
+            raise host_files.NodeError(
+                "denied",
+                "%s %s, and is part of the path to the journal" % (doubt.place, doubt.why),
+                doubt.remedy,
+            )
     base = host_files.get_full_path(root, real)
     require_own(base)
     return base
 
 
 def require_own(base):
-    """Raise NodeError unless everything in the journal's directory belongs to us and no other account may write to it."""
+    """Raise NodeError unless everything in the journal's directory belongs to us and no other
+    account may write to it.
+    """
     if not os.path.isdir(base):
         return
     _require_root_only(base)
@@ -157,7 +199,11 @@ def _require_root_only(path):
         found = os.lstat(path)
     except FileNotFoundError:
         return
-    if stat.S_ISLNK(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+    if (
+        stat.S_ISLNK(found.st_mode)
+        or found.st_uid not in (0, os.geteuid())
+        or found.st_mode & 0o022
+    ):
         _refuse(path, found)
 
 
@@ -171,14 +217,21 @@ def _refuse(path, found):
         "Nothing was written or run. If only root has written there, run chown root and chmod go-w on it; "
         "otherwise inspect what it contains and move it away. Then run again"
     )
-    raise host_files.NodeError("denied", "%s: %s, and only root may be able to write to the journal" % (path, why), following)
+    raise host_files.NodeError(
+        "denied",
+        "%s: %s, and only root may be able to write to the journal" % (path, why),
+        following,
+    )
 
 
-# --- transactions -----------------------------------------------------------------------------------------------------
+# --- transactions
+# -----------------------------------------------------------------------------------------------------
 
 
 def list_entry_states(entry):
-    """List the states of a transaction, oldest first; [] if they cannot be read. A slot that a power loss tore does not count."""
+    """List the states of a transaction, oldest first; [] if they cannot be read. A slot that a
+    power loss tore does not count.
+    """
     try:
         data = read_bytes(os.path.join(entry, "states"))[: SLOT * SLOTS]
     except OSError:
@@ -193,7 +246,9 @@ def list_entry_states(entry):
 
 
 def read_transaction(base, name):
-    """Return one transaction; None if there is none of that name. It is its meta.json with "entry", "state", "states" and "closed"."""
+    """Return one transaction; None if there is none of that name. It is its meta.json with "entry",
+    "state", "states" and "closed".
+    """
     entry = os.path.join(base, "journal", name)
     if not os.path.isdir(entry):
         return None
@@ -203,30 +258,53 @@ def read_transaction(base, name):
         meta = {"id": name.rpartition("-")[2]}
     passed = list_entry_states(entry)
     last = passed[-1] if passed else {"state": "unreadable"}
-    return dict(meta, entry=entry, name=name, states=passed, state=last["state"], closed=bool(last.get("closed")))
+    return dict(
+        meta,
+        entry=entry,
+        name=name,
+        states=passed,
+        state=last["state"],
+        closed=bool(last.get("closed")),
+    )
 
 
 def list_transaction_names(base, place_="journal"):
     directory = os.path.join(base, place_)
-    return sorted(name for name in os.listdir(directory) if not name.startswith(".")) if os.path.isdir(directory) else []
+    return (
+        sorted(name for name in os.listdir(directory) if not name.startswith("."))
+        if os.path.isdir(directory)
+        else []
+    )
 
 
 def list_transactions(base):
-    """List all transactions, oldest first, also several of one second. One without readable states has the state "unreadable"."""
-    found = [meta for meta in (read_transaction(base, name) for name in list_transaction_names(base)) if meta]
-    # Those of earlier releases have no number, and so come first. Several of one second are told apart by their own time.
+    """List all transactions, oldest first, also several of one second. One without readable states
+    has the state "unreadable".
+    """
+    found = [
+        meta
+        for meta in (read_transaction(base, name) for name in list_transaction_names(base))
+        if meta
+    ]
+    # Those of earlier releases have no number, and so come first. Several of one second are told
+    # apart by their own time.
     return sorted(found, key=lambda meta: (meta["name"].partition("-")[0], meta.get("epoch") or 0))
 
 
 def make_next_name(base, id_):
     """Return the name of a transaction that begins now. The caller holds the lock."""
-    numbers = [_NUMBERED.match(name) for name in list_transaction_names(base) + list_transaction_names(base, "open")]
+    numbers = [
+        _NUMBERED.match(name)
+        for name in list_transaction_names(base) + list_transaction_names(base, "open")
+    ]
     last = max([int(found.group(1)) for found in numbers if found] or [0])
     return "n%010d-%s-%s" % (last + 1, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), id_)
 
 
 def report_outcome(meta):
-    """Report to people how a transaction ended: which program took it back, why, on what evidence; {} if unknown."""
+    """Report to people how a transaction ended: which program took it back, why, on what evidence;
+    {} if unknown.
+    """
     try:
         return read_json(os.path.join(meta["entry"], "outcome.json"))
     except (OSError, ValueError):
@@ -234,16 +312,24 @@ def report_outcome(meta):
         return {key: said[-1].get(key) for key in ("why", "by")} if said else {}
 
 
-# --- originals: each file as it was before we first wrote it ----------------------------------------------------------
+# --- originals: each file as it was before we first wrote it
+# ----------------------------------------------------------
 
 
 def quote_path(path):
-    """Write a path as a name, as urllib.parse.quote() does. Importing that takes longer than writing it again."""
-    return "".join(chr(byte) if chr(byte) in _AS_IT_IS else "%%%02X" % byte for byte in bytearray(host_files.encode_host_path(path)))
+    """Write a path as a name, as urllib.parse.quote() does. Importing that takes longer than
+    writing it again.
+    """
+    return "".join(
+        chr(byte) if chr(byte) in _AS_IT_IS else "%%%02X" % byte
+        for byte in bytearray(host_files.encode_host_path(path))
+    )
 
 
 def unquote_path(name):
-    plain = re.sub(b"%([0-9A-F]{2})", lambda found: binascii.a2b_hex(found.group(1)), name.encode("utf-8"))
+    plain = re.sub(
+        b"%([0-9A-F]{2})", lambda found: binascii.a2b_hex(found.group(1)), name.encode("utf-8")
+    )
     return plain.decode("utf-8", "surrogateescape")
 
 
@@ -255,7 +341,9 @@ def get_original_directory(base, path):
 
 
 def read_original(base, path):
-    """Return (meta, Snapshot or None) of the kept original; None if none of this path is kept. Raise NodeError if it is damaged."""
+    """Return (meta, Snapshot or None) of the kept original; None if none of this path is kept.
+    Raise NodeError if it is damaged.
+    """
     meta = read_original_meta(base, path)
     if meta is None:
         return None
@@ -267,7 +355,9 @@ def read_original(base, path):
 
 
 def read_original_meta(base, path):
-    """Return the meta.json of the kept original; None if none of this path is kept. Raise NodeError if that is not known."""
+    """Return the meta.json of the kept original; None if none of this path is kept. Raise NodeError
+    if that is not known.
+    """
     directory = get_original_directory(base, path)
     return read_original_meta_in(directory, path) if os.path.lexists(directory) else None
 
@@ -276,19 +366,27 @@ def read_original_meta_in(directory, path):
     try:
         meta = read_json(os.path.join(directory, "meta.json"))
     except OSError as exc:
-        raise build_damaged_original_error(directory, path, "its meta.json cannot be read: %s" % exc.strerror)
+        raise build_damaged_original_error(
+            directory, path, "its meta.json cannot be read: %s" % exc.strerror
+        )
     except ValueError:
         raise build_damaged_original_error(directory, path, "its meta.json is not JSON")
     schema = meta.get("schema") if isinstance(meta, dict) else None
     if schema != SCHEMA:
-        raise build_damaged_original_error(directory, path, "it was written by another release (schema %r, known is %d)" % (schema, SCHEMA))
+        raise build_damaged_original_error(
+            directory,
+            path,
+            "it was written by another release (schema %r, known is %d)" % (schema, SCHEMA),
+        )
     missing = sorted(_KEPT - set(meta))
     if meta.get("existed"):
         missing += sorted(key for key in _KEPT_OF_A_FILE if not isinstance(meta.get(key), int))
     elif meta.get("sha256_before") is not None:
         missing.append("whether the file was there")
     if missing:
-        raise build_damaged_original_error(directory, path, "its meta.json does not say %s" % ", ".join(missing))
+        raise build_damaged_original_error(
+            directory, path, "its meta.json does not say %s" % ", ".join(missing)
+        )
     return meta
 
 
@@ -304,7 +402,10 @@ def read_kept(kept, digest_, directory, path):
         raise build_damaged_original_error(directory, path, "%s: %s" % (kept, exc.strerror))
     if host_files.digest_bytes(data) != digest_:
         raise build_damaged_original_error(
-            directory, path, "%s has %d bytes, which are not those that were kept (SHA-256 differs)" % (kept, len(data))
+            directory,
+            path,
+            "%s has %d bytes, which are not those that were kept (SHA-256 differs)"
+            % (kept, len(data)),
         )
     return data
 
@@ -313,11 +414,15 @@ def build_damaged_original_error(directory, path, why):
     """Build the error for a kept original that must not be used."""
     step = "Bring the file into the intended state by hand, then remove that directory"
     values = (path, directory, why, step)
-    return host_files.NodeError("damaged", "%s: the copy of the original in %s cannot be used: %s. %s" % values)
+    return host_files.NodeError(
+        "damaged", "%s: the copy of the original in %s cannot be used: %s. %s" % values
+    )
 
 
 def is_stray(base, path):
-    """Tell whether a place has such a name (BESIDE), and is old enough that no transaction uses it: an entry may have gone just now."""
+    """Tell whether a place has such a name (BESIDE), and is old enough that no transaction uses it:
+    an entry may have gone just now.
+    """
     name = os.path.basename(path)
     named = re.match(BESIDE + r"\Z", name) if name.startswith(".gpufleet-") else None
     if not named:  # before lstat: nearly all names in a directory are not ours
@@ -326,14 +431,22 @@ def is_stray(base, path):
         state = os.lstat(path)
     except OSError:
         return False
-    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mtime > time.time() - STRAY_AFTER:
+    if (
+        not stat.S_ISDIR(state.st_mode)
+        or state.st_uid != os.geteuid()
+        or state.st_mtime > time.time() - STRAY_AFTER
+    ):
         return False
     token = named.group(1)
-    return not any(name.endswith("-" + token) for name in list_transaction_names(base, "open")) and not is_transaction_at_work(base, token)
+    return not any(
+        name.endswith("-" + token) for name in list_transaction_names(base, "open")
+    ) and not is_transaction_at_work(base, token)
 
 
 def is_transaction_at_work(base, token):
-    """Tell whether a living process holds the lock for this transaction. The lock is read, not taken: a look must not block any."""
+    """Tell whether a living process holds the lock for this transaction. The lock is read, not
+    taken: a look must not block any.
+    """
     try:
         held = read_json(os.path.join(base, "lock"))
         return held["id"] in (token, "") and system.get_process_start(held["pid"]) == held["start"]
@@ -351,12 +464,18 @@ def list_unrestarted_units(base, offline=False):
     kept = read_pending(base)
     if kept and not offline:
         found = system.list_units(sorted(kept), ["InvocationID"])
-        kept = {name: entry for name, entry in kept.items() if found[name].get("InvocationID", "") == entry["invocation"]}
+        kept = {
+            name: entry
+            for name, entry in kept.items()
+            if found[name].get("InvocationID", "") == entry["invocation"]
+        }
     return [dict(kept[name], unit=name) for name in sorted(kept)]
 
 
 def read_pending(base):
-    """Return unit -> what is kept of its restart that was left out. Raise NodeError if that cannot be read."""
+    """Return unit -> what is kept of its restart that was left out. Raise NodeError if that cannot
+    be read.
+    """
     path = os.path.join(base, "pending.json")
     try:
         kept = read_json(path)
@@ -367,4 +486,7 @@ def read_pending(base):
     except (OSError, ValueError):
         pass
     step = "Restart the units that have not been restarted since the last change at a convenient time, then remove that file"
-    raise host_files.NodeError("damaged", "%s: the list of units that still have to be restarted cannot be read. %s" % (path, step))
+    raise host_files.NodeError(
+        "damaged",
+        "%s: the list of units that still have to be restarted cannot be read. %s" % (path, step),
+    )

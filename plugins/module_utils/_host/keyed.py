@@ -34,9 +34,14 @@ def _read_key():
 
 @functools.lru_cache(maxsize=1)
 def _begin_hmac():
-    """Begin an HMAC (RFC 2104, SHA-256) with the key. It is kept: a file with many values has as many tags."""
+    """Begin an HMAC (RFC 2104, SHA-256) with the key. It is kept: a file with many values has as
+    many tags.
+    """
     key = _read_key().ljust(64, b"\0")
-    return tuple(loader.sha256(bytes(bytearray(byte ^ pad for byte in bytearray(key)))) for pad in (0x36, 0x5C))
+    return tuple(
+        loader.sha256(bytes(bytearray(byte ^ pad for byte in bytearray(key))))
+        for pad in (0x36, 0x5C)
+    )
 
 
 def _digest_keyed(kind, data):
@@ -47,15 +52,23 @@ def _digest_keyed(kind, data):
 
 
 def digest_with_key(plain):
-    """Return the digest that leaves the host for a file's plain SHA-256; None for a file that does not exist."""
+    """Return the digest that leaves the host for a file's plain SHA-256; None for a file that does
+    not exist.
+    """
     return None if plain is None else _digest_keyed(b"file", plain.encode("ascii"))
 
 
 def matches_keyed_digest(reported, plain):
-    """Tell whether a file has the digest that was reported of it. A caller that knows its plain SHA-256 may pass that instead."""
+    """Tell whether a file has the digest that was reported of it. A caller that knows its plain
+    SHA-256 may pass that instead.
+    """
     return reported == plain or (plain is not None and reported == digest_with_key(plain))
 
 
 def tag(value):
-    """Return a sign for a value that is not sent: equal values have equal signs until the next boot."""
-    return _digest_keyed(b"value", json.dumps(value, sort_keys=True).encode("utf-8", "surrogateescape"))
+    """Return a sign for a value that is not sent: equal values have equal signs until the next
+    boot.
+    """
+    return _digest_keyed(
+        b"value", json.dumps(value, sort_keys=True).encode("utf-8", "surrogateescape")
+    )

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start a program of the node's from the sources of its parts, which were sent or lie in one file on the disk.
+"""Start a program of the node's from the sources of its parts, which were sent or lie in one file
+on the disk.
 
 A part is compiled when something of it is used for the first time. Compiling is most of what a
 short program costs, and parts that a host does not need (it has no socket, no CDI spec) are not
@@ -19,7 +20,8 @@ import stat
 import sys
 import zlib
 
-# hashlib brings OpenSSL, which takes longer to load than all else that a look imports. This is what hashlib itself falls back on.
+# hashlib brings OpenSSL, which takes longer to load than all else that a look imports. This is what
+# hashlib itself falls back on.
 try:
     from _sha2 import sha256  # from 3.12 on
 except ImportError:
@@ -28,7 +30,10 @@ except ImportError:
     except ImportError:
         from hashlib import sha256
 
-_Module, _Spec = type(sys), type(sys.__spec__)  # types and importlib.machinery take their time to import
+_Module, _Spec = (
+    type(sys),
+    type(sys.__spec__),
+)  # types and importlib.machinery take their time to import
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LARGEST = 1 << 23  # bytes of a compiled form
 KEPT = 6  # compiled forms: of looks, changes and proofs, of this release and of the one before
@@ -47,9 +52,16 @@ class Compiled(object):
 
     def __init__(self, base, packed):
         self.path = [part for part in base.split("/") if part] + ["compiled"]
-        magic = binascii.b2a_hex(sys.modules["_frozen_importlib_external"].MAGIC_NUMBER).decode("ascii")
+        magic = binascii.b2a_hex(sys.modules["_frozen_importlib_external"].MAGIC_NUMBER).decode(
+            "ascii"
+        )
         digest = sha256(packed).hexdigest()
-        self.name = "%s.%s.%s.O%d" % (digest, sys.implementation.cache_tag, magic, sys.flags.optimize)
+        self.name = "%s.%s.%s.O%d" % (
+            digest,
+            sys.implementation.cache_tag,
+            magic,
+            sys.flags.optimize,
+        )
 
     def read(self):
         """Return {part: its marshalled code}; {} if there is no such form."""
@@ -64,7 +76,9 @@ class Compiled(object):
             return {}
 
     def _open_file(self, folder):
-        fd = os.open(self.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        fd = os.open(
+            self.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
+        )
         with os.fdopen(fd, "rb") as stream:
             found = os.fstat(fd)
             _require(found)
@@ -73,14 +87,21 @@ class Compiled(object):
             return stream.read(LARGEST)
 
     def write(self, codes):
-        """Keep the form for the next time. A failure is ignored. The directory that it lies in is made, the one above never."""
+        """Keep the form for the next time. A failure is ignored. The directory that it lies in is
+        made, the one above never.
+        """
         body, spare = marshal.dumps(codes), ".%d" % os.getpid()
         try:
             folder = self._open_folder(make=True)
         except (OSError, ValueError):
             return
         try:
-            fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            fd = os.open(
+                spare,
+                os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
+                0o600,
+                dir_fd=folder,
+            )
             with os.fdopen(fd, "wb") as stream:
                 stream.write(self._digest(body) + body)
             os.rename(spare, self.name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -94,7 +115,9 @@ class Compiled(object):
         return sha256(self.name.encode("ascii") + b"\0" + body).digest()
 
     def _open_folder(self, make=False):
-        """Return a descriptor of the directory. Raise OSError or ValueError unless it, and each above it, is root's alone."""
+        """Return a descriptor of the directory. Raise OSError or ValueError unless it, and each
+        above it, is root's alone.
+        """
         here = os.open("/", _DIRECTORY)
         try:
             for part in self.path:
@@ -111,7 +134,9 @@ class Compiled(object):
 
 
 def _is_owned_by_root(found):
-    """Tell whether only root can change a file; without root's privileges, the account itself counts as well."""
+    """Tell whether only root can change a file; without root's privileges, the account itself
+    counts as well.
+    """
     return found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
 
 
@@ -121,7 +146,9 @@ def _require(found, passed=False):
     passed: a directory on the way. In a sticky one, no other account can rename a directory of
     root's.
     """
-    if not _is_owned_by_root(found) and not (passed and found.st_mode & stat.S_ISVTX and found.st_uid == 0):
+    if not _is_owned_by_root(found) and not (
+        passed and found.st_mode & stat.S_ISVTX and found.st_uid == 0
+    ):
         raise ValueError("not root's alone")
 
 
@@ -133,9 +160,14 @@ def _make(name, folder):
 
 
 def _tidy(folder, spare):
-    """Remove what a write has left, and all but the KEPT newest forms: a form that is still used is compiled again."""
+    """Remove what a write has left, and all but the KEPT newest forms: a form that is still used is
+    compiled again.
+    """
     try:
-        ages = {name: os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime for name in os.listdir(folder)}
+        ages = {
+            name: os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
+            for name in os.listdir(folder)
+        }
         old = sorted(ages, key=ages.get)[:-KEPT]
         for name in ages:
             if name in old or name == spare:
@@ -198,7 +230,9 @@ class Parts(object):
         if part in self.read:
             return marshal.loads(self.read[part])
         if part not in self.codes:
-            self.codes[part] = compile(self.read_sources()[part], part.replace(".", "/") + ".py", "exec")
+            self.codes[part] = compile(
+                self.read_sources()[part], part.replace(".", "/") + ".py", "exec"
+            )
         return self.codes[part]
 
     def get_source(self, name):
@@ -207,7 +241,9 @@ class Parts(object):
     def keep(self):
         """Write the compiled form, so that the next start need not compile."""
         if self.kept and not self.read:
-            self.read = {part: marshal.dumps(self.compile_part(part)) for part in self.read_sources()}
+            self.read = {
+                part: marshal.dumps(self.compile_part(part)) for part in self.read_sources()
+            }
             self.kept.write(self.read)
 
 
@@ -229,7 +265,9 @@ def load_part(package, packed, own, part, base=None):
 
 
 def run_sent_program(stream, own, sizes):
-    """Run what comes over stdin: the sources and the job. The answer is one line that begins with the job's marker."""
+    """Run what comes over stdin: the sources and the job. The answer is one line that begins with
+    the job's marker.
+    """
     gc.disable()  # a look is over before there is much to collect
     packed, job = stream.read(sizes[0]), unpack_job(stream.read(sizes[1]))
     answer = load_part(job["package"], packed, own, job["main"], job["base"]).run(job["request"])

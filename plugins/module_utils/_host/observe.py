@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Answer a list of questions about one host in one call, and change nothing.
 
-The questions are about files, commands, units, packages, processes and sockets. What any of it is for, only the controller knows. Size and
-time are bounded. A question that fails has an error for an answer, and the others are answered all the same.
-Node side: standard library only, Python 3.6.
+The questions are about files, commands, units, packages, processes and sockets. What any of it is
+for, only the controller knows. Size and time are bounded. A question that fails has an error for an
+answer, and the others are answered all the same. Node side: standard library only, Python 3.6.
 """
 
 import contextlib
@@ -14,13 +14,12 @@ import json
 import os
 import re
 import shlex
-import signal
 import stat
 import sys
-import threading
 import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    alarms,
     commands,
     failures,
     file_queries,
@@ -30,12 +29,26 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     system,
     trust,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import contents, leaves, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import (
+    contents,
+    leaves,
+    selection,
+)
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import cri, cri_queries
 
 SCHEMA = 1
 DEFAULT_LIMITS = {"bytes": 16 * host_files.MIB, "seconds": 60}
-OFFLINE_KINDS = ("file", "dir", "glob", "paths", "mentioned", "which", "package", "originals", "tags")  # for a tree at another root
+OFFLINE_KINDS = (
+    "file",
+    "dir",
+    "glob",
+    "paths",
+    "mentioned",
+    "which",
+    "package",
+    "originals",
+    "tags",
+)  # for a tree at another root
 
 
 def run(request):
@@ -47,16 +60,22 @@ def run(request):
     commands.asked_for[:] = request.get("environment") or []
     system.forget()
     # Questions without ids get answers by numbers.
-    asked = [dict(question, id=question.get("id", str(at))) for at, question in enumerate(request["questions"])]
+    asked = [
+        dict(question, id=question.get("id", str(at)))
+        for at, question in enumerate(request["questions"])
+    ]
     questions = [_add_list(question, request.get("keeps") or ()) for question in asked]
-    with host_files.remember_links(), _Alarm(deadline) as alarm:
+    with host_files.remember_links(), alarms.Alarm(deadline) as alarm:
         units = _answer_units_together(root, questions, alarm)
-        # The holders of devices come last: this takes longer the more files any account has open, and must leave the others their time.
+        # The holders of devices come last: this takes longer the more files any account has open,
+        # and must leave the others their time.
         for question in sorted(questions, key=lambda question: question.get("kind") == "holders"):
             answer = units.get(question.get("id")) or _ask(root, question, alarm)
             size = len(json.dumps(answer))
             if size > room:
-                answer = host_files.NodeError("too-large", "the answers together exceed %d bytes" % limits["bytes"]).build_answer()
+                answer = host_files.NodeError(
+                    "too-large", "the answers together exceed %d bytes" % limits["bytes"]
+                ).build_answer()
                 size = 0
             room -= size
             answers[question["id"]] = answer
@@ -64,7 +83,9 @@ def run(request):
 
 
 def _add_list(question, keeps):
-    """Return a question with its list of what may travel, if the question gives that list by its number."""
+    """Return a question with its list of what may travel, if the question gives that list by its
+    number.
+    """
     keep = question.get("keep")
     if isinstance(keep, int) and 0 <= keep < len(keeps):
         return dict(question, keep=keeps[keep])
@@ -74,7 +95,9 @@ def _add_list(question, keeps):
 
 
 def describe_host(root):
-    system = os.uname()  # the kernel, the boot and the name of the machine on which a tree lies are not the tree's
+    system = (
+        os.uname()
+    )  # the kernel, the boot and the name of the machine on which a tree lies are not the tree's
     return {
         "python": list(sys.version_info[:3]),
         "system": system.sysname,
@@ -83,14 +106,20 @@ def describe_host(root):
         "hostname": "" if root else system.nodename,
         "uid": os.getuid(),
         "root": os.path.isdir(root or "/"),
-        "boot_id": "" if root else (host_files.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip(),
+        "boot_id": ""
+        if root
+        else (host_files.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip(),
         "epoch": time.time(),
         "os_release": _read_os_release(root),
     }
 
 
 def _read_os_release(root):
-    text = host_files.read_text(root, "/etc/os-release") or host_files.read_text(root, "/usr/lib/os-release") or ""
+    text = (
+        host_files.read_text(root, "/etc/os-release")
+        or host_files.read_text(root, "/usr/lib/os-release")
+        or ""
+    )
     fields = {}
     for line in text.splitlines():
         key, equals, value = line.partition("=")
@@ -108,56 +137,38 @@ def _ask(root, question, alarm):
         if answer_to is None:
             raise host_files.NodeError("bad-question", "unknown kind of query %r" % (kind,))
         if root and kind not in OFFLINE_KINDS:
-            raise host_files.NodeError("offline", "a %s query needs the running host, but root is another directory" % kind)
+            raise host_files.NodeError(
+                "offline", "a %s query needs the running host, but root is another directory" % kind
+            )
         with alarm.set_at(kind):
             return answer_to(root, question)
     except host_files.NodeError as exc:
         return exc.build_answer()
     except cri.CriError as exc:
-        reason = {cri.DEADLINE: "timeout", cri.UNAVAILABLE: "not-found", cri.DENIED: "untrusted"}.get(exc.code, "failed")
-        return {"error": {"kind": reason, "message": host_files.cut_middle(exc.message), "code": exc.code}}
+        reason = {
+            cri.DEADLINE: "timeout",
+            cri.UNAVAILABLE: "not-found",
+            cri.DENIED: "untrusted",
+        }.get(exc.code, "failed")
+        return {
+            "error": {
+                "kind": reason,
+                "message": host_files.cut_middle(exc.message),
+                "code": exc.code,
+            }
+        }
     except KeyError as exc:
-        return host_files.NodeError("bad-question", "a %s query needs the key %s" % (kind, exc)).build_answer()
+        return host_files.NodeError(
+            "bad-question", "a %s query needs the key %s" % (kind, exc)
+        ).build_answer()
     except OSError as exc:
         return host_files.build_os_error(exc, exc.filename or kind).build_answer()
     except (TypeError, ValueError, AttributeError, re.error) as exc:
-        return host_files.NodeError("bad-question", "a %s query with an invalid value: %s" % (kind, exc)).build_answer()
+        return host_files.NodeError(
+            "bad-question", "a %s query with an invalid value: %s" % (kind, exc)
+        ).build_answer()
     except Exception as exc:  # one question must not take the others with it
         return host_files.NodeError("failed", failures.describe_fault(exc)).build_answer()
-
-
-class _Alarm(object):
-    """An alarm that ends a question when the time of the whole look is over. It also works inside a slow pattern or a slow file system."""
-
-    def __init__(self, deadline):
-        self.deadline = deadline
-        self.kind = None  # of the question that is being answered
-        self.armed = threading.current_thread() is threading.main_thread()
-
-    def _raise_timeout(self, _signal=None, _frame=None):
-        if self.kind is not None:  # else between two questions: the next one is not begun
-            raise host_files.NodeError("timeout", "the time for the whole observation had run out at this %s query" % self.kind)
-
-    @contextlib.contextmanager
-    def set_at(self, kind):
-        self.kind = kind
-        try:
-            if time.monotonic() >= self.deadline:
-                self._raise_timeout()
-            yield
-        finally:
-            self.kind = None
-
-    def __enter__(self):
-        if self.armed:
-            self.before = signal.signal(signal.SIGALRM, self._raise_timeout)
-            signal.setitimer(signal.ITIMER_REAL, max(self.deadline - time.monotonic(), 0.001))
-        return self
-
-    def __exit__(self, *_exc):
-        if self.armed:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, self.before)
 
 
 def _answer_file(root, question):
@@ -165,7 +176,9 @@ def _answer_file(root, question):
 
 
 def _describe_read(root, path, question):
-    """Describe a file. Raise NodeError if its content is wanted and another account can write to it: that could put anything there."""
+    """Describe a file. Raise NodeError if its content is wanted and another account can write to
+    it: that could put anything there.
+    """
     if question.get("content", True):
         real = host_files.resolve_links(root, path)[0]
         found = host_files.get_lstat(root, real)
@@ -177,18 +190,29 @@ def _describe_read(root, path, question):
 
 
 def _get_file_options(question):
-    return {"content": question.get("content", True), "cap": question.get("max", host_files.MIB), "keep": question.get("keep")}
+    return {
+        "content": question.get("content", True),
+        "cap": question.get("max", host_files.MIB),
+        "keep": question.get("keep"),
+    }
 
 
 def _answer_certificates(root, question):
-    """Return {"path", "sha256"} of the first of these files that exists, with its certificates' digest; None for both if none exists."""
+    """Return {"path", "sha256"} of the first of these files that exists, with its certificates'
+    digest; None for both if none exists.
+    """
     for path in question["paths"]:
         real = host_files.resolve_links(root, path)[0]
         if host_files.get_lstat(root, real) is not None:
             doubt = trust.judge_path(root, path)
             if doubt:
                 raise trust.build_untrusted_error(path, doubt)
-            return {"path": path, "sha256": file_queries.digest_certificates(host_files.read_regular(root, real, host_files.MIB))}
+            return {
+                "path": path,
+                "sha256": file_queries.digest_certificates(
+                    host_files.read_regular(root, real, host_files.MIB)
+                ),
+            }
     return {"path": None, "sha256": None}
 
 
@@ -202,7 +226,11 @@ def _answer_glob(root, question):
         files.append(dict(_describe_match(root, path, question), path=path))
         room -= len(files[-1].get("content") or "")
         if room < 0:  # before all of them are in memory
-            raise host_files.NodeError("too-large", "%s: these files together hold more than %d bytes" % (path, DEFAULT_LIMITS["bytes"]))
+            raise host_files.NodeError(
+                "too-large",
+                "%s: these files together hold more than %d bytes"
+                % (path, DEFAULT_LIMITS["bytes"]),
+            )
     return {"files": files}
 
 
@@ -221,75 +249,129 @@ def _describe_match(root, path, question):
 
 
 def _is_named(path, question):
-    """Tell whether a file of a pattern is read. `names` lists the endings of such files; the others are only looked at."""
+    """Tell whether a file of a pattern is read. `names` lists the endings of such files; the others
+    are only looked at.
+    """
     return not question.get("names") or path.endswith(tuple(question["names"]))
 
 
 def _check_leads_outside(root, path, question):
-    """Return a NodeError if a file lies outside of the directories in `inside`, else None. A link may lead to any file of the host."""
+    """Return a NodeError if a file lies outside of the directories in `inside`, else None. A link
+    may lead to any file of the host.
+    """
     if not question.get("inside"):
         return None
     real = host_files.resolve_links(root, path)[0]
-    if any(real.startswith(host_files.resolve_links(root, directory)[0].rstrip("/") + "/") for directory in question["inside"]):
+    if any(
+        real.startswith(host_files.resolve_links(root, directory)[0].rstrip("/") + "/")
+        for directory in question["inside"]
+    ):
         return None
     values = (path, real, " and ".join(question["inside"]))
-    return host_files.NodeError("outside", "%s: is a link to %s, outside of %s, and is not read" % values)
+    return host_files.NodeError(
+        "outside", "%s: is a link to %s, outside of %s, and is not read" % values
+    )
 
 
 def _answer_paths(root, question):
-    # `base` is a root within the root, for a driver that lies in a tree of its own: its links are followed inside it.
+    # `base` is a root within the root, for a driver that lies in a tree of its own: its links are
+    # followed inside it.
     base = question.get("base") or "/"
-    files = file_queries.list_paths(root + host_files.resolve_links(root, base)[0].rstrip("/"), question["patterns"])
+    files = file_queries.list_paths(
+        root + host_files.resolve_links(root, base)[0].rstrip("/"), question["patterns"]
+    )
     if question.get("populated"):
-        files = [entry for entry in files if process_queries.is_group_populated(host_files.get_full_path(root, entry["path"]))]
+        files = [
+            entry
+            for entry in files
+            if process_queries.is_group_populated(host_files.get_full_path(root, entry["path"]))
+        ]
     return {"files": files}
 
 
 def _answer_mentioned(root, question):
-    # What files point at, although some of the files and paths may fail: no asker knows these names before the files were read.
+    # What files point at, although some of the files and paths may fail: no asker knows these names
+    # before the files were read.
     readable = functools.partial(_may_be_read, root, question)
     cap = question.get("max", host_files.MIB)
-    return file_queries.find_mentioned_paths(root, question["pattern"], question["find"], cap, readable, question.get("keep"))
+    return file_queries.find_mentioned_paths(
+        root, question["pattern"], question["find"], cap, readable, question.get("keep")
+    )
 
 
 def _may_be_read(root, question, path):
-    return _is_named(path, question) and _check_leads_outside(root, path, question) is None and trust.judge_path(root, path) is None
+    return (
+        _is_named(path, question)
+        and _check_leads_outside(root, path, question) is None
+        and trust.judge_path(root, path) is None
+    )
 
 
 def _tags(root, question):
-    """Return how keys that are not shown compare with those of another: in a file, or in what a command prints."""
+    """Return how keys that are not shown compare with those of another: in a file, or in what a
+    command prints.
+    """
     if question.get("argv"):
         if root:
-            raise host_files.NodeError("offline", "a command needs the running host, but root is another directory")
+            raise host_files.NodeError(
+                "offline", "a command needs the running host, but root is another directory"
+            )
         answer = _run_question(question)
-        if answer["rc"] or answer["timed_out"]:  # what was printed until then is a part of it, or nothing
-            why = "gave no answer in time" if answer["timed_out"] else "ended with exit status %s" % answer["rc"]
-            raise host_files.NodeError("timeout" if answer["timed_out"] else "failed", "%s %s" % (" ".join(question["argv"]), why))
+        if (
+            answer["rc"] or answer["timed_out"]
+        ):  # what was printed until then is a part of it, or nothing
+            why = (
+                "gave no answer in time"
+                if answer["timed_out"]
+                else "ended with exit status %s" % answer["rc"]
+            )
+            raise host_files.NodeError(
+                "timeout" if answer["timed_out"] else "failed",
+                "%s %s" % (" ".join(question["argv"]), why),
+            )
         data = answer["stdout"]
     else:
         doubt = trust.judge_path(root, question["path"])
         if doubt:
             raise trust.build_untrusted_error(question["path"], doubt)
-        data = host_files.read_regular(root, host_files.resolve_links(root, question["path"])[0], question.get("max", host_files.MIB))
-    return leaves.tag_leaves(data, question["keep"], question["prefixes"], question.get("moves") or ())
+        data = host_files.read_regular(
+            root,
+            host_files.resolve_links(root, question["path"])[0],
+            question.get("max", host_files.MIB),
+        )
+    return leaves.tag_leaves(
+        data, question["keep"], question["prefixes"], question.get("moves") or ()
+    )
 
 
 def _answer_which(root, question):
     paths = question.get("paths") or host_files.DEFAULT_PATH
     found, untrusted = {}, {}
     for name in question["names"]:
-        # A program that is found may be named in a configuration, and so be run by root: a directory of another account is passed over.
-        every = [path for path in (host_files.find_executable(root, name, [directory]) for directory in paths) if path]
+        # A program that is found may be named in a configuration, and so be run by root: a
+        # directory of another account is passed over.
+        every = [
+            path
+            for path in (host_files.find_executable(root, name, [directory]) for directory in paths)
+            if path
+        ]
         doubts = [trust.judge_program(root, path) for path in every]
         found[name] = next((every[at] for at, doubt in enumerate(doubts) if doubt is None), None)
         if found[name] is None and doubts:
             untrusted[name] = trust.build_untrusted_error(every[0], doubts[0]).message
-    answer = {"found": found, "programs": {path: host_files.identify_program(root, path) for path in found.values() if path}}
+    answer = {
+        "found": found,
+        "programs": {
+            path: host_files.identify_program(root, path) for path in found.values() if path
+        },
+    }
     return dict(answer, untrusted=untrusted) if untrusted else answer
 
 
 def _require_roots(question):
-    """Judge the paths that a program will load or change into, before it starts. Raise NodeError if one is doubtful."""
+    """Judge the paths that a program will load or change into, before it starts. Raise NodeError if
+    one is doubtful.
+    """
     for path in question.get("loads") or []:
         doubt = trust.judge_path("", path)
         if doubt:
@@ -301,20 +383,41 @@ def _answer_command(_root, question):
     if question.get("keep"):
         projected = contents.show_content(answer["stdout"], question["keep"], question["argv"][0])
         shown = {key: projected[key] for key in ("withheld", "fault", "foreign_bytes")}
-        return dict(commands.decode_answer(dict(answer, stderr=b"")), stdout=projected["content"] or "", **shown)
+        return dict(
+            commands.decode_answer(dict(answer, stderr=b"")),
+            stdout=projected["content"] or "",
+            **shown,
+        )
     answer = commands.decode_answer(answer)
-    return dict(answer, **{stream: _show_lines(answer[stream], question.get("shows") or ()) for stream in ("stdout", "stderr")})
+    return dict(
+        answer,
+        **{
+            stream: _show_lines(answer[stream], question.get("shows") or ())
+            for stream in ("stdout", "stderr")
+        },
+    )
 
 
 def _run_question(question):
-    """Run the command of a question and return its answer, with the output as bytes. Raise NodeError if that was cut."""
+    """Run the command of a question and return its answer, with the output as bytes. Raise
+    NodeError if that was cut.
+    """
     _require_roots(question)
     argv, process = question["argv"], question.get("process")
-    if isinstance(process, str):  # whichever process of that name the host's own service manager has started
-        running = [found for found in process_queries.list_processes([re.escape(process)])["processes"] if found.get("verified")]
+    if isinstance(
+        process, str
+    ):  # whichever process of that name the host's own service manager has started
+        running = [
+            found
+            for found in process_queries.list_processes([re.escape(process)])["processes"]
+            if found.get("verified")
+        ]
         if not running:
             raise host_files.NodeError("not-found", "no verified process called %s runs" % process)
-        argv, process = [running[0]["exe"]] + argv[1:], {"pid": running[0]["pid"], "ticks": running[0]["ticks"]}
+        argv, process = (
+            [running[0]["exe"]] + argv[1:],
+            {"pid": running[0]["pid"], "ticks": running[0]["ticks"]},
+        )
     cap = question.get("max", host_files.MIB)
     answer = commands.run(argv, timeout=question.get("timeout", 10), cap=cap, process=process)
     if answer["truncated"]:
@@ -324,13 +427,19 @@ def _run_question(question):
 
 
 def _show_lines(text, patterns):
-    """Return, of each line, what the first pattern that matches it finds. Lines that no pattern matches stay here."""
-    found = (next(filter(None, (re.search(pattern, line) for pattern in patterns)), None) for line in text.splitlines())
+    """Return, of each line, what the first pattern that matches it finds. Lines that no pattern
+    matches stay here.
+    """
+    found = (
+        next(filter(None, (re.search(pattern, line) for pattern in patterns)), None)
+        for line in text.splitlines()
+    )
     return "".join(match.group() + "\n" for match in found if match)
 
 
 def _probe(_root, question):
-    # What must be asked through a library may hang or crash: it does so in a child. The arguments are its argv[1].
+    # What must be asked through a library may hang or crash: it does so in a child. The arguments
+    # are its argv[1].
     _require_roots(question)
     answer = commands.run(
         [sys.executable or "/usr/bin/python3", "-I", "-S", "-", json.dumps(question.get("args"))],
@@ -339,17 +448,25 @@ def _probe(_root, question):
         stdin=question["source"].encode("utf-8"),
     )
     if answer["timed_out"]:
-        raise host_files.NodeError("timeout", "the probe gave no answer within %g s" % question.get("timeout", 20))
+        raise host_files.NodeError(
+            "timeout", "the probe gave no answer within %g s" % question.get("timeout", 20)
+        )
     answer = commands.decode_answer(answer)
     try:
         return {"value": json.loads(answer["stdout"])}
     except ValueError:
-        last = (answer["stderr"].strip().splitlines() or ["it printed no JSON"])[-1]  # our own program: it reads no configuration
-        raise host_files.NodeError("failed", "the probe ended with exit status %s: %s" % (answer["rc"], last))
+        last = (answer["stderr"].strip().splitlines() or ["it printed no JSON"])[
+            -1
+        ]  # our own program: it reads no configuration
+        raise host_files.NodeError(
+            "failed", "the probe ended with exit status %s: %s" % (answer["rc"], last)
+        )
 
 
 def _answer_package(root, question):
-    """Return which packages are installed. `else`: a command to run if the first is not; its answer, or its error, is "program"."""
+    """Return which packages are installed. `else`: a command to run if the first is not; its
+    answer, or its error, is "program".
+    """
     answer = system.list_installed_packages(root, question["names"], question.get("candidates"))
     if question.get("else") and not root and not answer["installed"][question["names"][0]]:
         try:
@@ -365,38 +482,67 @@ def _answer_units(_root, question):
 
 
 def _answer_units_together(root, questions, alarm):
-    """Answer all unit questions by one call of systemctl, which takes longer than most looks: id -> answer. {} if that cannot be done."""
+    """Answer all unit questions by one call of systemctl, which takes longer than most looks: id ->
+    answer. {} if that cannot be done.
+    """
     asked = [question for question in questions if question.get("kind") == "units"]
     try:
         names = sorted({name for question in asked for name in question["names"]})
-        answer = _ask(root, {"kind": "units", "names": names}, alarm) if len(asked) > 1 else {"error": "not needed"}
-        return {} if "error" in answer else {q["id"]: {**answer, "units": {n: answer["units"][n] for n in q["names"]}} for q in asked}
+        answer = (
+            _ask(root, {"kind": "units", "names": names}, alarm)
+            if len(asked) > 1
+            else {"error": "not needed"}
+        )
+        return (
+            {}
+            if "error" in answer
+            else {
+                q["id"]: {**answer, "units": {n: answer["units"][n] for n in q["names"]}}
+                for q in asked
+            }
+        )
     except (KeyError, TypeError):  # a question that is wrong: it gets an error of its own
         return {}
 
 
 def _processes(_root, question):
-    return process_queries.list_processes(question["names"], question.get("flags") or {}, question.get("environment") or {})
+    return process_queries.list_processes(
+        question["names"], question.get("flags") or {}, question.get("environment") or {}
+    )
 
 
 def _answer_holders(_root, question):
-    return process_queries.list_holders(question["pattern"], question.get("services") or (), bool(question.get("groups")))
+    return process_queries.list_holders(
+        question["pattern"], question.get("services") or (), bool(question.get("groups"))
+    )
 
 
 def _answer_cri(_root, question):
-    path, timeout, method = question["socket"], question.get("timeout", 5), question.get("method", "Status")
+    path, timeout, method = (
+        question["socket"],
+        question.get("timeout", 5),
+        question.get("method", "Status"),
+    )
     if method == "Status":
-        answer = cri_queries.select_status(cri.read_cri_status(path, timeout), question.get("keep") or [])
+        answer = cri_queries.select_status(
+            cri.read_cri_status(path, timeout), question.get("keep") or []
+        )
     elif method == "Version":
         answer = cri.read_cri_version(path, timeout)
     elif method == "ListPodSandbox" and question.get("count"):
         answer = cri_queries.count_sandboxes(
-            path, question["handlers"], question.get("prefixes") or (), question.get("annotation", ""), timeout
+            path,
+            question["handlers"],
+            question.get("prefixes") or (),
+            question.get("annotation", ""),
+            timeout,
         )
     elif method == "RuntimeConfig":
         answer = cri_queries.read_runtime_config(path, timeout)
     elif method == "ListPodSandbox":
-        answer = cri_queries.list_ready_pods(path, question["handlers"], question.get("annotation", ""), timeout)
+        answer = cri_queries.list_ready_pods(
+            path, question["handlers"], question.get("annotation", ""), timeout
+        )
     else:
         raise host_files.NodeError("bad-question", "unknown CRI query %r" % (method,))
     return dict(answer, peer=trust.answered.get(path))
@@ -409,21 +555,33 @@ def _answer_http(_root, question):
     peer = trust.answered.get(path)
     if isinstance(question.get("keep"), dict):
         return dict(
-            contents.show_content(answer["body"].encode("utf-8"), question["keep"], question["path"]), status=answer["status"], peer=peer
+            contents.show_content(
+                answer["body"].encode("utf-8"), question["keep"], question["path"]
+            ),
+            status=answer["status"],
+            peer=peer,
         )
-    return {"status": answer["status"], "value": _list_json(answer, question.get("keep") or []), "peer": peer}
+    return {
+        "status": answer["status"],
+        "value": _list_json(answer, question.get("keep") or []),
+        "peer": peer,
+    }
 
 
 def _list_json(answer, keep):
     try:
-        return selection.select(json.loads(answer["body"]), keep) if answer["status"] == 200 else None
+        return (
+            selection.select(json.loads(answer["body"]), keep) if answer["status"] == 200 else None
+        )
     except ValueError:  # no JSON: nothing in it is listed
         return None
 
 
 def _answer_originals(root, question):
     more = {"listing": question.get("listing"), "stray_globs": question.get("stray_globs") or ()}
-    return journal_queries.look_at_journal(root, question["dir"], question.get("max", host_files.MIB), question.get("keep"), **more)
+    return journal_queries.look_at_journal(
+        root, question["dir"], question.get("max", host_files.MIB), question.get("keep"), **more
+    )
 
 
 _KINDS = {

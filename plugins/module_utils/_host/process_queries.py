@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Report on processes and control groups for a look. A change needs none of it. Node side: standard library only, Python 3.6."""
+"""Report on processes and control groups for a look. A change needs none of it. Node side: standard
+library only, Python 3.6.
+"""
 
 import contextlib
 import errno
@@ -19,8 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
 
 MAX_PROCESSES = 1024
-# Limits of one look at the holders of devices: descriptors of one user and of all, seconds, more seconds to judge the holders, processes
-# that are listed, threads that are tried for a table. A usual host has some ten thousand descriptors.
+# Limits of one look at the holders of devices: descriptors of one user and of all, seconds, more
+# seconds to judge the holders, processes that are listed, threads that are tried for a table. A
+# usual host has some ten thousand descriptors.
 PER_USER, DESCRIPTORS, SECONDS, MORE_SECONDS, MOST_HOLDERS, THREADS = 200000, 400000, 3, 1, 1024, 4
 _GONE = (errno.ENOENT, errno.ESRCH)
 
@@ -46,14 +49,20 @@ def list_processes(names, flags=None, environment=None):
             continue
         with contextlib.suppress(trust.Gone):
             process = trust.read_process(pid)
-            # Since it was counted, it may have become another program, or another user's. So what is read now is compared once more.
+            # Since it was counted, it may have become another program, or another user's. So what
+            # is read now is compared once more.
             same = process.uids == (0, 0, 0, 0) and _fits(name, os.path.basename(process.exe))
             if process.pids == 1 and same:
                 found.append(process)
         if len(found) > MAX_PROCESSES:  # never a part of them, taken for all
-            raise host_files.NodeError("too-large", "more than %d processes are called %s" % (MAX_PROCESSES, " or ".join(names)))
+            raise host_files.NodeError(
+                "too-large",
+                "more than %d processes are called %s" % (MAX_PROCESSES, " or ".join(names)),
+            )
     judged = _judge_process(found, flags or {}, environment or {})
-    programs_ = system.identify_programs([process["exe"] for process in judged if process.get("verified")])
+    programs_ = system.identify_programs(
+        [process["exe"] for process in judged if process.get("verified")]
+    )
     return {"processes": judged, "programs": programs_, "others": others}
 
 
@@ -65,12 +74,20 @@ def require_running(name, asked):
     name: None if any process may answer there.
     """
     if name and not any(process.get("verified") for process in list_processes([name])["processes"]):
-        raise host_files.NodeError("not-found", "%s is not asked: no verified process called %s runs" % (asked, name))
+        raise host_files.NodeError(
+            "not-found", "%s is not asked: no verified process called %s runs" % (asked, name)
+        )
 
 
 def _fits(name, called):
-    """Tell whether a name fits. A plain name is compared as it is: re takes longer to compile one than to look at all processes."""
-    return name == called if name.replace("-", "").isalnum() else re.fullmatch(name, called) is not None
+    """Tell whether a name fits. A plain name is compared as it is: re takes longer to compile one
+    than to look at all processes.
+    """
+    return (
+        name == called
+        if name.replace("-", "").isalnum()
+        else re.fullmatch(name, called) is not None
+    )
 
 
 def _judge_process(found, flags, environment):
@@ -79,19 +96,34 @@ def _judge_process(found, flags, environment):
     judge = process_trust.Judge(_list_process_units)
     ticks = float(os.sysconf("SC_CLK_TCK"))
     booted = int(
-        trust.get_proc_field(host_files.read_regular("", "/proc/stat", 16 * host_files.MIB).decode("utf-8", "replace"), "btime ")[0]
+        trust.get_proc_field(
+            host_files.read_regular("", "/proc/stat", 16 * host_files.MIB).decode(
+                "utf-8", "replace"
+            ),
+            "btime ",
+        )[0]
     )
-    _list_process_units(sorted({unit for unit in map(judge.find_unit, found) if unit}))  # one call for all
+    _list_process_units(
+        sorted({unit for unit in map(judge.find_unit, found) if unit})
+    )  # one call for all
     judged = []
     for process in found:
         doubt = judge.find_doubt(process)
         described = dict(_describe_process(process, judge), start=booted + process.start / ticks)
         if doubt:
-            described.update(unverified=doubt.row, place=doubt.place, why=doubt.why, remedy=doubt.remedy)
+            described.update(
+                unverified=doubt.row, place=doubt.place, why=doubt.why, remedy=doubt.remedy
+            )
         else:
-            described.update(verified=True, argv=selection.select_arguments(list(process.argv), flags))
+            described.update(
+                verified=True, argv=selection.select_arguments(list(process.argv), flags)
+            )
             with contextlib.suppress(trust.Gone):
-                described["environment"] = selection.select_environment(_read_environment(process), environment) if environment else {}
+                described["environment"] = (
+                    selection.select_environment(_read_environment(process), environment)
+                    if environment
+                    else {}
+                )
         if doubt or "environment" in described:
             judged.append(described)
     return judged
@@ -112,7 +144,9 @@ def _describe_process(process, judge):
 
 
 def _list_process_units(names):
-    """Return systemd's properties of the units that processes run in. Units that this look knows already are not asked for again."""
+    """Return systemd's properties of the units that processes run in. Units that this look knows
+    already are not asked for again.
+    """
     lacking = [name for name in names if name not in system.heard]
     if lacking:
         try:
@@ -120,21 +154,30 @@ def _list_process_units(names):
         except host_files.NodeError as exc:
             if exc.kind != "not-found":
                 raise
-            system.heard.update({name: {} for name in lacking})  # no systemd, so nothing vouches for a service
+            system.heard.update(
+                {name: {} for name in lacking}
+            )  # no systemd, so nothing vouches for a service
     return system.heard
 
 
 def _read_environment(process):
-    """Return the environment of a process. Raise NodeError if it cannot be read, trust.Gone if the process has ended."""
+    """Return the environment of a process. Raise NodeError if it cannot be read, trust.Gone if the
+    process has ended.
+    """
     try:
-        return host_files.read_regular("", "/proc/%d/environ" % process.pid).decode("utf-8", "replace").split("\0")
+        return (
+            host_files.read_regular("", "/proc/%d/environ" % process.pid)
+            .decode("utf-8", "replace")
+            .split("\0")
+        )
     finally:
         if system.get_process_start(process.pid) != process.start:
             raise trust.Gone()
 
 
 def list_holders(pattern, services=(), groups=False):
-    """List the numbers of the processes, of any account, that hold a device open whose path matches.
+    """List the numbers of the processes, of any account, that hold a device open whose path
+    matches.
 
     groups: also report, for each of them, the group `device` of every path that matched, and the
     control group that it runs in.
@@ -151,7 +194,9 @@ def list_holders(pattern, services=(), groups=False):
     """
     listed = os.listdir("/proc")
     if "1" not in listed:
-        raise host_files.NodeError("failed", "/proc shows the processes of this account alone (it is mounted with hidepid)")
+        raise host_files.NodeError(
+            "failed", "/proc shows the processes of this account alone (it is mounted with hidepid)"
+        )
     walk = _Walk(re.compile(pattern), groups)
     users = walk.map_users(sorted(int(name) for name in listed if name.isdigit()))
     for user in sorted(users, key=lambda user: (sum(size for size, _pid in users[user]), user)):
@@ -159,8 +204,22 @@ def list_holders(pattern, services=(), groups=False):
         for _size, pid in sorted(users[user]):
             walk.process(user, pid)
     walk.end += MORE_SECONDS
-    at_work = [pid for pid, user in sorted(walk.found.items()) if walk.may_go_on(user) and not _is_service(pid, services)]
-    held = {"held": [entry for entry in (_describe_held(pid, walk.devices[pid]) for pid in at_work) if entry]} if groups else {}
+    at_work = [
+        pid
+        for pid, user in sorted(walk.found.items())
+        if walk.may_go_on(user) and not _is_service(pid, services)
+    ]
+    held = (
+        {
+            "held": [
+                entry
+                for entry in (_describe_held(pid, walk.devices[pid]) for pid in at_work)
+                if entry
+            ]
+        }
+        if groups
+        else {}
+    )
     return dict(held, pids=at_work, closed=walk.closed, **walk.is_partial())
 
 
@@ -172,13 +231,18 @@ class _Walk(object):
     """A walk through what processes have open, as far as the bounds permit."""
 
     def __init__(self, wanted, every):
-        self.wanted, self.every = wanted, every  # every: all devices of a process are wanted, and not whether it has one
+        self.wanted, self.every = (
+            wanted,
+            every,
+        )  # every: all devices of a process are wanted, and not whether it has one
         self.end = time.monotonic() + SECONDS
         self.left, self.room, self.closed = PER_USER, DESCRIPTORS, 0
         self.found, self.devices, self.unknown = {}, {}, {}
 
     def map_users(self, pids):
-        """Return user -> [(size of its table of descriptors, process)]. Only root can choose the real user id."""
+        """Return user -> [(size of its table of descriptors, process)]. Only root can choose the
+        real user id.
+        """
         users, half = {}, self.end - SECONDS / 2.0
         for pid in pids:
             if time.monotonic() > half:
@@ -231,12 +295,17 @@ class _Walk(object):
     def is_partial(self):
         if not self.unknown:
             return {}
-        most = sorted((user for user in self.unknown if user is not None), key=lambda user: (-self.unknown[user], user))
+        most = sorted(
+            (user for user in self.unknown if user is not None),
+            key=lambda user: (-self.unknown[user], user),
+        )
         return {"partial": {"processes": sum(self.unknown.values()), "users": most[:8]}}
 
 
 def _read_owner(pid):
-    """Return (real user, size of the table of descriptors) of a process. The owner of its files in /proc may be another."""
+    """Return (real user, size of the table of descriptors) of a process. The owner of its files in
+    /proc may be another.
+    """
     fd = os.open("/proc/%d/status" % pid, os.O_RDONLY | os.O_CLOEXEC)
     try:
         status = os.read(fd, 2048).decode("utf-8", "replace")
@@ -292,10 +361,16 @@ def _list_links(place):
 
 
 def _match_device(link, wanted):
-    """Return the match of a link that leads to a device of that name, in whatever directory it is seen; None if it does not, or is gone."""
+    """Return the match of a link that leads to a device of that name, in whatever directory it is
+    seen; None if it does not, or is gone.
+    """
     try:
         match = wanted.match(os.readlink(link))
-        return match if match and stat.S_ISCHR(os.stat(link).st_mode) and not _is_open_by_name(link) else None
+        return (
+            match
+            if match and stat.S_ISCHR(os.stat(link).st_mode) and not _is_open_by_name(link)
+            else None
+        )
     except OSError as exc:
         if exc.errno not in _GONE and not _is_no_device(link, exc):
             raise
@@ -303,15 +378,23 @@ def _match_device(link, wanted):
 
 
 def _is_no_device(link, exc):
-    """Tell whether root was refused by a file system that another user has mounted (FUSE), where no file is a device.
+    """Tell whether root was refused by a file system that another user has mounted (FUSE), where no
+    file is a device.
 
     Such a file system does not tell root what a file is. It also does not tell how large its blocks
     are (fs/fuse/inode.c, fuse_statfs), which all of the kernel's own do. This is also so after it
     is unmounted.
     """
-    long = exc.errno == errno.ENAMETOOLONG  # of a path that any account may make, to a file of any kind
+    long = (
+        exc.errno == errno.ENAMETOOLONG
+    )  # of a path that any account may make, to a file of any kind
     with contextlib.suppress(OSError):
-        return long and not stat.S_ISCHR(os.stat(link).st_mode) or exc.errno == errno.EACCES and not os.statvfs(link).f_bsize
+        return (
+            long
+            and not stat.S_ISCHR(os.stat(link).st_mode)
+            or exc.errno == errno.EACCES
+            and not os.statvfs(link).f_bsize
+        )
     with contextlib.suppress(OSError):
         return long and not os.statvfs(link).f_bsize
     return False
@@ -329,7 +412,9 @@ def _is_open_by_name(link):
 
 
 def _is_service(pid, names):
-    """Tell whether a process, of any account, was started by the host's systemd as a service. Its program must be a file of root's."""
+    """Tell whether a process, of any account, was started by the host's systemd as a service. Its
+    program must be a file of root's.
+    """
     if trust.get_process_name(pid) not in names:
         return False
     try:
@@ -338,7 +423,9 @@ def _is_service(pid, names):
         judge = process_trust.Judge(_list_process_units)
         # Read once more at the end: what was judged is what runs.
         known = (
-            os.path.basename(process.exe) in names and not trust.judge_running_file(file_, process.exe) and judge.is_main_process(process)
+            os.path.basename(process.exe) in names
+            and not trust.judge_running_file(file_, process.exe)
+            and judge.is_main_process(process)
         )
         return known and trust.read_process(pid) == process
     except (trust.Gone, OSError):
@@ -346,10 +433,15 @@ def _is_service(pid, names):
 
 
 def is_group_populated(group):
-    """Tell whether a control group has a process, in itself or below. Raise NodeError if it cannot be read, unless it is gone."""
+    """Tell whether a control group has a process, in itself or below. Raise NodeError if it cannot
+    be read, unless it is gone.
+    """
     try:
         events = _read_lines(os.path.join(group, "cgroup.events"))
-        if events is not None:  # version 2, which counts what is below as well (Documentation/admin-guide/cgroup-v2.rst)
+        if (
+            events is not None
+            # version 2, which counts what is below as well (Documentation/admin-guide/cgroup-v2.rst)
+        ):
             return "populated 1" in events
         return any(
             _read_lines(os.path.join(place, "cgroup.procs"))

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide which processes are believed: those that root's systemd has started as services of this very host.
+"""Decide which processes are believed: those that root's systemd has started as services of this
+very host.
 
 The rules for everything else are in `trust`. Only looks use this module. A change names a process
 that a look has judged (`trust.open_running_program`). Node side: standard library only, Python 3.6.
@@ -15,7 +16,9 @@ _GENERATIONS = 64  # of parents that are followed
 
 
 def is_root(pid):
-    """Tell whether all user ids of a process are root: real, effective, saved and file system. None if it is gone."""
+    """Tell whether all user ids of a process are root: real, effective, saved and file system. None
+    if it is gone.
+    """
     try:
         return trust.parse_uids(trust.read_proc_file("/proc/%d/status" % pid)) == (0, 0, 0, 0)
     except (OSError, ValueError):
@@ -23,7 +26,8 @@ def is_root(pid):
 
 
 def find_trusted_service(groups, first):
-    """Return (control group, outermost unit) of a process, both below the group of the host's first process.
+    """Return (control group, outermost unit) of a process, both below the group of the host's first
+    process.
 
     The unit is None if it is not known, the group "" if no hierarchy is systemd's. The outermost
     unit counts, because a user's own manager has units as well, and calls them as it likes.
@@ -38,7 +42,11 @@ def find_trusted_service(groups, first):
         else:
             found.append("/..")  # in addition to the host's own
     group = max(found, key=len) if found else ""
-    units = {next((part for part in path.split("/") if part.endswith((".service", ".scope"))), None) for path in found if path != "/"}
+    units = {
+        next((part for part in path.split("/") if part.endswith((".service", ".scope"))), None)
+        for path in found
+        if path != "/"
+    }
     return group, units.pop() if len(units) == 1 else None
 
 
@@ -52,7 +60,9 @@ def _list_hierarchies(groups):
 
 
 def _get_user_namespace():
-    """Return the user namespace of the host's first process. It is our own if even root may not look at that one (some containers)."""
+    """Return the user namespace of the host's first process. It is our own if even root may not
+    look at that one (some containers).
+    """
     try:
         return os.readlink("/proc/1/ns/user")
     except OSError:
@@ -60,7 +70,9 @@ def _get_user_namespace():
 
 
 class Judge(object):
-    """The rule for processes of one look. show: a function from names of units to their properties, as systemd reports them."""
+    """The rule for processes of one look. show: a function from names of units to their properties,
+    as systemd reports them.
+    """
 
     def __init__(self, show):
         self.show = show
@@ -72,27 +84,44 @@ class Judge(object):
         return find_trusted_service(found.groups, self.first)[1]
 
     def find_doubt(self, found):
-        """Return None for a process that root's systemd has started as a service of this host, else a Doubt with the first broken rule."""
+        """Return None for a process that root's systemd has started as a service of this host, else
+        a Doubt with the first broken rule.
+        """
         return self._own(found) or self._find_service(found)
 
     def is_main_process(self, found):
         """Tell whether a process, of any account, is the main one of a service of this very host."""
         unit = self.find_unit(found)
-        return not (self._own(found, anybodys=True) or self._find_service(found)) and self.show([unit])[unit]["MainPID"] == str(found.pid)
+        return not (self._own(found, anybodys=True) or self._find_service(found)) and self.show(
+            [unit]
+        )[unit]["MainPID"] == str(found.pid)
 
     def _own(self, found, anybodys=False):
         if found.uids != (0, 0, 0, 0) and not anybodys:
-            return self._build_doubt(found, "user", "is not root's through and through", "Run it as root")
+            return self._build_doubt(
+                found, "user", "is not root's through and through", "Run it as root"
+            )
         if found.users != self.users:
             return self._build_doubt(
-                found, "user namespace", "lives in a user namespace of its own", "Run it as a service of the host's systemd"
+                found,
+                "user namespace",
+                "lives in a user namespace of its own",
+                "Run it as a service of the host's systemd",
             )
         if found.pids != 1:
             return self._build_doubt(
-                found, "PID namespace", "lives in a PID namespace of its own", "Run it as a service of the host's systemd"
+                found,
+                "PID namespace",
+                "lives in a PID namespace of its own",
+                "Run it as a service of the host's systemd",
             )
         if found.root != (self.root.st_dev, self.root.st_ino):
-            return self._build_doubt(found, "root directory", "has another root directory", "Run it as a service of the host's systemd")
+            return self._build_doubt(
+                found,
+                "root directory",
+                "has another root directory",
+                "Run it as a service of the host's systemd",
+            )
         return None
 
     def _find_service(self, found):
@@ -103,16 +132,28 @@ class Judge(object):
         shown = self.show([unit]).get(unit) or {}
         if not self._is_descendant(found, shown.get("MainPID", "")):
             return self._build_doubt(
-                found, "main process", "is neither the main process of %s nor its descendant" % unit, "Restart the service"
+                found,
+                "main process",
+                "is neither the main process of %s nor its descendant" % unit,
+                "Restart the service",
             )
         files = [shown.get("FragmentPath", "")] + shown.get("DropInPaths", "").split()
-        # A masked unit is a link to /dev/null, which contains nothing, no matter which account writes to it.
-        doubt = trust.get_first_doubt(trust.judge_path("", name) for name in files if name and os.path.realpath(name) != os.devnull)
-        return doubt._replace(row="unit", why=doubt.why + " (a file of %s)" % unit) if doubt else None
+        # A masked unit is a link to /dev/null, which contains nothing, no matter which account
+        # writes to it.
+        doubt = trust.get_first_doubt(
+            trust.judge_path("", name)
+            for name in files
+            if name and os.path.realpath(name) != os.devnull
+        )
+        return (
+            doubt._replace(row="unit", why=doubt.why + " (a file of %s)" % unit) if doubt else None
+        )
 
     @staticmethod
     def _is_descendant(found, main):
-        """Tell whether a process descends from `main` through parents of root's. If its parent has ended, it belongs to no service."""
+        """Tell whether a process descends from `main` through parents of root's. If its parent has
+        ended, it belongs to no service.
+        """
         for _generation in range(_GENERATIONS):
             if str(found.pid) == main:
                 return True

@@ -9,7 +9,11 @@ Node side: standard library only, Python 3.6. Everything here reads; nothing cha
 import os
 import re
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import commands, failures, host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    commands,
+    failures,
+    host_files,
+)
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import unix_http
 
 UNIT_PROPERTIES = (
@@ -17,7 +21,8 @@ UNIT_PROPERTIES = (
     "KillMode Delegate Slice ControlGroup ExecMainStartTimestampMonotonic ActiveEnterTimestampMonotonic NeedDaemonReload BindsTo "
     "Requires PartOf TriggeredBy Triggers"
 ).split()
-# systemd.unit(5), "Unit File Load Path", of the system's manager; /lib where it is not merged with /usr/lib.
+# systemd.unit(5), "Unit File Load Path", of the system's manager; /lib where it is not merged with
+# /usr/lib.
 _UNIT_FOLDERS = (
     "/etc/systemd/system.control /run/systemd/system.control /run/systemd/transient /run/systemd/generator.early /etc/systemd/system "
     "/etc/systemd/system.attached /run/systemd/system /run/systemd/system.attached /run/systemd/generator /usr/local/lib/systemd/system "
@@ -43,7 +48,8 @@ def forget():
 
 
 def list_installed_packages(root, names, candidates=False):
-    """Return which packages are installed, from the package manager's own database: name -> version or None.
+    """Return which packages are installed, from the package manager's own database: name -> version
+    or None.
 
     candidates: True also asks for the versions that could be installed. "first missing" asks only
     for packages that are not installed, and only if the first of all is not installed (apt-cache
@@ -52,13 +58,21 @@ def list_installed_packages(root, names, candidates=False):
     database = _name_database(root)
     if database == "dpkg":
         answer = {"manager": "dpkg", "installed": _list_dpkg(root, names), "candidates": {}}
-        wanted = [name for name in names if candidates is True or not (answer["installed"][names[0]] or answer["installed"][name])]
+        wanted = [
+            name
+            for name in names
+            if candidates is True
+            or not (answer["installed"][names[0]] or answer["installed"][name])
+        ]
         if candidates and wanted and not root:
             answer.update(_list_apt_offers(wanted))
         return answer
     if database == "rpm":
         if root:
-            raise host_files.NodeError("offline", "reading an rpm database takes running rpm, and nothing is run in another root directory")
+            raise host_files.NodeError(
+                "offline",
+                "reading an rpm database takes running rpm, and nothing is run in another root directory",
+            )
         return {"manager": "rpm", "installed": _list_rpm(names), "candidates": {}}
     return {"manager": "none", "installed": {name: None for name in names}, "candidates": {}}
 
@@ -69,8 +83,14 @@ def _name_database(root):
     dpkg and rpm are packages of one another's distributions. If both exist, the distribution
     decides.
     """
-    found = ["dpkg"] if os.path.exists(host_files.get_full_path(root, "/var/lib/dpkg/status")) else []
-    found += ["rpm"] if any(os.path.isdir(host_files.get_full_path(root, path)) for path in _RPM_DATABASES) else []
+    found = (
+        ["dpkg"] if os.path.exists(host_files.get_full_path(root, "/var/lib/dpkg/status")) else []
+    )
+    found += (
+        ["rpm"]
+        if any(os.path.isdir(host_files.get_full_path(root, path)) for path in _RPM_DATABASES)
+        else []
+    )
     if len(found) == 2 and _OF_RPM & set(_list_distribution_words(root)):
         return "rpm"
     return found[0] if found else "none"
@@ -78,7 +98,11 @@ def _name_database(root):
 
 def _list_distribution_words(root):
     """Return the words of ID and ID_LIKE in os-release."""
-    text = host_files.read_text(root, "/etc/os-release") or host_files.read_text(root, "/usr/lib/os-release") or ""
+    text = (
+        host_files.read_text(root, "/etc/os-release")
+        or host_files.read_text(root, "/usr/lib/os-release")
+        or ""
+    )
     return " ".join(re.findall(r"^ID(?:_LIKE)?=[\"']?([^\"'\n]*)", text, re.MULTILINE)).split()
 
 
@@ -110,7 +134,9 @@ def _list_stanzas(text, begins):
 def _read_dpkg_status(root):
     """Return dpkg's status file, read once for all questions of a look."""
     if root not in _read:
-        _read[root] = "\n" + host_files.read_regular(root, "/var/lib/dpkg/status", 128 * host_files.MIB).decode("utf-8", "replace")
+        _read[root] = "\n" + host_files.read_regular(
+            root, "/var/lib/dpkg/status", 128 * host_files.MIB
+        ).decode("utf-8", "replace")
     return _read[root]
 
 
@@ -118,15 +144,23 @@ def _list_rpm(names):
     answer = _run_whole(["rpm", "-q", "--qf", _RPM_FORMAT] + list(names), 30)
     lines = answer["stdout"].splitlines()
     found = dict(line.split(" ", 1) for line in lines if re.match(r"\S+ \S+$", line))
-    unknown = [name for name in names if name not in found and "package %s is not installed" % name not in lines]
+    unknown = [
+        name
+        for name in names
+        if name not in found and "package %s is not installed" % name not in lines
+    ]
     if unknown:  # a database that cannot be read is not the same as a host without packages
         said = (answer["stderr"].strip().splitlines() or ["exit status %s" % answer["rc"]])[-1]
-        raise host_files.NodeError("failed", "rpm -q says nothing of %s: %s" % (", ".join(unknown), said))
+        raise host_files.NodeError(
+            "failed", "rpm -q says nothing of %s: %s" % (", ".join(unknown), said)
+        )
     return {name: found.get(name) for name in names}
 
 
 def _list_apt_offers(names):
-    """Return what could be installed, or why that is not known: the installed packages are known without it."""
+    """Return what could be installed, or why that is not known: the installed packages are known
+    without it.
+    """
     try:
         return {"candidates": _list_apt_candidates(names)}
     except host_files.NodeError as exc:
@@ -136,7 +170,9 @@ def _list_apt_offers(names):
 def _list_apt_candidates(names):
     answer = _run_whole(["apt-cache", "policy", "--"] + list(names), 30)
     if answer["rc"]:  # sources that cannot be read are not the same as sources without packages
-        raise host_files.NodeError("failed", "apt-cache policy ended with exit status %s" % answer["rc"])
+        raise host_files.NodeError(
+            "failed", "apt-cache policy ended with exit status %s" % answer["rc"]
+        )
     found, name = {}, None
     for line in answer["stdout"].splitlines():
         if line and not line.startswith(" "):
@@ -148,29 +184,48 @@ def _list_apt_candidates(names):
 
 
 def _run_whole(argv, within):
-    """Run a command. Return its answer as text. Raise NodeError if it did not end, or printed more than is read."""
+    """Run a command. Return its answer as text. Raise NodeError if it did not end, or printed more
+    than is read.
+    """
     answer = commands.decode_answer(commands.run(argv, timeout=within))
     if answer["timed_out"]:
-        raise host_files.NodeError("timeout", "%s %s gave no answer within %d s" % (argv[0], argv[1], within))
+        raise host_files.NodeError(
+            "timeout", "%s %s gave no answer within %d s" % (argv[0], argv[1], within)
+        )
     if answer["truncated"]:
-        raise host_files.NodeError("too-large", "%s %s printed more than %d bytes" % (argv[0], argv[1], host_files.MIB))
+        raise host_files.NodeError(
+            "too-large", "%s %s printed more than %d bytes" % (argv[0], argv[1], host_files.MIB)
+        )
     return answer
 
 
 def list_units(names, properties=None):
-    """Return {name: properties as systemctl prints them} by one call. A unit that systemd does not report has LoadState not-found."""
+    """Return {name: properties as systemctl prints them} by one call. A unit that systemd does not
+    report has LoadState not-found.
+    """
     wanted = sorted(set(properties or UNIT_PROPERTIES) | {"Id", "Names", "LoadState"})
-    argv = ["systemctl", "show", "--no-pager", "--property=" + ",".join(wanted), "--"] + _list_asked_names(names)
+    argv = [
+        "systemctl",
+        "show",
+        "--no-pager",
+        "--property=" + ",".join(wanted),
+        "--",
+    ] + _list_asked_names(names)
     answer = _run_whole(argv, 15)
     shown = {}
     for block in answer["stdout"].split("\n\n"):
         unit = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
         for name in unit.get("Names", "").split() + [unit.get("Id", "")]:
             shown[name] = unit
-    if answer["rc"]:  # it ends at the first unit of which it cannot tell: nothing is known of the others
+    if answer[
+        "rc"
+    ]:  # it ends at the first unit of which it cannot tell: nothing is known of the others
         said = failures.extract_systemd_words(answer["stderr"]) or "exit status %s" % answer["rc"]
         raise host_files.NodeError("failed", "systemctl show: " + said)
-    states = {name: shown.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names}
+    states = {
+        name: shown.get(name, {"LoadState": "not-found", "ActiveState": "inactive"})
+        for name in names
+    }
     if set(OF_PROCESSES) <= set(wanted):
         heard.update(states)
     return states
@@ -186,12 +241,19 @@ def _list_asked_names(names):
     """
     try:
         with open(_MANAGERS_ENVIRONMENT, "rb") as opened:
-            if b"SYSTEMD_UNIT_PATH=" in opened.read():  # by the kernel's command line, for example: it has units elsewhere
+            if (
+                b"SYSTEMD_UNIT_PATH=" in opened.read()
+            ):  # by the kernel's command line, for example: it has units elsewhere
                 return list(names)
         there = {name for folder in _UNIT_FOLDERS for name in _names_in(folder)}
     except OSError:  # a directory that cannot be read does not prove that a name is absent
         return list(names)
-    return [name if {name, name + ".d"} & there or not _PLAIN_UNIT.match(name) else "%s[%s]" % (name[:-1], name[-1]) for name in names]
+    return [
+        name
+        if {name, name + ".d"} & there or not _PLAIN_UNIT.match(name)
+        else "%s[%s]" % (name[:-1], name[-1])
+        for name in names
+    ]
 
 
 def _names_in(folder):
@@ -202,12 +264,16 @@ def _names_in(folder):
 
 
 def identify_programs(paths):
-    """Return path -> identity of the file that is there now. A program that still runs may have been replaced on disk."""
+    """Return path -> identity of the file that is there now. A program that still runs may have
+    been replaced on disk.
+    """
     return {path: host_files.identify_program("", path) for path in sorted(set(paths)) if path}
 
 
 def get_process_start(pid):
-    """Return when a process began, in the kernel's ticks; None if it is gone. With the number, it names one process forever."""
+    """Return when a process began, in the kernel's ticks; None if it is gone. With the number, it
+    names one process forever.
+    """
     fields = (host_files.read_text("", "/proc/%d/stat" % pid) or "").rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 else None
 
@@ -223,8 +289,12 @@ def name_boot():
 
 
 def get_over_socket(path, target, timeout=5, cap=4 * host_files.MIB):
-    """Return {"status", "body"} of a GET over a unix socket. Raise NodeError for more than cap bytes. For use on this host alone."""
+    """Return {"status", "body"} of a GET over a unix socket. Raise NodeError for more than cap
+    bytes. For use on this host alone.
+    """
     status, body = unix_http.ask_http(path, "GET", target, timeout, cap=cap + 1)
     if len(body) > cap:
-        raise host_files.NodeError("too-large", "%s: GET %s answers more than %d bytes" % (path, target, cap))
+        raise host_files.NodeError(
+            "too-large", "%s: GET %s answers more than %d bytes" % (path, target, cap)
+        )
     return {"status": status, "body": body.decode("utf-8", "replace")}

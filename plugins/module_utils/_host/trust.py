@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide who is trusted on a host: which paths, programs, sockets and processes root may believe, run or change.
+"""Decide who is trusted on a host: which paths, programs, sockets and processes root may believe,
+run or change.
 
 This is the only place with such rules. Each rule returns None, or a Doubt that names the row, the
 exact place and the remedy. Whatever root's systemd obeys counts as root. Whatever another account
@@ -18,13 +19,16 @@ import struct
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files
 
-# Root's own programs, for names without a path. /usr/local comes first in many a PATH, and is not root's alone on every distribution.
+# Root's own programs, for names without a path. /usr/local comes first in many a PATH, and is not
+# root's alone on every distribution.
 PROGRAM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/run/current-system/sw/bin")
-# A Debian that has /etc/staff-group-for-usr-local makes /usr/local root:staff 2775: its policy says that this group is as good as root, and
-# root's PATH there begins with /usr/local. No other place, and no other group.
+# A Debian that has /etc/staff-group-for-usr-local makes /usr/local root:staff 2775: its policy says
+# that this group is as good as root, and root's PATH there begins with /usr/local. No other place,
+# and no other group.
 _LOCAL, _STAFF = "/usr/local", "staff"
 
-# Why something is not trusted: the row of the table, the host path or process, what is wrong with it, and the remedy.
+# Why something is not trusted: the row of the table, the host path or process, what is wrong with
+# it, and the remedy.
 Doubt = collections.namedtuple("Doubt", "row place why remedy")
 
 
@@ -34,10 +38,13 @@ def describe_doubt(doubt):
 
 def build_untrusted_error(path, doubt):
     """Build the NodeError for something that is not read, run or called: nothing was done with it."""
-    return host_files.NodeError("untrusted", ("" if doubt.place == path else "%s: " % path) + describe_doubt(doubt))
+    return host_files.NodeError(
+        "untrusted", ("" if doubt.place == path else "%s: " % path) + describe_doubt(doubt)
+    )
 
 
-# --- paths ------------------------------------------------------------------------------------------------------------
+# --- paths
+# ------------------------------------------------------------------------------------------------------------
 
 
 def judge_path(root, wanted, groups=()):
@@ -71,7 +78,8 @@ def judge_spot(root, place, groups=(), whole=True):
         if doubt:
             return doubt
         inside, found = os.path.join(inside, part), below
-    # A link has no mode, and its owner has no right to turn it: that is the directory's affair, which is judged above.
+    # A link has no mode, and its owner has no right to turn it: that is the directory's affair,
+    # which is judged above.
     if not whole or found is None or stat.S_ISLNK(found.st_mode):
         return None
     return _judge_entry(root, inside, found, owners, groups, None)
@@ -85,23 +93,39 @@ def _list_trusted_owners(root):
 
 
 def _judge_entry(root, place, found, owners, groups, below):
-    """Judge one directory or file. Return a Doubt or None. below: the state of the next component in it, None if there is none."""
+    """Judge one directory or file. Return a Doubt or None. below: the state of the next component
+    in it, None if there is none.
+    """
     directory = stat.S_ISDIR(found.st_mode)
     what = "the directory" if directory else "the file"
     if found.st_uid not in owners:
-        why = "belongs to user %s" % host_files.map_id_names(root, "passwd").get(found.st_uid, found.st_uid)
+        why = "belongs to user %s" % host_files.map_id_names(root, "passwd").get(
+            found.st_uid, found.st_uid
+        )
         return Doubt("path", place, why, "Run chown root on %s, if root is meant to own it" % what)
     who = _describe_writers(root, place, found, groups)
     if not who or (directory and _is_kept_by_sticky_bit(found, below, owners)):
         return None
     letter = {"others": "o-w", "its group": "g-w"}.get(who, "g-w")
     why = "may be written to by %s (mode %04o)" % (who, stat.S_IMODE(found.st_mode))
-    return Doubt("path", place, why, "Run chmod %s on %s, if only root is meant to write there" % (letter, what))
+    return Doubt(
+        "path",
+        place,
+        why,
+        "Run chmod %s on %s, if only root is meant to write there" % (letter, what),
+    )
 
 
 def _is_kept_by_sticky_bit(found, below, owners):
-    """Tell whether a sticky directory keeps a directory of root's in place. A file it does not: any account can give it another name."""
-    return bool(found.st_mode & stat.S_ISVTX) and below is not None and stat.S_ISDIR(below.st_mode) and below.st_uid in owners
+    """Tell whether a sticky directory keeps a directory of root's in place. A file it does not: any
+    account can give it another name.
+    """
+    return (
+        bool(found.st_mode & stat.S_ISVTX)
+        and below is not None
+        and stat.S_ISDIR(below.st_mode)
+        and below.st_uid in owners
+    )
 
 
 def _describe_writers(root, place, found, groups):
@@ -111,7 +135,8 @@ def _describe_writers(root, place, found, groups):
     if not found.st_mode & 0o020:
         return ""
     if _has_acl(host_files.get_full_path(root, place)):
-        return "those that its ACL names"  # then the group's bits are the ACL's mask, and tell nothing of the group
+        # then the group's bits are the ACL's mask, and tell nothing of the group
+        return "those that its ACL names"
     if found.st_gid in (0, os.getegid()):
         return ""
     name = host_files.map_id_names(root, "group").get(found.st_gid, str(found.st_gid))
@@ -143,7 +168,8 @@ def is_from_kernel(found):
     return False
 
 
-# --- programs ---------------------------------------------------------------------------------------------------------
+# --- programs
+# ---------------------------------------------------------------------------------------------------------
 
 
 def judge_program(root, wanted):
@@ -158,8 +184,12 @@ def judge_program(root, wanted):
 
 
 def find_root_program(root, name, directories=None):
-    """Return the host path of the first program of that name in root's own directories; None if there is none."""
-    return host_files.find_executable(root, name, PROGRAM_PATH if directories is None else directories)
+    """Return the host path of the first program of that name in root's own directories; None if
+    there is none.
+    """
+    return host_files.find_executable(
+        root, name, PROGRAM_PATH if directories is None else directories
+    )
 
 
 def require_root_program(wanted):
@@ -171,10 +201,15 @@ def require_root_program(wanted):
     if "/" not in wanted:
         found = find_root_program("", wanted)
         if found is None:
-            raise host_files.NodeError("not-found", "%s: there is no such program in %s" % (wanted, ", ".join(PROGRAM_PATH)))
+            raise host_files.NodeError(
+                "not-found",
+                "%s: there is no such program in %s" % (wanted, ", ".join(PROGRAM_PATH)),
+            )
         wanted = found
     if not wanted.startswith("/"):
-        raise host_files.NodeError("bad-question", "a program must be a name or an absolute path, not %r" % (wanted,))
+        raise host_files.NodeError(
+            "bad-question", "a program must be a name or an absolute path, not %r" % (wanted,)
+        )
     if host_files.get_lstat("", host_files.resolve_links("", wanted)[0]) is None:
         raise host_files.NodeError("not-found", "%s: there is no such program" % wanted)
     doubt = judge_program("", wanted)
@@ -183,27 +218,31 @@ def require_root_program(wanted):
     return wanted
 
 
-# --- processes --------------------------------------------------------------------------------------------------------
+# --- processes
+# --------------------------------------------------------------------------------------------------------
 
-# What one look at /proc/PID finds. start: in the kernel's ticks, which names a process forever together with its number.
-# uids: real, effective, saved, of the file system
-# exe: where the program is, or was
-# deleted: replaced by an upgrade: the running file is no longer on disk
-# users: the user namespace
-# pids: in how many PID namespaces it has a number
-# root: which directory is its /
-# groups: /proc/PID/cgroup
-Process = collections.namedtuple("Process", "pid ppid start uids exe deleted argv users pids root groups")
+# What one look at /proc/PID finds. start: in the kernel's ticks, which names a process forever
+# together with its number. uids: real, effective, saved, of the file system exe: where the program
+# is, or was deleted: replaced by an upgrade: the running file is no longer on disk users: the user
+# namespace pids: in how many PID namespaces it has a number root: which directory is its / groups:
+# /proc/PID/cgroup
+Process = collections.namedtuple(
+    "Process", "pid ppid start uids exe deleted argv users pids root groups"
+)
 _DELETED = " (deleted)"
 _READS = 64  # of the arguments of a process that has none: some have taken theirs away
 
 
 class Gone(Exception):
-    """An error for a process that has ended, or that changed while it was looked at: nothing is known of it."""
+    """An error for a process that has ended, or that changed while it was looked at: nothing is
+    known of it.
+    """
 
 
 def read_process(pid):
-    """Read a process twice by one descriptor of its directory, which fails once it is dead. Raise Gone if the two reads differ."""
+    """Read a process twice by one descriptor of its directory, which fails once it is dead. Raise
+    Gone if the two reads differ.
+    """
     try:
         place = os.open("/proc/%d" % pid, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -221,7 +260,9 @@ def read_process(pid):
 
 
 def _await_executed(place):
-    """Wait, for a moment, until a program that is just being started has its arguments: execve(2) sets its name before them."""
+    """Wait, for a moment, until a program that is just being started has its arguments: execve(2)
+    sets its name before them.
+    """
     for _read in range(_READS):
         if read_proc_file("cmdline", place):
             return
@@ -241,7 +282,9 @@ def get_process_name(pid):
 
 
 def _read_process(pid, place):
-    fields = read_proc_file("stat", place).rpartition(")")[2].split()  # the name before may contain anything, a ")" too
+    fields = (
+        read_proc_file("stat", place).rpartition(")")[2].split()
+    )  # the name before may contain anything, a ")" too
     status = read_proc_file("status", place)
     exe = os.readlink("exe", dir_fd=place)
     root = os.stat("root", dir_fd=place)
@@ -271,7 +314,9 @@ def read_proc_file(name, place=None, cap=256 * 1024):
 
 
 def get_proc_field(text, begin):
-    """Return the words of the line that begins so in a file of the kernel's, without that beginning. [] if no line does."""
+    """Return the words of the line that begins so in a file of the kernel's, without that
+    beginning. [] if no line does.
+    """
     return ("\n" + text).partition("\n" + begin)[2].partition("\n")[0].split()
 
 
@@ -298,7 +343,9 @@ def open_running_program(pid, start, called):
     try:
         again = _open_again(pid)
         if found != again or found.start != start or found.exe != called:
-            raise host_files.NodeError("gone", "process %d is not the one that was inspected; run again" % pid)
+            raise host_files.NodeError(
+                "gone", "process %d is not the one that was inspected; run again" % pid
+            )
         doubt = judge_running_file(os.fstat(fd), called)
         if doubt:
             raise build_untrusted_error(called, doubt)
@@ -315,23 +362,33 @@ def _open_again(pid):
 
 
 def judge_running_file(found, called):
-    """Judge the file of a running program. Return a Doubt or None. Its directories do not matter, nor whether its name still exists."""
+    """Judge the file of a running program. Return a Doubt or None. Its directories do not matter,
+    nor whether its name still exists.
+    """
     if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
-        return Doubt("running program", called, "does not belong to root (its owner is user %d)" % found.st_uid, "Run chown root on it")
+        return Doubt(
+            "running program",
+            called,
+            "does not belong to root (its owner is user %d)" % found.st_uid,
+            "Run chown root on it",
+        )
     if found.st_mode & 0o022:
         why = "may be written to by others (mode %04o)" % stat.S_IMODE(found.st_mode)
         return Doubt("running program", called, why, "Run chmod go-w on it")
     return None
 
 
-# --- sockets ----------------------------------------------------------------------------------------------------------
+# --- sockets
+# ----------------------------------------------------------------------------------------------------------
 
 
 answered = {}  # socket: the process that called listen() there, when it was last talked to
 
 
 def judge_socket_path(wanted):
-    """Judge a socket's place before anything is sent: directories and socket must be root's, its mode is free. Return a Doubt or None."""
+    """Judge a socket's place before anything is sent: directories and socket must be root's, its
+    mode is free. Return a Doubt or None.
+    """
     real, links = host_files.resolve_links("", wanted)
     doubt = get_first_doubt(judge_spot("", place, whole=False) for place in links + [real])
     if doubt:
@@ -355,13 +412,18 @@ class Connection(_socket.socket):
 
 def get_socket_peer(connection):
     """Return (pid, uid) of the process that listens at the other end, as the kernel reports it."""
-    pid, uid, _gid = struct.unpack("3i", connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))
+    pid, uid, _gid = struct.unpack(
+        "3i", connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    )
     return pid, uid
 
 
 def connect(wanted, timeout):
-    """Connect to a socket that root may talk to. Raise OSError if no process listens, NodeError if the socket is not to be trusted."""
-    # Judged before anything is sent: its place, its owner, and the user that listens, as the kernel reports it.
+    """Connect to a socket that root may talk to. Raise OSError if no process listens, NodeError if
+    the socket is not to be trusted.
+    """
+    # Judged before anything is sent: its place, its owner, and the user that listens, as the kernel
+    # reports it.
     doubt = judge_socket_path(wanted)
     if doubt:
         raise build_untrusted_error(wanted, doubt)
@@ -372,7 +434,13 @@ def connect(wanted, timeout):
         answered[wanted], uid = get_socket_peer(connection)
         if uid not in (0, os.geteuid()):
             raise build_untrusted_error(
-                wanted, Doubt("socket", wanted, "is answered by user %d" % uid, "Have it served by root, or name another socket")
+                wanted,
+                Doubt(
+                    "socket",
+                    wanted,
+                    "is answered by user %d" % uid,
+                    "Have it served by root, or name another socket",
+                ),
             )
     except Exception:
         connection.close()

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write an archive of packages, with equal bytes for equal content, and read one without trusting it.
+"""Write an archive of packages, with equal bytes for equal content, and read one without trusting
+it.
 
 Nothing is unpacked by a name that the archive contains. A package with one file, since ansible-test
 wants a module for every other file below plugins/action.
@@ -62,8 +63,13 @@ def verify_archive(file: str) -> manifest.Manifest:
     try:
         with path.open("rb") as stream:
             found = os.fstat(stream.fileno())
-            words = json.dumps([str(path.absolute()), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns])
-            known = Path(constants.DEFAULT_LOCAL_TMP) / f"gpufleet-archive-{hashlib.sha256(words.encode()).hexdigest()}"
+            words = json.dumps(
+                [str(path.absolute()), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns]
+            )
+            known = (
+                Path(constants.DEFAULT_LOCAL_TMP)
+                / f"gpufleet-archive-{hashlib.sha256(words.encode()).hexdigest()}"
+            )
             with contextlib.suppress(OSError, ValueError):
                 return manifest.parse_manifest(known.read_text(encoding="utf-8"))
             text = _verify_manifest(stream)
@@ -101,7 +107,12 @@ def require_policy_archive(policy: Policy) -> None:
     """
     if policy.bundle_file and policy.state == "present":
         given = answer_archive_query(policy.bundle_file)
-        host.require_usable_archive(policy, manifest.parse_manifest(given["manifest"]), given["key"], outside.format_present_time())
+        host.require_usable_archive(
+            policy,
+            manifest.parse_manifest(given["manifest"]),
+            given["key"],
+            outside.format_present_time(),
+        )
 
 
 def answer_archive_query(file: str) -> dict[str, str]:
@@ -123,11 +134,17 @@ def fill_changes_from_archive(changes: Sequence[transaction.Change]) -> list[tra
     return [_fill_change(change, found) for change in changes]
 
 
-def _fill_change(change: transaction.Change, found: Mapping[str, Mapping[str, bytes]]) -> transaction.Change:
+def _fill_change(
+    change: transaction.Change, found: Mapping[str, Mapping[str, bytes]]
+) -> transaction.Change:
     if change["op"] != "write" or "archived" not in change:
         return change
     data = found[change["archived"]["file"]][change["archived"]["name"]]
-    plain: dict[str, Any] = {**change, "content": base64.b64encode(data).decode("ascii"), "encoding": "base64"}
+    plain: dict[str, Any] = {
+        **change,
+        "content": base64.b64encode(data).decode("ascii"),
+        "encoding": "base64",
+    }
     del plain["archived"]
     return cast(transaction.Change, plain)
 
@@ -142,7 +159,11 @@ def read_archive_files(file: str, names: Iterable[str]) -> dict[str, bytes]:
     known, wanted = verify_archive(file), set(names)
     try:
         with Path(file).expanduser().open("rb") as stream:
-            found = {member.name: _read_member(archive, member) for archive, member in _list_members(stream) if member.name in wanted}
+            found = {
+                member.name: _read_member(archive, member)
+                for archive, member in _list_members(stream)
+                if member.name in wanted
+            }
     except (OSError, ValueError) as error:
         raise PlanError(messages.DAMAGED_ARCHIVE.fill(odd=str(error)), where=file) from None
     for name in wanted:
@@ -166,7 +187,9 @@ def _verify_manifest(stream: IO[bytes]) -> str:
             continue
         file = listed_.get(member.name)
         if file is None or member.name in seen:
-            raise ValueError(f"it holds {ascii(member.name)[:80]}, which its {manifest.NAME} does not list, or lists once")
+            raise ValueError(
+                f"it holds {ascii(member.name)[:80]}, which its {manifest.NAME} does not list, or lists once"
+            )
         seen.add(member.name)
         if (member.size, _digest(archive, member)) != (file.size, file.sha256):
             raise ValueError(f"{member.name} has not the bytes that its {manifest.NAME} says")
@@ -195,7 +218,9 @@ def _require_whole_archive() -> Iterator[None]:
     try:
         yield
     except (tarfile.TarError, EOFError, OverflowError, MemoryError, RecursionError) as error:
-        raise ValueError(f"it is truncated, or no tar archive: {str(error) or type(error).__name__}") from None
+        raise ValueError(
+            f"it is truncated, or no tar archive: {str(error) or type(error).__name__}"
+        ) from None
 
 
 def _blocks(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
@@ -217,13 +242,21 @@ def _digest(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
 
 
 def list_deb_licences(name: str, data: bytes) -> tuple[str, ...]:
-    """Return the licences in /usr/share/doc/NAME/copyright of a Debian package; () if it cannot be read."""
+    """Return the licences in /usr/share/doc/NAME/copyright of a Debian package; () if it cannot be
+    read.
+    """
     try:
         with tarfile.open(fileobj=io.BytesIO(_find_deb_part(data))) as archive:
             wanted = f"usr/share/doc/{name}/copyright"
             for member in archive:
-                if member.name.removeprefix("./") == wanted and member.isreg() and member.size <= COPYRIGHT:
-                    return listed.list_licences(_read_member(archive, member).decode("utf-8", "replace"))
+                if (
+                    member.name.removeprefix("./") == wanted
+                    and member.isreg()
+                    and member.size <= COPYRIGHT
+                ):
+                    return listed.list_licences(
+                        _read_member(archive, member).decode("utf-8", "replace")
+                    )
     except (tarfile.TarError, EOFError, OSError, ValueError):
         return ()
     return ()

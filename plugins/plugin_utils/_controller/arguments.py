@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read a task's options by the argument spec in the module's documentation, and make the policy of them."""
+"""Read a task's options by the argument spec in the module's documentation, and make the policy of
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,27 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     validation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.given import require_plain_options, require_versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import OptionNames
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.variables import find_variable
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.given import (
+    require_plain_options,
+    require_versions,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    OptionNames,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Handler,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.variables import (
+    find_variable,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options
 
 MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
 FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's if PyYAML has it: it takes a tenth of the time
+LOADER = getattr(
+    yaml, "CSafeLoader", yaml.SafeLoader
+)  # libyaml's if PyYAML has it: it takes a tenth of the time
 TEST_HOSTS = "GPUFLEET_TEST_HOSTS"
 SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases")
 
@@ -48,7 +62,9 @@ def read_module_text(module: str, name: str = "DOCUMENTATION") -> str:
     return next(
         str(n.value.value)
         for n in tree.body
-        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and getattr(n.targets[0], "id", "") == name
+        if isinstance(n, ast.Assign)
+        and isinstance(n.value, ast.Constant)
+        and getattr(n.targets[0], "id", "") == name
     )
 
 
@@ -69,8 +85,14 @@ def read_module_documentation(module: str) -> dict[str, Any]:
 
 def derive_argument_spec(module: str) -> dict[str, Any]:
     """Derive the argument spec from the documentation, so that the two cannot differ."""
-    found = {name: _derive_option(option) for name, option in read_module_documentation(module)["options"].items()}
-    return {name: {**option, "no_log": True} if name in SECRETS else option for name, option in found.items()}
+    found = {
+        name: _derive_option(option)
+        for name, option in read_module_documentation(module)["options"].items()
+    }
+    return {
+        name: {**option, "no_log": True} if name in SECRETS else option
+        for name, option in found.items()
+    }
 
 
 def keep_written_paths(spec_: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +102,9 @@ def keep_written_paths(spec_: Mapping[str, Any]) -> dict[str, Any]:
     that validates, which is the controller.
     """
     return {
-        name: {key: "str" if value == "path" else value for key, value in option.items()} if name in options.NOT_OF_CONTROLLER else option
+        name: {key: "str" if value == "path" else value for key, value in option.items()}
+        if name in options.NOT_OF_CONTROLLER
+        else option
         for name, option in spec_.items()
     }
 
@@ -92,13 +116,16 @@ def _derive_option(option: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def read_task_options(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = False) -> dict[str, Any]:
+def read_task_options(
+    action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = False
+) -> dict[str, Any]:
     given = dict(action._task.args)
     named: Mapping[str, Any] = {name: given[name] for name in given if name in spec_}
     require_versions(named)
     validated = validation.validate(keep_written_paths(spec_), given)
     require_plain_options(validated)
-    # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses that tomlkit does not know.
+    # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses
+    # that tomlkit does not know.
     plain: dict[str, Any] = {**json.loads(json.dumps(validated)), **get_imitated_places()}
     options.check_options(plain, docker=docker)
     return options.clean_option_paths(plain)
@@ -152,17 +179,34 @@ def build_policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
     written.
     """
     known = {f.name for f in dc.fields(Policy)}
-    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in args.items() if k in known and v is not None}
+    values: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v
+        for k, v in args.items()
+        if k in known and v is not None
+    }
     if "handlers" in values:
-        values["handlers"] = tuple(build_policy_handler(name, h or {}) for name, h in values["handlers"].items()) or (Handler(),)
+        values["handlers"] = tuple(
+            build_policy_handler(name, h or {}) for name, h in values["handlers"].items()
+        ) or (Handler(),)
     return dc.replace(Policy(), **values, **fixed)
 
 
 def build_policy_handler(name: str, value: Mapping[str, Any]) -> Handler:
-    return Handler(name, str(value.get("binary") or Handler.binary), dict(value.get("options") or {}), bool(value.get("binary")))
+    return Handler(
+        name,
+        str(value.get("binary") or Handler.binary),
+        dict(value.get("options") or {}),
+        bool(value.get("binary")),
+    )
 
 
 def build_option_failure(error: PlanError) -> dict[str, Any]:
     """Return the parts of an error as a result has them."""
-    parts = {"what": error.what, "where": error.where, "line": error.line, "why": error.why, "next": error.next}
+    parts = {
+        "what": error.what,
+        "where": error.where,
+        "line": error.line,
+        "why": error.why,
+        "next": error.next,
+    }
     return {"error": {"code": error.code, **parts}}

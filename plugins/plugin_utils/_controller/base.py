@@ -24,20 +24,48 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     turns,
     unread,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.host_look import Planner, Questions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import causes, change_reference
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction as planner_transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import end_with_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.host_look import (
+    Planner,
+    Questions,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    causes,
+    change_reference,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    transaction as planner_transaction,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    JOURNAL_DIR,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, bound
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_diffs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    fleet_diffs,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import work
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal as report_journal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import leftovers, results
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
+    journal as report_journal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
+    leftovers,
+    results,
+)
 
-PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine again after 5
+# seconds for which a restarted unit is watched after it served: systemd starts a crashed engine
+# again after 5
+PROBATION = 15
 
 
 Outcome = stages.PlannedOutcome
@@ -99,17 +127,23 @@ class Task:
         return get_server_cluster(self.action, self.task_vars, self.wanted, self.way)
 
     def look(self, so_far: Observation | None = None) -> Observation:
-        return host_look.look_at_host(self.action, self.task_vars, self.wanted, self.questions(self.wanted), self.way, so_far)
+        return host_look.look_at_host(
+            self.action, self.task_vars, self.wanted, self.questions(self.wanted), self.way, so_far
+        )
 
     def plan(self, seen: Observation) -> tuple[Observation, Outcome]:
-        return host_look.plan_from(seen, self.action, self.task_vars, self.wanted, self.planner, self.way)
+        return host_look.plan_from(
+            seen, self.action, self.task_vars, self.wanted, self.planner, self.way
+        )
 
     def list_planned(self, seen: Observation, plan: Plan) -> bound.Planned:
         """Return what a plan does and shows, as an approval binds it."""
         return list_planned_effects(self.wanted, seen, plan, self.planner)
 
     def carry_out(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return transport.run_host_program(self.action, "transaction", dict(request), self.task_vars, self.way)
+        return transport.run_host_program(
+            self.action, "transaction", dict(request), self.task_vars, self.way
+        )
 
 
 def converge_host(
@@ -127,7 +161,16 @@ def converge_host(
 
     In a conflict (the host has changed in between), plan once more.
     """
-    task = Task(action, task_vars, wanted, questions, planner, read_run_reference(action, task_vars).put_after(reason), way, approval)
+    task = Task(
+        action,
+        task_vars,
+        wanted,
+        questions,
+        planner,
+        read_run_reference(action, task_vars).put_after(reason),
+        way,
+        approval,
+    )
     seen, ended = finish_interrupted(task, task.look())
     one = stages.apply_stages(task, *task.plan(seen), functools.partial(send_transaction, task))
     if not (one.answer or one.done.plans or task.check):
@@ -136,80 +179,147 @@ def converge_host(
     def send_alone(plan: Plan) -> dict[str, Any]:
         return task.carry_out(
             build_transaction_request(
-                plan, wanted, one.seen, check=False, reason=f"{task.reason}: {report_journal.AFTER_ROLLBACK}", pending=[]
+                plan,
+                wanted,
+                one.seen,
+                check=False,
+                reason=f"{task.reason}: {report_journal.AFTER_ROLLBACK}",
+                pending=[],
             )
         )
 
-    noted = write_after_rollback(one.answer, one.outcome.rolled_back, send_alone) if not task.check else ()
+    noted = (
+        write_after_rollback(one.answer, one.outcome.rolled_back, send_alone)
+        if not task.check
+        else ()
+    )
     in_table = shows_diffs_in_table(action, task_vars)
-    shaped = shape_result(one.outcome, one.answer, check=task.check, diff=in_table or bool(action._task.diff), restart=wanted.restart)
+    shaped = shape_result(
+        one.outcome,
+        one.answer,
+        check=task.check,
+        diff=in_table or bool(action._task.diff),
+        restart=wanted.restart,
+    )
     shaped = stages.add_earlier_stages(shaped, one.whole, one.done, wanted.restart)
     if in_table:
         fleet_diffs.move_to_table(shaped)
     earlier = [*ended, *report_journal.advise_on_journal(one.seen)]
     if earlier:  # only this run reports it, and advice is seen only by those who look for it
-        shaped["warnings"] = [f"{task_vars.get('inventory_hostname') or 'this host'}: {end_with_code(sentence)}" for sentence in earlier]
-    advice = [end_with_code(sentence) for sentence in dict.fromkeys([*earlier, *shaped["advice"], *noted])]
+        shaped["warnings"] = [
+            f"{task_vars.get('inventory_hostname') or 'this host'}: {end_with_code(sentence)}"
+            for sentence in earlier
+        ]
+    advice = [
+        end_with_code(sentence) for sentence in dict.fromkeys([*earlier, *shaped["advice"], *noted])
+    ]
     whole = {**shaped, "planned": one.planned, "advice": advice}
     return whole if Display().verbosity else drop_plan_of_failure(whole)
 
 
 def shows_diffs_in_table(action: ActionBase, task_vars: Mapping[str, Any]) -> bool:
-    """Tell whether the run has --diff, and a role's task leaves it to the table of the fleet, as in the playbooks of this collection."""
+    """Tell whether the run has --diff, and a role's task leaves it to the table of the fleet, as in
+    the playbooks of this collection.
+    """
     role = getattr(action._task, "_role", None)
     ours = role is not None and str(role.get_name()).startswith(arguments.ROLES)
     return ours and bool(task_vars.get("ansible_diff_mode")) and not action._task.diff
 
 
-# The parts of a failed host's plan. Ansible prints a failed task's whole result, which would hide the message.
+# The parts of a failed host's plan. Ansible prints a failed task's whole result, which would hide
+# the message.
 BULK = ("decision", "differences", "known_bad", "planned", "proof")
 
 
 def drop_plan_of_failure(result: dict[str, Any]) -> dict[str, Any]:
-    """Leave the plan out of a failed result, since tables and reports show none; -v keeps it. Return other results as they are."""
-    return {key: value for key, value in result.items() if key not in BULK} if result.get("failed") else result
+    """Leave the plan out of a failed result, since tables and reports show none; -v keeps it.
+    Return other results as they are.
+    """
+    return (
+        {key: value for key, value in result.items() if key not in BULK}
+        if result.get("failed")
+        else result
+    )
 
 
 def finish_interrupted(task: Task, seen: Observation) -> tuple[Observation, tuple[str, ...]]:
-    """Finish what was interrupted; return the new observation and what became of earlier transactions.
+    """Finish what was interrupted; return the new observation and what became of earlier
+    transactions.
 
     What an interrupted run left may look like the desired state, but would be taken back later.
     """
     if task.check or not report_journal.cut_short(seen):
         return seen, ()
     request = build_transaction_request(
-        Plan(), task.wanted, seen, check=False, reason=f"{task.reason}: finish what was interrupted", pending=[]
+        Plan(),
+        task.wanted,
+        seen,
+        check=False,
+        reason=f"{task.reason}: finish what was interrupted",
+        pending=[],
     )
     finish = functools.partial(task.carry_out, {**request, "expect": {}})
     ended = end_earlier_transactions(
-        turns.take_back_turn(report_journal.cut_short_units(seen), task.wanted, task.host, task.get_cluster, finish)
+        turns.take_back_turn(
+            report_journal.cut_short_units(seen), task.wanted, task.host, task.get_cluster, finish
+        )
     )
     return task.look(), ended
 
 
 def send_transaction(task: Task, seen: Observation, outcome: Outcome, plan: Plan) -> dict[str, Any]:
     """Send one transaction, when it is the host's turn."""
-    pending = [] if plan in outcome.plan.first else list_left_out_restarts(task.wanted, seen, task.planner, plan)
-    request = build_transaction_request(plan, task.wanted, seen, check=task.check, reason=task.reason, pending=pending)
-    return turns.apply_in_turn(task.wanted, plan, task.check, task.host, task.get_cluster, functools.partial(task.carry_out, request))
+    pending = (
+        []
+        if plan in outcome.plan.first
+        else list_left_out_restarts(task.wanted, seen, task.planner, plan)
+    )
+    request = build_transaction_request(
+        plan, task.wanted, seen, check=task.check, reason=task.reason, pending=pending
+    )
+    return turns.apply_in_turn(
+        task.wanted,
+        plan,
+        task.check,
+        task.host,
+        task.get_cluster,
+        functools.partial(task.carry_out, request),
+    )
 
 
-def get_server_cluster(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, way: str) -> str:
+def get_server_cluster(
+    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, way: str
+) -> str:
     """Return the name of a server's cluster: from the inventory, otherwise by its CA.
 
     Servers whose CA cannot be read count as one cluster.
     """
     named = action._templar.template(task_vars.get("gpufleet_cluster") or "")
-    return str(named or work.get_cluster_by_ca(host_look.look_at_host(action, task_vars, wanted, [work.CLUSTER], way)))
+    return str(
+        named
+        or work.get_cluster_by_ca(
+            host_look.look_at_host(action, task_vars, wanted, [work.CLUSTER], way)
+        )
+    )
 
 
-def read_run_reference(action: ActionBase, task_vars: Mapping[str, Any]) -> change_reference.ChangeReference:
+def read_run_reference(
+    action: ActionBase, task_vars: Mapping[str, Any]
+) -> change_reference.ChangeReference:
     """Return the ticket and the user of this run. Raise PlanError for an invalid ticket."""
-    given = {name: task_vars[name] for name in (change_reference.VARIABLE, *change_reference.USERS) if task_vars.get(name) is not None}
-    return change_reference.read_change_reference({name: action._templar.template(value) for name, value in given.items()})
+    given = {
+        name: task_vars[name]
+        for name in (change_reference.VARIABLE, *change_reference.USERS)
+        if task_vars.get(name) is not None
+    }
+    return change_reference.read_change_reference(
+        {name: action._templar.template(value) for name, value in given.items()}
+    )
 
 
-def write_after_rollback(answer: Mapping[str, Any], plan: Plan, send: Callable[[Plan], dict[str, Any]]) -> tuple[str, ...]:
+def write_after_rollback(
+    answer: Mapping[str, Any], plan: Plan, send: Callable[[Plan], dict[str, Any]]
+) -> tuple[str, ...]:
     """Write, in a transaction of its own, what is to be written after a rollback.
 
     Return the reason if that failed, which changes nothing else; () otherwise.
@@ -235,32 +345,53 @@ def end_earlier_transactions(answer: Mapping[str, Any]) -> tuple[str, ...]:
     return report_journal.list_recovered_transactions(answer)
 
 
-def list_left_out_restarts(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) -> list[str]:
+def list_left_out_restarts(
+    wanted: Policy, seen: Observation, planner: Planner, plan: Plan
+) -> list[str]:
     """Return the units whose restart is left to someone, by the plan or by `restart: never`.
 
     The host remembers them.
     """
     if wanted.restart != "never" or wanted.root != "/":
         return list(plan.pending)
-    for restart in ("auto", "force"):  # "auto" may refuse a restart because it ends work, and the restart is due all the same
+    for restart in (
+        "auto",
+        "force",
+    ):  # "auto" may refuse a restart because it ends work, and the restart is due all the same
         with contextlib.suppress(NeedMore, PlanError):
             return list(
-                dict.fromkeys([*plan.pending, *planner(dc.replace(wanted, restart=restart), seen).plan.list_interrupted_units("auto")])
+                dict.fromkeys(
+                    [
+                        *plan.pending,
+                        *planner(
+                            dc.replace(wanted, restart=restart), seen
+                        ).plan.list_interrupted_units("auto"),
+                    ]
+                )
             )
     return list(plan.pending)
 
 
-def acknowledge_rollbacks(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str) -> None:
+def acknowledge_rollbacks(
+    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str
+) -> None:
     """Acknowledge rollbacks that were reported now, if no transaction follows that would do so."""
     reported = planner_transaction.Acknowledgement(
-        wanted.root, JOURNAL_DIR, report_journal.list_unacknowledged(seen), report_journal.list_stray_directories(seen)
+        wanted.root,
+        JOURNAL_DIR,
+        report_journal.list_unacknowledged(seen),
+        report_journal.list_stray_directories(seen),
     )
     if reported.ids or reported.strays:
         transport.run_host_program(action, "acknowledge", reported.build_message(), task_vars, way)
 
 
-def list_planned_effects(wanted: Policy, seen: Observation, plan: Plan, planner: Planner) -> bound.Planned:
-    return bound.build_planned_effects(wanted, seen, plan, lambda policy, obs: planner(policy, obs).plan)
+def list_planned_effects(
+    wanted: Policy, seen: Observation, plan: Plan, planner: Planner
+) -> bound.Planned:
+    return bound.build_planned_effects(
+        wanted, seen, plan, lambda policy, obs: planner(policy, obs).plan
+    )
 
 
 def build_transaction_request(
@@ -286,7 +417,9 @@ def build_transaction_request(
     if here:
         request = dc.replace(
             request,
-            expect=dc.replace(request.expect, packages=seen.map_packages(), programs=seen.map_programs()),
+            expect=dc.replace(
+                request.expect, packages=seen.map_packages(), programs=seen.map_programs()
+            ),
             commands_before=plan.commands,
             stage=planner_transaction.Stage(plan.stage_files, plan.substitute),
             validate=plan.validate,
@@ -297,20 +430,31 @@ def build_transaction_request(
     return request.build_message()
 
 
-def shape_result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bool, restart: str) -> dict[str, Any]:
+def shape_result(
+    outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bool, restart: str
+) -> dict[str, Any]:
     plan, parts = outcome.plan.whole, (*outcome.plan.first, dc.replace(outcome.plan, first=()))
     planned = plan.list_interrupted_units(restart)
     trouble = results.describe_answer_trouble(answer)
-    kept = bool(answer.get("changed")) and (not answer.get("rolled_back") or bool(answer.get("foreign")))
+    kept = bool(answer.get("changed")) and (
+        not answer.get("rolled_back") or bool(answer.get("foreign"))
+    )
     beforehand = plan.beforehand if check or trouble else ()
     shaped: dict[str, Any] = {
         "changed": plan.acts,
         "differences": results.describe_differences(plan.differences),
         "leftovers": [
-            dc.asdict(left) for left in (leftovers.list_leftovers_after_failure(plan) if trouble and not kept else plan.leftovers)
+            dc.asdict(left)
+            for left in (
+                leftovers.list_leftovers_after_failure(plan)
+                if trouble and not kept
+                else plan.leftovers
+            )
         ],
         "actions": [word for part in parts for word in results.list_actions(part, restart)],
-        "restarted": planned if check else [u for u in answer.get("restarted") or () if u in planned],
+        "restarted": planned
+        if check
+        else [u for u in answer.get("restarted") or () if u in planned],
         "rolled_back": bool(answer.get("rolled_back")),
         "journal": answer.get("journal"),
         "advice": [
@@ -347,17 +491,33 @@ def run(
     way = str(args.get("transport") or "auto")
     reason = f"gpufleet.nvidia.{module}" + (" (state: absent)" if wanted.state == "absent" else "")
     approval = approved.parse_approval(args.get("approved_change"))
-    return converge_host(action, task_vars or {}, wanted, questions, planner, reason=reason, way=way, approval=approval)
+    return converge_host(
+        action,
+        task_vars or {},
+        wanted,
+        questions,
+        planner,
+        reason=reason,
+        way=way,
+        approval=approval,
+    )
 
 
 def run_info(
-    action: ActionBase, task_vars: dict[str, Any] | None, *, spec: Mapping[str, Any], questions: Questions, planner: Planner
+    action: ActionBase,
+    task_vars: dict[str, Any] | None,
+    *,
+    spec: Mapping[str, Any],
+    questions: Questions,
+    planner: Planner,
 ) -> dict[str, Any]:
     """Run an action that only looks."""
     args = arguments.read_task_options(action, spec)
     wanted = arguments.build_policy(args)
     archives.require_policy_archive(wanted)
-    seen, outcome = host_look.observe_and_plan(action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto"))
+    seen, outcome = host_look.observe_and_plan(
+        action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto")
+    )
     plan = outcome.plan.whole
     return {
         "changed": False,
@@ -365,6 +525,13 @@ def run_info(
         "leftovers": [dc.asdict(left) for left in plan.leftovers],
         "would_restart": plan.list_interrupted_units(wanted.restart),
         "planned": list_planned_effects(wanted, seen, outcome.plan, planner),
-        "advice": [end_with_code(sentence) for sentence in (*report_journal.advise_on_journal(seen), *plan.beforehand, *plan.advice)],
+        "advice": [
+            end_with_code(sentence)
+            for sentence in (
+                *report_journal.advise_on_journal(seen),
+                *plan.beforehand,
+                *plan.advice,
+            )
+        ],
         **outcome.facts,
     }

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the controller's own sources for the choice of an image: the catalogue's file and archspec's data."""
+"""Read the controller's own sources for the choice of an image: the catalogue's file and archspec's
+data.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,18 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages, registry
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
     catalogue,
     cpu,
     document,
     inspected,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.requires import Image
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.requires import (
+    Image,
+)
 
 LARGEST = 4 << 20  # bytes of a file
 # Kind of a file -> the next step if the file is not of that kind.
@@ -39,7 +45,11 @@ def read_catalogue_images(given: Any, access: registry.Access | None = None) -> 
     access: if given, registries are asked about the images that no file describes.
     """
     beside = Path(given).expanduser().parent if isinstance(given, str) else Path()
-    found = [image for entry in list_catalogue_entries(given) for image in _list_tagged_images(entry, access)]
+    found = [
+        image
+        for entry in list_catalogue_entries(given)
+        for image in _list_tagged_images(entry, access)
+    ]
     catalogue.require_unique_names(found)
     return tuple(_complete_image(image, beside, access) for image in found)
 
@@ -54,25 +64,43 @@ def _list_tagged_images(entry: Image, access: registry.Access | None) -> tuple[I
 
 def _complete_image(image: Image, beside: Path, access: registry.Access | None) -> Image:
     if image.inspected:
-        return inspected.complete_image(image, read_own_description(str(beside / Path(image.inspected).expanduser())))
-    return inspected.complete_image(image, registry.read_registry_image(image.reference, image.digest, access)) if access else image
+        return inspected.complete_image(
+            image, read_own_description(str(beside / Path(image.inspected).expanduser()))
+        )
+    return (
+        inspected.complete_image(
+            image, registry.read_registry_image(image.reference, image.digest, access)
+        )
+        if access
+        else image
+    )
 
 
 def list_catalogue_entries(given: Any) -> tuple[Image, ...]:
     return catalogue.parse_catalogue(
-        document.read_yaml_file(read_written_text(given, CATALOGUE), given) if isinstance(given, str) else document.YamlFile(given),
+        document.read_yaml_file(read_written_text(given, CATALOGUE), given)
+        if isinstance(given, str)
+        else document.YamlFile(given),
         read_archspec_targets(),
     )
 
 
 def read_own_description(given: Any) -> inspected.Inspected:
-    """Return the description that an image has of itself: from its environment, or from a file that a tool has printed."""
+    """Return the description that an image has of itself: from its environment, or from a file that
+    a tool has printed.
+    """
     try:
         if not isinstance(given, str):
             return inspected.Inspected(inspected.parse_image_environment(given))
-        return inspected.read_inspected(json_bounds.load_bounded_json(read_written_text(given, DESCRIPTION)))
+        return inspected.read_inspected(
+            json_bounds.load_bounded_json(read_written_text(given, DESCRIPTION))
+        )
     except (ValueError, RecursionError) as error:
-        why = str(error) if isinstance(error, (inspected.UnreadableImage, json_bounds.TooLargeJson)) else "it is not JSON"
+        why = (
+            str(error)
+            if isinstance(error, (inspected.UnreadableImage, json_bounds.TooLargeJson))
+            else "it is not JSON"
+        )
         where = given if isinstance(given, str) else "gpufleet_verify_image_environment"
         raise PlanError(messages.NO_DESCRIPTION.fill(cause=why), where=where) from None
 
@@ -90,7 +118,10 @@ def read_written_text(name: str, kind: str) -> str:
                 row, limit = messages.NOT_A_KIND, LARGEST >> 20
                 raise PlanError(row.fill(kind=kind, limit=limit, step=STEPS[kind]), where=name)
             return opened.read().decode("utf-8")
-    except (OSError, ValueError) as error:  # ValueError: bytes that are not text, or a zero byte in the name
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # ValueError: bytes that are not text, or a zero byte in the name
         why = getattr(error, "strerror", "") or "it is not UTF-8 text"
         message = messages.KIND_UNREADABLE.fill(kind=kind, cause=why, step=STEPS[kind])
         raise PlanError(message, where=name) from None
@@ -107,6 +138,10 @@ def read_archspec_targets() -> cpu.Targets:
     except ImportError:
         return {}
     return {
-        name: cpu.CpuTarget(found.vendor, frozenset(found.features), tuple(parent.name for parent in found.ancestors))
+        name: cpu.CpuTarget(
+            found.vendor,
+            frozenset(found.features),
+            tuple(parent.name for parent in found.ancestors),
+        )
         for name, found in known.items()
     }

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Record the hosts of this controller's rollouts, so that two rollouts never work on the same host.
 
-A rollout leaves one small file, with its hosts and its process. The kernel shows whether that process
-lives. So a rollout that was killed holds nothing, and no person has to clean up. Rollouts on other
-controllers show on the hosts: a host is drained by another rollout, or a transaction is at work on it.
+A rollout leaves one small file, with its hosts and its process. The kernel shows whether that
+process lives. So a rollout that was killed holds nothing, and no person has to clean up. Rollouts
+on other controllers show on the hosts: a host is drained by another rollout, or a transaction is at
+work on it.
 """
 
 from __future__ import annotations
@@ -48,13 +49,20 @@ def find_process(number: int) -> Process | None:
     """Return the process with a number; None if there is none."""
     stat, machine = Path(f"/proc/{number}/stat"), os.uname().nodename
     if not Path("/proc/self/stat").exists():  # a controller without Linux
-        shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(number)], capture_output=True, text=True, check=False)
+        shown = subprocess.run(
+            ["ps", "-o", "lstart=", "-p", str(number)], capture_output=True, text=True, check=False
+        )
         return Process(number, shown.stdout.strip(), machine) if shown.stdout.strip() else None
     try:
-        # The name of the program stands in parentheses and may hold anything; the time of the start is the 20th field after it.
+        # The name of the program stands in parentheses and may hold anything; the time of the start
+        # is the 20th field after it.
         fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return None if fields[0] in "ZX" else Process(number, fields[19], machine, boot, os.readlink("/proc/self/ns/pid"))
+        return (
+            None
+            if fields[0] in "ZX"
+            else Process(number, fields[19], machine, boot, os.readlink("/proc/self/ns/pid"))
+        )
     except (OSError, IndexError):
         return None
 
@@ -75,7 +83,11 @@ def is_process_alive(owner: Process) -> bool | None:
     A home directory may be shared with other machines, and with containers.
     """
     here = find_process(os.getpid())
-    if here is None or owner.machine != here.machine or (owner.boot == here.boot and owner.space != here.space):
+    if (
+        here is None
+        or owner.machine != here.machine
+        or (owner.boot == here.boot and owner.space != here.space)
+    ):
         return None
     return owner == find_process(owner.number)
 
@@ -122,7 +134,9 @@ def build_unusable_claims_error(directory: Path, error: OSError) -> PlanError:
     return PlanError(message, where=str(directory))
 
 
-def list_host_identities(host: str, result: Mapping[str, Any], variables: Mapping[str, Any]) -> tuple[str, ...]:
+def list_host_identities(
+    host: str, result: Mapping[str, Any], variables: Mapping[str, Any]
+) -> tuple[str, ...]:
     """Return the identities by which a host is known.
 
     The first is the boot of its kernel, regardless of its name in an inventory. A directory tree
@@ -178,7 +192,11 @@ def list_claims_of_others(directory: Path) -> Earlier:
         about = f" ({claim['about']})" if claim["about"] else ""
         where = "" if alive else f" of {owner.machine}"
         text = f"the rollout in process {owner.number}{where}, begun {claim['begun']}{about}, has it until it ends"
-        text += "" if alive else f"; this machine cannot tell whether it still runs: remove {path} if it has ended"
+        text += (
+            ""
+            if alive
+            else f"; this machine cannot tell whether it still runs: remove {path} if it has ended"
+        )
         taken.update(dict.fromkeys(claim["hosts"], text))
     return Earlier(taken, frozenset(proven - unproven), frozenset(unproven))
 
@@ -196,13 +214,24 @@ def _read_record(path: Path) -> tuple[dict[str, Any], Process]:
         if claim.get("schema") != SCHEMA and owner != find_process(owner.number):
             return {"about": "", "begun": "", "hosts": {}, "ended": []}, owner
         hosts = {str(identity): str(name) for identity, name in claim["hosts"].items()}
-        shown = {"about": str(claim["about"]), "begun": str(claim["begun"]), "hosts": hosts, "ended": list(map(str, claim["ended"]))}
+        shown = {
+            "about": str(claim["about"]),
+            "begun": str(claim["begun"]),
+            "hosts": hosts,
+            "ended": list(map(str, claim["ended"])),
+        }
         return shown, owner
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanError(messages.CLAIM.fill(cause=str(error)), where=str(path)) from None
 
 
-def take(directory: Path, known: Mapping[str, Sequence[str]], own: Collection[str], begun: str, about: str) -> list[str]:
+def take(
+    directory: Path,
+    known: Mapping[str, Sequence[str]],
+    own: Collection[str],
+    begun: str,
+    about: str,
+) -> list[str]:
     """Record that this run has the hosts `own`, and settle the records of runs that died.
 
     The record counts for as long as the process of ansible-playbook lives, whose child this process
@@ -211,11 +240,17 @@ def take(directory: Path, known: Mapping[str, Sequence[str]], own: Collection[st
 
     known: all hosts of this run by their names in its inventory, each with its identities.
     """
-    left = {sentence for path in sorted(directory.glob("*.json")) for sentence in _settle(path, known)}
+    left = {
+        sentence for path in sorted(directory.glob("*.json")) for sentence in _settle(path, known)
+    }
     mine = find_run_process()
     if mine is not None:
         hosts = {identity: host for host in own for identity in known[host]}
-        _write(_get_claim_file(directory, mine), {"hosts": hosts, "ended": [], "begun": begun, "about": about}, mine)
+        _write(
+            _get_claim_file(directory, mine),
+            {"hosts": hosts, "ended": [], "begun": begun, "about": about},
+            mine,
+        )
     return sorted(left)
 
 
@@ -234,7 +269,9 @@ def _settle(path: Path, known: Mapping[str, Sequence[str]]) -> list[str]:
     host_of = {identity: host for host, identities_ in known.items() for identity in identities_}
     reached = {identities_[-1] for identities_ in known.values()}
     called = {(identity, host) for host, identities_ in known.items() for identity in identities_}
-    settled = {name for one, name in claim["hosts"].items() if one in reached or (one, name) in called}
+    settled = {
+        name for one, name in claim["hosts"].items() if one in reached or (one, name) in called
+    }
     rest = {identity: name for identity, name in claim["hosts"].items() if name not in settled}
     _write(path, {**claim, "hosts": rest}, owner)
     return [
@@ -257,13 +294,22 @@ def _write(path: Path, claim: Mapping[str, Any], owner: Process) -> None:
     with whole.open("w", encoding="utf-8") as opened:
         opened.write(json.dumps({**claim, "schema": SCHEMA, "process": dc.asdict(owner)}))
         opened.flush()
-        os.fsync(opened.fileno())  # otherwise a power loss may leave an empty file under the new name
+        os.fsync(
+            opened.fileno()
+        )  # otherwise a power loss may leave an empty file under the new name
     whole.replace(path)
 
 
 def end_claims(names: Collection[str]) -> None:
-    """Record that these hosts of this run came through their batch, with their proof if one is configured."""
-    _change(lambda claim: {**claim, "ended": [*claim["ended"], *(i for i, name in claim["hosts"].items() if name in names)]})
+    """Record that these hosts of this run came through their batch, with their proof if one is
+    configured.
+    """
+    _change(
+        lambda claim: {
+            **claim,
+            "ended": [*claim["ended"], *(i for i, name in claim["hosts"].items() if name in names)],
+        }
+    )
 
 
 def give_up(begun: Collection[str]) -> None:
@@ -272,7 +318,15 @@ def give_up(begun: Collection[str]) -> None:
     Keep the hosts that it has begun and did not bring through for the next rollout, which proves
     them.
     """
-    _change(lambda c: {**c, "hosts": {i: name for i, name in c["hosts"].items() if name in begun and i not in c["ended"]}, "ended": []})
+    _change(
+        lambda c: {
+            **c,
+            "hosts": {
+                i: name for i, name in c["hosts"].items() if name in begun and i not in c["ended"]
+            },
+            "ended": [],
+        }
+    )
 
 
 def _change(change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read and write the API of a cluster by the modules of kubernetes.core, on the machine where the task runs."""
+"""Read and write the API of a cluster by the modules of kubernetes.core, on the machine where the
+task runs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import draining
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages as controller_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    messages as controller_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
     api_calls,
     drain_kubernetes,
@@ -42,7 +46,9 @@ class ClusterApi:
             # k8s_info takes an answer 400, or a list without items, for an empty cluster
             # (plugins/module_utils/k8s/service.py, `find`). What no node needs would be removed.
             raise PlanError(messages.NODES_MISSING.fill())
-        classes = self._get("list the RuntimeClasses", {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1"})
+        classes = self._get(
+            "list the RuntimeClasses", {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1"}
+        )
         return live.Live(
             nodes={drain_kubernetes.name_of(node): node for node in nodes},
             config_map=found[0] if found else None,
@@ -78,7 +84,10 @@ class ClusterApi:
 
         The profile or the namespace may have been another one when they were written.
         """
-        return self._get("list the ConfigMaps", {"kind": "ConfigMap", "label_selectors": [f"{objects.MANAGED_BY}={objects.MANAGER}"]})
+        return self._get(
+            "list the ConfigMaps",
+            {"kind": "ConfigMap", "label_selectors": [f"{objects.MANAGED_BY}={objects.MANAGER}"]},
+        )
 
     def get_node(self, name: str) -> dict[str, Any]:
         found = self._get("read the node", {"kind": "Node", "name": name})
@@ -87,13 +96,27 @@ class ClusterApi:
         return found[0]
 
     def list_pods(self, node: str, selector: str) -> list[dict[str, Any]]:
-        what = {"kind": "Pod", "field_selectors": [f"spec.nodeName={node}"], "label_selectors": [selector]}
+        what = {
+            "kind": "Pod",
+            "field_selectors": [f"spec.nodeName={node}"],
+            "label_selectors": [selector],
+        }
         return self._get("list the node's pods", what)
 
     def list_daemon_sets(self, selector: str) -> list[dict[str, Any]]:
-        return self._get("list the DaemonSets", {"api_version": "apps/v1", "kind": "DaemonSet", "label_selectors": [selector]})
+        return self._get(
+            "list the DaemonSets",
+            {"api_version": "apps/v1", "kind": "DaemonSet", "label_selectors": [selector]},
+        )
 
-    def patch_node(self, doing: str, name: str, change: Callable[[Mapping[str, Any]], drain_kubernetes.Patch], *, check: bool) -> bool:
+    def patch_node(
+        self,
+        doing: str,
+        name: str,
+        change: Callable[[Mapping[str, Any]], drain_kubernetes.Patch],
+        *,
+        check: bool,
+    ) -> bool:
         """Change a node as it was read.
 
         If another writer was faster, read it again. Return False if there is nothing to change.
@@ -102,7 +125,11 @@ class ClusterApi:
             wanted = change(self.get_node(name))
             if not wanted:
                 return False
-            result = self._call("k8s_json_patch", {"api_version": "v1", "kind": "Node", "name": name, "patch": wanted}, check=check)
+            result = self._call(
+                "k8s_json_patch",
+                {"api_version": "v1", "kind": "Node", "name": name, "patch": wanted},
+                check=check,
+            )
             if not result.get("failed"):
                 return True
             if not drain_kubernetes.is_api_conflict(result):
@@ -110,7 +137,9 @@ class ClusterApi:
         raise PlanError(messages.NODE_CHANGES.fill(doing=doing, node=name))
 
     def judge(self, calls: Sequence[api_calls.Call]) -> None:
-        """Let the API judge all calls (dry run), so that a refusal comes before anything is changed."""
+        """Let the API judge all calls (dry run), so that a refusal comes before anything is
+        changed.
+        """
         for call in calls:
             result = self._do(call, check=True)
             if call.makes:
@@ -128,7 +157,11 @@ class ClusterApi:
         """
         made = result.get("result")
         others = (
-            [who for who, _applied, _fields in owners.list_managed_fields(made) if who != objects.MANAGER]
+            [
+                who
+                for who, _applied, _fields in owners.list_managed_fields(made)
+                if who != objects.MANAGER
+            ]
             if isinstance(made, Mapping)
             else []
         )
@@ -139,10 +172,16 @@ class ClusterApi:
     def _do(self, call: api_calls.Call, *, check: bool) -> dict[str, Any]:
         result = self._call(call.module, call.arguments, check=check)
         for _attempt in range(draining.CONFLICTS):
-            if not (call.again and result.get("failed") and drain_kubernetes.is_api_conflict(result)):
+            if not (
+                call.again and result.get("failed") and drain_kubernetes.is_api_conflict(result)
+            ):
                 break
             following = call.again(self._get_present_node(call))
-            result = self._call(following[0].module, following[0].arguments, check=check) if following else {}
+            result = (
+                self._call(following[0].module, following[0].arguments, check=check)
+                if following
+                else {}
+            )
         if result.get("failed") and not (check and self._is_namespace_missing(result)):
             raise drain_kubernetes.build_api_error(result, call.doing, DELEGATE, RIGHTS)
         return result
@@ -167,18 +206,31 @@ class ClusterApi:
         result = self._call("k8s_info", {"api_version": "v1", **what})
         if result.get("failed"):
             raise drain_kubernetes.build_api_error(result, doing, DELEGATE, RIGHTS)
-        if result.get("api_found") is False or "resources" not in result:  # the module does not fail then, and lists nothing
+        if (
+            result.get("api_found") is False or "resources" not in result
+        ):  # the module does not fail then, and lists nothing
             cause = drain_kubernetes.get_api_message(result)
             raise PlanError(drain_messages.ODD_ANSWER.fill(doing=doing, cause=cause))
-        # Plain values: up to ansible-core 2.18, a text of a module's answer is of a class that YAML cannot write.
-        return drain_kubernetes.list_api_objects(json.loads(json.dumps(result["resources"] or [])), doing)
+        # Plain values: up to ansible-core 2.18, a text of a module's answer is of a class that YAML
+        # cannot write.
+        return drain_kubernetes.list_api_objects(
+            json.loads(json.dumps(result["resources"] or [])), doing
+        )
 
-    def _call(self, module: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+    def _call(
+        self, module: str, arguments: Mapping[str, Any], *, check: bool = False
+    ) -> dict[str, Any]:
         try:
-            result = self.calls.run_module(f"kubernetes.core.{module}", {**self.access, **arguments}, check=check)
+            result = self.calls.run_module(
+                f"kubernetes.core.{module}", {**self.access, **arguments}, check=check
+            )
         except AnsibleError as error:
             if "kubernetes.core" not in str(error):
                 raise
             raise PlanError(controller_messages.KUBERNETES_CORE_FOR_FILES.fill()) from None
-        event = getattr(result.get("exception"), "event", None)  # since ansible-core 2.19, an exception that ended a module is a value
-        return drain_kubernetes.add_api_message({**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))})
+        event = getattr(
+            result.get("exception"), "event", None
+        )  # since ansible-core 2.19, an exception that ended a module is a value
+        return drain_kubernetes.add_api_message(
+            {**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))}
+        )

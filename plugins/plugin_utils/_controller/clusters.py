@@ -20,15 +20,26 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     messages,
     validation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files, live, members, objects, order
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    files,
+    live,
+    members,
+    objects,
+    order,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.given import require_plain_option
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.given import (
+    require_plain_option,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    registered,
+)
 
 SPEC = arguments.derive_argument_spec("kubernetes_objects")
 PREFIX = "gpufleet_kubernetes_"
-# Options that each cluster may set by variables of its hosts. For other clusters, the task's options count.
+# Options that each cluster may set by variables of its hosts. For other clusters, the task's
+# options count.
 OF_CLUSTER = (
     *("state", "dir", "apply", "kubeconfig", "context"),
     *("profile", "namespace", "config_map", "taints", "values", "operator_environment"),
@@ -70,18 +81,27 @@ class InApi:
     stays: frozenset[str]
 
 
-def find_play_clusters(variables: Mapping[str, Any], args: Mapping[str, Any]) -> tuple[list[OneCluster], Sequence[members.Host]]:
+def find_play_clusters(
+    variables: Mapping[str, Any], args: Mapping[str, Any]
+) -> tuple[list[OneCluster], Sequence[members.Host]]:
     """Return the clusters of the play, and the hosts whose cluster is not known."""
     hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
     known = {host: base.Once(variables["hostvars"][host]) for host in hosts}
     results = {host: get_plain_result(known[host].get(args["results"])) for host in hosts}
     if hosts and not any(results.values()):
-        registered.require_known_variable(args["results"], sorted({str(name) for v in known.values() for name in v}))
-    found = members.find_members(results, {host: read_wanted_members(known[host]) for host in hosts})
+        registered.require_known_variable(
+            args["results"], sorted({str(name) for v in known.values() for name in v})
+        )
+    found = members.find_members(
+        results, {host: read_wanted_members(known[host]) for host in hosts}
+    )
     by_name = objects.group_hosts_by_cluster(found)
     others = by_name.pop(members.DEFAULT_CLUSTER) if objects.is_without_cluster(by_name) else ()
     given = merge_cluster_options(args, known.get(str(variables.get("inventory_hostname")), {}))
-    return [OneCluster(name, of, get_cluster_options(name, of, known, given)) for name, of in by_name.items()], others
+    return [
+        OneCluster(name, of, get_cluster_options(name, of, known, given))
+        for name, of in by_name.items()
+    ], others
 
 
 def get_plain_result(result: Any) -> dict[str, Any]:
@@ -89,7 +109,11 @@ def get_plain_result(result: Any) -> dict[str, Any]:
 
     Since ansible-core 2.19 the values are tagged, and YAML cannot write those.
     """
-    return convert_to_plain({name: result[name] for name in (*READ, *TROUBLE) if name in result}) if result else {}
+    return (
+        convert_to_plain({name: result[name] for name in (*READ, *TROUBLE) if name in result})
+        if result
+        else {}
+    )
 
 
 def convert_to_plain(value: Any) -> Any:
@@ -110,7 +134,9 @@ def read_wanted_members(variables: Mapping[str, Any]) -> members.OfInventory:
     sharing = variables.get("gpufleet_sharing") or {}
     return members.OfInventory(
         **{field: str(value) for field, value in given.items() if value not in (None, "")},
-        sharing=get_plain_variable("gpufleet_sharing", sharing) if isinstance(sharing, Mapping) else {},
+        sharing=get_plain_variable("gpufleet_sharing", sharing)
+        if isinstance(sharing, Mapping)
+        else {},
     )
 
 
@@ -120,32 +146,52 @@ def merge_cluster_options(args: Mapping[str, Any], first: Mapping[str, Any]) -> 
     The role passes the values of its first host on to the task. They belong to that host's cluster,
     so the default counts in their place.
     """
-    own = {option: value for option in OF_CLUSTER if (value := first.get(PREFIX + option)) is not None}
+    own = {
+        option: value for option in OF_CLUSTER if (value := first.get(PREFIX + option)) is not None
+    }
     handed_on = validate_cluster_options(own)
-    return {o: SPEC[o]["default"] if o in own and args[o] == handed_on[o] else args[o] for o in OF_CLUSTER}
+    return {
+        o: SPEC[o]["default"] if o in own and args[o] == handed_on[o] else args[o]
+        for o in OF_CLUSTER
+    }
 
 
 def get_cluster_options(
-    name: str, hosts: Sequence[members.Host], known: Mapping[str, Mapping[str, Any]], given: Mapping[str, Any]
+    name: str,
+    hosts: Sequence[members.Host],
+    known: Mapping[str, Mapping[str, Any]],
+    given: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the options of one cluster. Raise PlanError if its hosts differ in one of them.
 
     The hosts share the cluster, so the option of one host would change the nodes of the others.
     """
     # A host that is out of the cluster anyway need not set an option.
-    asked = [one.host for one in hosts if not (isinstance(one, members.LeftOut) and one.gone)] or [one.host for one in hosts]
+    asked = [one.host for one in hosts if not (isinstance(one, members.LeftOut) and one.gone)] or [
+        one.host for one in hosts
+    ]
     found = {}
     for option in OF_CLUSTER:
         said: dict[str, list[str]] = {}
         for host in (one.host for one in hosts):
             value = known[host].get(PREFIX + option)
             if value is not None or host in asked:
-                said.setdefault("" if value is None else json.dumps(get_plain_variable(PREFIX + option, value), sort_keys=True), []).append(
-                    host
-                )
-        values = {text: validate_cluster_options({option: json.loads(text) if text else given[option]})[option] for text in said}
+                said.setdefault(
+                    ""
+                    if value is None
+                    else json.dumps(get_plain_variable(PREFIX + option, value), sort_keys=True),
+                    [],
+                ).append(host)
+        values = {
+            text: validate_cluster_options({option: json.loads(text) if text else given[option]})[
+                option
+            ]
+            for text in said
+        }
         if any(value != next(iter(values.values())) for value in values.values()):
-            texts = "; ".join(f"{text or 'not set'} for {names.show_some_runs(of)}" for text, of in said.items())
+            texts = "; ".join(
+                f"{text or 'not set'} for {names.show_some_runs(of)}" for text, of in said.items()
+            )
             row = messages.CLUSTER_OPTION_DIFFERS
             raise PlanError(row.fill(setting=f"{PREFIX}{option}", cluster=name, values=texts))
         found[option] = next(iter(values.values()))
@@ -166,7 +212,9 @@ def validate_cluster_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(PREFIX): convert_to_plain(value) for name, value in found.items()}
 
 
-def build_cluster_settings(options: Mapping[str, Any], args: Mapping[str, Any]) -> objects.ClusterSettings:
+def build_cluster_settings(
+    options: Mapping[str, Any], args: Mapping[str, Any]
+) -> objects.ClusterSettings:
     return objects.ClusterSettings(
         profile=options["profile"],
         namespace=options["namespace"],
@@ -186,7 +234,9 @@ def list_judged_nodes(one: OneCluster) -> set[str]:
     return {host.node for host in one.hosts if isinstance(host, members.ClusterMember) or host.gone}
 
 
-def build_cluster_api(action: ActionBase, one: OneCluster, variables: Mapping[str, Any]) -> cluster_api.ClusterApi:
+def build_cluster_api(
+    action: ActionBase, one: OneCluster, variables: Mapping[str, Any]
+) -> cluster_api.ClusterApi:
     access = {key: one.options[key] for key in ("kubeconfig", "context") if one.options[key]}
     return cluster_api.ClusterApi(draining.Calls(action, variables, cluster_api.DELEGATE), access)
 
@@ -205,11 +255,20 @@ def name_cluster_in_errors(one: OneCluster, others: str = "") -> Iterator[None]:
         where = f"cluster {one.name} ({way}{f', context {context}' if context else ''})"
         where = f"{where}: {error.where}" if error.where else where
         step = ". ".join(text for text in (error.next, others) if text)
-        raise type(error)(error.message, where=where, why=error.why, next=step, line=error.line) from None
+        raise type(error)(
+            error.message, where=where, why=error.why, next=step, line=error.line
+        ) from None
 
 
-def plan_in_api(one: OneCluster, api: cluster_api.ClusterApi, settings: objects.ClusterSettings, others: str = "") -> InApi:
-    """Return what has to be done in a cluster now, if a host and its plugin change one after the other."""
+def plan_in_api(
+    one: OneCluster,
+    api: cluster_api.ClusterApi,
+    settings: objects.ClusterSettings,
+    others: str = "",
+) -> InApi:
+    """Return what has to be done in a cluster now, if a host and its plugin change one after the
+    other.
+    """
     with name_cluster_in_errors(one, others):
         there = api.look(settings.place, settings.config_map)
     which = order.order_hosts(one.hosts, live.map_live_strategies(there), settings.fixed)
@@ -234,7 +293,12 @@ def require_own_access(asked: Sequence[OneCluster]) -> None:
 
 
 def build_api_diff(path: str, before: Any, after: Any) -> dict[str, str]:
-    return {"before_header": path, "after_header": path, "before": dump_as_text(before), "after": dump_as_text(after)}
+    return {
+        "before_header": path,
+        "after_header": path,
+        "before": dump_as_text(before),
+        "after": dump_as_text(after),
+    }
 
 
 def dump_as_text(value: Any) -> str:

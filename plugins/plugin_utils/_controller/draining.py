@@ -25,9 +25,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
     other_owners,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text.sentences import get_last_line
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text.sentences import (
+    get_last_line,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_slurm
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import node_names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    node_names,
+)
 
 CALL = 60  # seconds that one call which changes something may take
 CONFLICTS = 5
@@ -59,9 +63,18 @@ class Calls:
 
     action: ActionBase
     variables: Mapping[str, Any]
-    delegate: str = "gpufleet_drain_delegate"  # the variable that names the machine where the task runs
+    delegate: str = (
+        "gpufleet_drain_delegate"  # the variable that names the machine where the task runs
+    )
 
-    def run_module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False, seconds: float = online.CALL) -> dict[str, Any]:
+    def run_module(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        check: bool = False,
+        seconds: float = online.CALL,
+    ) -> dict[str, Any]:
         """Run a module on that machine.
 
         check: run it in check mode, regardless of the task's own mode. The callers know which call
@@ -71,25 +84,53 @@ class Calls:
         before, task.check_mode = task.check_mode, check
         try:
             with online.interrupt_after(seconds, name, drain.OutOfReach):
-                return dict(self.action._execute_module(module_name=name, module_args=dict(arguments), task_vars=dict(self.variables)))
+                return dict(
+                    self.action._execute_module(
+                        module_name=name,
+                        module_args=dict(arguments),
+                        task_vars=dict(self.variables),
+                    )
+                )
         except AnsibleConnectionFailure as error:
-            # Not "unreachable", which a play may ignore: the change would go on, on a host that was not drained.
+            # Not "unreachable", which a play may ignore: the change would go on, on a host that was
+            # not drained.
             step = f"See {self.delegate} for where the task runs"
-            raise drain.OutOfReach("the machine where the task runs cannot be reached", why=get_last_line(str(error)), next=step) from None
+            raise drain.OutOfReach(
+                "the machine where the task runs cannot be reached",
+                why=get_last_line(str(error)),
+                next=step,
+            ) from None
         finally:
             task.check_mode = before
 
-    def run_program(self, argv: Sequence[Any], seconds: int, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-        """Run a program on that machine, without a shell and with a time limit: (exit status, output, errors)."""
-        assigned = ["env", *(f"{key}={value}" for key, value in environment.items())] if environment else []
+    def run_program(
+        self, argv: Sequence[Any], seconds: int, environment: Mapping[str, str] | None = None
+    ) -> tuple[int, str, str]:
+        """Run a program on that machine, without a shell and with a time limit: (exit status,
+        output, errors).
+        """
+        assigned = (
+            ["env", *(f"{key}={value}" for key, value in environment.items())]
+            if environment
+            else []
+        )
         words = ["timeout", "-k", "10", str(seconds), *assigned, *map(str, argv)]
-        # Not expanded: a word may contain a host's own text, and a variable of this machine may be a secret.
+        # Not expanded: a word may contain a host's own text, and a variable of this machine may be
+        # a secret.
         given = {"argv": words, "expand_argument_vars": False}
         result = self.run_module("ansible.builtin.command", given, seconds=seconds + online.CALL)
         if "rc" not in result:
-            given = {"program": argv[0], "cause": get_module_message(result), "delegate": self.delegate}
+            given = {
+                "program": argv[0],
+                "cause": get_module_message(result),
+                "delegate": self.delegate,
+            }
             raise PlanError(messages.CANNOT_RUN.fill(**given))
-        return int(result["rc"]), str(result.get("stdout") or ""), str(result.get("stderr") or result.get("msg") or "")
+        return (
+            int(result["rc"]),
+            str(result.get("stdout") or ""),
+            str(result.get("stderr") or result.get("msg") or ""),
+        )
 
 
 def get_module_message(result: Mapping[str, Any]) -> str:
@@ -114,9 +155,12 @@ def choose_orchestrators(
         return drain.list_node_names(args[setting], of_host, host, every, f"gpufleet_{setting}")
 
     def nodes() -> tuple[str, ...]:
-        return node_names.list_possible_node_names(names("kubernetes_node", known), host, args["kubernetes_node"])
+        return node_names.list_possible_node_names(
+            names("kubernetes_node", known), host, args["kubernetes_node"]
+        )
 
-    # The cluster knows the boot of each node. A host that does not report its boot could claim any node's name.
+    # The cluster knows the boot of each node. A host that does not report its boot could claim any
+    # node's name.
     known = work if work.boot_id else dc.replace(work, hostname="")
 
     makers: Mapping[str, Callable[[], Orchestrator]] = {
@@ -132,7 +176,11 @@ def is_orchestrator_required(who: str, args: Mapping[str, Any]) -> bool:
 
     That is so if access to it was configured.
     """
-    if who == drain.KUBERNETES and (args["kubeconfig"] or args["context"] or any(name.startswith("K8S_AUTH_") for name in os.environ)):
+    if who == drain.KUBERNETES and (
+        args["kubeconfig"]
+        or args["context"]
+        or any(name.startswith("K8S_AUTH_") for name in os.environ)
+    ):
         return True
     return who == drain.COMMANDS or who in args["by"]
 
@@ -140,7 +188,8 @@ def is_orchestrator_required(who: str, args: Mapping[str, Any]) -> bool:
 def ask_for_standings(
     every: Mapping[str, Orchestrator], args: Mapping[str, Any], needed: bool
 ) -> tuple[dict[str, drain.Standing], list[str]]:
-    """Return how each orchestrator sees the node, and a sentence for each one that could not be asked.
+    """Return how each orchestrator sees the node, and a sentence for each one that could not be
+    asked.
 
     Raise PlanError for one that cannot be asked, unless the host needs no drain and that
     orchestrator is not required.
@@ -156,8 +205,11 @@ def ask_for_standings(
     return found, silent
 
 
-def locks(every: Mapping[str, Orchestrator], found: Mapping[str, drain.Standing]) -> tuple[dict[str, drain.Standing], list[str]]:
-    """Return the standings with the owner of a lock beside the node, and sentences for what could not be read.
+def locks(
+    every: Mapping[str, Orchestrator], found: Mapping[str, drain.Standing]
+) -> tuple[dict[str, drain.Standing], list[str]]:
+    """Return the standings with the owner of a lock beside the node, and sentences for what could
+    not be read.
 
     An account that may not read the lock goes on without it: the owner of that lock also cordons
     the node at once.
@@ -184,11 +236,15 @@ class Commands:
     args: Mapping[str, Any]
     host: str
     why: str
-    begun: list[str] = dc.field(default_factory=list)  # that `before` was begun, whether or not it succeeded
+    begun: list[str] = dc.field(
+        default_factory=list
+    )  # that `before` was begun, whether or not it succeeded
 
     def get_standing(self) -> drain.Standing:
         if not self.args["commands"].get("marked"):
-            return drain.Standing("held" if self.begun or self._was_drained_in_play() else "in_service", "", self.host)
+            return drain.Standing(
+                "held" if self.begun or self._was_drained_in_play() else "in_service", "", self.host
+            )
         status, _output, error = self._run("marked", CALL)
         if status in (125, 126, 127, *HUNG):  # 125 is env's or timeout's own
             raise self._build_error("marked", status, error)
@@ -200,7 +256,9 @@ class Commands:
         Otherwise the host would be put back into service although this run has not taken it out.
         """
         earlier = self.calls.variables.get(self.args["drained"]) or {}
-        return earlier.get("outcome") in ("drained", "pending") and drain.COMMANDS in (earlier.get("by") or ())
+        return earlier.get("outcome") in ("drained", "pending") and drain.COMMANDS in (
+            earlier.get("by") or ()
+        )
 
     def take_out(self, *, try_only: bool = False) -> None:
         if not try_only:
@@ -230,7 +288,11 @@ class Commands:
 
     def _run(self, step: str, seconds: int) -> tuple[int, str, str]:
         reason = drain.get_drain_text(self.args["reason"], self.why)
-        environment = {"GPUFLEET_HOST": self.host, "GPUFLEET_ROLLOUT": self.args["rollout"], "GPUFLEET_REASON": reason}
+        environment = {
+            "GPUFLEET_HOST": self.host,
+            "GPUFLEET_ROLLOUT": self.args["rollout"],
+            "GPUFLEET_REASON": reason,
+        }
         return self.calls.run_program(self.args["commands"][step], seconds, environment)
 
     def _build_error(self, step: str, status: int, error: str) -> PlanError:
@@ -268,13 +330,21 @@ class Slurm:
 
     def describe_waiting(self, _left: int, /) -> str:
         node = self.read_node()
-        if drain_slurm.judge_slurm_standing(node, self.args["rollout"]).state in ("others", "in_service"):
-            raise Refused(f"somebody has changed the node {node.name} meanwhile ({node.state}, reason {node.reason!r})")
+        if drain_slurm.judge_slurm_standing(node, self.args["rollout"]).state in (
+            "others",
+            "in_service",
+        ):
+            raise Refused(
+                f"somebody has changed the node {node.name} meanwhile ({node.state}, reason {node.reason!r})"
+            )
         return drain_slurm.explain_slurm_wait(node)
 
     def give_back(self, *, try_only: bool = False) -> None:
         node = self.read_node()
-        if not try_only and drain_slurm.judge_slurm_standing(node, self.args["rollout"]).state == "held":
+        if (
+            not try_only
+            and drain_slurm.judge_slurm_standing(node, self.args["rollout"]).state == "held"
+        ):
             self._run_scontrol("resume the node", [f"nodename={node.name}", "state=resume"])
 
     def keep(self, why: str, *, try_only: bool = False) -> None:
@@ -289,13 +359,25 @@ class Slurm:
         standing = drain_slurm.judge_slurm_standing(node, self.args["rollout"])
         # A node that is down may be held as well, and gets the reason.
         stands = standing.state == wanted or (
-            wanted == "held" and standing.state == "broken" and drain_slurm.is_held(node, self.args["rollout"])
+            wanted == "held"
+            and standing.state == "broken"
+            and drain_slurm.is_held(node, self.args["rollout"])
         )
         if not stands:
-            raise Refused(standing.text or f"somebody has put the node {node.name} back into service meanwhile")
+            raise Refused(
+                standing.text
+                or f"somebody has put the node {node.name} back into service meanwhile"
+            )
         if not try_only:
             reason = drain_slurm.build_slurm_reason(self.args["rollout"], text, self.why)
-            self._run_scontrol("drain the node", [f"nodename={node.name}", *([f"state={state}"] if state else []), f"reason={reason}"])
+            self._run_scontrol(
+                "drain the node",
+                [
+                    f"nodename={node.name}",
+                    *([f"state={state}"] if state else []),
+                    f"reason={reason}",
+                ],
+            )
 
     def _run_scontrol(self, doing: str, words: list[str]) -> None:
         status, output, error = self.calls.run_program(["scontrol", "update", *words], CALL)
@@ -307,7 +389,11 @@ class Slurm:
             return PlanError(messages.NO_SCONTROL.fill())
         if drain_slurm.NOT_PERMITTED.search(error):
             return PlanError(messages.SLURM_FORBIDS.fill(doing=doing, cause=get_last_line(error)))
-        why = "slurmctld did not answer in time" if status in HUNG else get_last_line(error) or f"scontrol ended with {status}"
+        why = (
+            "slurmctld did not answer in time"
+            if status in HUNG
+            else get_last_line(error) or f"scontrol ended with {status}"
+        )
         passing = status in HUNG or drain_slurm.UNREACHABLE.search(error)
         kind = drain.OutOfReach if passing else PlanError
         return kind(messages.SLURM_FAILED.fill(doing=doing, cause=why))
@@ -329,7 +415,9 @@ class Kubernetes:
             if found:
                 return dict(found[0])
         known = [drain_kubernetes.name_of(n) for n in self._get("list the nodes", {"kind": "Node"})]
-        raise drain.build_unknown_node_error("gpufleet_kubernetes_node", self.names, known, "the cluster")
+        raise drain.build_unknown_node_error(
+            "gpufleet_kubernetes_node", self.names, known, "the cluster"
+        )
 
     def get_standing(self) -> drain.Standing:
         node = self.read_node()
@@ -343,26 +431,44 @@ class Kubernetes:
 
         Raise PlanError if that is not known.
         """
-        daemon_sets = self._get("list the DaemonSets", {"api_version": "apps/v1", "kind": "DaemonSet"})
-        return other_owners.describe_kured_lock(name, daemon_sets, datetime.datetime.now(datetime.timezone.utc))
+        daemon_sets = self._get(
+            "list the DaemonSets", {"api_version": "apps/v1", "kind": "DaemonSet"}
+        )
+        return other_owners.describe_kured_lock(
+            name, daemon_sets, datetime.datetime.now(datetime.timezone.utc)
+        )
 
     def take_out(self, *, try_only: bool = False) -> None:
         how = self.args["kubernetes_hold"]
         why = self.args["reason"] or self.why
-        self._patch("hold the node", lambda node: drain_kubernetes.hold(node, self.args["rollout"], why, how), "in_service", try_only)
+        self._patch(
+            "hold the node",
+            lambda node: drain_kubernetes.hold(node, self.args["rollout"], why, how),
+            "in_service",
+            try_only,
+        )
 
     def describe_waiting(self, _left: int, /) -> str:
         node = self.read_node()
         standing = drain_kubernetes.judge_kubernetes_standing(node, self.args["rollout"])
         if standing.state in ("others", "in_service"):
-            raise Refused(standing.text or f"somebody has put the node {standing.node} back into service meanwhile")
+            raise Refused(
+                standing.text
+                or f"somebody has put the node {standing.node} back into service meanwhile"
+            )
         if standing.state == "broken":
             return standing.text
-        if self.args["method"] == "evict" and drain_kubernetes.find_hold_method(node) == "taint":  # held by a run with other settings
+        if (
+            self.args["method"] == "evict" and drain_kubernetes.find_hold_method(node) == "taint"
+        ):  # held by a run with other settings
             step = "set gpufleet_drain_method to wait"
-            raise Refused(f"the node {standing.node} is held by a taint, and {drain.EVICTION_CORDONS}; {step}")
+            raise Refused(
+                f"the node {standing.node} is held by a taint, and {drain.EVICTION_CORDONS}; {step}"
+            )
         refused = self._evict(standing.node) if self.args["method"] == "evict" else ""
-        pods = self._get(LIST_PODS, {"kind": "Pod", "field_selectors": [f"spec.nodeName={standing.node}"]})
+        pods = self._get(
+            LIST_PODS, {"kind": "Pod", "field_selectors": [f"spec.nodeName={standing.node}"]}
+        )
         left_ = drain_kubernetes.describe_waiting_pods(pods, self.args["method"])
         if not left_:
             self._must_list_pods(standing.node)
@@ -376,7 +482,9 @@ class Kubernetes:
         both cases.
         """
         options = {"ignore_daemonsets": True, "force": True, "delete_emptydir_data": True}
-        result = self._call("k8s_drain", {"name": name, "state": "drain", "delete_options": options}, check=True)
+        result = self._call(
+            "k8s_drain", {"name": name, "state": "drain", "delete_options": options}, check=True
+        )
         if result.get("failed"):
             raise drain_kubernetes.build_api_error(result, LIST_PODS)
 
@@ -387,7 +495,9 @@ class Kubernetes:
         """
         options = {"ignore_daemonsets": True, "force": self.args["kubernetes_force"]}
         options["delete_emptydir_data"] = self.args["kubernetes_delete_emptydir_data"]
-        result = self._call("k8s_drain", {"name": name, "state": "drain", "delete_options": options})
+        result = self._call(
+            "k8s_drain", {"name": name, "state": "drain", "delete_options": options}
+        )
         if not result.get("failed"):
             return ""
         if drain_kubernetes.is_refused_by_budget(result):
@@ -398,9 +508,20 @@ class Kubernetes:
         self._patch("put the node back", drain_kubernetes.release, "held", try_only)
 
     def keep(self, why: str, *, try_only: bool = False) -> None:
-        self._patch("mark the node", lambda node: drain_kubernetes.patch_node_reason(node, why), "held", try_only)
+        self._patch(
+            "mark the node",
+            lambda node: drain_kubernetes.patch_node_reason(node, why),
+            "held",
+            try_only,
+        )
 
-    def _patch(self, doing: str, change: Callable[[Mapping[str, Any]], drain_kubernetes.Patch], wanted: str, try_only: bool) -> None:
+    def _patch(
+        self,
+        doing: str,
+        change: Callable[[Mapping[str, Any]], drain_kubernetes.Patch],
+        wanted: str,
+        try_only: bool,
+    ) -> None:
         """Change the node as it was read.
 
         If another writer was faster, read it again, and change it only if its standing is still the
@@ -411,8 +532,17 @@ class Kubernetes:
             standing = drain_kubernetes.judge_kubernetes_standing(node, self.args["rollout"])
             claimed = standing.claimed if wanted == "in_service" else ""
             if claimed or drain_kubernetes.find_node_holder(node, self.args["rollout"]) != wanted:
-                raise Refused(claimed or standing.text or f"somebody has changed the node {standing.node} meanwhile")
-            what = {"api_version": "v1", "kind": "Node", "name": standing.node, "patch": change(node)}
+                raise Refused(
+                    claimed
+                    or standing.text
+                    or f"somebody has changed the node {standing.node} meanwhile"
+                )
+            what = {
+                "api_version": "v1",
+                "kind": "Node",
+                "name": standing.node,
+                "patch": change(node),
+            }
             result = self._call("k8s_json_patch", what, check=try_only)
             if not result.get("failed"):
                 return
@@ -424,18 +554,28 @@ class Kubernetes:
         result = self._call("k8s_info", {"api_version": "v1", **what})
         if result.get("failed"):
             raise drain_kubernetes.build_api_error(result, doing)
-        if result.get("api_found") is False or "resources" not in result:  # the module does not fail then, and lists nothing
+        if (
+            result.get("api_found") is False or "resources" not in result
+        ):  # the module does not fail then, and lists nothing
             cause = drain_kubernetes.get_api_message(result)
             raise PlanError(drain_messages.ODD_ANSWER.fill(doing=doing, cause=cause))
         return drain_kubernetes.list_api_objects(result["resources"] or (), doing)
 
-    def _call(self, module: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+    def _call(
+        self, module: str, arguments: Mapping[str, Any], *, check: bool = False
+    ) -> dict[str, Any]:
         access = {key: self.args[key] for key in ("kubeconfig", "context") if self.args[key]}
         try:
-            result = self.calls.run_module(f"kubernetes.core.{module}", {**access, **arguments}, check=check)
+            result = self.calls.run_module(
+                f"kubernetes.core.{module}", {**access, **arguments}, check=check
+            )
         except AnsibleError as error:
             if "kubernetes.core" not in str(error):
                 raise
             raise PlanError(messages.KUBERNETES_CORE_FOR_DRAIN.fill()) from None
-        event = getattr(result.get("exception"), "event", None)  # since ansible-core 2.19, an exception that ended a module is a value
-        return drain_kubernetes.add_api_message({**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))})
+        event = getattr(
+            result.get("exception"), "event", None
+        )  # since ansible-core 2.19, an exception that ended a module is a value
+        return drain_kubernetes.add_api_message(
+            {**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))}
+        )

@@ -4,9 +4,10 @@
 """Wrap the `run()` of every action, so that only a result leaves it, whatever happens in it.
 
 ansible-core before 2.19 keeps the words of a *returned* result from being a template
-(`executor/task_executor.py`: `wrap_var`). It doesn't do so for the `result` of an AnsibleActionFail, for
-the text of a failed connection, or for the message and the traceback of any other exception: those are
-rendered as soon as a task reads the registered result, so a host's words would run on the controller.
+(`executor/task_executor.py`: `wrap_var`). It doesn't do so for the `result` of an
+AnsibleActionFail, for the text of a failed connection, or for the message and the traceback of any
+other exception: those are rendered as soon as a task reads the registered result, so a host's words
+would run on the controller.
 """
 
 from __future__ import annotations
@@ -22,18 +23,22 @@ from ansible.errors import AnsibleAction, AnsibleActionFail, AnsibleConnectionFa
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import name_options_in
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    name_options_in,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 
 COLLECTION = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..")) + os.sep
 BUG = "this is a bug in the collection, please report it with the output of -vvv"
-# The text that ansible-core before 2.19 appends to its own errors: the place in the user's file, in several lines.
+# The text that ansible-core before 2.19 appends to its own errors: the place in the user's file, in
+# several lines.
 CONTEXT = "\n\nThe error appears"
 Run = Callable[..., dict[str, Any]]
 
 
 def guard_run(run: Run) -> Run:
-    """Wrap the `run()` of an action: every result and every failure is returned, escaped, and of JSON's own types.
+    """Wrap the `run()` of an action: every result and every failure is returned, escaped, and of
+    JSON's own types.
 
     Exceptions that Ansible itself needs pass: a task that is skipped or done (AnsibleAction), a
     time limit and a signal (BaseException).
@@ -44,7 +49,9 @@ def guard_run(run: Run) -> Run:
         action = args[0] if args else None
         try:
             result = run(*args, **kwargs)
-            return escape.escape_result(name_options_in(result, arguments.find_option_names(action)))
+            return escape.escape_result(
+                name_options_in(result, arguments.find_option_names(action))
+            )
         except Exception as error:
             if isinstance(error, AnsibleAction) and not isinstance(error, AnsibleActionFail):
                 raise
@@ -68,13 +75,17 @@ def build_guarded_failure(error: Exception, action: object = None) -> dict[str, 
 
 
 def _build_expected_failure(error: Exception) -> dict[str, Any] | None:
-    """Return the result for an error that this collection or Ansible has raised on purpose; None for any other."""
+    """Return the result for an error that this collection or Ansible has raised on purpose; None
+    for any other.
+    """
     failed = {"failed": True, "changed": False}
     if isinstance(error, PlanError):
         return {**error.kept, **arguments.build_option_failure(error), **failed, "msg": str(error)}
     if isinstance(error, AnsibleActionFail):
         given: Mapping[str, Any] = error.result or {}
-        kept = {key: value for key, value in given.items() if key != "exception"}  # the traceback that ansible-core adds by itself
+        kept = {
+            key: value for key, value in given.items() if key != "exception"
+        }  # the traceback that ansible-core adds by itself
         return {**kept, **failed, "msg": str(error)}
     if isinstance(error, AnsibleConnectionFailure):
         return {"unreachable": True, "changed": False, "msg": describe_ansible_error(error)}
@@ -100,7 +111,11 @@ def build_unexpected_failure(error: Exception) -> dict[str, Any]:
     where = list(list_error_places(error))
     Display().vvv("\n".join([f"{name_error_class(error)}, without the values in it:", *where]))
     ours = next((place for place in reversed(where) if not place.startswith(os.sep)), "")
-    return {"failed": True, "changed": False, "msg": f"{name_error_class(error)}{' in ' + ours if ours else ''}; {BUG}"}
+    return {
+        "failed": True,
+        "changed": False,
+        "msg": f"{name_error_class(error)}{' in ' + ours if ours else ''}; {BUG}",
+    }
 
 
 def name_error_class(error: BaseException) -> str:

@@ -17,9 +17,17 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     transport,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 
 SCHEMA = 1
 # A normal host needs one look. An import, a socket, a probe or the loader's cache may cost one more
@@ -51,7 +59,9 @@ def look_at_host(
     if not asked:
         return before
     request = {"schema": SCHEMA, "root": wanted.root, **queries.pack_questions(asked)}
-    answer = transport.name_answers(transport.run_host_program(action, "observe", request, task_vars, way), asked)
+    answer = transport.name_answers(
+        transport.run_host_program(action, "observe", request, task_vars, way), asked
+    )
     require_root(wanted, answer["host"])
     if wanted.root == "/" and answer["host"]["uid"] != 0:
         raise PlanError(messages.NOT_ROOT.fill())
@@ -76,14 +86,29 @@ def add_probe_source(question: dict[str, Any]) -> dict[str, Any]:
     named = question.get("program") if question.get("kind") == "probe" else None
     if named is None:
         return question
-    return {**{k: v for k, v in question.items() if k != "program"}, "source": transport.probe_source(named)}
+    return {
+        **{k: v for k, v in question.items() if k != "program"},
+        "source": transport.probe_source(named),
+    }
 
 
 def observe_and_plan(
-    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, questions: Questions, planner: Planner, way: str
+    action: ActionBase,
+    task_vars: dict[str, Any],
+    wanted: Policy,
+    questions: Questions,
+    planner: Planner,
+    way: str,
 ) -> tuple[Observation, stages.PlannedOutcome]:
     """Look, then plan; return what was seen, and the outcome."""
-    return plan_from(look_at_host(action, task_vars, wanted, questions(wanted), way), action, task_vars, wanted, planner, way)
+    return plan_from(
+        look_at_host(action, task_vars, wanted, questions(wanted), way),
+        action,
+        task_vars,
+        wanted,
+        planner,
+        way,
+    )
 
 
 def learn(
@@ -102,11 +127,23 @@ def learn(
     def planner(_policy: Policy, seen: Observation) -> stages.PlannedOutcome:
         return stages.PlannedOutcome(Plan(), {"read": read(seen)})
 
-    return plan_from(look_at_host(action, task_vars, wanted, questions, way), action, task_vars, wanted, planner, way)[1].facts["read"]
+    return plan_from(
+        look_at_host(action, task_vars, wanted, questions, way),
+        action,
+        task_vars,
+        wanted,
+        planner,
+        way,
+    )[1].facts["read"]
 
 
 def plan_from(
-    seen: Observation, action: ActionBase, task_vars: dict[str, Any], wanted: Policy, planner: Planner, way: str
+    seen: Observation,
+    action: ActionBase,
+    task_vars: dict[str, Any],
+    wanted: Policy,
+    planner: Planner,
+    way: str,
 ) -> tuple[Observation, stages.PlannedOutcome]:
     """Plan; return what was seen, and the outcome.
 
@@ -120,12 +157,15 @@ def plan_from(
             return seen, planner(wanted, seen)
         except NeedMore as need:
             wants = {str(q["id"]) for q in need.questions}
-            repeated = ", ".join(sorted({str(q.get("kind")) for q in need.questions}))  # an id may quote the host
+            repeated = ", ".join(
+                sorted({str(q.get("kind")) for q in need.questions})
+            )  # an id may quote the host
             if wants <= asked:
                 raise PlanError(messages.REPEATED_QUERIES.fill(kinds=repeated)) from None
             asked |= wants
             seen = look_at_host(action, task_vars, wanted, need.questions, way, seen)
         except PlanError as error:
-            # Raised again: ansible-core 2.19 prints the causes of an error behind it, and they have the same words.
+            # Raised again: ansible-core 2.19 prints the causes of an error behind it, and they have
+            # the same words.
             raise PlanError(error.message, where=error.where, line=error.line) from None
     raise PlanError(messages.TOO_MANY_LOOKS.fill(number=LOOKS, kinds=repeated))

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 # ---------------------------------------------------------------- test hosts
 TEST_HOSTS = Sentence(
@@ -79,7 +81,9 @@ DIAGNOSIS_FAILED = Sentence(
 
 # ---------------------------------------------------------------- the way to the host
 CHECK_PYTHON = "Check what this host runs as its Python"
-INSTALL_PYTHON = "Install python3 (3.6 or newer), or set ansible_python_interpreter to the one that exists"
+INSTALL_PYTHON = (
+    "Install python3 (3.6 or newer), or set ansible_python_interpreter to the one that exists"
+)
 ANSWER_TOO_LARGE = Sentence(
     "transport.answer-too-large",
     "The output of the host has more than {limit} MiB",
@@ -112,8 +116,12 @@ NEEDS_TERMINAL = Sentence(
     next="Leave gpufleet_transport at auto or set it to module, or remove requiretty for this account",
 )
 NO_PYTHON = Sentence("transport.no-python", "There is no Python 3 on the host", next=INSTALL_PYTHON)
-PYTHON_2 = Sentence("transport.python-2", "The Python at {python} on the host is Python 2", next=INSTALL_PYTHON)
-NO_PYTHON_THERE = Sentence("transport.no-python-there", "There is no Python at {python} on the host", next=INSTALL_PYTHON)
+PYTHON_2 = Sentence(
+    "transport.python-2", "The Python at {python} on the host is Python 2", next=INSTALL_PYTHON
+)
+NO_PYTHON_THERE = Sentence(
+    "transport.no-python-there", "There is no Python at {python} on the host", next=INSTALL_PYTHON
+)
 PROGRAM_LOST = Sentence(
     "transport.program-lost",
     "The program {program} gave no answer on the host (exit status {status}): {output}",
@@ -168,22 +176,30 @@ NOT_READ = Sentence(
     why="{cause}",
     next="Make it readable, or name another directory in {setting}",
 )
-NOT_REMOVED = Sentence("file.not-removed", "this file cannot be removed", why="{cause}", next="Remove it by hand")
+NOT_REMOVED = Sentence(
+    "file.not-removed", "this file cannot be removed", why="{cause}", next="Remove it by hand"
+)
 NOT_A_KIND = Sentence(
     "file.not-a-kind",
     "this is not a {kind}",
     why="it is not a file, or it has more than {limit} MiB",
     next="{step}",
 )
-KIND_UNREADABLE = Sentence("file.kind-unreadable", "this {kind} cannot be read", why="{cause}", next="{step}")
+KIND_UNREADABLE = Sentence(
+    "file.kind-unreadable", "this {kind} cannot be read", why="{cause}", next="{step}"
+)
 NO_DESCRIPTION = Sentence(
     "file.not-an-image-description",
     "this does not describe an image",
     why="{cause}",
     next="Give the output of skopeo inspect or docker image inspect, or the variables themselves",
 )
-REPORT_UNREADABLE = Sentence("file.report-unreadable", "this file cannot be read", why="{cause}", next="{step}")
-REPORT_NOT_JSON = Sentence("file.report-not-json", "this file is not JSON", why="{cause}", next="{step}")
+REPORT_UNREADABLE = Sentence(
+    "file.report-unreadable", "this file cannot be read", why="{cause}", next="{step}"
+)
+REPORT_NOT_JSON = Sentence(
+    "file.report-not-json", "this file is not JSON", why="{cause}", next="{step}"
+)
 RUN_DIRECTORY = Sentence(
     "file.run-directory",
     "this directory cannot be used",
@@ -236,7 +252,9 @@ PLAN_WRITABLE = Sentence(
 )
 
 # ---------------------------------------------------------------- registries and downloads
-CANNOT_FETCH = Sentence("download.failed", "the controller cannot fetch this", why="{cause}", next="{step}")
+CANNOT_FETCH = Sentence(
+    "download.failed", "the controller cannot fetch this", why="{cause}", next="{step}"
+)
 FETCHED_TOO_LARGE = Sentence(
     "download.too-large",
     "the controller does not fetch this",
@@ -339,7 +357,9 @@ LOOK_MISSING = Sentence(
     "{variable} has no result of gpufleet.nvidia.host_info",
     next="Run that module first, and register it",
 )
-NODE_HELD = Sentence("drain-run.node-held", "{reason}", next="Look at who holds the node now, and run again")
+NODE_HELD = Sentence(
+    "drain-run.node-held", "{reason}", next="Look at who holds the node now, and run again"
+)
 NOBODY_DRAINS = Sentence(
     "drain-run.nobody-drains",
     "{reason}",

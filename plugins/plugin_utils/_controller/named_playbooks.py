@@ -20,4 +20,6 @@ def is_own_playbook_named(named: Iterable[str]) -> bool:
 
     If a user's playbook imports one, the options are for the user's playbook.
     """
-    return any(name.startswith(PREFIX) or Path(name).resolve().parent == PLAYBOOKS for name in named)
+    return any(
+        name.startswith(PREFIX) or Path(name).resolve().parent == PLAYBOOKS for name in named
+    )

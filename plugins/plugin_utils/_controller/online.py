@@ -5,7 +5,8 @@
 
 No host is asked, and nothing from a host goes out.
 
-A package with one file, since ansible-test wants a module for every other file below plugins/action.
+A package with one file, since ansible-test wants a module for every other file below
+plugins/action.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ LARGEST = 1 << 28  # bytes of a package
 SECONDS = 20  # limit for one text, and for each part of a package
 WHOLE = 600  # seconds that one package may take
 PART = 1 << 16
-SLOW, SLOWEST = 60, 4096  # seconds, and the bytes a second that a server has to give on average after them
+SLOW, SLOWEST = (
+    60,
+    4096,
+)  # seconds, and the bytes a second that a server has to give on average after them
 CALL = 600  # seconds that one module that asks an API may take
 Found = TypeVar("Found")
 
@@ -51,7 +55,9 @@ def fetch(url: str) -> dict[str, Any]:
     kept = _get_kept_place(url)
     with contextlib.suppress(OSError):
         return {"content": kept.read_text(encoding="utf-8")}
-    from ansible.module_utils.urls import open_url  # this import takes a tenth of an action's start, and few runs fetch
+    from ansible.module_utils.urls import (
+        open_url,
+    )  # this import takes a tenth of an action's start, and few runs fetch
 
     def whole() -> str:
         with open_url(url, timeout=SECONDS, http_agent="gpufleet.nvidia") as answer:
@@ -62,7 +68,12 @@ def fetch(url: str) -> dict[str, Any]:
     except TimeoutError:
         return {"error": {"kind": "fetch", "message": f"it was not there within {SECONDS} s"}}
     except Exception as error:  # every library below has exceptions of its own
-        return {"error": {"kind": "fetch", "message": " ".join(str(error).split())[:200] or type(error).__name__}}
+        return {
+            "error": {
+                "kind": "fetch",
+                "message": " ".join(str(error).split())[:200] or type(error).__name__,
+            }
+        }
     if len(text) > LONGEST:
         return {"error": {"kind": "fetch", "message": f"it is longer than {LONGEST} bytes"}}
     with contextlib.suppress(OSError):
@@ -77,7 +88,9 @@ def download(url: str) -> bytes | None:
     """
     from ansible.module_utils.urls import open_url
 
-    step = "See that the controller reaches this address, through https_proxy where it needs a proxy"
+    step = (
+        "See that the controller reaches this address, through https_proxy where it needs a proxy"
+    )
 
     def whole() -> bytes:
         with open_url(url, timeout=SECONDS, http_agent="gpufleet.nvidia") as answer:
@@ -86,7 +99,9 @@ def download(url: str) -> bytes | None:
     try:
         data = ask_within_limit(WHOLE, whole)
     except Exception as error:  # every library below has exceptions of its own
-        if getattr(error, "code", 0) == 404 or isinstance(getattr(error, "reason", None), FileNotFoundError):
+        if getattr(error, "code", 0) == 404 or isinstance(
+            getattr(error, "reason", None), FileNotFoundError
+        ):
             return None
         why = " ".join(str(error).split())[:200] or type(error).__name__
         raise PlanError(messages.CANNOT_FETCH.fill(cause=why, step=step), where=url) from None
@@ -148,7 +163,10 @@ def interrupt_after(seconds: float, who: str, error: type[PlanError] = PlanError
 
     It uses the signal of Ansible's own `timeout` of a task. If the task has a timeout, that counts.
     """
-    if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getitimer(signal.ITIMER_REAL)[0]
+    ):
         yield
         return
 

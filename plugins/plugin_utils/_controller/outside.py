@@ -6,7 +6,8 @@
 Files are written whole or not at all. Other ways are addresses that take a PUT, and commands of the
 user's.
 
-A package with one file, since ansible-test wants a module for every other file below plugins/action.
+A package with one file, since ansible-test wants a module for every other file below
+plugins/action.
 """
 
 from __future__ import annotations
@@ -27,11 +28,18 @@ from urllib.parse import urlsplit, urlunsplit
 from ansible.module_utils.urls import open_url
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages, online
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import sentences, values
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import COMMAND_SECONDS, FILE, SCHEMES
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    sentences,
+    values,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import (
+    COMMAND_SECONDS,
+    FILE,
+    SCHEMES,
+)
 
-# Readable for everyone who may enter the directory: the page is made to be shown, a web server is another
-# user, and the page contains no hidden value.
+# Readable for everyone who may enter the directory: the page is made to be shown, a web server is
+# another user, and the page contains no hidden value.
 MODE = 0o644
 DIRECTORY, PUBLISH = "gpufleet_report_dir", "gpufleet_report_publish"
 KINDS = {".html": "text/html; charset=utf-8", ".json": "application/json"}
@@ -74,7 +82,9 @@ def require_usable_directory(name: str, setting: str = DIRECTORY) -> Path:
     return place
 
 
-def write_outside_file(place: Path, name: str, text: str | bytes, setting: str = DIRECTORY, mode: int | None = MODE) -> Path:
+def write_outside_file(
+    place: Path, name: str, text: str | bytes, setting: str = DIRECTORY, mode: int | None = MODE
+) -> Path:
     """Write a file in one step, so that a reader never gets half of it. Return its path.
 
     A link of that name is replaced, and its target is left alone. The temporary file has a new
@@ -83,9 +93,15 @@ def write_outside_file(place: Path, name: str, text: str | bytes, setting: str =
     """
     whole = place / f".{name}.{secrets.token_hex(8)}"
     try:
-        handle = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666 if mode is None else mode)
+        handle = os.open(
+            whole,
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW,
+            0o666 if mode is None else mode,
+        )
         with os.fdopen(handle, "wb") as stream:
-            stream.write(text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace"))
+            stream.write(
+                text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
+            )
             if mode is not None:
                 os.fchmod(stream.fileno(), mode)
         whole.replace(place / name)
@@ -106,8 +122,17 @@ def publish(sink: Sequence[str], files: Sequence[Path]) -> str:
     Return why that failed; '' otherwise.
     """
     if not sink[0].startswith(SCHEMES):
-        return next(filter(None, map(explain_unsendable_file, files)), "") or run([*sink, *map(str, files)])
-    return next((why for why in (explain_unsendable_file(file) or put_file(sink[0], file) for file in files) if why), "")
+        return next(filter(None, map(explain_unsendable_file, files)), "") or run(
+            [*sink, *map(str, files)]
+        )
+    return next(
+        (
+            why
+            for why in (explain_unsendable_file(file) or put_file(sink[0], file) for file in files)
+            if why
+        ),
+        "",
+    )
 
 
 def explain_unsendable_file(file: Path) -> str:
@@ -119,7 +144,11 @@ def explain_unsendable_file(file: Path) -> str:
         owner = file.lstat().st_uid
     except OSError as error:
         return f"{file}: {error.strerror}"
-    return "" if owner in (0, os.geteuid()) else f"{file} is not sent, since it belongs to the user {owner} by now"
+    return (
+        ""
+        if owner in (0, os.geteuid())
+        else f"{file} is not sent, since it belongs to the user {owner} by now"
+    )
 
 
 def put_file(address: str, file: Path) -> str:
@@ -133,7 +162,10 @@ def put_file(address: str, file: Path) -> str:
     try:
         # Follow only a link of this user's own: other users cannot make one.
         handle = os.open(
-            file, os.O_RDONLY | os.O_NONBLOCK | (0 if file.is_symlink() and not explain_unsendable_file(file) else os.O_NOFOLLOW)
+            file,
+            os.O_RDONLY
+            | os.O_NONBLOCK
+            | (0 if file.is_symlink() and not explain_unsendable_file(file) else os.O_NOFOLLOW),
         )
         with os.fdopen(handle, "rb") as stream:
             data = stream.read()
@@ -148,7 +180,12 @@ def send_request(address: str, data: bytes | None, headers: Mapping[str, str], m
     A redirect is a failure. urllib follows the redirect of a POST without its data, and a login
     page answers 200 to every request.
     """
-    given: dict[str, Any] = {"method": method, "data": data, "headers": dict(headers), "follow_redirects": "none"}
+    given: dict[str, Any] = {
+        "method": method,
+        "data": data,
+        "headers": dict(headers),
+        "follow_redirects": "none",
+    }
 
     def whole() -> str:
         with open_url(address, timeout=ADDRESS_SECONDS, http_agent="gpufleet.nvidia", **given):
@@ -157,7 +194,11 @@ def send_request(address: str, data: bytes | None, headers: Mapping[str, str], m
     try:
         return online.ask_within_limit(ADDRESS_SECONDS + len(data or b"") / SLOWEST, whole)
     except HTTPError as error:
-        redirect = ", a redirect, which is not followed: set the address that it leads to" if 300 <= error.code < 400 else ""
+        redirect = (
+            ", a redirect, which is not followed: set the address that it leads to"
+            if 300 <= error.code < 400
+            else ""
+        )
         return f"{redact_address(address)}: HTTP Error {error.code}: {' '.join(str(error.reason).split())[:200]}{redirect}"
     except InvalidURL:  # its text quotes the part after the host, including a signature
         return f"{redact_address(address)}: the address cannot be asked, since it has a space or a port that is no number"
@@ -175,9 +216,14 @@ def emit(sink: Sequence[str], line: str) -> str:
     if sink[0] != FILE:
         return run(sink, line + "\n")
     try:
-        place = require_usable_directory(str(Path(sink[1]).expanduser().absolute().parent)) / Path(sink[1]).name
+        place = (
+            require_usable_directory(str(Path(sink[1]).expanduser().absolute().parent))
+            / Path(sink[1]).name
+        )
         # A pipe without a reader would let the rollout wait for one.
-        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, MODE)
+        handle = os.open(
+            place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, MODE
+        )
         with os.fdopen(handle, "a", encoding="utf-8") as stream:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return f"{sink[1]}: it is no file that lines can be added to"
@@ -194,13 +240,25 @@ def run(command: Sequence[str], text: str | None = None) -> str:
     """
     given: dict[str, Any] = {"input": text} if text is not None else {"stdin": subprocess.DEVNULL}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=COMMAND_SECONDS, **given)  # noqa: S603
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=COMMAND_SECONDS,
+            **given,
+        )  # noqa: S603
     except subprocess.TimeoutExpired:  # its text quotes the whole command
         return f"{command[0]} did not end within {COMMAND_SECONDS} s"
     except (OSError, ValueError) as error:
         return f"{command[0]}: {' '.join(str(error).split()) or type(error).__name__}"
     last = sentences.get_last_line(done.stderr, done.stdout)
-    return f"{command[0]} ended with {done.returncode}{': ' + last if last else ''}" if done.returncode else ""
+    return (
+        f"{command[0]} ended with {done.returncode}{': ' + last if last else ''}"
+        if done.returncode
+        else ""
+    )
 
 
 def redact_address(address: str) -> str:

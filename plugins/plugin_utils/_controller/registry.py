@@ -26,9 +26,17 @@ from typing import Any, TypeVar
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages, online
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import distribution, inspected
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.distribution import Odd, RegistryReference
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    distribution,
+    inspected,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.distribution import (
+    Odd,
+    RegistryReference,
+)
 
 SECONDS = 30  # limit for one answer
 PAGES = 20  # of tags
@@ -44,9 +52,17 @@ WORDS = {
     ),
     403: ("these credentials may not read it", "Log in as a user who may"),
     404: ("it has no such image", "Correct the name, the tag or the digest"),
-    429: ("it has had too many requests from here", "Wait, log in, or read the image once with `skopeo inspect` and name that file"),
+    429: (
+        "it has had too many requests from here",
+        "Wait, log in, or read the image once with `skopeo inspect` and name that file",
+    ),
 }
-UNKNOWN_CA = (18, 19, 20, 21)  # OpenSSL's X509_V_ERR_*: self-signed, or by an issuer that is not known here
+UNKNOWN_CA = (
+    18,
+    19,
+    20,
+    21,
+)  # OpenSSL's X509_V_ERR_*: self-signed, or by an issuer that is not known here
 OWN_CA = (
     "Make its CA one that this machine trusts, or name the CA's file by SSL_CERT_FILE in the environment; or read the image with "
     "`skopeo inspect`, and name that file as `inspected` in the catalogue"
@@ -73,14 +89,22 @@ def read_registry_image(name: str, digest: str, access: Access) -> inspected.Ins
     """
     of = _parse_reference(name, digest)
     return _ask_once(
-        of, f"{of} {access}", lambda: _read_image_parts(Client(of, access), of), lambda parts: distribution.build_inspected(*parts)
+        of,
+        f"{of} {access}",
+        lambda: _read_image_parts(Client(of, access), of),
+        lambda parts: distribution.build_inspected(*parts),
     )
 
 
 def list_registry_tags(name: str, access: Access) -> list[str]:
     """List the tags of a repository."""
     of = dc.replace(_parse_reference(name, ""), wanted="")
-    return _ask_once(of, f"tags of {of} {access}", lambda: Client(of, access).tags(), lambda found: [str(tag) for tag in found])
+    return _ask_once(
+        of,
+        f"tags of {of} {access}",
+        lambda: Client(of, access).tags(),
+        lambda found: [str(tag) for tag in found],
+    )
 
 
 def _parse_reference(name: str, digest: str) -> RegistryReference:
@@ -90,12 +114,17 @@ def _parse_reference(name: str, digest: str) -> RegistryReference:
     return of
 
 
-def _ask_once(of: RegistryReference, name: str, ask: Callable[[], Any], made: Callable[[Any], Found]) -> Found:
+def _ask_once(
+    of: RegistryReference, name: str, ask: Callable[[], Any], made: Callable[[Any], Found]
+) -> Found:
     """Ask once for a run, and return what `made` makes of the answer.
 
     The processes of the run share what one of them has read.
     """
-    known = Path(constants.DEFAULT_LOCAL_TMP) / f"gpufleet-image-{hashlib.sha256(name.encode()).hexdigest()}"
+    known = (
+        Path(constants.DEFAULT_LOCAL_TMP)
+        / f"gpufleet-image-{hashlib.sha256(name.encode()).hexdigest()}"
+    )
     with contextlib.suppress(OSError, ValueError):
         return made(json.loads(known.read_text(encoding="utf-8")))
     try:
@@ -110,7 +139,9 @@ def _ask_once(of: RegistryReference, name: str, ask: Callable[[], Any], made: Ca
     return found
 
 
-def _read_image_parts(client: Client, of: RegistryReference) -> tuple[str, Any, list[tuple[str, str]]]:
+def _read_image_parts(
+    client: Client, of: RegistryReference
+) -> tuple[str, Any, list[tuple[str, str]]]:
     """Return the digest, the configuration and the platforms of an image.
 
     Every document is compared with the digest that names it.
@@ -118,14 +149,19 @@ def _read_image_parts(client: Client, of: RegistryReference) -> tuple[str, Any, 
     data, digest = client.fetch_document(of.manifest, of.wanted if ":" in of.wanted else "")
     if not distribution.is_index(data):
         config, _digest = client.fetch_document(
-            of.build_blob_path(distribution.get_config_digest(data)), distribution.get_config_digest(data)
+            of.build_blob_path(distribution.get_config_digest(data)),
+            distribution.get_config_digest(data),
         )
         return digest, config, []
     members = distribution.list_index_members(data)
-    first = next((member for member, (architecture, _variant) in members if architecture == "amd64"), members[0][0])
+    first = next(
+        (member for member, (architecture, _variant) in members if architecture == "amd64"),
+        members[0][0],
+    )
     manifest, _digest = client.fetch_document(of.build_manifest_path(first), first)
     config, _digest = client.fetch_document(
-        of.build_blob_path(distribution.get_config_digest(manifest)), distribution.get_config_digest(manifest)
+        of.build_blob_path(distribution.get_config_digest(manifest)),
+        distribution.get_config_digest(manifest),
     )
     return digest, config, [platform for _member, platform in members]
 
@@ -136,8 +172,13 @@ class Redirects(urllib.request.HTTPRedirectHandler):
     A registry may redirect to the place of its blobs.
     """
 
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        scheme, before = urllib.parse.urlsplit(newurl).scheme, urllib.parse.urlsplit(req.full_url).scheme
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Any:
+        scheme, before = (
+            urllib.parse.urlsplit(newurl).scheme,
+            urllib.parse.urlsplit(req.full_url).scheme,
+        )
         if scheme != "https" and not (scheme == before == "http"):
             raise Odd("it sends on to an address without TLS")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -155,7 +196,9 @@ class Client:
         self.opener = urllib.request.build_opener(Redirects)
 
     def fetch_document(self, path: str, digest: str) -> tuple[Any, str]:
-        """Return a document and its digest. Raise Odd unless the digest is the requested one, if any."""
+        """Return a document and its digest. Raise Odd unless the digest is the requested one, if
+        any.
+        """
         body, _link = self._fetch_allowed(f"{self.scheme}://{self.of.host}{path}")
         own = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if digest and own != digest:
@@ -195,7 +238,11 @@ class Client:
         registry's credentials.
         """
         itself = urllib.parse.urlsplit(error.url)[:2] == (self.scheme, self.of.host)
-        return distribution.parse_challenge(error.headers.get("WWW-Authenticate") or "") if itself else None
+        return (
+            distribution.parse_challenge(error.headers.get("WWW-Authenticate") or "")
+            if itself
+            else None
+        )
 
     def _answer_challenge(self, wanted: distribution.Challenge) -> str:
         auths, self.auth_read = _find_auths(self.auth_file)
@@ -210,11 +257,18 @@ class Client:
         except ValueError:
             raise Odd("it names a place for tokens that is no address") from None
         if scheme != self.scheme:
-            raise Odd("it names a place for tokens that is not asked: its address is of another kind than the registry's")
-        asked = {"service": wanted.service, "scope": wanted.scope or f"repository:{self.of.repository}:pull"}
+            raise Odd(
+                "it names a place for tokens that is not asked: its address is of another kind than the registry's"
+            )
+        asked = {
+            "service": wanted.service,
+            "scope": wanted.scope or f"repository:{self.of.repository}:pull",
+        }
         query = urllib.parse.urlencode({key: value for key, value in asked.items() if value})
         try:
-            body, _link = self._get(f"{wanted.realm}{'&' if '?' in wanted.realm else '?'}{query}", basic)
+            body, _link = self._get(
+                f"{wanted.realm}{'&' if '?' in wanted.realm else '?'}{query}", basic
+            )
         except urllib.error.HTTPError as error:
             raise self._build_status_error(error.code) from None
         return f"Bearer {distribution.read_token(_parse_body(body))}"
@@ -224,16 +278,22 @@ class Client:
 
         For an error, only the status is shown: its words are another party's.
         """
-        request = urllib.request.Request(address, headers={"Accept": distribution.ACCEPT, "User-Agent": "gpufleet.nvidia"})
+        request = urllib.request.Request(
+            address, headers={"Accept": distribution.ACCEPT, "User-Agent": "gpufleet.nvidia"}
+        )
         if allowed:
-            request.add_unredirected_header("Authorization", allowed)  # not sent to the target of a redirect
+            request.add_unredirected_header(
+                "Authorization", allowed
+            )  # not sent to the target of a redirect
         try:
             return online.ask_within_limit(SECONDS, lambda: self._fetch_whole(request))
         except (urllib.error.HTTPError, Odd):
             raise
         except (OSError, ValueError, http.client.HTTPException) as error:
             own = getattr(getattr(error, "reason", error), "verify_code", 0) in UNKNOWN_CA
-            raise _build_refused_error(self.of, _explain_error(error), OWN_CA if own else STEP) from None
+            raise _build_refused_error(
+                self.of, _explain_error(error), OWN_CA if own else STEP
+            ) from None
 
     def _fetch_whole(self, request: urllib.request.Request) -> tuple[bytes, str]:
         with self.opener.open(request, timeout=SECONDS) as answer:
@@ -249,19 +309,27 @@ class Client:
             if size > LARGEST:
                 raise Odd("it gives more than a document of an image can have")
             if time.monotonic() > end:
-                raise _build_refused_error(self.of, f"it did not give a whole answer within {SECONDS} s", STEP)
+                raise _build_refused_error(
+                    self.of, f"it did not give a whole answer within {SECONDS} s", STEP
+                )
         return b"".join(parts)
 
     def _build_status_error(self, code: int) -> PlanError:
         why, step = WORDS.get(code, ("it failed" if code >= 500 else "it refuses", STEP))
-        read = f"; {self.auth_read or 'no file of credentials'} was read" if code in (401, 403) else ""
+        read = (
+            f"; {self.auth_read or 'no file of credentials'} was read" if code in (401, 403) else ""
+        )
         return _build_refused_error(self.of, f"{why} (HTTP {code}){read}", step)
 
 
 def _explain_error(error: Exception) -> str:
     reason = getattr(error, "reason", error)
     if isinstance(reason, ssl.SSLError):
-        return "its certificate or its TLS is not accepted" if isinstance(reason, ssl.SSLCertVerificationError) else "it speaks no TLS"
+        return (
+            "its certificate or its TLS is not accepted"
+            if isinstance(reason, ssl.SSLCertVerificationError)
+            else "it speaks no TLS"
+        )
     if isinstance(reason, TimeoutError):
         return f"it did not answer within {SECONDS} s"
     if isinstance(reason, str):

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 UNREADABLE_VARIABLE = Sentence("action.unreadable-variable", "{name} cannot be read: {cause}")
 SERVER_WAITS = Sentence(
@@ -22,7 +24,9 @@ NOT_RECORDED = Sentence(
     "a later rollout will not know which of these hosts came through, and looks at them as at hosts of a killed one: {cause}",
 )
 NOT_PUBLISHED = Sentence("action.not-published", "gpufleet_report_publish failed: {cause}")
-ROLLBACK_NOT_NOTED = Sentence("action.rollback-not-noted", "{path} does not tell of the rollback: {cause}")
+ROLLBACK_NOT_NOTED = Sentence(
+    "action.rollback-not-noted", "{path} does not tell of the rollback: {cause}"
+)
 LOST_IN_BATCH = Sentence(
     "action.lost-in-batch",
     "it was lost within its batch, before its change had a result; whether it is in service is not known",

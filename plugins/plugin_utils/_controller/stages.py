@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Carry out the stages of a plan: the first ones in transactions of their own, all of them in one result."""
+"""Carry out the stages of a plan: the first ones in transactions of their own, all of them in one
+result.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,28 @@ from typing import Any, Protocol
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, merge_plans
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    merge_plans,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, bound
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import diff, results
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
+    diff,
+    results,
+)
 
 EARLIER_SHOWN = 4  # parts before the failed one that a message names; `actions` has all
 
 
 @dc.dataclass(frozen=True)
 class PlannedOutcome:
-    """A planner's answer to the action: the plan, and the facts that the result reports in addition."""
+    """A planner's answer to the action: the plan, and the facts that the result reports in
+    addition.
+    """
 
     plan: Plan
     facts: Mapping[str, Any] = dc.field(default_factory=dict)
@@ -52,7 +64,9 @@ class Converging(Protocol):
 
 @dc.dataclass(frozen=True)
 class Done:
-    """The plans that were carried out in transactions of their own, with their answers, before the host was looked at again."""
+    """The plans that were carried out in transactions of their own, with their answers, before the
+    host was looked at again.
+    """
 
     plans: tuple[Plan, ...] = ()
     answers: tuple[Mapping[str, Any], ...] = ()
@@ -77,7 +91,9 @@ class Applied:
 Send = Callable[[Observation, PlannedOutcome, Plan], dict[str, Any]]
 
 
-def apply_stages(task: Converging, seen: Observation, outcome: PlannedOutcome, send: Send) -> Applied:
+def apply_stages(
+    task: Converging, seen: Observation, outcome: PlannedOutcome, send: Send
+) -> Applied:
     """Carry out a plan, stage by stage.
 
     Send only transactions that are part of what was approved (fleet/approved.py).
@@ -86,7 +102,9 @@ def apply_stages(task: Converging, seen: Observation, outcome: PlannedOutcome, s
     planned = task.list_planned(seen, outcome.plan)
     answer = task.approval.refuse_unapproved(planned, task.host)
     for attempt in (1, 2) if not answer else ():
-        more, answer = apply_plans_in_turn(list_stages(outcome.plan, task.check), functools.partial(send, seen, outcome))
+        more, answer = apply_plans_in_turn(
+            list_stages(outcome.plan, task.check), functools.partial(send, seen, outcome)
+        )
         if outcome.plan.first and not task.check:
             done = Done((*done.plans, *more.plans), (*done.answers, *more.answers))
             if not results.describe_answer_trouble(answer):
@@ -101,16 +119,26 @@ def apply_stages(task: Converging, seen: Observation, outcome: PlannedOutcome, s
         if not done.plans:
             whole, planned = outcome.plan.whole, task.list_planned(seen, outcome.plan)
         answer = (
-            refuse_unpredicted_plan(task, seen, outcome, planned) if done.plans else task.approval.refuse_unapproved(planned, task.host)
+            refuse_unpredicted_plan(task, seen, outcome, planned)
+            if done.plans
+            else task.approval.refuse_unapproved(planned, task.host)
         )
         if answer:
             break
     return Applied(seen, outcome, whole, done, answer, planned)
 
 
-def refuse_unpredicted_plan(task: Converging, seen: Observation, outcome: PlannedOutcome, planned: bound.Planned) -> dict[str, Any]:
-    """Refuse what is planned after the first stage unless it is part of what was planned before; {} otherwise."""
-    return task.approval.refuse_unpredicted(task.list_planned(seen, outcome.plan), planned, task.host) if task.approval.binds else {}
+def refuse_unpredicted_plan(
+    task: Converging, seen: Observation, outcome: PlannedOutcome, planned: bound.Planned
+) -> dict[str, Any]:
+    """Refuse what is planned after the first stage unless it is part of what was planned before; {}
+    otherwise.
+    """
+    return (
+        task.approval.refuse_unpredicted(task.list_planned(seen, outcome.plan), planned, task.host)
+        if task.approval.binds
+        else {}
+    )
 
 
 def list_lasting_answers(seen: Observation) -> Observation:
@@ -118,7 +146,14 @@ def list_lasting_answers(seen: Observation) -> Observation:
 
     These are what the driver's library reported, and what the controller fetched.
     """
-    return Observation(seen.host, {qid: answer for qid, answer in seen.answers.items() if qid.startswith(("probe:", "fetch:"))})
+    return Observation(
+        seen.host,
+        {
+            qid: answer
+            for qid, answer in seen.answers.items()
+            if qid.startswith(("probe:", "fetch:"))
+        },
+    )
 
 
 def list_stages(plan: Plan, check: bool) -> list[Plan]:
@@ -130,12 +165,18 @@ def list_stages(plan: Plan, check: bool) -> list[Plan]:
     if not check:
         return list(plan.first) or ([plan] if plan.acts else [])
     tried = [part for part in plan.first if part.validate]
-    rest = merge_plans([*(part for part in plan.first if not part.validate), dc.replace(plan, first=())])
+    rest = merge_plans(
+        [*(part for part in plan.first if not part.validate), dc.replace(plan, first=())]
+    )
     return [part for part in (*tried, rest) if part.validate]
 
 
-def apply_plans_in_turn(plans: list[Plan], send: Callable[[Plan], dict[str, Any]]) -> tuple[Done, dict[str, Any]]:
-    """Carry out plans one after the other until one fails. Return what was done, and the last answer."""
+def apply_plans_in_turn(
+    plans: list[Plan], send: Callable[[Plan], dict[str, Any]]
+) -> tuple[Done, dict[str, Any]]:
+    """Carry out plans one after the other until one fails. Return what was done, and the last
+    answer.
+    """
     done = Done()
     answer: dict[str, Any] = {}
     for plan in plans:
@@ -156,7 +197,9 @@ def require_settled_plan(plan: Plan) -> None:
         raise PlanError(messages.STILL_MISSING.fill(paths=missing))
 
 
-def add_earlier_stages(last: dict[str, Any], whole: Plan, done: Done, restart: str) -> dict[str, Any]:
+def add_earlier_stages(
+    last: dict[str, Any], whole: Plan, done: Done, restart: str
+) -> dict[str, Any]:
     """Return a result with what was done before the host was looked at again.
 
     The differences are those before all changes, as in check mode.
@@ -177,7 +220,9 @@ def add_earlier_stages(last: dict[str, Any], whole: Plan, done: Done, restart: s
     if "diff" in last:
         shaped["diff"] = [*diffs(earlier), *last["diff"]]
     if last.get("failed"):
-        shaped["msg"] = f"{last['msg']}. What was done before stays in place: {names.show_few_texts(before, EARLIER_SHOWN, '; ')}"
+        shaped["msg"] = (
+            f"{last['msg']}. What was done before stays in place: {names.show_few_texts(before, EARLIER_SHOWN, '; ')}"
+        )
     return shaped
 
 

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Send the programs' source to a node over the connection's stdin, or as a module, and read the answer.
+"""Send the programs' source to a node over the connection's stdin, or as a module, and read the
+answer.
 
-An Ansible module costs a node an import of Ansible and 170 kB; a script over stdin costs neither, in one
-SSH operation. Connections and become methods that give a command no stdin (su, or a connection plugin
-without pipelining) get the same source as the module `host_program`. A package with one file, since
-ansible-test wants a module for every other file below plugins/action.
+An Ansible module costs a node an import of Ansible and 170 kB; a script over stdin costs neither,
+in one SSH operation. Connections and become methods that give a command no stdin (su, or a
+connection plugin without pipelining) get the same source as the module `host_program`. A package
+with one file, since ansible-test wants a module for every other file below plugins/action.
 """
 
 from __future__ import annotations
@@ -27,23 +28,29 @@ from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import edge, rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import (
+    edge,
+    rules,
+)
 
 T = TypeVar("T")
 MODULE = "gpufleet.nvidia.host_program"
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils._host"
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils", "_host")
-# The parts of each program: the part that is run, and everything that it imports, directly or not. They are
-# in the order in which they compress best (`zlib` sees 32 kB at a time), which saves 1.5 kB of a look.
+# The parts of each program: the part that is run, and everything that it imports, directly or not.
+# They are in the order in which they compress best (`zlib` sees 32 kB at a time), which saves 1.5
+# kB of a look.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     name: tuple(parts.split())
     for name, parts in {
         "observe": (
             "projection.yaml_scan projection.toml_places projection.json_places projection.projector projection.documents "
             "projection.yaml_scalars projection.leaves projection.placeholders rpc.unix_http failures projection.selection rpc.grpc_wire "
-            "rpc.cri commands system rpc.cri_queries keyed process_trust observe process_queries host_files trust file_queries "
+            "rpc.cri commands system rpc.cri_queries keyed process_trust observe alarms process_queries host_files trust file_queries "
             "journal_queries journal projection.contents"
         ),
         "transaction": (
@@ -63,17 +70,28 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
         ),
     }.items()
 }
-# The common part of programs that stay on a host. It is their one import of this collection, and its text replaces the import.
+# The common part of programs that stay on a host. It is their one import of this collection, and
+# its text replaces the import.
 CARRIED = "programs"
-IMPORTED = re.compile(rf"(?m)^from {re.escape(PACKAGE)}\.resident\.{CARRIED} import (?:\([^)]*\)|.*)$")
+IMPORTED = re.compile(
+    rf"(?m)^from {re.escape(PACKAGE)}\.resident\.{CARRIED} import (?:\([^)]*\)|.*)$"
+)
 # The part of a program that is run, if its name differs from the program's.
-MAIN = {"transaction": "transaction.entry", "acknowledge": "transaction.acknowledge", "container_check": "container_test.entry"}
-# RHEL 8 has its Python at platform-python only. The versioned names serve hosts without python3. Each is a
-# whole path: a program that becomes root must not be found by a PATH from the account, or from a sudo
-# without secure_path.
+MAIN = {
+    "transaction": "transaction.entry",
+    "acknowledge": "transaction.acknowledge",
+    "container_check": "container_test.entry",
+}
+# RHEL 8 has its Python at platform-python only. The versioned names serve hosts without python3.
+# Each is a whole path: a program that becomes root must not be found by a PATH from the account, or
+# from a sudo without secure_path.
 INTERPRETERS = (
     "/usr/bin/python3 /usr/libexec/platform-python /usr/local/bin/python3 /run/current-system/sw/bin/python3 /opt/bin/python3 "
-    + " ".join(f"{folder}/python3.{minor}" for folder in ("/usr/bin", "/usr/local/bin") for minor in (14, 13, 12, 11, 10, 9, 8, 7, 6))
+    + " ".join(
+        f"{folder}/python3.{minor}"
+        for folder in ("/usr/bin", "/usr/local/bin")
+        for minor in (14, 13, 12, 11, 10, 9, 8, 7, 6)
+    )
 )
 FAILED_MODULE = ("module_stdout", "module_stderr", "rc")
 NO_PYTHON = "gpufleet-no-python"
@@ -82,30 +100,42 @@ NO_JSON = "No start of json char found"  # Ansible's words for a module that pri
 WANTS_TERMINAL = "must have a tty to run sudo"  # sudo's words if its settings have requiretty
 LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
 MOST_VALUES = 1 << 20  # of an answer: each takes some hundred bytes here, even a short one
-DEEPEST = 64  # nested lists and tables of an answer: its own few, and those of a configuration that an engine reports
+# nested lists and tables of an answer: its own few, and those of a configuration that an engine
+# reports
+DEEPEST = 64
 # Only the standard library can be imported. -I leaves out the connection's current directory, the
-# environment and the user's own packages. -S leaves out the site's packages and the code in their .pth
-# files. An account that becomes root here may be able to write all of these.
+# environment and the user's own packages. -S leaves out the site's packages and the code in their
+# .pth files. An account that becomes root here may be able to write all of these.
 ISOLATED = "-I -S"
 
-# The code on the interpreter's command line. It runs the first part of stdin (module_utils/_host/loader.py),
-# which reads the rest. The parts are plain bytes: base64 would be a third more. A long program on the command
-# line could exceed a host's limits.
+# The code on the interpreter's command line. It runs the first part of stdin
+# (module_utils/_host/loader.py), which reads the rest. The parts are plain bytes: base64 would be a
+# third more. A long program on the command line could exceed a host's limits.
 START = (
     "import sys,zlib;s=sys.stdin.buffer;n=[int(w) for w in s.readline().split()];"
     "o=zlib.decompress(s.read(n[0]));exec(o);run_sent_program(s,o.decode('utf-8'),n[1:])"
 )
-# A docstring by itself on its lines, another string, a comment, the beginning of a line. The node's programs
-# have no string within a string (such f-strings are newer than 3.6).
+# A docstring by itself on its lines, another string, a comment, the beginning of a line. The node's
+# programs have no string within a string (such f-strings are newer than 3.6).
 _DOCSTRING = r'(?P<indent>^[ \t]*)(?P<doc>"""(?:[^"\\]|\\.|"(?!""))*""")(?=[ \t]*$)'
 _STRING = r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
-_STRINGS = re.compile(rb'"[^"]*"?')  # strings of JSON without escapes, closed or not: found in one pass, regardless of what a host has sent
+_STRINGS = re.compile(
+    rb'"[^"]*"?'
+    # strings of JSON without escapes, closed or not: found in one pass, regardless of what a host has
+    # sent
+)
 _BRACKETS = re.compile(rb"[\[\]{}]")
-_WORDS = re.compile(rf"{_DOCSTRING}|(?P<string>{_STRING})|(?P<comment>[ \t]*#[^\n]*)|(?P<begin>^ +(?=[^ \n]))", re.MULTILINE | re.DOTALL)
+_WORDS = re.compile(
+    rf"{_DOCSTRING}|(?P<string>{_STRING})|(?P<comment>[ \t]*#[^\n]*)|(?P<begin>^ +(?=[^ \n]))"
+    r"|(?P<open>[(\[{])|(?P<close>[)\]}])",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def pack(value: Any) -> str:
-    """Write a value as compressed JSON: short on the wire, and no readable file contents in a debug log."""
+    """Write a value as compressed JSON: short on the wire, and no readable file contents in a debug
+    log.
+    """
     return base64.b64encode(zlib.compress(json.dumps(value).encode("utf-8"))).decode("ascii")
 
 
@@ -142,14 +172,21 @@ def _strip_strings(data: bytes) -> bytes:
 
 def _count_depth(data: bytes) -> int:
     """Return the depth of nested lists and tables in a text of JSON."""
-    return max(itertools.accumulate((1 if sign in b"[{" else -1 for sign in _BRACKETS.findall(_strip_strings(data))), initial=0))
+    return max(
+        itertools.accumulate(
+            (1 if sign in b"[{" else -1 for sign in _BRACKETS.findall(_strip_strings(data))),
+            initial=0,
+        )
+    )
 
 
 def _count_values(data: bytes) -> int:
     """Return an upper bound of the number of values in a text of JSON. No value is made for it."""
     bare = _strip_strings(data)
     # Unmatched closing brackets count as well: each is a step of `_count_depth`.
-    return bare.count(b",") + max(bare.count(b"[") + bare.count(b"{"), bare.count(b"]") + bare.count(b"}"))
+    return bare.count(b",") + max(
+        bare.count(b"[") + bare.count(b"{"), bare.count(b"]") + bare.count(b"}")
+    )
 
 
 def read_program_answer(text: str) -> dict[str, Any]:
@@ -188,9 +225,20 @@ def read_program_text(name: str) -> str:
 def shorten_source(source: str) -> str:
     """Return the same program without docstrings and comments, with one space for each level.
 
-    Every line keeps its number, since errors name it.
+    Within brackets a line needs no indent. Every line keeps its number, since errors name it.
     """
-    return _WORDS.sub(_strip_words, source)
+    depth = 0
+
+    def shorten_word(found: re.Match[str]) -> str:
+        nonlocal depth
+        if found["open"] or found["close"]:
+            depth += 1 if found["open"] else -1
+            return found[0]
+        if found["begin"] is not None and depth:
+            return ""
+        return _strip_words(found)
+
+    return _WORDS.sub(shorten_word, source)
 
 
 def _strip_words(found: re.Match[str]) -> str:
@@ -198,7 +246,11 @@ def _strip_words(found: re.Match[str]) -> str:
         return ""
     if found["begin"] is not None:
         return _shorten_indent(found[0])
-    return found[0] if found["doc"] is None else _shorten_indent(found["indent"]) + "0" + "\n" * found[0].count("\n")
+    return (
+        found[0]
+        if found["doc"] is None
+        else _shorten_indent(found["indent"]) + "0" + "\n" * found[0].count("\n")
+    )
 
 
 def _shorten_indent(begin: str) -> str:
@@ -217,7 +269,10 @@ def list_program_sources(program: str) -> tuple[tuple[str, str], ...]:
 
 @functools.cache
 def pack_program_sources(program: str) -> bytes:
-    return zlib.compress("\0".join(word for part in list_program_sources(program) for word in part).encode("utf-8"), 9)
+    return zlib.compress(
+        "\0".join(word for part in list_program_sources(program) for word in part).encode("utf-8"),
+        9,
+    )
 
 
 @functools.cache
@@ -234,11 +289,16 @@ def probe_source(name: str) -> str:
 
 @functools.cache
 def map_resident_sources() -> Mapping[str, str]:
-    """Return the sources of the programs that stay on a host (module_utils/_host/resident): name -> text.
+    """Return the sources of the programs that stay on a host (module_utils/_host/resident): name ->
+    text.
 
     Each is one file that contains what it imports.
     """
-    names = (name[:-3] for name in sorted(os.listdir(os.path.join(SOURCES, "resident"))) if name.endswith(".py"))
+    names = (
+        name[:-3]
+        for name in sorted(os.listdir(os.path.join(SOURCES, "resident")))
+        if name.endswith(".py")
+    )
     carried = read_program_text(f"resident.{CARRIED}").split('"""\n\n', 1)[1].rstrip()
     return {
         name: IMPORTED.sub(lambda _line: carried, read_program_text(f"resident.{name}"))
@@ -247,13 +307,23 @@ def map_resident_sources() -> Mapping[str, str]:
     }
 
 
-def build_interpreter_input(program: str, request: Mapping[str, Any], marker: str, *, keep: bool = False) -> bytes:
-    """Build the input of the interpreter that START starts: the sizes, the loader, the sources, the job.
+def build_interpreter_input(
+    program: str, request: Mapping[str, Any], marker: str, *, keep: bool = False
+) -> bytes:
+    """Build the input of the interpreter that START starts: the sizes, the loader, the sources, the
+    job.
 
     keep: the host may keep the compiled form for the next time, if this collection already has a
     directory there.
     """
-    job = {"package": PACKAGE, "main": MAIN.get(program, program), "request": request, "marker": marker, "base": JOURNAL_DIR, "keep": keep}
+    job = {
+        "package": PACKAGE,
+        "main": MAIN.get(program, program),
+        "request": request,
+        "marker": marker,
+        "base": JOURNAL_DIR,
+        "keep": keep,
+    }
     words = json.dumps(job, separators=(",", ":")).encode("utf-8")
     parts = (
         read_loader(),
@@ -264,9 +334,15 @@ def build_interpreter_input(program: str, request: Mapping[str, Any], marker: st
 
 
 def get_named_interpreter(action: ActionBase, task_vars: Mapping[str, Any]) -> str:
-    """Return the interpreter that the inventory names; '' if it leaves the choice to the collection."""
+    """Return the interpreter that the inventory names; '' if it leaves the choice to the
+    collection.
+    """
     delegated = getattr(action._task, "delegate_to", None)
-    scope = (task_vars.get("ansible_delegated_vars") or {}).get(delegated, {}) if delegated else task_vars
+    scope = (
+        (task_vars.get("ansible_delegated_vars") or {}).get(delegated, {})
+        if delegated
+        else task_vars
+    )
     value = str(action._templar.template(scope.get("ansible_python_interpreter") or ""))
     return "" if value.startswith("auto") else value
 
@@ -278,7 +354,9 @@ def build_interpreter_command(python: str, environment: str) -> str:
     """
     if python:
         return f"{environment} {python} {ISOLATED} -c {shlex.quote(START)}".strip()
-    start = f'if command -v "$p" >/dev/null 2>&1; then exec "$p" {ISOLATED} -c {shlex.quote(START)}; fi'
+    start = (
+        f'if command -v "$p" >/dev/null 2>&1; then exec "$p" {ISOLATED} -c {shlex.quote(START)}; fi'
+    )
     search = f"for p in {INTERPRETERS}; do {start}; done; echo {NO_PYTHON}; exit 127"
     return f"{environment} /bin/sh -c {shlex.quote(search)}".strip()
 
@@ -294,16 +372,21 @@ def list_task_environment(action: ActionBase) -> list[str]:
 
 
 class NeedsTerminal(PlanError):
-    """A failure of sudo that has run nothing: it wants a terminal, which a program sent over stdin does not have."""
+    """A failure of sudo that has run nothing: it wants a terminal, which a program sent over stdin
+    does not have.
+    """
 
 
 def takes_stdin(action: ActionBase) -> bool:
-    """Tell whether a command gets a stdin on this connection, by what Ansible asks before it pipelines.
+    """Tell whether a command gets a stdin on this connection, by what Ansible asks before it
+    pipelines.
 
     The setting `pipelining` does not count. It is off by default because of a sudo that wants a
     terminal, which is recognized here (NeedsTerminal).
     """
-    if constants.DEFAULT_KEEP_REMOTE_FILES:  # a user wants to see the files of a task afterwards, and stdin leaves none
+    if (
+        constants.DEFAULT_KEEP_REMOTE_FILES
+    ):  # a user wants to see the files of a task afterwards, and stdin leaves none
         return False
     become = action._connection.become
     if become is not None and (become.name == "su" or not getattr(become, "pipelining", True)):
@@ -312,7 +395,11 @@ def takes_stdin(action: ActionBase) -> bool:
 
 
 def run_host_program(
-    action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any], way: str = "auto"
+    action: ActionBase,
+    program: str,
+    request: Mapping[str, Any],
+    task_vars: dict[str, Any],
+    way: str = "auto",
 ) -> dict[str, Any]:
     """Run a node program and return its answer.
 
@@ -324,11 +411,23 @@ def run_host_program(
     if names:
         request = {**request, "environment": names}
     answer = carry_program(action, program, request, task_vars, way)
-    return answer if program == "observe" else judge_answer(lambda: edge.read_program_result(program, request, answer))
+    return (
+        answer
+        if program == "observe"
+        else judge_answer(lambda: edge.read_program_result(program, request, answer))
+    )
 
 
-def carry_program(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any], way: str) -> dict[str, Any]:
-    """Return the answer of a program that went one way, or the other way if nothing could run by the first."""
+def carry_program(
+    action: ActionBase,
+    program: str,
+    request: Mapping[str, Any],
+    task_vars: dict[str, Any],
+    way: str,
+) -> dict[str, Any]:
+    """Return the answer of a program that went one way, or the other way if nothing could run by
+    the first.
+    """
     if way == "module" or (way == "auto" and not takes_stdin(action)):
         return send_by_module(action, program, request, task_vars)
     try:
@@ -339,12 +438,20 @@ def carry_program(action: ActionBase, program: str, request: Mapping[str, Any], 
     return send_by_module(action, program, request, task_vars)
 
 
-def send_by_stdin(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+def send_by_stdin(
+    action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]
+) -> dict[str, Any]:
     marker = f"gpufleet-{uuid.uuid4().hex}:"
     python = get_named_interpreter(action, task_vars)
     line = build_interpreter_command(python, action._compute_environment_string())
-    keep = request.get("root", "/") == "/" and not action._task.check_mode and not getattr(action, "leaves_nothing", False)
-    result = action._low_level_execute_command(line, in_data=build_interpreter_input(program, request, marker, keep=keep))
+    keep = (
+        request.get("root", "/") == "/"
+        and not action._task.check_mode
+        and not getattr(action, "leaves_nothing", False)
+    )
+    result = action._low_level_execute_command(
+        line, in_data=build_interpreter_input(program, request, marker, keep=keep)
+    )
     for row in str(result.get("stdout") or "").splitlines():
         if row.startswith(marker):
             return read_program_answer(row[len(marker) :])
@@ -367,12 +474,15 @@ def explain_lost_answer(program: str, result: Mapping[str, Any], python: str = "
     return messages.PROGRAM_LOST.fill(program=program, status=result.get("rc"), output=said)
 
 
-def send_by_module(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+def send_by_module(
+    action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]
+) -> dict[str, Any]:
     arguments = {"program": program, "request": pack(request)}
     result = action._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
     if result.get("failed") or "answer" not in result:
         said = explain_module_failure(result, get_named_interpreter(action, task_vars))
-        # Keep what Ansible adds to a failed module. Everything else comes from the host, and must not pass for this action's own result.
+        # Keep what Ansible adds to a failed module. Everything else comes from the host, and must
+        # not pass for this action's own result.
         shown = {key: result[key] for key in FAILED_MODULE if key in result}
         message = messages.MODULE_FAILED.fill(module=MODULE, program=program, cause=said)
         error = PlanError(message)
@@ -391,11 +501,16 @@ def explain_module_failure(result: Mapping[str, Any], python: str) -> str:
         return said
     text = "\n".join(str(result.get(stream) or "") for stream in ("module_stdout", "module_stderr"))
     tail = " | ".join(row.strip() for row in text.splitlines() if row.strip())[-600:] or "no output"
-    named = f"ansible_python_interpreter, {python} for this host," if python else "ansible_python_interpreter"
+    named = (
+        f"ansible_python_interpreter, {python} for this host,"
+        if python
+        else "ansible_python_interpreter"
+    )
     return f"{tail}. Check that {named} is a Python 3.6 or newer on the host, and that its login shell and become method print nothing"
 
 
-# Once for a run, and not for every host: Ansible loads its action plugins before it makes a process for each host's task.
+# Once for a run, and not for every host: Ansible loads its action plugins before it makes a process
+# for each host's task.
 for _program in PROGRAMS:
     pack_program_sources(_program)
 read_loader()

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Change the servers of one Kubernetes cluster one after another, even if a play has several at once.
+"""Change the servers of one Kubernetes cluster one after another, even if a play has several at
+once.
 
-Ansible changes the hosts of a batch side by side, in a process each, and two of three members of etcd
-that restart at once have no quorum. So the process that changes a server holds its cluster's lock until
-that server's API serves again. The kernel frees the lock of a process that dies. If a server did not
-come through, the others stay as they are for the rest of the run.
+Ansible changes the hosts of a batch side by side, in a process each, and two of three members of
+etcd that restart at once have no quorum. So the process that changes a server holds its cluster's
+lock until that server's API serves again. The kernel frees the lock of a process that dies. If a
+server did not come through, the others stay as they are for the rest of the run.
 """
 
 from __future__ import annotations
@@ -18,8 +19,14 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import claims, run_messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    claims,
+    run_messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 
@@ -28,19 +35,27 @@ Change = Callable[[], dict[str, Any]]
 
 def needs_turn(wanted: Policy, plan: Plan) -> bool:
     """Tell whether this change takes a part of a cluster's API away for a moment."""
-    return restarts_server([restart.unit for restart in plan.list_acted_restarts(wanted.restart)], wanted)
+    return restarts_server(
+        [restart.unit for restart in plan.list_acted_restarts(wanted.restart)], wanted
+    )
 
 
 def restarts_server(units: Collection[str], wanted: Policy) -> bool:
     return wanted.root == "/" and not set(units).isdisjoint(known.list_server_units())
 
 
-def apply_in_turn(wanted: Policy, plan: Plan, check: bool, host: str, cluster: Callable[[], str], change: Change) -> dict[str, Any]:
+def apply_in_turn(
+    wanted: Policy, plan: Plan, check: bool, host: str, cluster: Callable[[], str], change: Change
+) -> dict[str, Any]:
     """Carry a plan out, in turn if it needs one."""
-    return take_turn(cluster(), host, change) if needs_turn(wanted, plan) and not check else change()
+    return (
+        take_turn(cluster(), host, change) if needs_turn(wanted, plan) and not check else change()
+    )
 
 
-def take_back_turn(units: Collection[str], wanted: Policy, host: str, cluster: Callable[[], str], change: Change) -> dict[str, Any]:
+def take_back_turn(
+    units: Collection[str], wanted: Policy, host: str, cluster: Callable[[], str], change: Change
+) -> dict[str, Any]:
     """Take back what a killed run has left.
 
     Do so in turn if that restarts a server, regardless of gpufleet_restart.
@@ -60,7 +75,10 @@ def take_turn(cluster: str, host: str, change: Change) -> dict[str, Any]:
         if first not in ("", host):
             return {"changed": False, "error": {"phase": "precheck", **build_turn_refusal(first)}}
         try:
-            file.write_text(json.dumps({"process": dc.asdict(mine) if mine else {}, "host": host}), encoding="utf-8")
+            file.write_text(
+                json.dumps({"process": dc.asdict(mine) if mine else {}, "host": host}),
+                encoding="utf-8",
+            )
         except OSError as error:
             raise claims.build_unusable_claims_error(directory, error) from None
         answer = change()

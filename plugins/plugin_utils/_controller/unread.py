@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Find the variable that cannot be read if no action has answered for a host.
 
-Ansible fails such a host when it renders the options of a task, judges the arguments of a role, or opens
-the connection. Its message seldom names the variable. So the variables of the host are read here, each by
-itself.
+Ansible fails such a host when it renders the options of a task, judges the arguments of a role, or
+opens the connection. Its message seldom names the variable. So the variables of the host are read
+here, each by itself.
 
-A variable with an undefined value has another effect: `gpufleet_root | default(omit)` leaves the option
-out, and the task would go on with the module's default. `read_variables_first` fails that task.
+A variable with an undefined value has another effect: `gpufleet_root | default(omit)` leaves the
+option out, and the task would go on with the module's default. `read_variables_first` fails that
+task.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, guard, run_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    guard,
+    run_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.variables import find_variable
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.variables import (
+    find_variable,
+)
 from jinja2 import Environment, TemplateError, meta
 
 # The variables that Ansible itself needs before any task of a host.
@@ -35,18 +42,24 @@ CONNECTION = re.compile(
 SECONDS = 10  # for all hosts without an answer; a lookup may ask a server that doesn't answer
 # The keys of a failed result that show that an action, or a limit of time, has failed the host.
 ANSWERS = frozenset({"error", "evidence", "row", "timedout"})
-OMITTED = "AnsibleValueOmittedError"  # since ansible-core 2.19: a user's own template that yields `omit`
+OMITTED = (
+    "AnsibleValueOmittedError"  # since ansible-core 2.19: a user's own template that yields `omit`
+)
 # The role judges this variable with a default, and the module has no such option.
 BESIDE_OPTIONS = {"host_verify": ("gpufleet_root",)}
 
 
 def guard_action(run: guard.Run) -> guard.Run:
-    """Wrap the `run()` of an action: it begins only if its variables can be read, and only a result leaves it."""
+    """Wrap the `run()` of an action: it begins only if its variables can be read, and only a result
+    leaves it.
+    """
     return guard.guard_run(read_variables_first(run))
 
 
 def read_variables_first(run: guard.Run) -> guard.Run:
-    """Wrap the `run()` of an action: it begins only if no option was left out for an undefined value."""
+    """Wrap the `run()` of an action: it begins only if no option was left out for an undefined
+    value.
+    """
 
     @functools.wraps(run)
     def begun(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -63,11 +76,18 @@ def require_readable_options(action: Any, written: Mapping[str, Any]) -> None:
 
     Only tasks of this collection are judged, since they set each option by a variable.
     """
-    templates = [name for name in list_omitted_variables(action) if name in written and not is_constant(written[name])]
+    templates = [
+        name
+        for name in list_omitted_variables(action)
+        if name in written and not is_constant(written[name])
+    ]
     if not templates or not arguments.is_own_task(action._task):
         return
     rendered = Rendered(written, action._templar.template)
-    said = next(filter(None, (explain_unreadable_value(name, rendered, written) for name in templates)), None)
+    said = next(
+        filter(None, (explain_unreadable_value(name, rendered, written) for name in templates)),
+        None,
+    )
     if said:
         raise PlanError(said)
 
@@ -100,12 +120,16 @@ class Rendered(Mapping[str, Any]):
 
 
 def is_without_answer(result: outcomes.Result) -> bool:
-    """Tell whether no action has answered for a host: it has no result, or one that Ansible has failed."""
+    """Tell whether no action has answered for a host: it has no result, or one that Ansible has
+    failed.
+    """
     return not result or bool(result.get("failed") and not ANSWERS & result.keys())
 
 
 def fail_unread_hosts(results: outcomes.Results, hostvars: Mapping[str, Any]) -> outcomes.Results:
-    """Return the results. A host without an answer has failed if one of its variables cannot be read."""
+    """Return the results. A host without an answer has failed if one of its variables cannot be
+    read.
+    """
     until = time.monotonic() + SECONDS
     found = dict(results)
     unanswered = (host for host, result in results.items() if is_without_answer(result))
@@ -127,15 +151,31 @@ def get_raw_variables(hostvars: Mapping[str, Any], host: str) -> Mapping[str, An
 
 def explain_unread_variable(variables: Mapping[str, Any], written: Mapping[str, Any]) -> str:
     """Return the variable that cannot be read, and Ansible's message; '' if all can be read."""
-    return next(filter(None, (explain_unreadable_value(name, variables, written) for name in list_asked_variables(written))), "")
+    return next(
+        filter(
+            None,
+            (
+                explain_unreadable_value(name, variables, written)
+                for name in list_asked_variables(written)
+            ),
+        ),
+        "",
+    )
 
 
 def list_asked_variables(written: Mapping[str, Any]) -> Iterable[str]:
-    """Return the names of variables that roles and connections read and whose values are not constants."""
-    from ansible_collections.gpufleet.nvidia.plugins.action import variables_check  # reads the specs of all roles, which few tables need
+    """Return the names of variables that roles and connections read and whose values are not
+    constants.
+    """
+    from ansible_collections.gpufleet.nvidia.plugins.action import (
+        variables_check,
+    )  # reads the specs of all roles, which few tables need
 
     return sorted(
-        name for name in written if (name in variables_check.KNOWN or CONNECTION.fullmatch(name)) and not is_constant(written[name])
+        name
+        for name in written
+        if (name in variables_check.KNOWN or CONNECTION.fullmatch(name))
+        and not is_constant(written[name])
     )
 
 
@@ -146,14 +186,22 @@ def is_constant(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float)
 
 
-def explain_unreadable_value(name: str, variables: Mapping[str, Any], written: Mapping[str, Any]) -> str:
+def explain_unreadable_value(
+    name: str, variables: Mapping[str, Any], written: Mapping[str, Any]
+) -> str:
     """Return why one variable cannot be read; '' if it can."""
     try:
-        undefined = [text for text in list_text_leaves(variables[name]) if not is_constant(text) and text in leaves_written(written[name])]
+        undefined = [
+            text
+            for text in list_text_leaves(variables[name])
+            if not is_constant(text) and text in leaves_written(written[name])
+        ]
     except AnsibleError as error:
         if type(error).__name__ == OMITTED:
             return ""
-        return run_messages.UNREADABLE_VARIABLE.fill(name=name, cause=guard.describe_ansible_error(error))
+        return run_messages.UNREADABLE_VARIABLE.fill(
+            name=name, cause=guard.describe_ansible_error(error)
+        )
     except TemplateError as error:
         return run_messages.UNREADABLE_VARIABLE.fill(name=name, cause=str(error))
     # ansible-core before 2.19 gives a template back as it is if something in it is undefined.
@@ -189,5 +237,9 @@ def name_missing_value(template: str, written: Mapping[str, Any]) -> str:
         needed = meta.find_undeclared_variables(Environment(autoescape=True).parse(template))
     except TemplateError as error:
         return f"it is no template ({error})"
-    absent = sorted(name for name in needed if name not in written and name not in ("lookup", "query", "q", "now", "omit", "undef"))
+    absent = sorted(
+        name
+        for name in needed
+        if name not in written and name not in ("lookup", "query", "q", "now", "omit", "undef")
+    )
     return f"{absent[0]} is undefined" if absent else f"something in {template} is undefined"

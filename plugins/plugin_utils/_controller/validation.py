@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read what Ansible's validator reports about options, as messages with codes.
 
-The check of a run's variables and each task's own validation use it, so that one wrong value has one
-code wherever it is found.
+The check of a run's variables and each task's own validation use it, so that one wrong value has
+one code wherever it is found.
 """
 
 from __future__ import annotations
@@ -17,13 +17,20 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator, Validati
 from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, OptionName, join_texts
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.variables import find_near
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    OptionName,
+    join_texts,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.variables import (
+    find_near,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options
 
 # The validator's sentences differ a little among releases of ansible-core.
 CHOICE = re.compile(r"value of (\w+) must be one ")
-# The name of a type, or its class: ansible-core 2.16 writes `<class 'list'>`, later ones tagged subclasses.
+# The name of a type, or its class: ansible-core 2.16 writes `<class 'list'>`, later ones tagged
+# subclasses.
 TYPE = re.compile(r"(?:<class ')?(?:[\w.]*\.)?(?:_AnsibleTagged)?(\w+)'?>?")
 WRONG_TYPE = re.compile(
     r"(?:argument|[Ee]lements value for option) '?(?P<option>\w+)'?.*? is of type (?P<found>.+?)"
@@ -56,7 +63,9 @@ def join_messages(wrong: list[Message]) -> Message:
     return Message(join_texts("; ", wrong), wrong[0].code, wrong[0].values)
 
 
-def find_wrong(result: ValidationResult, spec: Mapping[str, Any], given: Mapping[str, Any]) -> list[Message]:
+def find_wrong(
+    result: ValidationResult, spec: Mapping[str, Any], given: Mapping[str, Any]
+) -> list[Message]:
     """List what is wrong with options, each once."""
     found: dict[str, Message] = {}
     for error in result.errors:
@@ -81,7 +90,9 @@ def describe_unknown(names: Collection[Any], spec: Mapping[str, Any]) -> list[Me
     return found
 
 
-def describe_error(error: AnsibleValidationError, spec: Mapping[str, Any], given: Mapping[str, Any]) -> Message:
+def describe_error(
+    error: AnsibleValidationError, spec: Mapping[str, Any], given: Mapping[str, Any]
+) -> Message:
     """Return the message for one error of the validator."""
     sentence = str(error.msg)
     choice = CHOICE.match(sentence)

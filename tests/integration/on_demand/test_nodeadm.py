@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An EKS node whose configuration the real nodeadm writes at each boot: nothing is written there, and what the page says to do works.
+"""An EKS node whose configuration the real nodeadm writes at each boot: nothing is written there,
+and what the page says to do works.
 
-`make nodeadm`: it takes four minutes to compile. It is nodeadm of February 2024, the newest that there is as a module of Go. That release
-knows neither /etc/eks/nodeadm.d nor the handler that later ones add where NVIDIA's runtime is in the image. EC2's metadata service is
-imitated, as far as nodeadm asks it.
+`make nodeadm`: it takes four minutes to compile. It is nodeadm of February 2024, the newest that
+there is as a module of Go. That release knows neither /etc/eks/nodeadm.d nor the handler that later
+ones add where NVIDIA's runtime is in the image. EC2's metadata service is imitated, as far as
+nodeadm asks it.
 """
 
 from __future__ import annotations
@@ -94,7 +96,9 @@ WITH_HANDLER = (
 def fleet(boot: Boot) -> Fleet:
     files = {f"/etc/systemd/system/{name}.service": text for name, text in UNITS.items()}
     more = {"/usr/local/lib/metadata.py": METADATA, NODE: PLAIN}
-    up = boot({HOST: {"kind": "containerd-2.3", "gpus": 1, "driver": "ok", "files": {**files, **more}}})
+    up = boot(
+        {HOST: {"kind": "containerd-2.3", "gpus": 1, "driver": "ok", "files": {**files, **more}}}
+    )
     up.bring(HOST, artefacts.go_tool("nodeadm") / "nodeadm", "/usr/bin/nodeadm")
     up.shell(HOST, RUNTIME)
     up.shell(HOST, "systemctl daemon-reload; systemctl enable nodeadm-config.service")
@@ -143,5 +147,7 @@ def test_the_handler_of_the_nodes_own_settings_is_there_after_the_next_boot(flee
     booted(fleet)
     found = read(fleet)
     assert found["default_runtime_name"] == "nvidia"
-    assert found["runtimes"]["nvidia"]["options"]["BinaryName"] == "/usr/bin/nvidia-container-runtime"
+    assert (
+        found["runtimes"]["nvidia"]["options"]["BinaryName"] == "/usr/bin/nvidia-container-runtime"
+    )
     assert instance(fleet)["manager"] == "eks"

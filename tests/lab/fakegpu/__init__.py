@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host's GPUs, made of files: what the driver, its libraries and the kernel would show, from an inventory of a few lines.
+"""A host's GPUs, made of files: what the driver, its libraries and the kernel would show, from an
+inventory of a few lines.
 
-`inventory` reads a host's entry of a fleet file. `tree` returns the files that follow from it (a pure
-function). `install` puts them into a host's root. The trees of /proc and /sys lie under /opt/fakegpu, since
-nothing can be put into the real ones. What NVIDIA's own tools read in /proc is mounted over it at boot.
+`inventory` reads a host's entry of a fleet file. `tree` returns the files that follow from it (a
+pure function). `install` puts them into a host's root. The trees of /proc and /sys lie under
+/opt/fakegpu, since nothing can be put into the real ones. What NVIDIA's own tools read in /proc is
+mounted over it at boot.
 """
 
 from __future__ import annotations
@@ -23,14 +25,23 @@ from . import driver
 HERE = Path(__file__).resolve().parent
 TOP = "opt/fakegpu"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
-NVIDIA_MAJOR, UVM_MAJOR, CAPS_MAJOR, CHANNEL_MAJOR, SWITCH_MAJOR, DRM_MAJOR = 195, 511, 510, 509, 508, 226
+NVIDIA_MAJOR, UVM_MAJOR, CAPS_MAJOR, CHANNEL_MAJOR, SWITCH_MAJOR, DRM_MAJOR = (
+    195,
+    511,
+    510,
+    509,
+    508,
+    226,
+)
 BUSES = ("17", "43", "65", "9d", "b3", "ca", "d1", "e4")
 NVML = "libnvidia-ml"
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as the kernel and NVML show it. `migs` are its MIG devices as (GPU instance, compute instance, UUID)."""
+    """A GPU as the kernel and NVML show it. `migs` are its MIG devices as (GPU instance, compute
+    instance, UUID).
+    """
 
     uuid: str
     minor: int
@@ -47,8 +58,8 @@ class Gpu:
 class Inventory:
     """The GPUs of one host and the state of its driver.
 
-    driver: `ok`; `none` is a GPU without a driver; `broken` is a driver whose kernel module is older than its libraries (an upgrade without
-    a reboot), which NVML answers with error 18.
+    driver: `ok`; `none` is a GPU without a driver; `broken` is a driver whose kernel module is
+    older than its libraries (an upgrade without a reboot), which NVML answers with error 18.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -58,7 +69,9 @@ class Inventory:
     switches: int = 0  # NVSwitches, whose nodes are there
     channels: int = 0  # IMEX channels, whose nodes are there
     errors: Mapping[str, int] = field(default_factory=dict)  # NVML call, or call@GPU, -> error code
-    delays: Mapping[str, int] = field(default_factory=dict)  # NVML call, or call@GPU, -> milliseconds
+    delays: Mapping[str, int] = field(
+        default_factory=dict
+    )  # NVML call, or call@GPU, -> milliseconds
 
     @property
     def installed(self) -> bool:
@@ -77,9 +90,10 @@ class Entry:
 def inventory(name: str, host: Mapping[str, object]) -> Inventory:
     """Return the inventory of a host from its entry in a fleet file.
 
-    "gpus" is a number or a list of objects that override Gpu's fields; "mig" is on, off or -; "migs" is a number of GPU instances with one
-    compute instance each, or a list of [GPU instance, compute instance]; "nvml" has "errors" and "delays"; "switches" and "channels" are
-    numbers of NVSwitches and IMEX channels.
+    "gpus" is a number or a list of objects that override Gpu's fields; "mig" is on, off or -;
+    "migs" is a number of GPU instances with one compute instance each, or a list of [GPU instance,
+    compute instance]; "nvml" has "errors" and "delays"; "switches" and "channels" are numbers of
+    NVSwitches and IMEX channels.
     """
     given = host.get("gpus", 0)
     entries = [{}] * given if isinstance(given, int) else list(given)  # type: ignore[call-overload]
@@ -91,16 +105,22 @@ def inventory(name: str, host: Mapping[str, object]) -> Inventory:
     errors = dict(faults.get("errors", {}))
     if driver == "broken":
         errors.setdefault("nvmlInit", 18)
-    gpus = tuple(_gpu(name, index, {"mig": host.get("mig", "off"), **entry}) for index, entry in enumerate(entries))
+    gpus = tuple(
+        _gpu(name, index, {"mig": host.get("mig", "off"), **entry})
+        for index, entry in enumerate(entries)
+    )
     loaded = "550.90.07" if driver == "broken" else Inventory.loaded
     fabric = {key: int(str(host.get(key, 0))) for key in ("switches", "channels")}
-    return Inventory(gpus, driver, loaded=loaded, errors=errors, delays=dict(faults.get("delays", {})), **fabric)
+    return Inventory(
+        gpus, driver, loaded=loaded, errors=errors, delays=dict(faults.get("delays", {})), **fabric
+    )
 
 
 def _gpu(host: str, index: int, entry: Mapping[str, object]) -> Gpu:
     """Return the GPU at an index.
 
-    Its UUIDs follow from host and index, so they survive a rebuild of the host and differ between hosts.
+    Its UUIDs follow from host and index, so they survive a rebuild of the host and differ between
+    hosts.
     """
     own = {
         "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}.gpu{index}')}",
@@ -109,7 +129,10 @@ def _gpu(host: str, index: int, entry: Mapping[str, object]) -> Gpu:
     }
     own.update({key: value for key, value in entry.items() if key != "migs"})
     pairs = _instances(entry.get("migs", 0))
-    migs = tuple((gi, ci, f"MIG-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}.gpu{index}.gi{gi}.ci{ci}')}") for gi, ci in pairs)
+    migs = tuple(
+        (gi, ci, f"MIG-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}.gpu{index}.gi{gi}.ci{ci}')}")
+        for gi, ci in pairs
+    )
     return Gpu(**own, migs=migs)  # type: ignore[arg-type]
 
 
@@ -130,13 +153,20 @@ def tree(inv: Inventory, kernel: str) -> dict[str, Entry]:
 
 
 def _sysfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
-    """Yield PCI devices: one that is not a GPU on every host, and the GPUs with or without a driver bound."""
+    """Yield PCI devices: one that is not a GPU on every host, and the GPUs with or without a driver
+    bound.
+    """
     yield from _pci("0000:00:03.0", "0x1af4", "0x1000", "0x020000", "virtio-pci")
     for gpu in inv.gpus:
-        yield from _pci(gpu.bus, "0x10de", gpu.pci_id, "0x030200", "nvidia" if inv.installed else "")
+        yield from _pci(
+            gpu.bus, "0x10de", gpu.pci_id, "0x030200", "nvidia" if inv.installed else ""
+        )
         for path, _major, minor in _drm_nodes(gpu) if inv.installed else ():
             name = path.rpartition("/")[2]
-            yield f"{TOP}/sys/bus/pci/devices/{gpu.bus}/drm/{name}/dev", Entry(f"{DRM_MAJOR}:{minor}\n")
+            yield (
+                f"{TOP}/sys/bus/pci/devices/{gpu.bus}/drm/{name}/dev",
+                Entry(f"{DRM_MAJOR}:{minor}\n"),
+            )
     if inv.installed:
         yield f"{TOP}/sys/module/nvidia/version", Entry(f"{inv.loaded}\n")
         yield f"{TOP}/sys/module/nvidia_uvm/refcnt", Entry("0\n")
@@ -164,10 +194,22 @@ def _proc_devices(inv: Inventory) -> str:
 def _procfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
     home = f"{TOP}/proc/driver/nvidia"
     loaded = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {inv.loaded}  Tue Apr  8 12:41:17 UTC 2025\n"
-    yield f"{home}/version", Entry(f"{loaded}GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n", mode=0o444)
-    params = {"ResmanDebugLevel": 4294967295, "ModifyDeviceFiles": 1, "DeviceFileUID": 0, "DeviceFileGID": 0, "DeviceFileMode": 438}
+    yield (
+        f"{home}/version",
+        Entry(f"{loaded}GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n", mode=0o444),
+    )
+    params = {
+        "ResmanDebugLevel": 4294967295,
+        "ModifyDeviceFiles": 1,
+        "DeviceFileUID": 0,
+        "DeviceFileGID": 0,
+        "DeviceFileMode": 438,
+    }
     yield f"{home}/params", Entry(parameters(params), mode=0o444)
-    yield f"{TOP}/proc/params-in-proc", Entry(parameters({**params, "ModifyDeviceFiles": 0}), mode=0o444)
+    yield (
+        f"{TOP}/proc/params-in-proc",
+        Entry(parameters({**params, "ModifyDeviceFiles": 0}), mode=0o444),
+    )
     for gpu in inv.gpus:
         yield f"{home}/gpus/{gpu.bus}/information", Entry(_information(gpu, inv.loaded), mode=0o444)
     yield f"{TOP}/proc/driver/nvidia-caps/mig-minors", Entry(_mig_minors(inv), mode=0o444)
@@ -201,7 +243,8 @@ def _information(gpu: Gpu, loaded: str) -> str:
 def mig_minor(gpu: int, instance: int, compute: int | None) -> int:
     """Return the minor number of a MIG instance, as in the kernel's static table.
 
-    There 1 and 2 are config and monitor. Then each GPU has 15 instances with 8 compute instances each.
+    There 1 and 2 are config and monitor. Then each GPU has 15 instances with 8 compute instances
+    each.
     """
     return 3 + (gpu * 15 + instance) * 9 + (0 if compute is None else 1 + compute)
 
@@ -211,7 +254,10 @@ def _mig_minors(inv: Inventory) -> str:
     for gpu in sorted(gpu.minor for gpu in inv.gpus):
         for instance in range(15):
             lines.append(f"gpu{gpu}/gi{instance}/access {mig_minor(gpu, instance, None)}")
-            lines += [f"gpu{gpu}/gi{instance}/ci{compute}/access {mig_minor(gpu, instance, compute)}" for compute in range(8)]
+            lines += [
+                f"gpu{gpu}/gi{instance}/ci{compute}/access {mig_minor(gpu, instance, compute)}"
+                for compute in range(8)
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -220,18 +266,29 @@ def _mig_access(inv: Inventory) -> Iterator[tuple[str, int]]:
     for gpu in inv.gpus:
         for instance, compute, _uuid in gpu.migs:
             yield f"gpu{gpu.minor}/gi{instance}/access", mig_minor(gpu.minor, instance, None)
-            yield f"gpu{gpu.minor}/gi{instance}/ci{compute}/access", mig_minor(gpu.minor, instance, compute)
+            yield (
+                f"gpu{gpu.minor}/gi{instance}/ci{compute}/access",
+                mig_minor(gpu.minor, instance, compute),
+            )
 
 
 def _drm_nodes(gpu: Gpu) -> list[tuple[str, int, int]]:
-    found = [(f"/dev/dri/card{gpu.minor}", DRM_MAJOR, gpu.minor), (f"/dev/dri/renderD{128 + gpu.minor}", DRM_MAJOR, 128 + gpu.minor)]
+    found = [
+        (f"/dev/dri/card{gpu.minor}", DRM_MAJOR, gpu.minor),
+        (f"/dev/dri/renderD{128 + gpu.minor}", DRM_MAJOR, 128 + gpu.minor),
+    ]
     return found if gpu.drm else []
 
 
 def _fabric_nodes(inv: Inventory) -> list[tuple[str, int, int]]:
     control = [("/dev/nvidia-nvswitchctl", SWITCH_MAJOR, 255)] if inv.switches else []
-    switches = [(f"/dev/nvidia-nvswitch{number}", SWITCH_MAJOR, number) for number in range(inv.switches)]
-    channels = [(f"/dev/nvidia-caps-imex-channels/channel{number}", CHANNEL_MAJOR, number) for number in range(inv.channels)]
+    switches = [
+        (f"/dev/nvidia-nvswitch{number}", SWITCH_MAJOR, number) for number in range(inv.switches)
+    ]
+    channels = [
+        (f"/dev/nvidia-caps-imex-channels/channel{number}", CHANNEL_MAJOR, number)
+        for number in range(inv.channels)
+    ]
     return [*control, *switches, *channels]
 
 
@@ -246,18 +303,33 @@ def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
         ("/dev/nvidia-uvm-tools", UVM_MAJOR, 1),
     ]
     gpus = [(f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in inv.gpus]
-    capable = (1, 2) if any(gpu.mig != "-" for gpu in inv.gpus) else ()  # the nodes of MIG's configuration and monitor
-    caps = [(f"/dev/nvidia-caps/nvidia-cap{minor}", CAPS_MAJOR, minor) for minor in (*capable, *(access[1] for access in _mig_access(inv)))]
-    return [*control, *gpus, *dict.fromkeys(caps), *(node for gpu in inv.gpus for node in _drm_nodes(gpu)), *_fabric_nodes(inv)]
+    capable = (
+        (1, 2) if any(gpu.mig != "-" for gpu in inv.gpus) else ()
+    )  # the nodes of MIG's configuration and monitor
+    caps = [
+        (f"/dev/nvidia-caps/nvidia-cap{minor}", CAPS_MAJOR, minor)
+        for minor in (*capable, *(access[1] for access in _mig_access(inv)))
+    ]
+    return [
+        *control,
+        *gpus,
+        *dict.fromkeys(caps),
+        *(node for gpu in inv.gpus for node in _drm_nodes(gpu)),
+        *_fabric_nodes(inv),
+    ]
 
 
-# NVIDIA's own tools know no other root for these: nvidia-ctk reads majors and MIG minors there.
-# The parameters say there that nothing is to be made in containers: a hook of NVIDIA's mounts such a file over the one in the container's
-# own /proc, and that has none here.
+# NVIDIA's own tools know no other root for these: nvidia-ctk reads majors and MIG minors there. The
+# parameters say there that nothing is to be made in containers: a hook of NVIDIA's mounts such a
+# file over the one in the container's own /proc, and that has none here.
 SHOWN = {"devices": "devices", "driver": "driver", "driver/nvidia/params": "params-in-proc"}
 MOUNT = "[ ! -e {source} ] || mountpoint -q {place} || mount --bind {source} {place}"
-MOUNTS = tuple(MOUNT.format(source=f"/{TOP}/proc/{real}", place=f"/proc/{name}") for name, real in SHOWN.items())
-# Debian 13 and later rebuild the library cache by a unit of systemd's at the first boot, and two ldconfig take each other's new file away.
+MOUNTS = tuple(
+    MOUNT.format(source=f"/{TOP}/proc/{real}", place=f"/proc/{name}")
+    for name, real in SHOWN.items()
+)
+# Debian 13 and later rebuild the library cache by a unit of systemd's at the first boot, and two
+# ldconfig take each other's new file away.
 UNIT = """\
 [Unit]
 Description=Device nodes and library cache of the lab's GPUs
@@ -276,16 +348,35 @@ def _host_files(inv: Inventory, kernel: str) -> Iterator[tuple[str, Entry]]:
     yield "etc/fake-nvml.conf", Entry(nvml_conf(inv))
     yield "usr/bin/nvidia-smi", Entry((HERE / "nvidia-smi").read_text(), mode=0o755)
     yield from ((path, Entry(text, mode=mode)) for path, text, mode in driver.texts(inv.version))
-    yield "usr/bin/nvidia-cuda-mps-control", Entry((HERE / "nvidia-cuda-mps-control").read_text(), mode=0o755)
+    yield (
+        "usr/bin/nvidia-cuda-mps-control",
+        Entry((HERE / "nvidia-cuda-mps-control").read_text(), mode=0o755),
+    )
     yield from ((path, Entry(link=target)) for path, target in driver.links(LIBRARIES, inv.version))
     yield f"{LIBRARIES}/{NVML}.so.1", Entry(link=f"{NVML}.so.{inv.version}")
     # What nvidia-cdi-refresh.service looks at to see whether a driver is installed for this kernel.
-    yield f"usr/lib/modules/{kernel}/modules.dep", Entry("updates/dkms/nvidia.ko:\nupdates/dkms/nvidia-uvm.ko: updates/dkms/nvidia.ko\n")
-    made = [f"[ -e {path} ] || mknod -m 666 {path} c {major} {minor}" for path, major, minor in nodes(inv)]
-    folders = " ".join(sorted({path.rpartition("/")[0] for path, _major, _minor in nodes(inv)} | {"/dev/nvidia-caps"}))
-    yield f"{TOP}/start", Entry("\n".join([f"mkdir -p {folders}", *made, *MOUNTS, "/sbin/ldconfig", ""]))
+    yield (
+        f"usr/lib/modules/{kernel}/modules.dep",
+        Entry("updates/dkms/nvidia.ko:\nupdates/dkms/nvidia-uvm.ko: updates/dkms/nvidia.ko\n"),
+    )
+    made = [
+        f"[ -e {path} ] || mknod -m 666 {path} c {major} {minor}"
+        for path, major, minor in nodes(inv)
+    ]
+    folders = " ".join(
+        sorted(
+            {path.rpartition("/")[0] for path, _major, _minor in nodes(inv)} | {"/dev/nvidia-caps"}
+        )
+    )
+    yield (
+        f"{TOP}/start",
+        Entry("\n".join([f"mkdir -p {folders}", *made, *MOUNTS, "/sbin/ldconfig", ""])),
+    )
     yield "etc/systemd/system/fakegpu.service", Entry(UNIT)
-    yield "etc/systemd/system/sysinit.target.wants/fakegpu.service", Entry(link="../fakegpu.service")
+    yield (
+        "etc/systemd/system/sysinit.target.wants/fakegpu.service",
+        Entry(link="../fakegpu.service"),
+    )
 
 
 def nvml_conf(inv: Inventory) -> str:
@@ -293,8 +384,13 @@ def nvml_conf(inv: Inventory) -> str:
     lines = [f"driver {inv.version}", "cuda 12040"]
     for index, gpu in enumerate(inv.gpus):
         domain, rest = gpu.bus.split(":", 1)
-        lines.append(f"gpu {gpu.name}|{gpu.uuid}|{gpu.minor}|{domain:0>8}:{rest.upper()}|{gpu.mib}|{gpu.mig}")
-        lines += [f"mig {index}|{identity}|{instance}|{compute}" for instance, compute, identity in gpu.migs]
+        lines.append(
+            f"gpu {gpu.name}|{gpu.uuid}|{gpu.minor}|{domain:0>8}:{rest.upper()}|{gpu.mib}|{gpu.mig}"
+        )
+        lines += [
+            f"mig {index}|{identity}|{instance}|{compute}"
+            for instance, compute, identity in gpu.migs
+        ]
     lines += [f"error {call} {code}" for call, code in sorted(inv.errors.items())]
     lines += [f"delay {call} {milliseconds}" for call, milliseconds in sorted(inv.delays.items())]
     return "\n".join(lines) + "\n"
@@ -313,10 +409,14 @@ def compile_libraries(out: Path) -> None:
     """Compile the libraries into a directory."""
     flags = ["gcc", "-std=gnu11", "-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-s"]
     run([*flags, f"-Wl,-soname,{NVML}.so.1", "-o", str(out / f"{NVML}.so.1"), str(HERE / "nvml.c")])
-    suffixes = {name: suffix for name, (suffix, _link) in {**driver.LIBRARIES, **driver.PLATFORMS}.items()}
+    suffixes = {
+        name: suffix for name, (suffix, _link) in {**driver.LIBRARIES, **driver.PLATFORMS}.items()
+    }
     for name, suffix in suffixes.items():
         base = name.rpartition("/")[2]
-        named = [f"-Wl,-soname,{base}.so.{suffix}"] if suffix else []  # without one, readers take the file's name for it
+        named = (
+            [f"-Wl,-soname,{base}.so.{suffix}"] if suffix else []
+        )  # without one, readers take the file's name for it
         run([*flags, "-nostdlib", *named, "-x", "c", "/dev/null", "-o", str(out / base)])
 
 
@@ -341,7 +441,9 @@ def install(root: Path, inv: Inventory) -> None:
 def install_libraries(folder: Path, version: str) -> None:
     """Write the compiled libraries with versions in their names. Their links are part of the tree."""
     versions = {f"{name}.so.{own}": name for name, (_suffix, own) in driver.PLATFORMS.items()}
-    versions.update({f"{name}.so.{version}": name.rpartition("/")[2] for name in (NVML, *driver.LIBRARIES)})
+    versions.update(
+        {f"{name}.so.{version}": name.rpartition("/")[2] for name in (NVML, *driver.LIBRARIES)}
+    )
     for path, name in versions.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(_library_bytes()[name])

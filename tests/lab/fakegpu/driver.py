@@ -1,16 +1,19 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of a driver besides NVML, as Ubuntu's packages of branch 550 lay them out: names and links are real, contents are not.
+"""The files of a driver besides NVML, as Ubuntu's packages of branch 550 lay them out: names and
+links are real, contents are not.
 
-Each library is an empty one with the SONAME of the real one, so ldconfig and programs that read ELF files take it for what it is.
+Each library is an empty one with the SONAME of the real one, so ldconfig and programs that read ELF
+files take it for what it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-# Name -> suffix of the SONAME, '' where that is the file name, and whether programmers' link without any suffix is there as well.
+# Name -> suffix of the SONAME, '' where that is the file name, and whether programmers' link
+# without any suffix is there as well.
 LIBRARIES: dict[str, tuple[str, bool]] = {
     "libcuda": ("1", True),
     "libcudadebugger": ("1", False),
@@ -42,7 +45,13 @@ LIBRARIES: dict[str, tuple[str, bool]] = {
 }
 # Libraries of EGL's platforms, which have versions of their own.
 PLATFORMS = {"libnvidia-egl-gbm": ("1", "1.1.1"), "libnvidia-egl-wayland": ("1", "1.1.13")}
-PROGRAMS = ("nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-xconfig")
+PROGRAMS = (
+    "nvidia-debugdump",
+    "nvidia-persistenced",
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+    "nvidia-xconfig",
+)
 XORG = "usr/lib/x86_64-linux-gnu/nvidia/xorg"
 TEXTS = {
     "etc/OpenCL/vendors/nvidia.icd": "libnvidia-opencl.so.1\n",
@@ -60,7 +69,10 @@ def texts(version: str) -> Iterator[tuple[str, str, int]]:
     """Yield path, content and mode of every file that is not a library."""
     yield from ((path, text, 0o644) for path, text in TEXTS.items())
     yield from ((f"usr/bin/{name}", "#!/bin/sh\nexit 0\n", 0o755) for name in PROGRAMS)
-    yield from ((f"usr/lib/firmware/nvidia/{version}/{name}", "firmware\n", 0o644) for name in ("gsp_ga10x.bin", "gsp_tu10x.bin"))
+    yield from (
+        (f"usr/lib/firmware/nvidia/{version}/{name}", "firmware\n", 0o644)
+        for name in ("gsp_ga10x.bin", "gsp_tu10x.bin")
+    )
     yield f"{XORG}/nvidia_drv.so", "module\n", 0o644
     yield f"{XORG}/libglxserver_nvidia.so.{version}", "module\n", 0o644
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps what every task answered on every host, one JSON object a line, in the file $GPUFLEET_RESULTS."""
+"""Keeps what every task answered on every host, one JSON object a line, in the file
+$GPUFLEET_RESULTS.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,12 @@ class CallbackModule(CallbackBase):
     def _keep(self, status: str, result: Any) -> None:
         path = os.environ.get("GPUFLEET_RESULTS")
         if path and result._task.action != "ansible.builtin.include_role":
-            entry = {"host": result._host.name, "task": result._task.action, "status": status, "result": dict(result._result)}
+            entry = {
+                "host": result._host.name,
+                "task": result._task.action,
+                "status": status,
+                "result": dict(result._result),
+            }
             with open(path, "a", encoding="utf-8") as handle:
                 handle.write(json.dumps(entry, default=str) + "\n")
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the lab's hosts are made of, as far as it can be checked without a host: no root, no network, no compiler."""
+"""What the lab's hosts are made of, as far as it can be checked without a host: no root, no
+network, no compiler.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,30 @@ def files(**host: object) -> dict[str, fakegpu.Entry]:
     [
         pytest.param(
             {"gpus": 1},
-            ["proc/driver/nvidia/version", "sys/module/nvidia/version", "sys/bus/pci/devices/0000:17:00.0/driver"],
+            [
+                "proc/driver/nvidia/version",
+                "sys/module/nvidia/version",
+                "sys/bus/pci/devices/0000:17:00.0/driver",
+            ],
             [],
             id="a GPU and its driver",
         ),
         pytest.param(
             {"gpus": 1, "driver": "none"},
             ["sys/bus/pci/devices/0000:17:00.0/vendor"],
-            ["proc/driver/nvidia/version", "sys/module/nvidia/version", "sys/bus/pci/devices/0000:17:00.0/driver"],
+            [
+                "proc/driver/nvidia/version",
+                "sys/module/nvidia/version",
+                "sys/bus/pci/devices/0000:17:00.0/driver",
+            ],
             id="a GPU without a driver is seen on the PCI bus only",
         ),
-        pytest.param({}, ["sys/bus/pci/devices/0000:00:03.0/vendor"], ["sys/bus/pci/devices/0000:17:00.0/vendor"], id="no GPU"),
+        pytest.param(
+            {},
+            ["sys/bus/pci/devices/0000:00:03.0/vendor"],
+            ["sys/bus/pci/devices/0000:17:00.0/vendor"],
+            id="no GPU",
+        ),
     ],
 )
 def test_what_the_kernel_shows(host: dict[str, object], shows: list[str], hides: list[str]) -> None:
@@ -48,10 +63,16 @@ def test_what_the_kernel_shows(host: dict[str, object], shows: list[str], hides:
     assert not any(f"opt/fakegpu/{path}" in tree for path in hides)
 
 
-@pytest.mark.parametrize("driver, majors", [("ok", {"nvidia": 195, "nvidia-uvm": 511}), ("none", {})])
+@pytest.mark.parametrize(
+    "driver, majors", [("ok", {"nvidia": 195, "nvidia-uvm": 511}), ("none", {})]
+)
 def test_proc_devices(driver: str, majors: dict[str, int]) -> None:
     lines = files(gpus=2, driver=driver)["opt/fakegpu/proc/devices"].text.split("\n")
-    found = {name: int(major) for major, blank, name in (line.strip().partition(" ") for line in lines) if name.startswith("nvidia")}
+    found = {
+        name: int(major)
+        for major, blank, name in (line.strip().partition(" ") for line in lines)
+        if name.startswith("nvidia")
+    }
     assert majors.items() <= found.items()
     assert bool(found) is bool(majors)
 
@@ -66,20 +87,29 @@ def test_a_gpus_own_page_in_procfs() -> None:
 
 def test_a_broken_driver_is_one_whose_module_is_older_than_its_library() -> None:
     tree = files(gpus=1, driver="broken")
-    loaded, conf = tree["opt/fakegpu/sys/module/nvidia/version"].text.strip(), tree["etc/fake-nvml.conf"].text
+    loaded, conf = (
+        tree["opt/fakegpu/sys/module/nvidia/version"].text.strip(),
+        tree["etc/fake-nvml.conf"].text,
+    )
     assert f"driver {loaded}\n" not in conf
     assert "error nvmlInit 18\n" in conf
 
 
 def test_uuids_differ_between_hosts_and_survive_a_rebuild() -> None:
-    one, again, other = (fakegpu.inventory(name, {"gpus": 2}).gpus for name in ("node1", "node1", "node2"))
+    one, again, other = (
+        fakegpu.inventory(name, {"gpus": 2}).gpus for name in ("node1", "node1", "node2")
+    )
     assert one == again
     assert len({gpu.uuid for gpu in one + other}) == 4
 
 
 def test_the_order_of_the_bus_need_not_be_that_of_the_minors() -> None:
     swapped = fakegpu.inventory("node1", {"gpus": [{"minor": 1}, {"minor": 0}]})
-    assert [line.split("|")[2:4] for line in fakegpu.nvml_conf(swapped).splitlines() if line.startswith("gpu ")] == [
+    assert [
+        line.split("|")[2:4]
+        for line in fakegpu.nvml_conf(swapped).splitlines()
+        if line.startswith("gpu ")
+    ] == [
         ["1", "00000000:17:00.0"],
         ["0", "00000000:43:00.0"],
     ]
@@ -95,19 +125,34 @@ def test_faults_reach_the_library() -> None:
 @pytest.mark.parametrize(
     "host, expected",
     [
-        ({"gpus": 1}, {"/dev/nvidiactl": (195, 255), "/dev/nvidia-uvm": (511, 0), "/dev/nvidia0": (195, 0)}),
+        (
+            {"gpus": 1},
+            {"/dev/nvidiactl": (195, 255), "/dev/nvidia-uvm": (511, 0), "/dev/nvidia0": (195, 0)},
+        ),
         ({"gpus": [{"minor": 3}]}, {"/dev/nvidia3": (195, 3)}),
-        ({"gpus": [{"mig": "on", "migs": 1}]}, {"/dev/nvidia-caps/nvidia-cap12": (510, 12), "/dev/nvidia-caps/nvidia-cap13": (510, 13)}),
+        (
+            {"gpus": [{"mig": "on", "migs": 1}]},
+            {
+                "/dev/nvidia-caps/nvidia-cap12": (510, 12),
+                "/dev/nvidia-caps/nvidia-cap13": (510, 13),
+            },
+        ),
     ],
 )
 def test_device_nodes(host: dict[str, object], expected: dict[str, tuple[int, int]]) -> None:
-    found = {path: (major, minor) for path, major, minor in fakegpu.nodes(fakegpu.inventory("node1", host))}
+    found = {
+        path: (major, minor)
+        for path, major, minor in fakegpu.nodes(fakegpu.inventory("node1", host))
+    }
     assert expected.items() <= found.items()
 
 
 def test_mig_nodes_are_those_of_the_kernels_table() -> None:
     tree = files(gpus=[{"mig": "on", "migs": 2}])
-    table = dict(line.split(" ") for line in tree["opt/fakegpu/proc/driver/nvidia-caps/mig-minors"].text.splitlines())
+    table = dict(
+        line.split(" ")
+        for line in tree["opt/fakegpu/proc/driver/nvidia-caps/mig-minors"].text.splitlines()
+    )
     for path, entry in tree.items():
         match = re.fullmatch(r"opt/fakegpu/proc/driver/nvidia/capabilities/(gpu\d+)/mig/(.+)", path)
         if match:
@@ -115,7 +160,9 @@ def test_mig_nodes_are_those_of_the_kernels_table() -> None:
 
 
 def test_an_unknown_driver_state_is_refused() -> None:
-    with pytest.raises(ValueError, match="node1: driver is 'odd', but must be one of ok, none, broken"):
+    with pytest.raises(
+        ValueError, match="node1: driver is 'odd', but must be one of ok, none, broken"
+    ):
         fakegpu.inventory("node1", {"gpus": 1, "driver": "odd"})
 
 
@@ -130,7 +177,9 @@ def members(archive: bytes) -> dict[str, bytes]:
 
 def test_every_blob_of_the_oci_archive_has_the_name_of_its_content() -> None:
     found = members(images.oci_archive(IMAGE, LAYER))
-    blobs = {name.rsplit("/", 1)[1]: data for name, data in found.items() if name.startswith("blobs/")}
+    blobs = {
+        name.rsplit("/", 1)[1]: data for name, data in found.items() if name.startswith("blobs/")
+    }
     assert all(hashlib.sha256(data).hexdigest() == name for name, data in blobs.items())
     (descriptor,) = json.loads(found["index.json"])["manifests"]
     assert descriptor["annotations"]["io.containerd.image.name"] == IMAGE.name
@@ -147,7 +196,9 @@ def test_the_docker_archive_names_image_config_and_layer() -> None:
     assert entry["Config"] in found
 
 
-def test_both_archives_are_built_from_a_busybox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_archives_are_built_from_a_busybox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GPUFLEET_LAB_DIR", str(tmp_path / "lab"))
     busybox = tmp_path / "busybox"
     busybox.write_bytes(b"\x7fELF")
@@ -164,7 +215,9 @@ def test_a_missing_busybox_is_named_with_its_package(tmp_path: Path) -> None:
         images.archives(images.probe(), tmp_path / "nothing")
 
 
-def test_the_cache_builds_once_and_keeps_nothing_of_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_builds_once_and_keeps_nothing_of_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GPUFLEET_LAB_DIR", str(tmp_path))
     calls: list[Path] = []
 
@@ -180,8 +233,12 @@ def test_the_cache_builds_once_and_keeps_nothing_of_a_failure(tmp_path: Path, mo
     assert len(calls) == 1
 
 
-def test_a_run_that_builds_nothing_names_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small things without words of their own are made all the same; a part's time limit can carry them."""
+def test_a_run_that_builds_nothing_names_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small things without words of their own are made all the same; a part's time limit can carry
+    them.
+    """
     monkeypatch.setenv("GPUFLEET_LAB_DIR", str(tmp_path))
     monkeypatch.setenv(artefacts.BUILD, "never")
     calls: list[Path] = []
@@ -199,13 +256,17 @@ OWN = {"rancher": "", "device-plugin": "kubernetes-1.34"}
 
 
 def required(name: str) -> dict[str, str]:
-    """The modules of one go.mod with their versions; a staging module of Kubernetes' has the one that it is replaced by."""
+    """The modules of one go.mod with their versions; a staging module of Kubernetes' has the one
+    that it is replaced by.
+    """
     text = (artefacts.HERE / "gomods" / name / "go.mod").read_text()
     return dict(re.findall(r"^(?:\t|require )([\w./-]+\.[\w./-]+) (v\S+)", text, re.MULTILINE))
 
 
 def test_own_programs_are_named() -> None:
-    assert set(OWN) == {name for name in artefacts.GO_TOOLS if any((artefacts.HERE / "gomods" / name).glob("*.go"))}
+    assert set(OWN) == {
+        name for name in artefacts.GO_TOOLS if any((artefacts.HERE / "gomods" / name).glob("*.go"))
+    }
 
 
 @pytest.mark.parametrize(("name", "lender"), OWN.items())
@@ -219,25 +280,45 @@ def test_own_programs_fetch_and_compile_nothing_new(name: str, lender: str) -> N
 @pytest.mark.parametrize("name", [name for name in artefacts.GO_TOOLS if name not in OWN])
 def test_go_programs_are_pinned_by_version_and_hash(name: str) -> None:
     module = artefacts.HERE / "gomods" / name
-    tools = re.findall(r"^(?:tool |\t)([\w./-]+/cmd/[\w.-]+)$", (module / "go.mod").read_text(), re.MULTILINE)
+    tools = re.findall(
+        r"^(?:tool |\t)([\w./-]+/cmd/[\w.-]+)$", (module / "go.mod").read_text(), re.MULTILINE
+    )
     assert tools
     assert (module / "go.sum").stat().st_size > 0
 
 
 def test_packages_want_each_other_as_upstreams_do() -> None:
-    controls = {name: (aptrepo.SOURCES / name / "DEBIAN/control").read_text() for name in aptrepo.PACKAGES}
-    assert all(f"Package: {name}\n" in text and "Version: @VERSION@\n" in text for name, text in controls.items())
-    assert "nvidia-container-toolkit-base (= @VERSION@), libnvidia-container-tools (= @VERSION@)" in controls["nvidia-container-toolkit"]
+    controls = {
+        name: (aptrepo.SOURCES / name / "DEBIAN/control").read_text() for name in aptrepo.PACKAGES
+    }
+    assert all(
+        f"Package: {name}\n" in text and "Version: @VERSION@\n" in text
+        for name, text in controls.items()
+    )
+    assert (
+        "nvidia-container-toolkit-base (= @VERSION@), libnvidia-container-tools (= @VERSION@)"
+        in controls["nvidia-container-toolkit"]
+    )
 
 
-@pytest.mark.parametrize("script", sorted(aptrepo.SOURCES.glob("*/DEBIAN/p*")), ids=lambda path: f"{path.parent.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    "script",
+    sorted(aptrepo.SOURCES.glob("*/DEBIAN/p*")),
+    ids=lambda path: f"{path.parent.parent.name}/{path.name}",
+)
 def test_maintainer_scripts_parse(script: Path) -> None:
     assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
 
 
 def test_every_layer_of_a_single_test_is_built_before_the_tests() -> None:
-    """The step before the parts builds those that roots.MORE_LAYERS names, and a part may build none."""
-    named = {name for name in ("STRACE", "UDEV", "SELINUX") if any(getattr(roots, name) in sets for sets in roots.MORE_LAYERS.values())}
+    """The step before the parts builds those that roots.MORE_LAYERS names, and a part may build
+    none.
+    """
+    named = {
+        name
+        for name in ("STRACE", "UDEV", "SELINUX")
+        if any(getattr(roots, name) in sets for sets in roots.MORE_LAYERS.values())
+    }
     calls = [
         call
         for folder in ("integration", "faults")

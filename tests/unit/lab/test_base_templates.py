@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The templates that stand for those of k3s, RKE2 and MicroK8s have their keys: none of our own, and none left out without a reason."""
+"""The templates that stand for those of k3s, RKE2 and MicroK8s have their keys: none of our own,
+and none left out without a reason.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ ACTION = re.compile(r"^(?:\{\{[^}]*\}\}\s*)+")
 NAME = re.compile(r"""["']?\{\{.*?\}\}["']?""")
 TABLE, KEY = re.compile(r"\[([^\[\]]+)\]"), re.compile(r"(\w+)\s*=")
 
-# Why a key of theirs is in no template of the lab: what it is for -> tables with all their keys, or single keys.
+# Why a key of theirs is in no template of the lab: what it is for -> tables with all their keys, or
+# single keys.
 LEFT_OUT: dict[str, tuple[tuple[str, str], ...]] = {
     "registries": tuple((f"plugins.{cri}.registry{more}", "") for cri in (V2, IMAGES) for more in ("", ".configs.*.auth")),
     "snapshotters that the lab has not": tuple((f"plugins.{name}", "") for name in (STARGZ, NIX))
@@ -62,14 +65,22 @@ def left_out(key: tuple[str, str]) -> bool:
     return any(entry in (key, (key[0], "")) for entries in LEFT_OUT.values() for entry in entries)
 
 
-@pytest.mark.parametrize(("path", "upstream"), CASES, ids=[f"{Path(path).name}, {of.release}" for path, of in CASES])
-def test_ours_renders_no_key_that_the_release_does_not(path: str, upstream: base_templates.Upstream) -> None:
+@pytest.mark.parametrize(
+    ("path", "upstream"), CASES, ids=[f"{Path(path).name}, {of.release}" for path, of in CASES]
+)
+def test_ours_renders_no_key_that_the_release_does_not(
+    path: str, upstream: base_templates.Upstream
+) -> None:
     newer = OF_NEWER if upstream.source == base_templates.K3S else set()
     assert ours(path) - upstream.all - newer == set()
 
 
-@pytest.mark.parametrize(("path", "upstream"), CASES, ids=[f"{Path(path).name}, {of.release}" for path, of in CASES])
-def test_every_key_of_the_release_is_in_ours_or_left_out_for_a_reason(path: str, upstream: base_templates.Upstream) -> None:
+@pytest.mark.parametrize(
+    ("path", "upstream"), CASES, ids=[f"{Path(path).name}, {of.release}" for path, of in CASES]
+)
+def test_every_key_of_the_release_is_in_ours_or_left_out_for_a_reason(
+    path: str, upstream: base_templates.Upstream
+) -> None:
     assert {key for key in upstream.all - ours(path) if not left_out(key)} == set()
 
 
@@ -77,7 +88,11 @@ def test_every_key_of_the_release_is_in_ours_or_left_out_for_a_reason(path: str,
 def test_what_is_left_out_is_somewhere_upstream_and_not_in_ours(reason: str) -> None:
     missing = {key for path, upstream in CASES for key in upstream.all - ours(path)}
     tables = {table for table, _key in missing}
-    assert [entry for entry in LEFT_OUT[reason] if entry not in missing and (entry[1] or entry[0] not in tables)] == []
+    assert [
+        entry
+        for entry in LEFT_OUT[reason]
+        if entry not in missing and (entry[1] or entry[0] not in tables)
+    ] == []
 
 
 def test_three_releases_of_each_system_are_compared() -> None:
@@ -85,7 +100,10 @@ def test_three_releases_of_each_system_are_compared() -> None:
     for _path, upstream in CASES:
         releases.setdefault(upstream.source, set()).add(upstream.release)
         assert re.fullmatch("[0-9a-f]{40}", upstream.commit)
-    assert {source: len(found) for source, found in releases.items()} == {base_templates.K3S: 3, base_templates.MICROK8S: 3}
+    assert {source: len(found) for source, found in releases.items()} == {
+        base_templates.K3S: 3,
+        base_templates.MICROK8S: 3,
+    }
 
 
 def test_what_is_read_of_a_template() -> None:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fake libnvidia-ml.so.1, asked through the lab's nvidia-smi and through NVIDIA's own Python binding."""
+"""The fake libnvidia-ml.so.1, asked through the lab's nvidia-smi and through NVIDIA's own Python
+binding.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ import pytest
 
 from tests.lab import fakegpu
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="the library is compiled for this test, and there is no gcc")
+pytestmark = pytest.mark.skipif(
+    shutil.which("gcc") is None, reason="the library is compiled for this test, and there is no gcc"
+)
 
 Ask = Callable[..., "subprocess.CompletedProcess[str]"]
 FIELDS = "--query-gpu=index,uuid,pci.bus_id,mig.mode.current,driver_version,name"
@@ -46,8 +50,15 @@ def ask(libraries: Path, tmp_path: Path) -> Ask:
     def run(host: dict[str, object], *command: str) -> subprocess.CompletedProcess[str]:
         conf = tmp_path / "fake-nvml.conf"
         conf.write_text(fakegpu.nvml_conf(fakegpu.inventory("node1", host)))
-        env = {**os.environ, "LD_LIBRARY_PATH": str(libraries), "FAKE_NVML": str(conf), "FAKE_MODES": str(tmp_path / "modes.json")}
-        return subprocess.run([sys.executable, *command], env=env, capture_output=True, text=True, check=False)
+        env = {
+            **os.environ,
+            "LD_LIBRARY_PATH": str(libraries),
+            "FAKE_NVML": str(conf),
+            "FAKE_MODES": str(tmp_path / "modes.json"),
+        }
+        return subprocess.run(
+            [sys.executable, *command], env=env, capture_output=True, text=True, check=False
+        )
 
     return run
 
@@ -66,7 +77,10 @@ def test_the_list_of_gpus(ask: Ask) -> None:
 
 def test_mig_devices_stand_below_their_gpu(ask: Ask) -> None:
     lines = smi(ask, {"gpus": [{"mig": "on", "migs": 2}]}, "-L").stdout.splitlines()
-    assert [line.split("(")[0].rstrip() for line in lines[1:]] == ["  MIG 1g.10gb     Device  0:", "  MIG 1g.10gb     Device  1:"]
+    assert [line.split("(")[0].rstrip() for line in lines[1:]] == [
+        "  MIG 1g.10gb     Device  0:",
+        "  MIG 1g.10gb     Device  1:",
+    ]
     assert all("(UUID: MIG-" in line for line in lines[1:])
 
 
@@ -74,7 +88,10 @@ def test_mig_devices_stand_below_their_gpu(ask: Ask) -> None:
 def test_a_query(ask: Ask, mig: str, shown: str) -> None:
     (gpu,) = fakegpu.inventory("node1", {"gpus": 1}).gpus
     answer = smi(ask, {"gpus": [{"mig": mig}]}, FIELDS, "--format=csv,noheader")
-    assert answer.stdout == f"0, {gpu.uuid}, 00000000:17:00.0, {shown}, 550.163.01, NVIDIA H100 80GB HBM3\n"
+    assert (
+        answer.stdout
+        == f"0, {gpu.uuid}, 00000000:17:00.0, {shown}, 550.163.01, NVIDIA H100 80GB HBM3\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,14 +104,23 @@ def test_a_query(ask: Ask, mig: str, shown: str) -> None:
     ],
 )
 def test_forms_of_a_query(ask: Ask, form: str, lines: list[str]) -> None:
-    assert smi(ask, {"gpus": 1}, "--query-gpu=index,memory.total", f"--format={form}").stdout.splitlines() == lines
+    assert (
+        smi(
+            ask, {"gpus": 1}, "--query-gpu=index,memory.total", f"--format={form}"
+        ).stdout.splitlines()
+        == lines
+    )
 
 
 @pytest.mark.parametrize(
     "host, status, text",
     [
         ({"gpus": 1, "driver": "broken"}, 18, "Driver/library version mismatch"),
-        ({"gpus": 1, "nvml": {"errors": {"nvmlInit": 9}}}, 9, "couldn't communicate with the NVIDIA driver"),
+        (
+            {"gpus": 1, "nvml": {"errors": {"nvmlInit": 9}}},
+            9,
+            "couldn't communicate with the NVIDIA driver",
+        ),
         ({"gpus": 2, "nvml": {"errors": {"nvmlDeviceGetHandleByIndex@1": 15}}}, 15, "GPU is lost"),
     ],
 )
@@ -106,15 +132,24 @@ def test_injected_errors(ask: Ask, host: dict[str, object], status: int, text: s
 
 def test_modes_are_set_and_read_back(ask: Ask) -> None:
     _first, second = fakegpu.inventory("node1", {"gpus": 2}).gpus
-    assert smi(ask, {"gpus": 2}, "-i", second.uuid, "-c", "EXCLUSIVE_PROCESS").stdout.endswith("All done.\n")
-    assert smi(ask, {"gpus": 2}, "compute-policy", "-i", "1", "--set-timeslice", "3").returncode == 0
+    assert smi(ask, {"gpus": 2}, "-i", second.uuid, "-c", "EXCLUSIVE_PROCESS").stdout.endswith(
+        "All done.\n"
+    )
+    assert (
+        smi(ask, {"gpus": 2}, "compute-policy", "-i", "1", "--set-timeslice", "3").returncode == 0
+    )
     computing = smi(ask, {"gpus": 2}, "--query-gpu=compute_mode", "--format=csv,noheader").stdout
     listed = smi(ask, {"gpus": 2}, "compute-policy", "--list").stdout.splitlines()
     assert computing.split() == ["Default", "Exclusive_Process"]
-    assert [line.strip("| ").split() for line in listed[4:6]] == [["0", "Timeslice", "Default"], ["1", "Timeslice", "Long"]]
+    assert [line.strip("| ").split() for line in listed[4:6]] == [
+        ["0", "Timeslice", "Default"],
+        ["1", "Timeslice", "Long"],
+    ]
 
 
-@pytest.mark.parametrize("options", [("-i", "9", "-c", "DEFAULT"), ("-c", "SHARED")], ids=["no such GPU", "no such mode"])
+@pytest.mark.parametrize(
+    "options", [("-i", "9", "-c", "DEFAULT"), ("-c", "SHARED")], ids=["no such GPU", "no such mode"]
+)
 def test_a_wrong_mode_is_refused(ask: Ask, options: tuple[str, ...]) -> None:
     assert smi(ask, {"gpus": 1}, *options).returncode != 0
 

@@ -15,30 +15,51 @@ from tests.lab.kinds import KINDS
 
 def test_the_whole_fleet_has_every_kind_and_a_host_without_gpu() -> None:
     specs = fleet.parse(fleet.read(fleet.ALL)).values()
-    # a cluster of its own, which the tests of draining boot, and a host with two engines, of which one has no images
+    # a cluster of its own, which the tests of draining boot, and a host with two engines, of which
+    # one has no images
     others = {"slurm-22.05", "crio-1.34-containerd-1.7"}
     assert {spec.kind for spec in specs} == KINDS.keys() - others
-    assert {spec.kind for spec in specs if KINDS[spec.kind].tree not in ("docker", "podman")} <= images.PAUSE_NAMES.keys()
+    assert {
+        spec.kind for spec in specs if KINDS[spec.kind].tree not in ("docker", "podman")
+    } <= images.PAUSE_NAMES.keys()
     assert [spec.name for spec in specs if not spec.gpus.gpus] == ["nogpu"]
 
 
 def test_the_fleet_of_engines_has_each_engine_with_a_daemon_and_a_host_without_gpu() -> None:
     specs = fleet.parse(fleet.read(fleet.ENGINES)).values()
-    assert {KINDS[spec.kind].service for spec in specs} == {"containerd.service", "crio.service", "docker.service"}
+    assert {KINDS[spec.kind].service for spec in specs} == {
+        "containerd.service",
+        "crio.service",
+        "docker.service",
+    }
     assert [spec.name for spec in specs if not spec.gpus.gpus] == ["nogpu"]
 
 
-def test_hosts_that_take_themselves_for_another_distribution_have_its_files_in_the_whole_fleet_as_well() -> None:
+def test_hosts_that_take_themselves_for_another_distribution_have_its_files_in_the_whole_fleet_as_well() -> (
+    None
+):
     hosts = fleet.parse(fleet.read(fleet.ALL))
-    for name, release in {"rocky": rpmrepo.ROCKY, "fedora": rpmrepo.FEDORA, "sles": rpmrepo.SLES}.items():
+    for name, release in {
+        "rocky": rpmrepo.ROCKY,
+        "fedora": rpmrepo.FEDORA,
+        "sles": rpmrepo.SLES,
+    }.items():
         assert hosts[name].files == rpmrepo.files(release)
 
 
 def test_a_fleet_may_have_the_hosts_of_another(tmp_path: Path) -> None:
-    (tmp_path / "few.json").write_text('{"hosts": {"one": {"kind": "docker"}, "two": {"kind": "docker"}}}')
-    (tmp_path / "more.json").write_text('{"with": "few", "hosts": {"two": {"kind": "docker-28"}, "three": {"kind": "docker"}}}')
+    (tmp_path / "few.json").write_text(
+        '{"hosts": {"one": {"kind": "docker"}, "two": {"kind": "docker"}}}'
+    )
+    (tmp_path / "more.json").write_text(
+        '{"with": "few", "hosts": {"two": {"kind": "docker-28"}, "three": {"kind": "docker"}}}'
+    )
     found = fleet.parse(fleet.read(tmp_path / "more.json"))
-    assert {name: spec.kind for name, spec in found.items()} == {"one": "docker", "two": "docker-28", "three": "docker"}
+    assert {name: spec.kind for name, spec in found.items()} == {
+        "one": "docker",
+        "two": "docker-28",
+        "three": "docker",
+    }
 
 
 def test_the_demo_fleet_needs_no_engine_built_from_source_and_has_a_host_without_gpu() -> None:
@@ -61,7 +82,9 @@ def test_the_demo_fleet_needs_no_engine_built_from_source_and_has_a_host_without
         ("one", {"kind": "docker", "gpus": [{"colour": "green"}]}, "GPUs are described wrongly"),
     ],
 )
-def test_a_wrong_host_is_refused_with_the_reason(name: str, entry: dict[str, object], why: str) -> None:
+def test_a_wrong_host_is_refused_with_the_reason(
+    name: str, entry: dict[str, object], why: str
+) -> None:
     with pytest.raises(LabError, match=why):
         fleet.parse({"hosts": {name: entry}})
 
@@ -101,7 +124,9 @@ STATUS = "Package: a\nVersion: 1\n\nPackage: containerd\nVersion: 1.7\nDepends: 
 
 
 def test_only_the_version_of_the_named_package_is_replaced() -> None:
-    assert roots.with_version(STATUS, "containerd", "2.4.2-1") == STATUS.replace("Version: 1.7", "Version: 2.4.2-1")
+    assert roots.with_version(STATUS, "containerd", "2.4.2-1") == STATUS.replace(
+        "Version: 1.7", "Version: 2.4.2-1"
+    )
 
 
 def test_a_package_that_is_not_installed_cannot_have_a_version() -> None:

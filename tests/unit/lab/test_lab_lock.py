@@ -16,7 +16,9 @@ from tests.lab import claims
 from tests.lab.lab import Lab
 
 
-def test_one_that_waited_for_a_removed_lock_file_keeps_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_waited_for_a_removed_lock_file_keeps_others_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(claims, "RUNTIME", tmp_path / "labs")
     lab = Lab("one", tmp_path)
     path = tmp_path / "labs/.one.lock"

@@ -1,8 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cluster in a file, for playbooks that are played: what stands for kubernetes.core keeps objects as server-side apply does, and writes
-down what was applied, with the hosts that were converged by then. The kubeconfig is that file.
+"""A cluster in a file, for playbooks that are played: what stands for kubernetes.core keeps objects
+as server-side apply does, and writes down what was applied, with the hosts that were converged by
+then. The kubeconfig is that file.
 """
 
 from __future__ import annotations
@@ -91,7 +92,10 @@ def start(place: Path, nodes: list[str], word: str) -> Path:
     for name, text in (("k8s_info", INFO), ("k8s", APPLY)):
         (modules / f"{name}.py").write_text(MODULE + f"\nWORD = {word!r}\n" + text + END)
     path = place / "cluster.json"
-    found: list[dict[str, Any]] = [{"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "uid": name}} for name in nodes]
+    found: list[dict[str, Any]] = [
+        {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "uid": name}}
+        for name in nodes
+    ]
     path.write_text(json.dumps({"objects": found, "log": []}))
     return path
 

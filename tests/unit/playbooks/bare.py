@@ -45,7 +45,15 @@ def run(place: Path, program: str, *arguments: Any, **environment: str) -> tuple
     }  # rollouts at the same time know nothing of each other
     settled = {**os.environ, **own, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORKS": "4", **environment}
     command = [Path(sys.executable).with_name(program), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=place, env=settled)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        cwd=place,
+        env=settled,
+    )
     assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
     return done.returncode, done.stdout + done.stderr
 
@@ -53,6 +61,8 @@ def run(place: Path, program: str, *arguments: Any, **environment: str) -> tuple
 def play(place: Path, inventory: Path, name: str, *arguments: str, **extra: Any) -> tuple[int, str]:
     """Run a playbook of the collection, or a file, on the group gpu_nodes."""
     extra = {"gpufleet_hosts": "gpu_nodes", **extra}
-    rollout = written(place / "rollout.yml", yaml.safe_dump({k: v for k, v in extra.items() if v is not None}))
+    rollout = written(
+        place / "rollout.yml", yaml.safe_dump({k: v for k, v in extra.items() if v is not None})
+    )
     wanted = name if "/" in name else f"gpufleet.nvidia.{name}"
     return run(place, "ansible-playbook", "-i", inventory, wanted, "-e", f"@{rollout}", *arguments)

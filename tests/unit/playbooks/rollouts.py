@@ -18,22 +18,33 @@ from tests.unit.playbooks.bare import written
 HOSTS = [f"gpu{number}" for number in range(1, 13)]
 SECOND_CLASS = HOSTS[8:]  # with another release of the engine
 DEAD = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
-# Open for a minute of a few days; a rollout outside of it ends with its plan, a third of the time of one in check mode.
+# Open for a minute of a few days; a rollout outside of it ends with its plan, a third of the time
+# of one in check mode.
 CLOSED = "Mo-Su 00:00-00:01 Pacific/Kiritimati; Mo-Su 00:00-00:01 Pacific/Niue"
 # Reached until the rollout is planned, and never again.
-VANISHES = {**DEAD, "ansible_connection": "{{ 'local' if gpufleet_rollout_plan is not defined else 'ssh' }}"}
+VANISHES = {
+    **DEAD,
+    "ansible_connection": "{{ 'local' if gpufleet_rollout_plan is not defined else 'ssh' }}",
+}
 
 
 def fleet(place: Path, **hosts: Mapping[str, Any]) -> Path:
     """An inventory of twelve hosts in two classes; hosts: variables of single ones."""
-    entries: dict[str, dict[str, Any]] = {host: {**bare.variables(place, host), **hosts.get(host, {})} for host in HOSTS}
+    entries: dict[str, dict[str, Any]] = {
+        host: {**bare.variables(place, host), **hosts.get(host, {})} for host in HOSTS
+    }
     for host in SECOND_CLASS:
         entries[host]["gpufleet_engine_version"] = "1.6.33"
-    return written(place / "hosts.yml", yaml.safe_dump({"all": {"children": {"gpu_nodes": {"hosts": entries}}}}))
+    return written(
+        place / "hosts.yml",
+        yaml.safe_dump({"all": {"children": {"gpu_nodes": {"hosts": entries}}}}),
+    )
 
 
 def broken(place: Path, host: str) -> None:
-    """A host whose change is planned, and then refused by the host itself: the file has a second name, which would keep the old content."""
+    """A host whose change is planned, and then refused by the host itself: the file has a second
+    name, which would keep the old content.
+    """
     (place / "second-name").hardlink_to(place / "trees" / host / "etc/containerd/config.toml")
 
 
@@ -41,19 +52,44 @@ def batches(words: str) -> list[list[str]]:
     """The hosts that each batch changed, or would have."""
     task = r"TASK \[gpufleet\.nvidia\.host : Converge the host\] \**\n(.*?)\n(?:TASK|PLAY) "
     found = [re.search(task, part, re.DOTALL) for part in words.split("PLAY [Roll out]")[1:]]
-    done = (set(re.findall(r"^(?:ok|changed|fatal): \[(gpu\d+)\]", part[1], re.MULTILINE)) if part else set() for part in found)
+    done = (
+        set(re.findall(r"^(?:ok|changed|fatal): \[(gpu\d+)\]", part[1], re.MULTILINE))
+        if part
+        else set()
+        for part in found
+    )
     return [sorted(hosts, key=HOSTS.index) for hosts in done if hosts]
 
 
 def told(words: str) -> dict[str, str]:
-    """Return what became of each host, by the table. Hosts of a folded line are told apart again; a constant column is below the table."""
+    """Return what became of each host, by the table. Hosts of a folded line are told apart again; a
+    constant column is below the table.
+    """
     table = words[words.rindex("\nHOST ") :].partition("\n\n")[0].splitlines()[1:]
     titles = table[0]
     rows = {line.split()[0]: line for line in table[1:] if line.startswith("gpu")}
-    constant = next((found[1] for line in table if (found := re.search(r"^on all hosts: .*\bchanged ([a-z ]+)", line))), "")
+    constant = next(
+        (
+            found[1]
+            for line in table
+            if (found := re.search(r"^on all hosts: .*\bchanged ([a-z ]+)", line))
+        ),
+        "",
+    )
     start = titles.index("CHANGED") if not constant else 0
-    end = next((titles.index(title) for title in ("RESTARTED", "WHY") if title in titles and titles.index(title) > start), None)
-    return {host: constant or line[start:end].strip() for name, line in rows.items() for host in expand(name)}
+    end = next(
+        (
+            titles.index(title)
+            for title in ("RESTARTED", "WHY")
+            if title in titles and titles.index(title) > start
+        ),
+        None,
+    )
+    return {
+        host: constant or line[start:end].strip()
+        for name, line in rows.items()
+        for host in expand(name)
+    }
 
 
 def expand(name: str) -> list[str]:
@@ -62,8 +98,14 @@ def expand(name: str) -> list[str]:
     if not found:
         return [name]
     spans = [part.partition("-") for part in found[2].split(",")]
-    return [f"{found[1]}{number}" for first, _dash, last in spans for number in range(int(first), int(last or first) + 1)]
+    return [
+        f"{found[1]}{number}"
+        for first, _dash, last in spans
+        for number in range(int(first), int(last or first) + 1)
+    ]
 
 
 def changed(place: Path) -> list[str]:
-    return [host for host in HOSTS if (place / "trees" / host / "etc/nvidia-container-runtime").exists()]
+    return [
+        host for host in HOSTS if (place / "trees" / host / "etc/nvidia-container-runtime").exists()
+    ]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The archive that Galaxy gets: the same bytes from the same files, nothing that users have no use for, and all that README speaks of."""
+"""The archive that Galaxy gets: the same bytes from the same files, nothing that users have no use
+for, and all that README speaks of.
+"""
 
 from __future__ import annotations
 
@@ -69,14 +71,25 @@ def test_the_archive_has_what_users_need_and_nothing_else(archives: list[Path]) 
     with tarfile.open(archives[0]) as archive:
         entries = archive.getmembers()
     assert {entry.name.split("/")[0] for entry in entries} == CONTENT
-    assert [entry.name for entry in entries if not (entry.isfile() or entry.isdir())] == [], "no link, above all none to outside"
-    assert [entry.name for entry in entries if re.search(r"(^|/)(\.|__pycache__|tests?/)|\.pyc$", entry.name)] == []
+    assert [entry.name for entry in entries if not (entry.isfile() or entry.isdir())] == [], (
+        "no link, above all none to outside"
+    )
+    assert [
+        entry.name
+        for entry in entries
+        if re.search(r"(^|/)(\.|__pycache__|tests?/)|\.pyc$", entry.name)
+    ] == []
 
 
 def test_what_its_own_pages_link_to_is_in_it(installed: Path) -> None:
     home = installed / "ansible_collections/gpufleet/nvidia"
     missing = []
-    for page in [home / "README.md", home / "SECURITY.md", *home.glob("roles/*/README.md"), home / "examples/README.md"]:
+    for page in [
+        home / "README.md",
+        home / "SECURITY.md",
+        *home.glob("roles/*/README.md"),
+        home / "examples/README.md",
+    ]:
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
             if not (page.parent / target).exists():
                 missing.append(f"{page.relative_to(home)}: {target}")
@@ -86,49 +99,92 @@ def test_what_its_own_pages_link_to_is_in_it(installed: Path) -> None:
 @pytest.mark.parametrize(("kind", "names"), [("module", MODULES), ("role", ROLES)])
 def test_its_documentation_can_be_read(kind: str, names: list[str], installed: Path) -> None:
     wanted = [f"gpufleet.nvidia.{name}" for name in names]
-    status, words = bare.run(installed, "ansible-doc", "-t", kind, "--json", *wanted, ANSIBLE_COLLECTIONS_PATH=str(installed))
+    status, words = bare.run(
+        installed,
+        "ansible-doc",
+        "-t",
+        kind,
+        "--json",
+        *wanted,
+        ANSIBLE_COLLECTIONS_PATH=str(installed),
+    )
     assert status == 0, words
     found, _end = json.JSONDecoder().raw_decode(words[words.index("{") :])
     assert sorted(found) == wanted
     if kind == "role":
-        assert sorted(found["gpufleet.nvidia.host"]["entry_points"]) == ["look", "main", "refresh_cdi"]
+        assert sorted(found["gpufleet.nvidia.host"]["entry_points"]) == [
+            "look",
+            "main",
+            "refresh_cdi",
+        ]
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """The example project, its hosts being bare trees on this machine."""
     shutil.copytree(ROOT / "examples/mixed", tmp_path / "fleet")
-    groups = yaml.safe_load((tmp_path / "fleet/inventory/hosts.yml").read_text())["all"]["children"]["gpu_nodes"]["children"]
+    groups = yaml.safe_load((tmp_path / "fleet/inventory/hosts.yml").read_text())["all"][
+        "children"
+    ]["gpu_nodes"]["children"]
     hosts = [host for group in groups.values() for host in group["hosts"]]
     (tmp_path / "fleet/inventory/host_vars").mkdir()
     for host in hosts:
-        own = {**bare.variables(tmp_path, host), "ansible_become": False, "gpufleet_packages": "ignore", "gpufleet_toolkit_repository": ""}
+        own = {
+            **bare.variables(tmp_path, host),
+            "ansible_become": False,
+            "gpufleet_packages": "ignore",
+            "gpufleet_toolkit_repository": "",
+        }
         bare.written(tmp_path / f"fleet/inventory/host_vars/{host}.yml", yaml.safe_dump(own))
     return tmp_path / "fleet"
 
 
 def commands() -> list[str]:
     """README's ways to call a playbook of the collection, as it shows them."""
-    return re.findall(r"^ *\$? *ansible-playbook -i inventory (.*?gpufleet\.nvidia\.\w+[^#\n]*)", README, re.MULTILINE)
+    return re.findall(
+        r"^ *\$? *ansible-playbook -i inventory (.*?gpufleet\.nvidia\.\w+[^#\n]*)",
+        README,
+        re.MULTILINE,
+    )
 
 
 def test_readme_shows_every_playbook() -> None:
-    shown = {match for command in commands() for match in re.findall(r"gpufleet\.nvidia\.(\w+)", command)}
+    shown = {
+        match for command in commands() for match in re.findall(r"gpufleet\.nvidia\.(\w+)", command)
+    }
     without_inventory = {"awx", "bundle"}  # tests/integration: test_awx_objects.py, test_bundle.py
     assert shown == set(PLAYBOOKS) - without_inventory
 
 
-OF_A_CLUSTER = "gpufleet.nvidia.hand_over"  # played on a real one: tests/integration/test_hand_over.py
+OF_A_CLUSTER = (
+    "gpufleet.nvidia.hand_over"  # played on a real one: tests/integration/test_hand_over.py
+)
 PLAYED = [command for command in commands() if OF_A_CLUSTER not in command]
 
 
 @pytest.mark.parametrize("command", [*PLAYED, *(f"{name}.yml" for name in ["playbooks/own"])])
-def test_what_readme_says_works_from_the_archive(command: str, installed: Path, project: Path) -> None:
+def test_what_readme_says_works_from_the_archive(
+    command: str, installed: Path, project: Path
+) -> None:
     arguments = [word for word in command.split() if word not in ("-b", "--check", "--become")]
-    hosts = [] if "@rollout.yml" in arguments or "own.yml" in command else ["-e", "gpufleet_hosts=gpu_nodes"]
+    hosts = (
+        []
+        if "@rollout.yml" in arguments or "own.yml" in command
+        else ["-e", "gpufleet_hosts=gpu_nodes"]
+    )
     image = ["-e", "gpufleet_verify_image=busybox"] if "verify" in command else []
     settled = {"ANSIBLE_COLLECTIONS_PATH": str(installed)}
-    status, words = bare.run(project, "ansible-playbook", "-i", "inventory", "--check", *hosts, *image, *arguments, **settled)
+    status, words = bare.run(
+        project,
+        "ansible-playbook",
+        "-i",
+        "inventory",
+        "--check",
+        *hosts,
+        *image,
+        *arguments,
+        **settled,
+    )
     if "verify" in command:
         assert "nothing runs in another root directory" in words
         return
@@ -142,7 +198,9 @@ def test_ansible_lint_says_nothing_about_installed_roles(installed: Path, projec
     if not Path(sys.executable).with_name("ansible-lint").exists():
         pytest.skip("ansible-lint is in the environment of the newest ansible-core only")
     command = ("--offline", "--nocolor", "--profile", "production", "--project-dir", ".")
-    status, words = bare.run(project, "ansible-lint", *command, ANSIBLE_COLLECTIONS_PATH=str(installed))
+    status, words = bare.run(
+        project, "ansible-lint", *command, ANSIBLE_COLLECTIONS_PATH=str(installed)
+    )
     assert status == 0, words
     assert "0 failure(s), 0 warning(s)" in words
     assert int(re.search(r"in (\d+) files processed", words)[1]) > 8, words  # type: ignore[index]

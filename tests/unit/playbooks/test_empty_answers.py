@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A survey of AWX that nobody has answered: every setting of the run is there, as an empty text, on every release of ansible-core."""
+"""A survey of AWX that nobody has answered: every setting of the run is there, as an empty text, on
+every release of ansible-core.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ READ_BY_ANSIBLE = {"gpufleet_hosts", "gpufleet_serial"}
 
 
 def test_a_rollout_takes_every_setting_as_an_empty_text(tmp_path: Path) -> None:
-    inventory = bare.written(tmp_path / "hosts.yml", yaml.safe_dump({"gpu_nodes": {"hosts": {"gpu1": bare.variables(tmp_path, "gpu1")}}}))
+    inventory = bare.written(
+        tmp_path / "hosts.yml",
+        yaml.safe_dump({"gpu_nodes": {"hosts": {"gpu1": bare.variables(tmp_path, "gpu1")}}}),
+    )
     unanswered = dict.fromkeys(set(variables.RUN) - READ_BY_ANSIBLE, "")
     status, words = bare.play(tmp_path, inventory, "rollout", "--check", **unanswered)
     assert status == 0, words

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Metrics of hosts that are trees: written with the first change, silent afterwards, and gone with state absent."""
+"""Metrics of hosts that are trees: written with the first change, silent afterwards, and gone with
+state absent.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ PLACE = "/srv/node-exporter"
 
 def test_metrics_come_and_go_with_the_host(tmp_path: Path) -> None:
     hosts = {"gpu1": {**bare.variables(tmp_path, "gpu1"), "gpufleet_metrics_dir": PLACE}}
-    inventory = written(tmp_path / "hosts.json", json.dumps({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}}))
+    inventory = written(
+        tmp_path / "hosts.json", json.dumps({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}})
+    )
     file = tmp_path / f"trees/gpu1{PLACE}/gpufleet.prom"
     status, words = play(tmp_path, inventory, "site")
     assert status == 2, words
@@ -28,7 +32,9 @@ def test_metrics_come_and_go_with_the_host(tmp_path: Path) -> None:
     assert (status, "1 host: 1 changed" in words) == (0, True), words
     assert "/srv/node-exporter may be written to by others (mode 0777)" in flat(words), words
     assert "[metrics.directory-untrusted]" in flat(words), words
-    assert list(file.parent.iterdir()) == [], "nothing is written where others may exchange it, and the host is converged all the same"
+    assert list(file.parent.iterdir()) == [], (
+        "nothing is written where others may exchange it, and the host is converged all the same"
+    )
     file.parent.chmod(0o755)
     status, words = play(tmp_path, inventory, "site")
     assert (status, "1 host: 1 changed" in words) == (0, True), words

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A controller with Python 3.11 or newer and ansible-core, and nothing else: tomlkit and jmespath cannot be imported."""
+"""A controller with Python 3.11 or newer and ansible-core, and nothing else: tomlkit and jmespath
+cannot be imported.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,15 @@ def without_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "blocked"
     blocked.mkdir()
     for name in OPTIONAL:
-        written(blocked / f"{name}.py", f"raise ModuleNotFoundError(\"No module named '{name}'\", name='{name}')\n")
+        written(
+            blocked / f"{name}.py",
+            f"raise ModuleNotFoundError(\"No module named '{name}'\", name='{name}')\n",
+        )
     monkeypatch.setenv("PYTHONPATH", str(blocked))
     for name in OPTIONAL:
-        done = subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", f"import {name}"], capture_output=True, text=True, check=False
+        )
         assert f"No module named '{name}'" in done.stderr
 
 
@@ -57,8 +64,15 @@ def test_a_host_is_planned_changed_and_given_back(tmp_path: Path, inventory: Pat
     assert config.read_text() == before
 
 
-def test_columns_of_ones_own_that_are_names_with_dots_need_no_package(tmp_path: Path, inventory: Path) -> None:
-    status, words = play(tmp_path, inventory, "plan", gpufleet_table_columns=[{"title": "MINE", "path": "row.injection"}])
+def test_columns_of_ones_own_that_are_names_with_dots_need_no_package(
+    tmp_path: Path, inventory: Path
+) -> None:
+    status, words = play(
+        tmp_path,
+        inventory,
+        "plan",
+        gpufleet_table_columns=[{"title": "MINE", "path": "row.injection"}],
+    )
     assert status == 0, words
     assert "MINE" in words
 
@@ -75,4 +89,6 @@ def test_what_is_installed_by_itself_is_asked_for_python_3_10_alone() -> None:
     """The list that an execution environment is built from."""
     lines = (ROOT / "meta/ee-requirements.txt").read_text().splitlines()
     wanted = [line for line in lines if line and not line.startswith("#")]
-    assert [line.partition(";")[2].strip() for line in wanted] == ['python_version < "3.11"'] * len(wanted)
+    assert [line.partition(";")[2].strip() for line in wanted] == ['python_version < "3.11"'] * len(
+        wanted
+    )

@@ -41,10 +41,17 @@ def test_the_key_is_found_where_the_pages_say(inventory: str, tmp_path: Path) ->
     written(place / "group_vars/nvidia.asc", "the text of the key")
     written(place / "group_vars/gpu_nodes.yml", pasted.pop())
     hosts = {"gpu1": bare.variables(tmp_path, "gpu1")}
-    written(place / "hosts.yml", yaml.safe_dump({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}}))
+    written(
+        place / "hosts.yml", yaml.safe_dump({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}})
+    )
     book = written(
         tmp_path / "shown.yml",
-        yaml.safe_dump([{"import_playbook": "gpufleet.nvidia.plan"}, {"hosts": "all", "gather_facts": False, "tasks": [SHOW]}]),
+        yaml.safe_dump(
+            [
+                {"import_playbook": "gpufleet.nvidia.plan"},
+                {"hosts": "all", "gather_facts": False, "tasks": [SHOW]},
+            ]
+        ),
     )
     status, words = play(tmp_path, tmp_path / inventory, str(book))
     assert status == 0, words
@@ -60,6 +67,10 @@ def test_a_molecule_scenario_needs_nothing_beside_its_directory(converge: Path) 
     for play_ in yaml.safe_load(converge.read_text()):
         book = play_["ansible.builtin.import_playbook"]
         collections = re.fullmatch(r"gpufleet\.nvidia\.(\w+)", book)
-        path = ROOT / f"playbooks/{collections[1]}.yml" if collections else (converge.parent / book).resolve()
+        path = (
+            ROOT / f"playbooks/{collections[1]}.yml"
+            if collections
+            else (converge.parent / book).resolve()
+        )
         assert path.is_file()
         assert collections or path.is_relative_to(top), book

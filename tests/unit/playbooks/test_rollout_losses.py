@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that a rollout loses on the way, in each of its phases: they are lost, stay out of service, and no batch follows unseen."""
+"""Hosts that a rollout loses on the way, in each of its phases: they are lost, stay out of service,
+and no batch follows unseen.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,13 @@ def gone(when: str) -> dict[str, Any]:
 
 
 PHASES = [
-    # the last result that the host has when it is lost, what it does not come to, settings that have that task run
-    ("gpufleet_host_result", "gpufleet_verify_result", {"gpufleet_verify_image": "example.org/probe:1"}),
+    # the last result that the host has when it is lost, what it does not come to, settings that
+    # have that task run
+    (
+        "gpufleet_host_result",
+        "gpufleet_verify_result",
+        {"gpufleet_verify_image": "example.org/probe:1"},
+    ),
     ("gpufleet_host_result", "gpufleet_rollout_diagnosis", {"gpufleet_rollout_soak": 1}),
 ]
 
@@ -45,9 +52,14 @@ def test_a_host_that_is_lost_after_its_change_is_not_put_back_into_service(
 ) -> None:
     then = f"{last} is defined and {lost_in} is not defined"
     root = bare.variables(tmp_path, "gpu9")["gpufleet_root"]
-    away = {**gone(then), "gpufleet_root": f"{{{{ '/' if {then} else '{root}' }}}}"}  # in a directory tree nothing runs
+    away = {
+        **gone(then),
+        "gpufleet_root": f"{{{{ '/' if {then} else '{root}' }}}}",
+    }  # in a directory tree nothing runs
     extra = noted(tmp_path, gpufleet_rollout_max_failed=1, **settings)
-    status, words = play(tmp_path, fleet(tmp_path, gpu9=away), "rollout", "--limit", "gpu9", **extra)
+    status, words = play(
+        tmp_path, fleet(tmp_path, gpu9=away), "rollout", "--limit", "gpu9", **extra
+    )
     assert status == 2, words
     assert told(words) == {"gpu9": "lost"}, words
     assert notes(tmp_path, "before") == ["gpu9"]
@@ -56,7 +68,10 @@ def test_a_host_that_is_lost_after_its_change_is_not_put_back_into_service(
 
 def test_results_of_an_earlier_play_are_never_taken_for_those_of_a_batch(tmp_path: Path) -> None:
     """A host that is lost in the second rollout would have the result of the first one."""
-    book = [{"import_playbook": "gpufleet.nvidia.site"}, {"import_playbook": "gpufleet.nvidia.rollout"}]
+    book = [
+        {"import_playbook": "gpufleet.nvidia.site"},
+        {"import_playbook": "gpufleet.nvidia.rollout"},
+    ]
     name = written(tmp_path / "both.yml", yaml.safe_dump(book))
     status, words = play(tmp_path, fleet(tmp_path), str(name), "--limit", "gpu1:gpu9")
     assert status == 2, words
@@ -66,14 +81,29 @@ def test_results_of_an_earlier_play_are_never_taken_for_those_of_a_batch(tmp_pat
 
 
 def own_file(place: Path) -> dict[str, Any]:
-    """Settings with a file `change` in whose midst gpu9 is away: the play ignores a host that is not reached, and would go on."""
-    tasks: list[dict[str, Any]] = [{"set_fact": {"away": True}}, {"ansible.builtin.ping": {}}, {"set_fact": {"away": False}}]
-    written(place / "change.yml", yaml.safe_dump([{**task, "when": "inventory_hostname == 'gpu9'"} for task in tasks]))
-    more = {"gpufleet_rollout_canaries": 0, "gpufleet_rollout_waves": "100%", "gpufleet_rollout_max_failed": 1}
+    """Settings with a file `change` in whose midst gpu9 is away: the play ignores a host that is
+    not reached, and would go on.
+    """
+    tasks: list[dict[str, Any]] = [
+        {"set_fact": {"away": True}},
+        {"ansible.builtin.ping": {}},
+        {"set_fact": {"away": False}},
+    ]
+    written(
+        place / "change.yml",
+        yaml.safe_dump([{**task, "when": "inventory_hostname == 'gpu9'"} for task in tasks]),
+    )
+    more = {
+        "gpufleet_rollout_canaries": 0,
+        "gpufleet_rollout_waves": "100%",
+        "gpufleet_rollout_max_failed": 1,
+    }
     return noted(place, gpufleet_rollout_tasks={"change": "change.yml"}, **more)
 
 
-def test_a_host_that_is_lost_in_a_file_of_ones_own_is_lost_also_when_it_comes_back(tmp_path: Path) -> None:
+def test_a_host_that_is_lost_in_a_file_of_ones_own_is_lost_also_when_it_comes_back(
+    tmp_path: Path,
+) -> None:
     extra = {**own_file(tmp_path), "gpufleet_rollout_max_unavailable": 2}
     inventory = fleet(tmp_path, gpu9=gone("away is defined and away"))
     status, words = play(tmp_path, inventory, "rollout", "--limit", "gpu1:gpu2:gpu3:gpu9", **extra)
@@ -85,30 +115,47 @@ def test_a_host_that_is_lost_in_a_file_of_ones_own_is_lost_also_when_it_comes_ba
 
 def test_no_batch_follows_one_that_lost_all_its_hosts_in_a_file_of_ones_own(tmp_path: Path) -> None:
     inventory = fleet(tmp_path, gpu9=gone("away is defined and away"))
-    status, words = play(tmp_path, inventory, "rollout", "--limit", "gpu1:gpu9", **own_file(tmp_path))
+    status, words = play(
+        tmp_path, inventory, "rollout", "--limit", "gpu1:gpu9", **own_file(tmp_path)
+    )
     assert status == 4, words
     assert "batch 1 of 2, wave 1: gpu9" in words
     assert changed(tmp_path) == []
     assert (notes(tmp_path, "before"), notes(tmp_path, "after")) == (["gpu9"], [])
 
 
-def test_a_host_is_not_changed_where_the_machine_that_drains_it_is_not_reached(tmp_path: Path) -> None:
+def test_a_host_is_not_changed_where_the_machine_that_drains_it_is_not_reached(
+    tmp_path: Path,
+) -> None:
     """Otherwise the play would ignore that, and go on with the change."""
     inventory = fleet(tmp_path)
     data = yaml.safe_load(inventory.read_text())
     data["all"]["hosts"] = {"head": DEAD}
     inventory.write_text(yaml.safe_dump(data))
-    status, words = play(tmp_path, inventory, "rollout", "--limit", "gpu9:head", **noted(tmp_path, gpufleet_drain_delegate="head"))
+    status, words = play(
+        tmp_path,
+        inventory,
+        "rollout",
+        "--limit",
+        "gpu9:head",
+        **noted(tmp_path, gpufleet_drain_delegate="head"),
+    )
     assert changed(tmp_path) == [], words
     assert told(words)["gpu9"] == "left out"
 
 
 def test_batches_that_are_not_the_plans_do_not_begin(tmp_path: Path) -> None:
-    """In a pattern & and ! are operators; the canary &gpu9 leaves its batch to a host of a later wave."""
+    """In a pattern & and ! are operators; the canary &gpu9 leaves its batch to a host of a later
+    wave.
+    """
     inventory = fleet(tmp_path)
     data = yaml.safe_load(inventory.read_text())
     hosts = data["all"]["children"]["gpu_nodes"]["hosts"]
-    data["all"]["children"]["gpu_nodes"]["hosts"] = {"gpu1": hosts["gpu1"], "gpu2": hosts["gpu2"], "&gpu9": hosts["gpu9"]}
+    data["all"]["children"]["gpu_nodes"]["hosts"] = {
+        "gpu1": hosts["gpu1"],
+        "gpu2": hosts["gpu2"],
+        "&gpu9": hosts["gpu9"],
+    }
     status, words = play(tmp_path, written(inventory, yaml.safe_dump(data)), "rollout")
     assert status == 2, words
     assert "into a batch in which the plan does not have it" in words

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a rollout leaves as statistics, which AWX passes from job to job: an approval that binds, and how the rollout ended."""
+"""What a rollout leaves as statistics, which AWX passes from job to job: an approval that binds,
+and how the rollout ended.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,26 @@ def job(place: Path, name: str, *arguments: str, **extra: Any) -> tuple[int, dic
     settled = written(place / "extra.json", json.dumps({"gpufleet_hosts": "gpu_nodes", **extra}))
     shown = {"ANSIBLE_SHOW_CUSTOM_STATS": "1"}
     name = f"gpufleet.nvidia.{name}"
-    status, words = bare.run(place, "ansible-playbook", "-i", place / "hosts.yml", name, *FEW, "-e", f"@{settled}", *arguments, **shown)
+    status, words = bare.run(
+        place,
+        "ansible-playbook",
+        "-i",
+        place / "hosts.yml",
+        name,
+        *FEW,
+        "-e",
+        f"@{settled}",
+        *arguments,
+        **shown,
+    )
     stats, _end = json.JSONDecoder().raw_decode(words.partition("\tRUN: ")[2])
     return status, stats
 
 
 @pytest.mark.parametrize("planning", [("plan",), ("rollout", "--check")])
-def test_the_statistics_of_one_job_bind_the_next_and_what_moved_is_left_out(planning: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_statistics_of_one_job_bind_the_next_and_what_moved_is_left_out(
+    planning: tuple[str, ...], tmp_path: Path
+) -> None:
     fleet(tmp_path)
     status, stats = job(tmp_path, *planning)
     assert status == 0
@@ -43,7 +58,10 @@ def test_the_statistics_of_one_job_bind_the_next_and_what_moved_is_left_out(plan
     assert status == 0
     assert changed(tmp_path) == ["gpu1", "gpu2", "gpu9"]
     assert ended["gpufleet_rollout_result"] == "done"
-    assert (ended["gpufleet_rollout_totals"]["changed"], ended["gpufleet_rollout_totals"]["left_out"]) == (3, 1)
+    assert (
+        ended["gpufleet_rollout_totals"]["changed"],
+        ended["gpufleet_rollout_totals"]["left_out"],
+    ) == (3, 1)
     assert "gpufleet_rollout_approved_changes" not in ended, "a rollout approves nothing"
 
 
@@ -57,7 +75,9 @@ def test_a_rollout_outside_its_window_says_paused(tmp_path: Path) -> None:
 def test_hosts_that_fail_within_the_budget_are_failed_and_beyond_it_stopped(tmp_path: Path) -> None:
     fleet(tmp_path)
     (tmp_path / "second-name").hardlink_to(tmp_path / "trees/gpu9/etc/containerd/config.toml")
-    status, stats = job(tmp_path, "rollout", gpufleet_rollout_max_failed=1, gpufleet_rollout_canaries=0)
+    status, stats = job(
+        tmp_path, "rollout", gpufleet_rollout_max_failed=1, gpufleet_rollout_canaries=0
+    )
     assert (status, stats["gpufleet_rollout_result"]) == (2, "failed")
     status, stats = job(tmp_path, "rollout")
     assert (status, stats["gpufleet_rollout_result"]) == (2, "stopped")
@@ -67,7 +87,9 @@ def test_what_is_no_approval_ends_the_run_before_any_host_is_looked_at(tmp_path:
     wrong = yaml.safe_dump({"gpufleet_rollout_approved_changes": "yes"})
     inventory = fleet(tmp_path)
     extra = written(tmp_path / "extra.yml", wrong)
-    status, words = bare.run(tmp_path, "ansible-playbook", "-i", inventory, "gpufleet.nvidia.rollout", "-e", f"@{extra}")
+    status, words = bare.run(
+        tmp_path, "ansible-playbook", "-i", inventory, "gpufleet.nvidia.rollout", "-e", f"@{extra}"
+    )
     assert status == 2
     assert "gpufleet_rollout_approved_changes is 'yes'" in words
     assert "gpufleet.nvidia.host : " not in words

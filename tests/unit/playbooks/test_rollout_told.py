@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a rollout tells while it goes on: a line for each host and batch, events for chat and alerts, and an exit status."""
+"""What a rollout tells while it goes on: a line for each host and batch, events for chat and
+alerts, and an exit status.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ HOSTS = ["gpu1", "gpu2", "gpu3"]
 
 def fleet(place: Path, **hosts: Any) -> Path:
     entries = {host: {**bare.variables(place, host), **hosts.get(host, {})} for host in HOSTS}
-    return written(place / "hosts.yml", yaml.safe_dump({"all": {"children": {"gpu_nodes": {"hosts": entries}}}}))
+    return written(
+        place / "hosts.yml",
+        yaml.safe_dump({"all": {"children": {"gpu_nodes": {"hosts": entries}}}}),
+    )
 
 
 def events(place: Path) -> list[dict[str, Any]]:
@@ -30,7 +35,11 @@ def events(place: Path) -> list[dict[str, Any]]:
 
 
 def test_events_and_lines_tell_a_rollout_from_its_start_to_its_end(tmp_path: Path) -> None:
-    settings = {"gpufleet_rollout_events": "events.jsonl", "gpufleet_rollout_waves": ["100%"], "gpufleet_change_ref": "CHG-7"}
+    settings = {
+        "gpufleet_rollout_events": "events.jsonl",
+        "gpufleet_rollout_waves": ["100%"],
+        "gpufleet_change_ref": "CHG-7",
+    }
     status, words = play(tmp_path, fleet(tmp_path), "rollout", **settings)
     assert status == 0, words
     told = events(tmp_path)
@@ -52,11 +61,17 @@ def test_events_and_lines_tell_a_rollout_from_its_start_to_its_end(tmp_path: Pat
 
 
 @pytest.mark.parametrize("way", ["failed", "lost"])
-def test_a_host_that_does_not_come_through_is_told_with_the_reason_and_the_run_fails(way: str, tmp_path: Path) -> None:
+def test_a_host_that_does_not_come_through_is_told_with_the_reason_and_the_run_fails(
+    way: str, tmp_path: Path
+) -> None:
     inventory = fleet(tmp_path, **({"gpu1": VANISHES} if way == "lost" else {}))
     if way == "failed":
         broken(tmp_path, "gpu1")
-    settings = {"gpufleet_rollout_events": "events.jsonl", "gpufleet_rollout_waves": ["100%"], "gpufleet_rollout_canaries": 0}
+    settings = {
+        "gpufleet_rollout_events": "events.jsonl",
+        "gpufleet_rollout_waves": ["100%"],
+        "gpufleet_rollout_canaries": 0,
+    }
     status, words = play(tmp_path, inventory, "rollout", **settings)
     assert status == 2, words
     told = {event["event"]: event for event in events(tmp_path)}
@@ -69,7 +84,9 @@ def test_a_host_that_does_not_come_through_is_told_with_the_reason_and_the_run_f
 
 def test_a_sink_that_fails_is_said_once_and_stops_nothing(tmp_path: Path) -> None:
     sink = ["/bin/sh", "-c", "echo full >&2; exit 9"]
-    status, words = play(tmp_path, fleet(tmp_path), "rollout", "--limit", "gpu1", gpufleet_rollout_events=sink)
+    status, words = play(
+        tmp_path, fleet(tmp_path), "rollout", "--limit", "gpu1", gpufleet_rollout_events=sink
+    )
     assert status == 0, words
     assert words.count("gpufleet_rollout_events failed") == 1
     assert "/bin/sh ended with 9: full" in " ".join(words.split())
@@ -77,13 +94,23 @@ def test_a_sink_that_fails_is_said_once_and_stops_nothing(tmp_path: Path) -> Non
 
 
 def test_check_mode_tells_nobody_but_the_terminal(tmp_path: Path) -> None:
-    status, words = play(tmp_path, fleet(tmp_path), "rollout", "--check", "--limit", "gpu1", gpufleet_rollout_events="events.jsonl")
+    status, words = play(
+        tmp_path,
+        fleet(tmp_path),
+        "rollout",
+        "--check",
+        "--limit",
+        "gpu1",
+        gpufleet_rollout_events="events.jsonl",
+    )
     assert status == 0, words
     assert not (tmp_path / "events.jsonl").exists()
 
 
 def test_a_sink_that_is_none_is_said_before_a_host_is_looked_at(tmp_path: Path) -> None:
-    status, words = play(tmp_path, fleet(tmp_path), "rollout", gpufleet_rollout_events="ftp://events")
+    status, words = play(
+        tmp_path, fleet(tmp_path), "rollout", gpufleet_rollout_events="ftp://events"
+    )
     assert status == 2
     assert "gpufleet_rollout_events is 'ftp://events'" in words
     assert "Look at the host" not in words

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbooks on bare trees: waves, the gate between them, and what is said before anything is done; three kinds of inventory."""
+"""The playbooks on bare trees: waves, the gate between them, and what is said before anything is
+done; three kinds of inventory.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,28 @@ def of_hosts(place: Path) -> dict[str, dict[str, str]]:
 
 def as_yaml(place: Path, group: Mapping[str, Any]) -> Path:
     entry = {"hosts": of_hosts(place), "vars": dict(group)}
-    return written(place / "hosts.yml", yaml.safe_dump({"all": {"children": {"gpu_nodes": entry, "web": {"hosts": {"web1": {}}}}}}))
+    return written(
+        place / "hosts.yml",
+        yaml.safe_dump({"all": {"children": {"gpu_nodes": entry, "web": {"hosts": {"web1": {}}}}}}),
+    )
 
 
 def as_ini(place: Path, group: Mapping[str, Any]) -> Path:
-    lines = ["[web]", "web1", "[gpu_nodes]", *(" ".join([h, *(f"{k}={v}" for k, v in own.items())]) for h, own in of_hosts(place).items())]
-    return written(place / "hosts.ini", "\n".join([*lines, "[gpu_nodes:vars]", *(f"{k}={json.dumps(v)}" for k, v in group.items()), ""]))
+    lines = [
+        "[web]",
+        "web1",
+        "[gpu_nodes]",
+        *(
+            " ".join([h, *(f"{k}={v}" for k, v in own.items())])
+            for h, own in of_hosts(place).items()
+        ),
+    ]
+    return written(
+        place / "hosts.ini",
+        "\n".join(
+            [*lines, "[gpu_nodes:vars]", *(f"{k}={json.dumps(v)}" for k, v in group.items()), ""]
+        ),
+    )
 
 
 def as_directory(place: Path, group: Mapping[str, Any]) -> Path:
@@ -45,14 +63,21 @@ def as_directory(place: Path, group: Mapping[str, Any]) -> Path:
 
 
 Inventory = Callable[[Path, Mapping[str, Any]], Path]
-INVENTORIES = pytest.mark.parametrize("inventory", [as_yaml, as_ini, as_directory], ids=["yaml", "ini", "directory"])
+INVENTORIES = pytest.mark.parametrize(
+    "inventory", [as_yaml, as_ini, as_directory], ids=["yaml", "ini", "directory"]
+)
 
 
 def waves(words: str) -> list[int]:
     """How many hosts each wave converged."""
     task = r"TASK \[gpufleet\.nvidia\.host : Converge the host\] \**\n(.*?)\n(?:TASK|PLAY) "
     parts = [re.search(task, part, re.DOTALL) for part in words.split(WAVE)[1:]]
-    return [len(set(re.findall(r"^(?:ok|changed|fatal): \[(gpu\d+)\]", part[1], re.MULTILINE))) if part else 0 for part in parts]
+    return [
+        len(set(re.findall(r"^(?:ok|changed|fatal): \[(gpu\d+)\]", part[1], re.MULTILINE)))
+        if part
+        else 0
+        for part in parts
+    ]
 
 
 @INVENTORIES
@@ -65,24 +90,48 @@ def test_site_goes_in_waves_without_being_asked(inventory: Inventory, tmp_path: 
 
 @pytest.mark.parametrize(
     ("name", "serial", "sizes"),
-    [("site", [2, "50%"], [2, 3, 1]), ("site", "100%", [6]), ("rollback", None, [1, 1, 4]), ("refresh_cdi", [4], [4, 2])],
+    [
+        ("site", [2, "50%"], [2, 3, 1]),
+        ("site", "100%", [6]),
+        ("rollback", None, [1, 1, 4]),
+        ("refresh_cdi", [4], [4, 2]),
+    ],
 )
-def test_waves_are_what_the_command_line_says(name: str, serial: Any, sizes: list[int], tmp_path: Path) -> None:
+def test_waves_are_what_the_command_line_says(
+    name: str, serial: Any, sizes: list[int], tmp_path: Path
+) -> None:
     status, words = play(tmp_path, as_yaml(tmp_path, {}), name, "--check", gpufleet_serial=serial)
     assert status == 0, words
-    gates = re.findall(r"TASK \[Stop here when an earlier wave lost or failed too many hosts\] \**\s+ok: \[gpu", words)
+    gates = re.findall(
+        r"TASK \[Stop here when an earlier wave lost or failed too many hosts\] \**\s+ok: \[gpu",
+        words,
+    )
     assert len(gates) == len(sizes)
     if name == "site":
         assert waves(words) == sizes
 
 
 @pytest.mark.parametrize(
-    ("name", "inventory"), [("plan", as_yaml), ("site", as_yaml), ("site", as_ini), ("site", as_directory), ("rollback", as_ini)]
+    ("name", "inventory"),
+    [
+        ("plan", as_yaml),
+        ("site", as_yaml),
+        ("site", as_ini),
+        ("site", as_directory),
+        ("rollback", as_ini),
+    ],
 )
-def test_a_setting_that_would_be_ignored_ends_the_run_before_it_begins(name: str, inventory: Inventory, tmp_path: Path) -> None:
-    status, words = play(tmp_path, inventory(tmp_path, {"gpufleet_serial": [1, "10%", "50%"]}), name)
+def test_a_setting_that_would_be_ignored_ends_the_run_before_it_begins(
+    name: str, inventory: Inventory, tmp_path: Path
+) -> None:
+    status, words = play(
+        tmp_path, inventory(tmp_path, {"gpufleet_serial": [1, "10%", "50%"]}), name
+    )
     assert status == 2, words
-    assert "gpufleet_serial is set in the inventory, for gpu[1-6], where it would have no effect" in words
+    assert (
+        "gpufleet_serial is set in the inventory, for gpu[1-6], where it would have no effect"
+        in words
+    )
     assert "-e @rollout.yml" in words
     assert "gpufleet.nvidia.host : " not in words, "nothing was looked at"
 
@@ -91,7 +140,11 @@ def test_a_setting_that_would_be_ignored_ends_the_run_before_it_begins(name: str
     ("name", "settings", "says"),
     [
         ("plan", {"gpufleet_fleet_policy": "unifrm"}, "[options.choice]"),
-        ("plan", {"gpufleet_max_failed": "lots", "gpufleet_fail_on_drift": "perhaps"}, "[variables.failed-hosts]"),
+        (
+            "plan",
+            {"gpufleet_max_failed": "lots", "gpufleet_fail_on_drift": "perhaps"},
+            "[variables.failed-hosts]",
+        ),
         ("plan", {"gpufleet_max_lost": "few"}, "[rollout.amount]"),
         ("site", {"gpufleet_fail_on_drift": "perhaps"}, "[options.type]"),
         ("site", {"gpufleet_serial": 0}, "[variables.wave-size]"),
@@ -107,7 +160,12 @@ def test_a_value_that_a_setting_of_the_run_cannot_have_ends_it_before_it_begins(
 
 
 def test_the_group_to_work_on_is_no_setting_of_a_group(tmp_path: Path) -> None:
-    status, words = play(tmp_path, as_directory(tmp_path, {"gpufleet_hosts": "gpu_nodes"}), "site", gpufleet_hosts=None)
+    status, words = play(
+        tmp_path,
+        as_directory(tmp_path, {"gpufleet_hosts": "gpu_nodes"}),
+        "site",
+        gpufleet_hosts=None,
+    )
     assert status == 2, words
     assert "gpufleet_hosts is set in the inventory, for gpu[1-6]" in words
     assert "gpufleet.nvidia.host : " not in words
@@ -122,7 +180,9 @@ def test_every_playbook_names_misspelt_variables_first(name: str, tmp_path: Path
     status, words = play(tmp_path, inventory, name, gpufleet_max_fail=3)
     assert status == 2, words
     of_hosts = "Did you mean gpufleet_isolation?"
-    assert (of_hosts in words) is (name not in ("awx", "bundle")), "which look at no host of the inventory"
+    assert (of_hosts in words) is (name not in ("awx", "bundle")), (
+        "which look at no host of the inventory"
+    )
     assert "Did you mean gpufleet_max_failed?" in words
     assert len(re.findall(r"^TASK ", words, re.MULTILINE)) == 1, words
 
@@ -134,31 +194,48 @@ def test_an_archive_that_cannot_be_read_is_named_before_a_host_is_looked_at(tmp_
     assert "[bundle.unreadable]" in words
     assert ", for gpu[1-6] (" in words
     assert "gpufleet.nvidia.host : " not in words
-    _status, words = play(tmp_path, tmp_path / "inventory", "bundle", **missing, gpufleet_toolkit_repository="file:///nowhere")
+    _status, words = play(
+        tmp_path,
+        tmp_path / "inventory",
+        "bundle",
+        **missing,
+        gpufleet_toolkit_repository="file:///nowhere",
+    )
     assert "bundle : " in words, "which writes that file"
 
 
 def test_values_that_no_role_accepts_are_named_for_all_hosts_at_once(tmp_path: Path) -> None:
-    wrong = {"gpufleet_injection": "cdi", "gpufleet_isolation": "{{ nowhere }}", "gpufleet_cdi": True, "gpufleet_engines": "containerd"}
+    wrong = {
+        "gpufleet_injection": "cdi",
+        "gpufleet_isolation": "{{ nowhere }}",
+        "gpufleet_cdi": True,
+        "gpufleet_engines": "containerd",
+    }
     status, words = play(tmp_path, as_directory(tmp_path, wrong), "site")
     assert status == 2, words
     assert re.search(r"gpufleet_injection is 'cdi'.*, for gpu\[1-6\].*\[options.choice\]", words)
     assert re.search(r"gpufleet_isolation cannot be read.*, for gpu\[1-.*\[variables.un", words)
-    assert re.search(r"gpufleet_cdi is True.*, for gpu\[1-6\]\. Write enabled \[options.switch\]", words)
+    assert re.search(
+        r"gpufleet_cdi is True.*, for gpu\[1-6\]\. Write enabled \[options.switch\]", words
+    )
     assert "argument_spec" not in words
     assert "gpufleet.nvidia.host : " not in words
 
 
 @pytest.mark.parametrize("playbook", ["site", "rollout"])
 def test_a_file_of_variables_without_its_sign_ends_the_run(playbook: str, tmp_path: Path) -> None:
-    status, words = play(tmp_path, tmp_path / as_directory(tmp_path, {}), playbook, "-e", "more.yml")
+    status, words = play(
+        tmp_path, tmp_path / as_directory(tmp_path, {}), playbook, "-e", "more.yml"
+    )
     assert status == 2, words
     assert "[variables.without-at]" in words
     assert "gpufleet.nvidia.host : " not in words
 
 
 def test_a_variable_of_ones_own_is_left_alone_where_it_is_listed(tmp_path: Path) -> None:
-    inventory = as_yaml(tmp_path, {"gpufleet_site": "fra1", "gpufleet_own_variables": ["gpufleet_site"]})
+    inventory = as_yaml(
+        tmp_path, {"gpufleet_site": "fra1", "gpufleet_own_variables": ["gpufleet_site"]}
+    )
     assert play(tmp_path, inventory, "plan", "--limit", "gpu1")[0] == 0
 
 
@@ -178,7 +255,8 @@ def test_a_run_for_no_host_is_no_success(case: str, tmp_path: Path) -> None:
     assert "TASK" not in words
 
 
-# gpufleet_hosts, and the hosts of it in an inventory of gpu1 to gpu6 and web1; what is in a list may have more parts.
+# gpufleet_hosts, and the hosts of it in an inventory of gpu1 to gpu6 and web1; what is in a list
+# may have more parts.
 PATTERNS = {
     "gpu1:gpu2:web1": "gpu1 gpu2 web1",
     "gpu_nodes:!gpu[!1]": "gpu1",
@@ -189,15 +267,22 @@ PATTERNS = {
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
-def test_a_pattern_means_what_it_means_to_ansible(pattern: str | tuple[str, ...], tmp_path: Path) -> None:
+def test_a_pattern_means_what_it_means_to_ansible(
+    pattern: str | tuple[str, ...], tmp_path: Path
+) -> None:
     given = pattern if isinstance(pattern, str) else list(pattern)
-    status, words = play(tmp_path, as_yaml(tmp_path, {}), "report", "--list-hosts", gpufleet_hosts=given)
+    status, words = play(
+        tmp_path, as_yaml(tmp_path, {}), "report", "--list-hosts", gpufleet_hosts=given
+    )
     assert status == 0, words
     assert set(re.findall(r"^ {6}(\S+)$", words, re.MULTILINE)) == set(PATTERNS[pattern].split())
 
 
 def test_a_slice_of_a_job_may_have_no_host(tmp_path: Path) -> None:
-    of_awx = {"awx_job_template_name": "GPU fleet: plan", "awx_workflow_job_name": "GPU fleet: plan"}
+    of_awx = {
+        "awx_job_template_name": "GPU fleet: plan",
+        "awx_workflow_job_name": "GPU fleet: plan",
+    }
     status, words = play(tmp_path, as_yaml(tmp_path, {}), "plan", "--limit", "web", **of_awx)
     assert status == 0, words
 
@@ -210,20 +295,34 @@ def test_a_start_in_the_middle_is_refused_since_it_skips_the_checks(tmp_path: Pa
 
 
 def test_a_playbook_of_ones_own_may_be_limited_to_other_hosts(tmp_path: Path) -> None:
-    mine = written(tmp_path / "mine.yml", yaml.safe_dump([{"import_playbook": "gpufleet.nvidia.site"}]))
+    mine = written(
+        tmp_path / "mine.yml", yaml.safe_dump([{"import_playbook": "gpufleet.nvidia.site"}])
+    )
     status, words = play(tmp_path, as_yaml(tmp_path, {}), str(mine), "--limit", "web")
     assert status == 0, words
     assert play(tmp_path, tmp_path / "hosts.yml", str(mine), gpufleet_hosts="gpu_node")[0] != 0
 
 
-PLAYS = [(name, play_) for name in PLAYBOOKS for play_ in yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text()) if "hosts" in play_]
+PLAYS = [
+    (name, play_)
+    for name in PLAYBOOKS
+    for play_ in yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text())
+    if "hosts" in play_
+]
 
 
-@pytest.mark.parametrize(("name", "play_"), PLAYS, ids=[f"{name}: {play_['name']}" for name, play_ in PLAYS])
-def test_every_play_names_its_strategy_and_judges_its_hosts(name: str, play_: Mapping[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "play_"), PLAYS, ids=[f"{name}: {play_['name']}" for name, play_ in PLAYS]
+)
+def test_every_play_names_its_strategy_and_judges_its_hosts(
+    name: str, play_: Mapping[str, Any]
+) -> None:
     assert play_["strategy"] == "ansible.builtin.linear"
     if "gpufleet_hosts" in play_["hosts"]:
-        assert play_["hosts"] == "{{ lookup('gpufleet.nvidia.play_hosts', gpufleet_hosts | default('all')) }}"
+        assert (
+            play_["hosts"]
+            == "{{ lookup('gpufleet.nvidia.play_hosts', gpufleet_hosts | default('all')) }}"
+        )
 
 
 @pytest.mark.parametrize("name", ["plan", "site"])
@@ -235,14 +334,22 @@ def test_a_strategy_of_ansible_cfg_changes_nothing(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("arguments", [("--tags", "verify"), ("--skip-tags", "verify")])
-def test_tags_are_refused_instead_of_doing_nothing(arguments: tuple[str, str], tmp_path: Path) -> None:
+def test_tags_are_refused_instead_of_doing_nothing(
+    arguments: tuple[str, str], tmp_path: Path
+) -> None:
     status, words = play(tmp_path, as_yaml(tmp_path, {}), "site", *arguments)
     assert status == 2, words
     assert "have no tags" in words
 
 
 def test_a_playbook_of_ones_own_may_give_tags_and_settings_to_ours(tmp_path: Path) -> None:
-    outer = [{"import_playbook": "gpufleet.nvidia.site", "vars": {"gpufleet_serial": ["100%"]}, "tags": ["gpus"]}]
+    outer = [
+        {
+            "import_playbook": "gpufleet.nvidia.site",
+            "vars": {"gpufleet_serial": ["100%"]},
+            "tags": ["gpus"],
+        }
+    ]
     mine = written(tmp_path / "mine.yml", yaml.safe_dump(outer))
     status, words = play(tmp_path, as_yaml(tmp_path, {}), str(mine), "--check", "--tags", "gpus")
     assert status == 0, words
@@ -267,7 +374,9 @@ def test_the_gate_stops_before_the_next_wave_and_a_table_is_always_shown(
     for host in broken:
         (tmp_path / "trees" / host / "etc/containerd/config.toml").write_text("version = \n")
     extra = {"gpufleet_serial": [1, 1, 3]} if max_failed else {}
-    status, words = play(tmp_path, inventory, "site", "--check", gpufleet_max_failed=max_failed, **extra)
+    status, words = play(
+        tmp_path, inventory, "site", "--check", gpufleet_max_failed=max_failed, **extra
+    )
     assert status == 2, words
     assert [size for size in waves(words) if size] == sizes
     assert words.count("HOST ") == 1, "one table"
@@ -276,11 +385,18 @@ def test_the_gate_stops_before_the_next_wave_and_a_table_is_always_shown(
 def test_a_fleet_that_is_to_be_uniform_is_judged_before_any_host_is_changed(tmp_path: Path) -> None:
     inventory = as_yaml(tmp_path, {})
     (tmp_path / "host_vars").mkdir()
-    written(tmp_path / "host_vars/gpu5.yml", yaml.safe_dump({"gpufleet_engines": ["crio"], "gpufleet_engine_version": "1.34.2"}))
+    written(
+        tmp_path / "host_vars/gpu5.yml",
+        yaml.safe_dump({"gpufleet_engines": ["crio"], "gpufleet_engine_version": "1.34.2"}),
+    )
     written(tmp_path / "trees/gpu5/etc/crio.conf", "").parent.joinpath("crio").mkdir()
 
     def files() -> dict[Path, bytes]:
-        return {path: path.read_bytes() for path in sorted((tmp_path / "trees").rglob("*")) if path.is_file()}
+        return {
+            path: path.read_bytes()
+            for path in sorted((tmp_path / "trees").rglob("*"))
+            if path.is_file()
+        }
 
     before = files()
     status, words = play(tmp_path, inventory, "site", gpufleet_fleet_policy="uniform")

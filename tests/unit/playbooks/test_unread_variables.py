@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host with a variable that cannot be read fails before the first task of a role: the table names the variable and says why."""
+"""A host with a variable that cannot be read fails before the first task of a role: the table names
+the variable and says why.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,20 @@ VAULTED = "\n              ".join(
         "3163",
     )
 )
-# A variable of one host as it stands in the inventory, and what its line in the table says of it besides the name.
+# A variable of one host as it stands in the inventory, and what its line in the table says of it
+# besides the name.
 CASES = {
-    "a file that is not there": ("gpufleet_toolkit_key", "\"{{ lookup('ansible.builtin.file', 'missing.asc') }}\"", "missing.asc"),
+    "a file that is not there": (
+        "gpufleet_toolkit_key",
+        "\"{{ lookup('ansible.builtin.file', 'missing.asc') }}\"",
+        "missing.asc",
+    ),
     "an undefined variable": ("gpufleet_toolkit_version", '"{{ of_the_site }}"', "of_the_site"),
     "a text in a vault without its password": ("gpufleet_toolkit_key", VAULTED, "vault"),
     "an undefined user of the connection": ("ansible_user", '"{{ of_the_site }}"', "of_the_site"),
 }
-# What a playbook's table says of such a host. A rollout leaves a host out that cannot be looked at, and says the same of it.
+# What a playbook's table says of such a host. A rollout leaves a host out that cannot be looked at,
+# and says the same of it.
 WORDS = {"plan": "failed", "site": "failed", "rollout": "left out"}
 
 
@@ -39,13 +47,21 @@ WORDS = {"plan": "failed", "site": "failed", "rollout": "left out"}
 def test_the_table_names_the_variable_and_says_why(case: str, book: str, tmp_path: Path) -> None:
     name, value, says = CASES[case]
     hosts = "".join(
-        f"        {host}:\n" + "".join(f"          {key}: {text}\n" for key, text in bare.variables(tmp_path, host).items())
+        f"        {host}:\n"
+        + "".join(
+            f"          {key}: {text}\n" for key, text in bare.variables(tmp_path, host).items()
+        )
         for host in ("gpu1", "gpu2")
     )
-    inventory = written(tmp_path / "hosts.yml", f"all:\n  children:\n    gpu_nodes:\n      hosts:\n{hosts}          {name}: {value}\n")
+    inventory = written(
+        tmp_path / "hosts.yml",
+        f"all:\n  children:\n    gpu_nodes:\n      hosts:\n{hosts}          {name}: {value}\n",
+    )
     more = {"gpufleet_max_failed": 1, "gpufleet_serial": 2} if book == "site" else {}
     status, words = play(tmp_path, inventory, book, **more)
-    left_out = book == "rollout" and not name.startswith("ansible_")  # without a connection the host fails for Ansible as well
+    left_out = book == "rollout" and not name.startswith(
+        "ansible_"
+    )  # without a connection the host fails for Ansible as well
     assert status == (0 if left_out else 2), words
     assert f"  {WORDS[book]}  " in row(words, "gpu2"), words
     told = " ".join(row(words, "gpu2").split())

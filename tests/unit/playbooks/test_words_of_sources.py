@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What else the controller reads is no template either: registries, indexes of packages, Kubernetes' API, Slurm, plan files, reports."""
+"""What else the controller reads is no template either: registries, indexes of packages,
+Kubernetes' API, Slurm, plan files, reports.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +31,48 @@ DIGEST = "sha256:" + "a" * 64
 REGISTRY: dict[str, Any] = {
     "schemaVersion": 2,
     "mediaType": "application/vnd.oci.image.manifest.v1+json",
-    "config": {"digest": DIGEST, "size": 2, "mediaType": "application/vnd.oci.image.config.v1+json"},
+    "config": {
+        "digest": DIGEST,
+        "size": 2,
+        "mediaType": "application/vnd.oci.image.config.v1+json",
+    },
     "tags": ["1", "2"],
     "errors": [{"code": "DENIED", "message": "no"}],
 }
 NODE: dict[str, Any] = {
     "kind": "Node",
     "apiVersion": "v1",
-    "metadata": {"name": "gpu1", "uid": "u1", "labels": {"a": "b"}, "annotations": {"c": "d"}, "resourceVersion": "7"},
-    "spec": {"taints": [{"key": "k", "effect": "NoSchedule", "value": "v"}], "unschedulable": False},
+    "metadata": {
+        "name": "gpu1",
+        "uid": "u1",
+        "labels": {"a": "b"},
+        "annotations": {"c": "d"},
+        "resourceVersion": "7",
+    },
+    "spec": {
+        "taints": [{"key": "k", "effect": "NoSchedule", "value": "v"}],
+        "unschedulable": False,
+    },
     "status": {"conditions": [{"type": "Ready", "status": "True", "message": "fine"}]},
 }
-PLAN: dict[str, Any] = {"schema": 1, "made": "2026-01-01T00:00:00Z", "hosts": {"gpu1": {"class": "c", "state": "do", "why": ""}}}
+PLAN: dict[str, Any] = {
+    "schema": 1,
+    "made": "2026-01-01T00:00:00Z",
+    "hosts": {"gpu1": {"class": "c", "state": "do", "why": ""}},
+}
 REPORT: dict[str, Any] = {
     "schema": 1,
     "playbook": "plan",
     "at": "2026-01-01T00:00:00Z",
     "totals": {"hosts": 1, "failed": 0},
-    "hosts": [{"name": "gpu1", "word": "no", "row": {"engine": "containerd", "gpus": "8x H100", "why": "CDI"}, "differences": []}],
+    "hosts": [
+        {
+            "name": "gpu1",
+            "word": "no",
+            "row": {"engine": "containerd", "gpus": "8x H100", "why": "CDI"},
+            "differences": [],
+        }
+    ],
 }
 # Stands for kubernetes.core: the node as each call in turn is told it, or a failure in such words.
 K8S = """
@@ -80,17 +106,26 @@ def lies(answer: Any, draw: random.Random) -> Any:
 @pytest.fixture(autouse=True)
 def templates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the templates make a file where the playbook runs."""
-    monkeypatch.setattr(hostile_python, "TEMPLATES", (WORDS, f"x {WORDS}", "{% set x = lookup('pipe', 'touch rendered') %}"))
+    monkeypatch.setattr(
+        hostile_python,
+        "TEMPLATES",
+        (WORDS, f"x {WORDS}", "{% set x = lookup('pipe', 'touch rendered') %}"),
+    )
 
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """Answer each request as a registry or a mirror that lies: in the status, the headers and the body."""
+    """Answer each request as a registry or a mirror that lies: in the status, the headers and the
+    body.
+    """
     draw = random.Random(7)
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, told = draw.choice((200, 200, 200, 401, 404, 500)), json.dumps(lies(REGISTRY, draw))
+            status, told = (
+                draw.choice((200, 200, 200, 401, 404, 500)),
+                json.dumps(lies(REGISTRY, draw)),
+            )
             self.send_response(status, draw.choice((None, WORDS)))
             self.send_header("Content-Type", draw.choice(("application/json", WORDS)))
             self.send_header("WWW-Authenticate", f'Bearer realm="{WORDS}",service="{WORDS}"')
@@ -120,17 +155,42 @@ def sources(place: Path, address: str) -> dict[str, dict[str, Any]]:
     for name in ("k8s", "k8s_info"):
         written(stub / f"{name}.py", K8S.replace("FILE", repr(str(place / "nodes.json"))))
     for number in range(4):
-        written(place / f"slurm-{number}", f"NodeName={('gpu1', WORDS)[number % 2]} State=IDLE{WORDS} Reason={WORDS} {WORDS}=1\n{WORDS}\n")
+        written(
+            place / f"slurm-{number}",
+            f"NodeName={('gpu1', WORDS)[number % 2]} State=IDLE{WORDS} Reason={WORDS} {WORDS}=1\n{WORDS}\n",
+        )
     (place / "bin").mkdir()
     written(place / "bin/scontrol", SLURM.replace("{place}", str(place))).chmod(0o755)
     image = f"{address}/team/app"
-    catalogue = {"schema": 1, "images": [{"name": "app", "image": f"{image}:1"}, {"name": "tags", "image": f"{image}:1", "requires": {}}]}
-    written(place / "facts.json", json.dumps({"driver": "550.54.14", "gpus": [{"model": WORDS, "device": "0x20b2"}]}))
-    facts = f"{{{{ lookup('file', '{place}/facts.json') | from_json }}}}"  # of a file: what stands in a playbook is the user's own
-    drain = {"policy": "always", "kubernetes_node": "gpu1", "slurm_node": "gpu1", "interval": 1, "timeout": 1, "state": "checked"}
+    catalogue = {
+        "schema": 1,
+        "images": [
+            {"name": "app", "image": f"{image}:1"},
+            {"name": "tags", "image": f"{image}:1", "requires": {}},
+        ],
+    }
+    written(
+        place / "facts.json",
+        json.dumps({"driver": "550.54.14", "gpus": [{"model": WORDS, "device": "0x20b2"}]}),
+    )
+    # of a file: what stands in a playbook is the user's own
+    facts = f"{{{{ lookup('file', '{place}/facts.json') | from_json }}}}"
+    drain = {
+        "policy": "always",
+        "kubernetes_node": "gpu1",
+        "slurm_node": "gpu1",
+        "interval": 1,
+        "timeout": 1,
+        "state": "checked",
+    }
     return {
         "plan": {"rollout_settings": {"approved": f"{place}/plan-{{{{ item }}}}.json"}},
-        "report": {"fleet_report": {"sources": [f"{place}/report-{{{{ item }}}}.json"], "directory": str(place / "out")}},
+        "report": {
+            "fleet_report": {
+                "sources": [f"{place}/report-{{{{ item }}}}.json"],
+                "directory": str(place / "out"),
+            }
+        },
         "registry": {
             "image_select": {
                 "catalogue": catalogue,
@@ -140,8 +200,19 @@ def sources(place: Path, address: str) -> dict[str, dict[str, Any]]:
                 "nothing_fits": "report",
             }
         },
-        "facts": {"image_select": {"catalogue": {**catalogue, "images": [{"name": "a", "image": "r.example.org/a:1"}]}, "facts": facts}},
-        "packages": {"bundle": {"file": str(place / "bundle.tar"), "url": f"http://{address}", "key": "no key"}},
+        "facts": {
+            "image_select": {
+                "catalogue": {**catalogue, "images": [{"name": "a", "image": "r.example.org/a:1"}]},
+                "facts": facts,
+            }
+        },
+        "packages": {
+            "bundle": {
+                "file": str(place / "bundle.tar"),
+                "url": f"http://{address}",
+                "key": "no key",
+            }
+        },
         "kubernetes": {"drain": {**drain, "by": ["kubernetes"]}},
         "slurm": {"drain": {**drain, "by": ["slurm"]}},
     }
@@ -155,11 +226,18 @@ def test_no_word_of_a_source_is_rendered(server: str, tmp_path: Path) -> None:
         common = {"loop": "{{ range(%d) | list }}" % TRIES, "ignore_errors": True, "no_log": True}  # noqa: UP031
         tasks += [{f"gpufleet.nvidia.{module}": options, "register": name, **common}, *read(name)]
         tasks.append(
-            {"debug": {"msg": f"{name}: {{{{ {name}.results | length }}}} {{{{ {name} | to_json is search('touch rendered') }}}}"}}
+            {
+                "debug": {
+                    "msg": f"{name}: {{{{ {name}.results | length }}}} {{{{ {name} | to_json is search('touch rendered') }}}}"
+                }
+            }
         )
     play = {"hosts": "gpu1", "gather_facts": False, "tasks": tasks}
     book = written(tmp_path / "play.yml", yaml.safe_dump([play]))
-    inventory = written(tmp_path / "hosts.yml", yaml.safe_dump({"all": {"hosts": {"gpu1": bare.variables(tmp_path, "gpu1")}}}))
+    inventory = written(
+        tmp_path / "hosts.yml",
+        yaml.safe_dump({"all": {"hosts": {"gpu1": bare.variables(tmp_path, "gpu1")}}}),
+    )
     paths = {
         "ANSIBLE_COLLECTIONS_PATH": f"{tmp_path / 'stub'}:{os.environ['ANSIBLE_COLLECTIONS_PATH']}",
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
@@ -168,4 +246,6 @@ def test_no_word_of_a_source_is_rendered(server: str, tmp_path: Path) -> None:
     assert not (tmp_path / "rendered").exists(), words
     assert status == 0, words
     assert [name for name in found if f"{name}: {TRIES} " not in words] == [], words
-    assert [name for name in ("kubernetes", "slurm") if f"{name}: {TRIES} True" not in words] == [], "those that quote words"
+    assert [
+        name for name in ("kubernetes", "slurm") if f"{name}: {TRIES} True" not in words
+    ] == [], "those that quote words"

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Puts each part of the bad corpus (tests/fixtures/bad) to the collection, and returns what it answers: one function per part."""
+"""Puts each part of the bad corpus (tests/fixtures/bad) to the collection, and returns what it
+answers: one function per part.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,36 @@ from typing import Any, cast
 
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    entry as transaction_entry,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options as planner_options
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository, toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    options as planner_options,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect as containerd_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    detect as crio_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config as docker_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    repository,
+    toolkit_config,
+)
 
 from tests.unit import builders
 
@@ -57,8 +76,12 @@ def expanded(value: Any) -> Any:
 
 
 def answers(files: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answers of files. Texts stay as they are, bytes become what travels, and anything else is an answer already."""
-    return {path: raw(value) if isinstance(value, bytes) else value for path, value in files.items()}
+    """Return the answers of files. Texts stay as they are, bytes become what travels, and anything
+    else is an answer already.
+    """
+    return {
+        path: raw(value) if isinstance(value, bytes) else value for path, value in files.items()
+    }
 
 
 def raw(content: bytes) -> dict[str, Any]:
@@ -89,11 +112,26 @@ def say_docker(case: Case, _place: Path) -> None:
     alive = "flags" in case or "process" in case
     place = {} if alive else {"root": "/tree", "engine_version": case.get("version", "28.5.2")}
     argv = ["dockerd", *case.get("flags", ())]
-    daemon = {"pid": 3, "exe": "/usr/bin/dockerd", "argv": argv, "unit": docker_config.UNIT, **(case.get("process") or {})}
-    info = {"ServerVersion": "28.1.0", "DefaultRuntime": "runc", "Runtimes": {"runc": {"path": "runc"}}, "CDISpecDirs": []}
+    daemon = {
+        "pid": 3,
+        "exe": "/usr/bin/dockerd",
+        "argv": argv,
+        "unit": docker_config.UNIT,
+        **(case.get("process") or {}),
+    }
+    info = {
+        "ServerVersion": "28.1.0",
+        "DefaultRuntime": "runc",
+        "Runtimes": {"runc": {"path": "runc"}},
+        "CDISpecDirs": [],
+    }
     body = {"status": 200, "value": info}
     seen = builders.obs(
-        files={"/usr/bin/nvidia-container-runtime": "", **answers({docker_config.CONFIG: case["file"]}), **case.get("files", {})},
+        files={
+            "/usr/bin/nvidia-container-runtime": "",
+            **answers({docker_config.CONFIG: case["file"]}),
+            **case.get("files", {}),
+        },
         processes=[daemon] if alive else [],
         units={docker_config.UNIT: {"LoadState": case.get("unit", "loaded")}} if alive else {},
         answers={f"http:{docker_config.SOCKET}/info": body} if alive else {},
@@ -106,12 +144,18 @@ def say_docker(case: Case, _place: Path) -> None:
 def say_toolkit(case: Case, _place: Path) -> None:
     seen = builders.obs(files=answers({toolkit_config.PATH: case["file"]}))
     toolkit_config.plan_keys(
-        seen, toolkit_config.PATH, toolkit_config.build_wanted_toolkit_keys("cdi", "strict", ("nvidia.cdi.k8s.io/",), ("runc",), ())
+        seen,
+        toolkit_config.PATH,
+        toolkit_config.build_wanted_toolkit_keys(
+            "cdi", "strict", ("nvidia.cdi.k8s.io/",), ("runc",), ()
+        ),
     )
 
 
 def say_repository(case: Case, _place: Path) -> None:
-    seen = builders.obs(host={"os_release": {"ID": "debian", **(case.get("os") or {})}, "epoch": 1.0})
+    seen = builders.obs(
+        host={"os_release": {"ID": "debian", **(case.get("os") or {})}, "epoch": 1.0}
+    )
     known = {"url": "https://mirror.example/deb", "key": "", "expected": "", "state": "present"}
     options = {**known, **{k: v for k, v in case.items() if k in known}}
     planner_options.check_options(options)
@@ -122,7 +166,11 @@ def say_options(case: Case, _place: Path) -> None:
     """Read a task's options, up to the policy that they make."""
     spec = arguments.derive_argument_spec(case["module"])
     task = SimpleNamespace(_task=SimpleNamespace(args=dict(case["options"])))
-    wanted = arguments.build_policy(arguments.read_task_options(cast(Any, task), spec, docker=case["module"] == "docker_runtime"))
+    wanted = arguments.build_policy(
+        arguments.read_task_options(
+            cast(Any, task), spec, docker=case["module"] == "docker_runtime"
+        )
+    )
     if "on" in case:
         seen = builders.obs(files={"/etc/containerd/config.toml": "version = 2\n"})
         engine_module.find_single_instance(wanted, seen, case["on"])
@@ -135,7 +183,9 @@ def say_gate(case: Case, _place: Path) -> None:
 def say_question(case: Case, place: Path) -> str:
     furnish(place, case)
     question = in_place(case["question"], place)
-    answer = observe.run({"schema": 1, "root": "/", "questions": [{"id": "q", **question}]})["answers"]["q"]
+    answer = observe.run({"schema": 1, "root": "/", "questions": [{"id": "q", **question}]})[
+        "answers"
+    ]["q"]
     error = answer.get("error") or {}
     return f"{error.get('kind')}: {error.get('message')}"
 
@@ -144,7 +194,14 @@ def say_transaction(case: Case, place: Path) -> str:
     """Return the executor's answer, after requiring that the tree is as it was."""
     furnish(place, case)
     before = tree(place)
-    request = {"schema": 1, "id": "0" * 32, "root": "/", "reason": "test", "journal_dir": str(place / "journal"), **case["request"]}
+    request = {
+        "schema": 1,
+        "id": "0" * 32,
+        "root": "/",
+        "reason": "test",
+        "journal_dir": str(place / "journal"),
+        **case["request"],
+    }
     answer = transaction_entry.run(in_place(request, place))
     assert tree(place) == before, "something was changed"
     assert not answer["changed"]
@@ -155,8 +212,8 @@ def say_transaction(case: Case, place: Path) -> str:
 def furnish(place: Path, case: Case) -> None:
     """Put the case's files there.
 
-    A file is text, bytes, or {link: target}, {fifo: true}, {dir: mode}, {size: bytes}, {mode: octal, text:
-    ...}.
+    A file is text, bytes, or {link: target}, {fifo: true}, {dir: mode}, {size: bytes}, {mode:
+    octal, text: ...}.
     """
     for name, what in (case.get("there") or {}).items():
         path = place / name
@@ -194,7 +251,11 @@ def tree(place: Path) -> dict[str, str]:
         if path.is_relative_to(place / "journal") and (place / "journal").is_dir():
             continue
         state = path.lstat()
-        text = path.read_bytes() if path.is_file() and not path.is_symlink() and state.st_size < 4096 else b""
+        text = (
+            path.read_bytes()
+            if path.is_file() and not path.is_symlink() and state.st_size < 4096
+            else b""
+        )
         found[str(path)] = f"{state.st_mode:o} {state.st_size if path.is_file() else 0} {text!r}"
     return found
 
@@ -215,8 +276,8 @@ PARTS = {
 def answer(part: str, case: Case, place: Path) -> tuple[dict[str, str], str]:
     """Return what the collection answers to a case: what identifies the message, and the sentence.
 
-    Both are empty if it takes the case. code: of the message. option: which it is about. within: the code
-    of a message that is one of its values.
+    Both are empty if it takes the case. code: of the message. option: which it is about. within:
+    the code of a message that is one of its values.
     """
     try:
         return {}, PARTS[part](case, place) or ""

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A look connects to no socket of a Docker that does not run: where systemd listens there, to connect would start it."""
+"""A look connects to no socket of a Docker that does not run: where systemd listens there, to
+connect would start it.
+"""
 
 from __future__ import annotations
 

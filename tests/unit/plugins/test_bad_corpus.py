@@ -18,8 +18,17 @@ from tests.unit.plugins import bad_corpus
 
 SECONDS = 30
 MEMORY = 256 << 20
-# Parts of which each refusal has a code. The answers of the host's program, `question` and `transaction`, have a kind instead.
-CODED: tuple[str, ...] = ("containerd", "crio", "docker", "gate", "options", "repository", "toolkit")
+# Parts of which each refusal has a code. The answers of the host's program, `question` and
+# `transaction`, have a kind instead.
+CODED: tuple[str, ...] = (
+    "containerd",
+    "crio",
+    "docker",
+    "gate",
+    "options",
+    "repository",
+    "toolkit",
+)
 KEYS = ("code", "option", "within")  # of a case: what identifies the message
 CASES = [(part, name) for part in bad_corpus.PARTS for name in bad_corpus.cases(part)]
 
@@ -39,7 +48,9 @@ def _bounded() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("part", "name"), CASES, ids=[f"{part}: {name}" for part, name in CASES])
-def test_each_is_refused_in_one_sentence_with_its_code(part: str, name: str, tmp_path: Path) -> None:
+def test_each_is_refused_in_one_sentence_with_its_code(
+    part: str, name: str, tmp_path: Path
+) -> None:
     case = bad_corpus.cases(part)[name]
     found, sentence = bad_corpus.answer(part, case, tmp_path)
     sentence = sentence.replace(str(tmp_path), "@")
@@ -50,14 +61,22 @@ def test_each_is_refused_in_one_sentence_with_its_code(part: str, name: str, tmp
 
 
 def test_no_refusal_is_without_a_code() -> None:
-    assert [f"{part}: {name}" for part, name in CASES if part in CODED and not bad_corpus.cases(part)[name].get("code")] == []
+    assert [
+        f"{part}: {name}"
+        for part, name in CASES
+        if part in CODED and not bad_corpus.cases(part)[name].get("code")
+    ] == []
 
 
-OF_NODE = {name: case for name, case in bad_corpus.cases("options").items() if case["module"] == "host"}
+OF_NODE = {
+    name: case for name, case in bad_corpus.cases("options").items() if case["module"] == "host"
+}
 
 
 def test_a_run_and_a_task_give_a_bad_value_the_same_code() -> None:
-    """The check of a run's variables sees some of them before any host is looked at, and the task sees all."""
+    """The check of a run's variables sees some of them before any host is looked at, and the task
+    sees all.
+    """
     found = {}
     for name, case in OF_NODE.items():
         variables = {f"gpufleet_{option}": value for option, value in case["options"].items()}
@@ -70,7 +89,9 @@ def test_a_run_and_a_task_give_a_bad_value_the_same_code() -> None:
 
 def test_each_is_different_in_kind() -> None:
     inputs = Counter(
-        repr({k: v for k, v in bad_corpus.cases(part)[name].items() if k not in ("says", *KEYS)}) + part for part, name in CASES
+        repr({k: v for k, v in bad_corpus.cases(part)[name].items() if k not in ("says", *KEYS)})
+        + part
+        for part, name in CASES
     )
     assert [text for text, count in inputs.items() if count > 1] == []
     assert len(CASES) >= 300

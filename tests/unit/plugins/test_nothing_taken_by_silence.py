@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every converged host x every single fault, by the same policy: the host is refused or stays, and nothing that works is taken away."""
+"""Every converged host x every single fault, by the same policy: the host is refused or stays, and
+nothing that works is taken away.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,20 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import host as action_node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import host_look
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as planner_node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host as planner_node,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import lowering
 
 from tests.unit import faults, running_host
@@ -58,9 +70,13 @@ class Converged:
         answers = {qid: fault(qid, answer) for qid, answer in self.seen.answers.items()}
         for _look in range(9):
             try:
-                return action_node.plan_host_module(self.policy, Observation(self.seen.host, answers)).plan
+                return action_node.plan_host_module(
+                    self.policy, Observation(self.seen.host, answers)
+                ).plan
             except NeedMore as more:
-                answers |= {qid: fault(qid, answer) for qid, answer in self.asked(more.questions).items()}
+                answers |= {
+                    qid: fault(qid, answer) for qid, answer in self.asked(more.questions).items()
+                }
         raise AssertionError("it asks again and again")
 
     def outcome(self, fault: faults.Fault) -> tuple[Plan, str]:
@@ -74,10 +90,17 @@ class Converged:
         return look(self.host, questions)[1]
 
 
-def look(host: Host, questions: list[queries.Question]) -> tuple[Mapping[str, Any], dict[str, faults.Answer]]:
+def look(
+    host: Host, questions: list[queries.Question]
+) -> tuple[Mapping[str, Any], dict[str, faults.Answer]]:
     """What the host says of itself, and the answers by their questions' ids."""
     together = [host_look.add_probe_source(q) for q in queries.merge_questions(questions)]
-    answer = host.node.ask(host.root, "observe", {"schema": 1, "root": "/", **queries.pack_questions(together)}, host.known)
+    answer = host.node.ask(
+        host.root,
+        "observe",
+        {"schema": 1, "root": "/", **queries.pack_questions(together)},
+        host.known,
+    )
     answers = queries.name_sent_answers(answer["answers"], together)
     queries.note_lists(answers, together)
     return answer["host"], answers
@@ -119,7 +142,9 @@ def test_no_single_fault_takes_anything_away(node: Node, name: str) -> None:
     host = converged(node, name)
     assert faults.taken(host.plan(lambda _qid, answer: answer)) == []
     bad, counted = {}, {"refused": 0, "planned": 0}
-    for said, fault in [one for qid, answer in host.seen.answers.items() for one in faults.of(qid, answer)]:
+    for said, fault in [
+        one for qid, answer in host.seen.answers.items() for one in faults.of(qid, answer)
+    ]:
         plan, why = host.outcome(fault)
         counted["refused" if why else "planned"] += 1
         less = [why] if lowering.CODE in why else faults.taken(plan)
@@ -129,18 +154,26 @@ def test_no_single_fault_takes_anything_away(node: Node, name: str) -> None:
     assert min(counted.values()) > 20, counted
 
 
-@pytest.mark.parametrize("state", faults.STATES, ids=lambda state: str(state.get("LoadState", state["ActiveState"])))
+@pytest.mark.parametrize(
+    "state", faults.STATES, ids=lambda state: str(state.get("LoadState", state["ActiveState"]))
+)
 @pytest.mark.parametrize("name", HOSTS)
-def test_a_stopped_engine_is_refused_by_that_cause(node: Node, name: str, state: Mapping[str, str]) -> None:
+def test_a_stopped_engine_is_refused_by_that_cause(
+    node: Node, name: str, state: Mapping[str, str]
+) -> None:
     host = converged(node, name)
     engine = HOSTS[name][0].partition(",")[0]
     with pytest.raises(PlanError, match="is installed but not running"):
         host.plan(faults.stopped(PROGRAMS[engine], SOCKETS[engine], f"{engine}.service", state))
 
 
-# ---------------------------------------------------------------- two engines, of which one is stopped
+# ---------------------------------------------------------------- two engines, of which one is
+# stopped
 
-CONFIG, FACT = "file:/etc/nvidia-container-runtime/config.toml", "file:/etc/ansible/facts.d/gpufleet.fact"
+CONFIG, FACT = (
+    "file:/etc/nvidia-container-runtime/config.toml",
+    "file:/etc/ansible/facts.d/gpufleet.fact",
+)
 ENVVAR = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 
 
@@ -149,19 +182,36 @@ def beside(qid: str, answer: faults.Answer) -> faults.Answer:
     if "docker-ce" in (answer.get("installed") or {}):
         return {**answer, "installed": {**answer["installed"], "docker-ce": "5:28.1.1-1"}}
     if "docker.service" in (answer.get("units") or {}):
-        down = {"LoadState": "loaded", "ActiveState": "inactive", "UnitFileState": "disabled", "MainPID": "0"}
+        down = {
+            "LoadState": "loaded",
+            "ActiveState": "inactive",
+            "UnitFileState": "disabled",
+            "MainPID": "0",
+        }
         return {**answer, "units": {**answer["units"], "docker.service": down}}
     return answer
 
 
 def served(qid: str, answer: faults.Answer) -> faults.Answer:
-    """What this collection had written while Docker was one of the engines: the variable counts, and the record names Docker."""
+    """What this collection had written while Docker was one of the engines: the variable counts,
+    and the record names Docker.
+    """
     if qid == CONFIG:
-        return {**answer, "content": answer["content"].replace(f"{ENVVAR} = false", f"{ENVVAR} = true")}
+        return {
+            **answer,
+            "content": answer["content"].replace(f"{ENVVAR} = false", f"{ENVVAR} = true"),
+        }
     if qid == FACT:
         record = json.loads(answer["content"])
-        docker = {**record["engines"][0], "engine": "docker", "instance": "docker:/etc/docker/daemon.json"}
-        return {**answer, "content": json.dumps({**record, "engines": [*record["engines"], docker]})}
+        docker = {
+            **record["engines"][0],
+            "engine": "docker",
+            "instance": "docker:/etc/docker/daemon.json",
+        }
+        return {
+            **answer,
+            "content": json.dumps({**record, "engines": [*record["engines"], docker]}),
+        }
     return answer
 
 
@@ -170,19 +220,29 @@ def both(qid: str, answer: faults.Answer) -> faults.Answer:
 
 
 def causes(plan: Plan) -> set[str]:
-    return {str(d.cause) for d in plan.differences if d.path == CONFIG.partition(":")[2] and d.key == ENVVAR}
+    return {
+        str(d.cause)
+        for d in plan.differences
+        if d.path == CONFIG.partition(":")[2] and d.key == ENVVAR
+    }
 
 
 def test_a_stopped_docker_does_not_stop_the_other_engine(node: Node) -> None:
     plan = converged(node, "containerd, no kubelet").plan(beside)
     assert faults.taken(plan) == []
-    assert {c["path"] for c in plan.changes} == {"/var/lib/gpufleet/decision.json", FACT.partition(":")[2]}, "it names Docker as refused"
+    assert {c["path"] for c in plan.changes} == {
+        "/var/lib/gpufleet/decision.json",
+        FACT.partition(":")[2],
+    }, "it names Docker as refused"
     said = "Docker is installed but not running (docker.service is inactive and disabled)"
     assert [advice for advice in plan.advice if advice.startswith(said)]
 
 
 def test_what_a_stopped_docker_needs_stays(node: Node) -> None:
-    with pytest.raises(PlanError, match=r"Docker is installed but not running.*list the other engines in gpufleet_engines"):
+    with pytest.raises(
+        PlanError,
+        match=r"Docker is installed but not running.*list the other engines in gpufleet_engines",
+    ):
         converged(node, "containerd, no kubelet").plan(both)
 
 

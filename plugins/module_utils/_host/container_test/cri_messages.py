@@ -6,8 +6,9 @@
 Node side: standard library only, Python 3.6.
 """
 
-# The messages of runtime.v1 (k8s.io/cri-api 0.36, pkg/apis/runtime/v1/api.proto), as far as they are used: field -> (number, type).
-# A type in brackets is repeated; "map" is map<string, string>; "number" is every kind of integer, enum and bool.
+# The messages of runtime.v1 (k8s.io/cri-api 0.36, pkg/apis/runtime/v1/api.proto), as far as they
+# are used: field -> (number, type). A type in brackets is repeated; "map" is map<string, string>;
+# "number" is every kind of integer, enum and bool.
 MESSAGES = {
     "ImageSpec": {"image": (1, "string"), "user_specified_image": (18, "string")},
     "ImageStatusRequest": {"image": (1, "ImageSpec")},
@@ -16,9 +17,17 @@ MESSAGES = {
     "NamespaceOption": {"network": (1, "number"), "pid": (2, "number"), "ipc": (3, "number")},
     "Int64Value": {"value": (1, "number")},
     "Capability": {"add_capabilities": (1, ["string"])},
-    "PodSandboxMetadata": {"name": (1, "string"), "uid": (2, "string"), "namespace": (3, "string"), "attempt": (4, "number")},
+    "PodSandboxMetadata": {
+        "name": (1, "string"),
+        "uid": (2, "string"),
+        "namespace": (3, "string"),
+        "attempt": (4, "number"),
+    },
     "LinuxSandboxSecurityContext": {"namespace_options": (1, "NamespaceOption")},
-    "LinuxPodSandboxConfig": {"cgroup_parent": (1, "string"), "security_context": (2, "LinuxSandboxSecurityContext")},
+    "LinuxPodSandboxConfig": {
+        "cgroup_parent": (1, "string"),
+        "security_context": (2, "LinuxSandboxSecurityContext"),
+    },
     "PodSandboxConfig": {
         "metadata": (1, "PodSandboxMetadata"),
         "hostname": (2, "string"),
@@ -31,7 +40,11 @@ MESSAGES = {
     "RunPodSandboxResponse": {"pod_sandbox_id": (1, "string")},
     "ContainerMetadata": {"name": (1, "string"), "attempt": (2, "number")},
     "KeyValue": {"key": (1, "string"), "value": (2, "string")},
-    "Mount": {"container_path": (1, "string"), "host_path": (2, "string"), "readonly": (3, "number")},
+    "Mount": {
+        "container_path": (1, "string"),
+        "host_path": (2, "string"),
+        "readonly": (3, "number"),
+    },
     "DeviceName": {"name": (1, "string")},
     "LinuxContainerSecurityContext": {
         "capabilities": (1, "Capability"),
@@ -59,8 +72,16 @@ MESSAGES = {
     "CreateContainerResponse": {"container_id": (1, "string")},
     "StartContainerRequest": {"container_id": (1, "string")},
     "StartContainerResponse": {},
-    "ExecSyncRequest": {"container_id": (1, "string"), "cmd": (2, ["string"]), "timeout": (3, "number")},
-    "ExecSyncResponse": {"stdout": (1, "bytes"), "stderr": (2, "bytes"), "exit_code": (3, "number")},
+    "ExecSyncRequest": {
+        "container_id": (1, "string"),
+        "cmd": (2, ["string"]),
+        "timeout": (3, "number"),
+    },
+    "ExecSyncResponse": {
+        "stdout": (1, "bytes"),
+        "stderr": (2, "bytes"),
+        "exit_code": (3, "number"),
+    },
     "StopContainerRequest": {"container_id": (1, "string"), "timeout": (2, "number")},
     "StopContainerResponse": {},
     "StopPodSandboxRequest": {"pod_sandbox_id": (1, "string")},

@@ -24,7 +24,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     failures,
     host_files,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test.cri_messages import MESSAGES
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test.cri_messages import (
+    MESSAGES,
+)
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test.http_api import (
     FailedCase,
     HttpEngine,
@@ -40,9 +42,10 @@ TRIES = 3
 
 NAMESPACE_CONTAINER, NAMESPACE_NODE = 1, 2
 
-# Runs in the container: $1 = patterns of nodes to list, then path, major, minor of every node of interest. A node that is not there is
-# made, since a container that may not see a node must not be able to open one that it makes either. /dev, because nothing else
-# in a container is sure to be mounted without `nodev`. Answers lines of kind|path|message.
+# Runs in the container: $1 = patterns of nodes to list, then path, major, minor of every node of
+# interest. A node that is not there is made, since a container that may not see a node must not be
+# able to open one that it makes either. /dev, because nothing else in a container is sure to be
+# mounted without `nodev`. Answers lines of kind|path|message.
 SCRIPT = r"""
 LC_ALL=C; export LC_ALL
 for node in $1; do if [ -c "$node" ] || [ -b "$node" ]; then echo "listed|$node|"; fi; done
@@ -60,7 +63,8 @@ while [ $# -ge 3 ]; do
   shift 3
 done
 """
-# A shell's words for a failed open, in any shell: busybox, dash and bash add their own words around them.
+# A shell's words for a failed open, in any shell: busybox, dash and bash add their own words around
+# them.
 ERRNOS = (
     ("no such device or address", "ENXIO"),
     ("operation not permitted", "EPERM"),
@@ -70,11 +74,13 @@ ERRNOS = (
     ("no such device", "ENODEV"),
     ("resource busy", "EBUSY"),
 )
-# The container may open the node. All but "ok" come from behind the gate: no driver answers, or it is busy.
+# The container may open the node. All but "ok" come from behind the gate: no driver answers, or it
+# is busy.
 OPENED = ("ok", "ENXIO", "EIO", "ENODEV", "EBUSY")
 
 
-# --- messages ----------------------------------------------------------------------------------------------------------
+# --- messages
+# ----------------------------------------------------------------------------------------------------------
 
 
 def encode_message(name, values):
@@ -106,9 +112,14 @@ def _encode_field(number, kind, value):
 
 
 def decode_message(name, data):
-    """Return a dictionary from the bytes of a message: the fields that MESSAGES names, whether they were sent or not."""
+    """Return a dictionary from the bytes of a message: the fields that MESSAGES names, whether they
+    were sent or not.
+    """
     found = grpc_wire.decode_fields(data)
-    return dict((key, _read_message_field(found, number, kind)) for key, (number, kind) in MESSAGES[name].items())
+    return dict(
+        (key, _read_message_field(found, number, kind))
+        for key, (number, kind) in MESSAGES[name].items()
+    )
 
 
 def _read_message_field(found, number, kind):
@@ -117,7 +128,10 @@ def _read_message_field(found, number, kind):
         return [_convert_value(kind[0], value) for value in values]
     if kind == "map":
         return dict(
-            (grpc_wire.get_string_field(grpc_wire.decode_fields(pair), 1), grpc_wire.get_string_field(grpc_wire.decode_fields(pair), 2))
+            (
+                grpc_wire.get_string_field(grpc_wire.decode_fields(pair), 1),
+                grpc_wire.get_string_field(grpc_wire.decode_fields(pair), 2),
+            )
             for pair in values
         )
     if not values:
@@ -131,7 +145,8 @@ def _convert_value(kind, value):
     return value if kind in ("number", "bytes") else decode_message(kind, value)
 
 
-# --- the cases ---------------------------------------------------------------------------------------------------------
+# --- the cases
+# ---------------------------------------------------------------------------------------------------------
 
 
 def run(request, unary=None):
@@ -142,7 +157,11 @@ def run(request, unary=None):
     check = _Check(request, unary or cri.call_unary)
     answer = {"schema": 1, "cases": [], "left": []}
     try:
-        over_http = dict((case.get("socket", ""), "create" in case) for case in request.get("cases") or () if "run" not in case)
+        over_http = dict(
+            (case.get("socket", ""), "create" in case)
+            for case in request.get("cases") or ()
+            if "run" not in case
+        )
         for socket in sorted(over_http):
             check.clean_earlier(socket, over_http[socket])
         answer["cases"] = [check.run_case(case) for case in request.get("cases") or ()]
@@ -153,25 +172,36 @@ def run(request, unary=None):
 
 
 class _Check(object):
-    """One request while it is carried out: its limits, its log directory, and the sandboxes that could not be removed."""
+    """One request while it is carried out: its limits, its log directory, and the sandboxes that
+    could not be removed.
+    """
 
     def __init__(self, request, unary):
         self.request, self.unary = request, unary
         self.timeout = float(request.get("timeout") or 30)
         self.left = []
         parent = request.get("log_parent") or "/run"
-        self.logs = tempfile.mkdtemp(prefix="gpufleet-check-", dir=parent if os.path.isdir(parent) else None)
+        self.logs = tempfile.mkdtemp(
+            prefix="gpufleet-check-", dir=parent if os.path.isdir(parent) else None
+        )
 
     def close(self):
         shutil.rmtree(self.logs, ignore_errors=True)
 
-    def note_heard(self, text):  # the known phrases of an engine's or a shell's output; the rest stays here: it may quote anything
+    def note_heard(
+        self,
+        text,
+        # the known phrases of an engine's or a shell's output; the rest stays here: it may quote
+        # anything
+    ):
         return causes.extract_known_phrases(text, self.request.get("phrases"))
 
     def call(self, socket, method, values, service=RUNTIME):
         request = encode_message(method + "Request", values)
         try:
-            return decode_message(method + "Response", self.unary(socket, service, method, request, self.timeout))
+            return decode_message(
+                method + "Response", self.unary(socket, service, method, request, self.timeout)
+            )
         except grpc_wire.CriError as exc:
             failed = FailedCase(method, self.note_heard(exc.said) or str(exc))
             failed.code = exc.code
@@ -181,8 +211,12 @@ class _Check(object):
         """Remove what an earlier check left when it was killed midway."""
         try:
             if over_http:
-                return HttpEngine(socket, self.timeout, self.note_heard).clean_earlier(LABEL, LEFT_OVER_AFTER)
-            found = self.call(socket, "ListPodSandbox", {"filter": {"label_selector": {LABEL: "1"}}})["items"]
+                return HttpEngine(socket, self.timeout, self.note_heard).clean_earlier(
+                    LABEL, LEFT_OVER_AFTER
+                )
+            found = self.call(
+                socket, "ListPodSandbox", {"filter": {"label_selector": {LABEL: "1"}}}
+            )["items"]
         except FailedCase:
             return  # the cases will report the error of this socket
         for item in found:
@@ -205,7 +239,13 @@ class _Check(object):
                 self.call(socket, method, {"pod_sandbox_id": sandbox})
             except FailedCase as exc:
                 if getattr(exc, "code", None) != NOT_FOUND:
-                    self.left.append({"socket": socket, "sandbox": sandbox, "message": "%s: %s" % (method, exc.message)})
+                    self.left.append(
+                        {
+                            "socket": socket,
+                            "sandbox": sandbox,
+                            "message": "%s: %s" % (method, exc.message),
+                        }
+                    )
 
     def run_case(self, case):
         """Return the evidence of one case. The verdict is in "ok"."""
@@ -222,12 +262,23 @@ class _Check(object):
             "error": None,
         }
         try:
-            nodes = [node for node in map(_add_numbers, case.get("nodes") or ()) if node.get("rdev")]
+            nodes = [
+                node for node in map(_add_numbers, case.get("nodes") or ()) if node.get("rdev")
+            ]
             size = _measure_record(case.get("record"))
             said = self.tries(case, nodes)
-            answer["listed"], answer["found"], answer["problems"] = judge_container_lines(nodes, said)
-            answer["unexpected"] = [path for path in answer["listed"] if answer["expected"].get(path, "refused") == "refused"]
-            answer["problems"] += ["%s is in the container and was not requested" % path for path in answer["unexpected"]]
+            answer["listed"], answer["found"], answer["problems"] = judge_container_lines(
+                nodes, said
+            )
+            answer["unexpected"] = [
+                path
+                for path in answer["listed"]
+                if answer["expected"].get(path, "refused") == "refused"
+            ]
+            answer["problems"] += [
+                "%s is in the container and was not requested" % path
+                for path in answer["unexpected"]
+            ]
             answer["record"], more = _record(case.get("record"), size)
             answer["problems"] += more
             answer["ok"] = not answer["problems"]
@@ -247,7 +298,10 @@ class _Check(object):
             try:
                 return self.start(case, nodes)
             except FailedCase as exc:
-                gone = getattr(exc, "code", None) == NOT_FOUND and exc.step not in ("RunPodSandbox", "ImageStatus")
+                gone = getattr(exc, "code", None) == NOT_FOUND and exc.step not in (
+                    "RunPodSandbox",
+                    "ImageStatus",
+                )
                 if not left or not gone:
                     raise
 
@@ -256,14 +310,20 @@ class _Check(object):
         if "run" in case:
             return self.run_once(case, image, nodes)
         if "create" in case:
-            return HttpEngine(socket, self.timeout, self.note_heard).start(image, case["create"], _build_shell(case, nodes))
+            return HttpEngine(socket, self.timeout, self.note_heard).start(
+                image, case["create"], _build_shell(case, nodes)
+            )
         if not self.call(socket, "ImageStatus", {"image": {"image": image}}, IMAGES)["image"]:
             raise FailedCase("ImageStatus", "image %s is not on this host" % image)
         sandbox_config = self.build_sandbox_config(case)
         wanted = {"config": sandbox_config, "runtime_handler": case.get("handler", "")}
         sandbox = self.call(socket, "RunPodSandbox", wanted)["pod_sandbox_id"]
         try:
-            made = {"pod_sandbox_id": sandbox, "config": build_container_config(case, image), "sandbox_config": sandbox_config}
+            made = {
+                "pod_sandbox_id": sandbox,
+                "config": build_container_config(case, image),
+                "sandbox_config": sandbox_config,
+            }
             container = self.call(socket, "CreateContainer", made)["container_id"]
             self.call(socket, "StartContainer", {"container_id": container})
             try:
@@ -292,7 +352,16 @@ class _Check(object):
             raise FailedCase(step, "%s %s: no end within %g s" % (argv[0], argv[1], self.timeout))
         if found["rc"] not in accepts:
             raise FailedCase(
-                step, ": ".join(filter(None, ("exit status %s" % found["rc"], self.note_heard(found["stderr"] or found["stdout"]))))
+                step,
+                ": ".join(
+                    filter(
+                        None,
+                        (
+                            "exit status %s" % found["rc"],
+                            self.note_heard(found["stderr"] or found["stdout"]),
+                        ),
+                    )
+                ),
             )
         return found
 
@@ -301,7 +370,11 @@ class _Check(object):
         # The host's network: no network plugin has to be set up for a device to be proven.
         security = {"namespace_options": {"network": NAMESPACE_NODE, "pid": NAMESPACE_CONTAINER}}
         return {
-            "metadata": {"name": "gpufleet-check-" + uid[:8], "uid": uid, "namespace": "gpufleet-check"},
+            "metadata": {
+                "name": "gpufleet-check-" + uid[:8],
+                "uid": uid,
+                "namespace": "gpufleet-check",
+            },
             "log_directory": self.logs,
             "labels": {LABEL: "1"},
             "annotations": case.get("sandbox_annotations") or {},
@@ -309,16 +382,26 @@ class _Check(object):
         }
 
     def look(self, socket, container, case, nodes):
-        wanted = {"container_id": container, "cmd": _build_shell(case, nodes), "timeout": int(self.timeout)}
+        wanted = {
+            "container_id": container,
+            "cmd": _build_shell(case, nodes),
+            "timeout": int(self.timeout),
+        }
         answer = self.call(socket, "ExecSync", wanted)
         if answer["exit_code"]:
             said = (answer["stderr"] or answer["stdout"]).decode("utf-8", "replace")
-            raise FailedCase("ExecSync", describe_container_end(answer["exit_code"], self.note_heard(said)))
+            raise FailedCase(
+                "ExecSync", describe_container_end(answer["exit_code"], self.note_heard(said))
+            )
         return answer["stdout"].decode("utf-8", "replace")
 
 
 def _build_shell(case, nodes):
-    arguments = [word for node in nodes for word in (node["path"], str(node["rdev"][0]), str(node["rdev"][1]))]
+    arguments = [
+        word
+        for node in nodes
+        for word in (node["path"], str(node["rdev"][0]), str(node["rdev"][1]))
+    ]
     return ["/bin/sh", "-c", SCRIPT, "sh", case.get("list", "")] + arguments
 
 
@@ -334,10 +417,18 @@ def build_container_config(case, image):
     }
     return {
         "metadata": {"name": "check"},
-        "image": {"image": image, "user_specified_image": image},  # a node agent gives both, and signature policies look at the second
+        "image": {
+            "image": image,
+            "user_specified_image": image,
+        },  # a node agent gives both, and signature policies look at the second
         "command": list(case.get("command") or ("/bin/sh", "-c", "exec sleep 600")),
-        "envs": [{"key": key, "value": value} for key, value in sorted((case.get("env") or {}).items())],
-        "mounts": [{"host_path": source, "container_path": target, "readonly": 1} for source, target in case.get("mounts") or ()],
+        "envs": [
+            {"key": key, "value": value} for key, value in sorted((case.get("env") or {}).items())
+        ],
+        "mounts": [
+            {"host_path": source, "container_path": target, "readonly": 1}
+            for source, target in case.get("mounts") or ()
+        ],
         "labels": {LABEL: "1"},
         "annotations": case.get("annotations") or {},
         "log_path": "check.log",
@@ -346,7 +437,8 @@ def build_container_config(case, image):
     }
 
 
-# --- the verdict -------------------------------------------------------------------------------------------------------
+# --- the verdict
+# -------------------------------------------------------------------------------------------------------
 
 
 def parse_errno(said):
@@ -355,7 +447,9 @@ def parse_errno(said):
     It is "other" for an unknown message, and "no message" for an empty one.
     """
     low = said.lower()
-    return next((name for words, name in ERRNOS if words in low), "other" if said.strip() else "no message")
+    return next(
+        (name for words, name in ERRNOS if words in low), "other" if said.strip() else "no message"
+    )
 
 
 def judge_container_lines(nodes, said):
@@ -365,7 +459,9 @@ def judge_container_lines(nodes, said):
     expected).
     """
     listed, kinds, found = [], {}, {}
-    for kind, path, text in (line.split("|", 2) for line in said.splitlines() if line.count("|") >= 2):
+    for kind, path, text in (
+        line.split("|", 2) for line in said.splitlines() if line.count("|") >= 2
+    ):
         if kind == "listed":
             listed.append(path)
         else:
@@ -386,9 +482,15 @@ def _find_problem(path, expect, kind, result):
             return []  # it may not even make the node
         if result in OPENED:
             return ["%s can be opened although it was not requested (%s)" % (path, result)]
-        return [] if result == "EPERM" else ["%s: whether access is refused could not be determined (%s)" % (path, result)]
+        return (
+            []
+            if result == "EPERM"
+            else ["%s: whether access is refused could not be determined (%s)" % (path, result)]
+        )
     if kind != "there":
-        return [] if expect == "optional" else ["%s was requested and is not in the container" % path]
+        return (
+            [] if expect == "optional" else ["%s was requested and is not in the container" % path]
+        )
     if result in ("EPERM", "EACCES"):
         return ["%s is in the container, but opening it is refused (%s)" % (path, result)]
     return [] if result in OPENED else ["%s: opening it gave %r" % (path, result)]
@@ -425,8 +527,16 @@ def _record(record, before):
         with open(path, "rb") as stream:
             stream.seek(before.get(path, 0))
             lines += stream.read(1 << 16).decode("utf-8", "replace").splitlines()
-    shown = [" ".join(re.findall(record.get("shows") or "$^", line)) for line in lines]  # of each line what is asked for
+    shown = [
+        " ".join(re.findall(record.get("shows") or "$^", line)) for line in lines
+    ]  # of each line what is asked for
     if record.get("silent"):
         return shown, ["%s grew although nothing was requested" % record["path"]] if lines else []
-    missing = [wanted for wanted in record.get("contains") or () if not any(re.search(wanted, line) for line in lines)]
-    return shown, ["%s says nothing that matches %s" % (record["path"], wanted) for wanted in missing]
+    missing = [
+        wanted
+        for wanted in record.get("contains") or ()
+        if not any(re.search(wanted, line) for line in lines)
+    ]
+    return shown, [
+        "%s says nothing that matches %s" % (record["path"], wanted) for wanted in missing
+    ]

@@ -45,7 +45,9 @@ class HttpEngine(object):
             raise FailedCase(step, exc.message)
 
     def ask(self, step, method, target, body=None):
-        """Return the answer as JSON, {} for an empty one. Raise Failed if the engine refuses, or answers otherwise."""
+        """Return the answer as JSON, {} for an empty one. Raise Failed if the engine refuses, or
+        answers otherwise.
+        """
         said = self.read(step, method, target, body)
         try:
             return json.loads(said.decode("utf-8", "replace") or "{}")
@@ -69,17 +71,28 @@ class HttpEngine(object):
 
     def start(self, image, create, command):
         """Return the output of the command in a container of its own, which is gone afterwards."""
-        status, said = self.call("image", "GET", "/images/%s/json" % urllib.parse.quote(image, safe="/:"))
+        status, said = self.call(
+            "image", "GET", "/images/%s/json" % urllib.parse.quote(image, safe="/:")
+        )
         if status == 404:
             raise FailedCase("image", "image %s is not on this host" % image)
         self.require_accepted("image", status, said)
-        made = self.ask("create", "POST", "/containers/create", dict(create, Image=image, Entrypoint=[], Cmd=command))["Id"]
+        made = self.ask(
+            "create",
+            "POST",
+            "/containers/create",
+            dict(create, Image=image, Entrypoint=[], Cmd=command),
+        )["Id"]
         try:
             self.ask("start", "POST", "/containers/%s/start" % made)
             code = self.ask("wait", "POST", "/containers/%s/wait" % made).get("StatusCode")
             if not isinstance(code, int):
-                raise FailedCase("wait", "the engine does not report how the shell in the container ended")
-            said = read_log_words(self.read("logs", "GET", "/containers/%s/logs?stdout=1&stderr=1" % made))
+                raise FailedCase(
+                    "wait", "the engine does not report how the shell in the container ended"
+                )
+            said = read_log_words(
+                self.read("logs", "GET", "/containers/%s/logs?stdout=1&stderr=1" % made)
+            )
         finally:
             self.remove(made)
         if code:

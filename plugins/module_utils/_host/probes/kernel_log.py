@@ -19,10 +19,15 @@ import sys
 import time
 
 KERNELS = (1, 11)  # the number of /dev/kmsg (Documentation/admin-guide/devices.txt)
-RECORD = 1 << 16  # a read takes one record, and fails where the record is longer (Documentation/ABI/testing/dev-kmsg)
+RECORD = (
+    1 << 16
+    # a read takes one record, and fails where the record is longer (Documentation/ABI/testing/dev-kmsg)
+)
 SECONDS = 10
 MOST = 1000  # matches that are told
-EACH = 10  # of those with the same groups: an application that fails over and over must not push another one's error out
+# of those with the same groups: an application that fails over and over must not push another one's
+# error out
+EACH = 10
 HEADER = re.compile(r"(\d+),(\d+),(\d+),[^;]*;(.*)", re.DOTALL)
 
 
@@ -49,7 +54,9 @@ def open_kernel_log(path):
     take input away from a person.
     """
     try:
-        require_kernels_log(os.lstat(path), path)  # before it is opened, which may be enough for a device to act
+        require_kernels_log(
+            os.lstat(path), path
+        )  # before it is opened, which may be enough for a device to act
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as exc:
         raise Unknown("%s cannot be read: %s" % (path, exc.strerror))
@@ -62,13 +69,20 @@ def open_kernel_log(path):
 
 
 def require_kernels_log(found, path):
-    kernels = stat.S_ISCHR(found.st_mode) and (os.major(found.st_rdev), os.minor(found.st_rdev)) == KERNELS
-    if not kernels and not (stat.S_ISREG(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022):
+    kernels = (
+        stat.S_ISCHR(found.st_mode)
+        and (os.major(found.st_rdev), os.minor(found.st_rdev)) == KERNELS
+    )
+    if not kernels and not (
+        stat.S_ISREG(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022
+    ):
         raise Unknown("%s is not the kernel's log" % path)
 
 
 def read_kernel_log(fd):
-    """Return its lines, and whether these are all that the kernel still has: it may write over them meanwhile."""
+    """Return its lines, and whether these are all that the kernel still has: it may write over them
+    meanwhile.
+    """
     chunks, complete, deadline = [], True, time.monotonic() + SECONDS
     while True:
         if time.monotonic() > deadline:
@@ -77,7 +91,9 @@ def read_kernel_log(fd):
             data = os.read(fd, RECORD)
         except BlockingIOError:
             return decode_log_chunks(chunks), complete
-        except BrokenPipeError:  # the next record was written over; the read after it goes on with the oldest one
+        except (
+            BrokenPipeError
+        ):  # the next record was written over; the read after it goes on with the oldest one
             complete = False
             continue
         except OSError:
@@ -95,7 +111,9 @@ def search_log_lines(lines, complete, pattern):
     found, first, last = [], None, None
     up, now = time.clock_gettime(time.CLOCK_MONOTONIC), time.time()
     for line in lines:
-        record = HEADER.match(line)  # properties of a record follow it, each in a line that begins with a space
+        record = HEADER.match(
+            line
+        )  # properties of a record follow it, each in a line that begins with a space
         if not record:
             continue
         sequence = int(record.group(2))
@@ -107,11 +125,19 @@ def search_log_lines(lines, complete, pattern):
     found = keep_newest_lines(found)
     if len(found) > MOST:
         first = found[-MOST - 1]["sequence"] + 1
-    return {"boot": get_boot_time(), "first": first, "last": last, "complete": complete, "found": found[-MOST:]}
+    return {
+        "boot": get_boot_time(),
+        "first": first,
+        "last": last,
+        "complete": complete,
+        "found": found[-MOST:],
+    }
 
 
 def keep_newest_lines(found):
-    """Keep the last few of each kind: an asker that has seen all up to a record finds each kind that is new since."""
+    """Keep the last few of each kind: an asker that has seen all up to a record finds each kind
+    that is new since.
+    """
     counts, kept = {}, []
     for match in reversed(found):
         kind = json.dumps(match["groups"], sort_keys=True)

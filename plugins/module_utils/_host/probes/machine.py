@@ -20,7 +20,12 @@ MOST = 4 << 20  # bytes: two thousand CPUs
 
 def run(request):
     vendor, flags = list_cpus(request["path"])
-    return {"architecture": os.uname()[4], "vendor": vendor, "flags": sorted(flags), "library": get_c_library()}
+    return {
+        "architecture": os.uname()[4],
+        "vendor": vendor,
+        "flags": sorted(flags),
+        "library": get_c_library(),
+    }
 
 
 def list_cpus(path):

@@ -9,8 +9,8 @@ would be one more thing that differs between hosts. Arguments are one JSON objec
 or on standard input: {"library": path of libnvidia-ml.so.1, or "" for the loader's choice}. Prints
 one JSON object:
 
-{"source", "driver_version", "gpus": [{"index", "minor", "uuid", "bus_id", "name", "mig", "migs": [{"index", "uuid", "gi", "ci", "name"}]}],
-"errors": [{"call", "code", "message", "gpu"?}]}.
+{"source", "driver_version", "gpus": [{"index", "minor", "uuid", "bus_id", "name", "mig", "migs":
+[{"index", "uuid", "gi", "ci", "name"}]}], "errors": [{"call", "code", "message", "gpu"?}]}.
 """
 
 import ctypes
@@ -109,7 +109,9 @@ class Library(object):
         """Yield the MIG devices of a GPU. A free place between them is not found."""
         for index in range(self.number("nvmlDeviceGetMaxMigDeviceCount", handle)):
             try:
-                found = self.handle("nvmlDeviceGetMigDeviceHandleByIndex", handle, ctypes.c_uint(index))
+                found = self.handle(
+                    "nvmlDeviceGetMigDeviceHandleByIndex", handle, ctypes.c_uint(index)
+                )
             except NvmlError as exc:
                 if exc.code in (NOT_FOUND, INVALID_ARGUMENT):
                     continue
@@ -144,7 +146,9 @@ def ask_gpu(nvml, index):
 
 
 def run(args):
-    """Return the answer, and never raise. Calls that NVML refused are in `errors`; one failed GPU does not hide the others."""
+    """Return the answer, and never raise. Calls that NVML refused are in `errors`; one failed GPU
+    does not hide the others.
+    """
     answer = {"source": "libnvidia-ml", "driver_version": "", "gpus": [], "errors": []}
     try:
         nvml = Library((args or {}).get("library") or "")

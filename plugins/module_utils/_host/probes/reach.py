@@ -28,7 +28,9 @@ WHOLE = 15  # for all of it: a server that gives a byte now and then begins the 
 ENABLED = re.compile(
     r"^PROXY_ENABLED=[\"']?yes", re.IGNORECASE | re.MULTILINE
 )  # /etc/sysconfig/proxy of SUSE's systems, which zypper reads
-PROXY = re.compile(r"^[^#/\n]*\bproxy(?:-auto-detect)?\b[\s\"=:{]+[^\s;]", re.IGNORECASE | re.MULTILINE)
+PROXY = re.compile(
+    r"^[^#/\n]*\bproxy(?:-auto-detect)?\b[\s\"=:{]+[^\s;]", re.IGNORECASE | re.MULTILINE
+)
 
 
 def run(request):
@@ -36,7 +38,11 @@ def run(request):
         there = os.path.isdir(request["url"][len("file://") :])
         return build_reach_result(there, "" if there else "there is no such directory")
     if has_proxy(request.get("proxies") or []):
-        return {"tried": False, "reached": False, "why": "the package manager has a proxy of its own"}
+        return {
+            "tried": False,
+            "reached": False,
+            "why": "the package manager has a proxy of its own",
+        }
     before = signal.signal(signal.SIGALRM, raise_timeout)
     signal.alarm(WHOLE)
     try:

@@ -7,7 +7,10 @@ import binascii
 import collections
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import keyed
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import documents, projector
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import (
+    documents,
+    projector,
+)
 
 
 def show_content(data, keep, path, whole=False):
@@ -22,21 +25,41 @@ def show_content(data, keep, path, whole=False):
     ValueError without `keep`.
     """
     if not keep:
-        raise ValueError("%s: its content was queried without `keep`, the list of what may be sent" % path)
-    answer = {"content": None, "encoding": "utf-8", "fault": None, "withheld": [], "foreign_bytes": _has_foreign_bytes(data)}
+        raise ValueError(
+            "%s: its content was queried without `keep`, the list of what may be sent" % path
+        )
+    answer = {
+        "content": None,
+        "encoding": "utf-8",
+        "fault": None,
+        "withheld": [],
+        "foreign_bytes": _has_foreign_bytes(data),
+    }
     try:
         found = projector.Projection(data, [], []) if whole else project_content(data, keep)
     except projector.UnreadableText as exc:
         begins = documents.get_listed_first_comment(data, keep.get("comments") or ())
-        return dict(answer, fault=dict({"code": exc.code, "line": exc.line}, **({"begins": begins} if begins else {})))
+        return dict(
+            answer,
+            fault=dict(
+                {"code": exc.code, "line": exc.line}, **({"begins": begins} if begins else {})
+            ),
+        )
     answer["withheld"] = [_withhold_entry(entry) for entry in found.withheld]
     try:
         return dict(answer, content=found.data.decode("utf-8"))
     except UnicodeDecodeError:
-        return dict(answer, content=binascii.b2a_base64(found.data, newline=False).decode("ascii"), encoding="base64")
+        return dict(
+            answer,
+            content=binascii.b2a_base64(found.data, newline=False).decode("ascii"),
+            encoding="base64",
+        )
 
 
-_latest = collections.deque(maxlen=8)  # (list, bytes, Projection): a look may ask for a file by its name, by a pattern and for its paths
+_latest = collections.deque(
+    maxlen=8
+    # (list, bytes, Projection): a look may ask for a file by its name, by a pattern and for its paths
+)
 
 
 def project_content(data, keep):

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Project a document in YAML or JSON that is only read: listed values, and stand-ins for all others, with the lines of the file.
+"""Project a document in YAML or JSON that is only read: listed values, and stand-ins for all
+others, with the lines of the file.
 
 A stand-in is `(hidden TAG BYTES)`. Equal values of a host have equal tags, so a comparison finds
 the same as in the file. BYTES is the length of the value. A stand-in keeps the signs "=" and "/" at
@@ -24,7 +25,11 @@ Node side: standard library only, Python 3.6.
 import posixpath
 import re
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection, yaml_scalars, yaml_scan
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import (
+    selection,
+    yaml_scalars,
+    yaml_scan,
+)
 
 _FOLD = {0x17F: "s", 0x212A: "k"}  # letters that Go takes for these when it compares keys
 _PATH_PART = re.compile(r"[\w.+@%,:~-]{0,255}")
@@ -143,7 +148,10 @@ class _DocumentWork(object):
             domain = "." + text.rpartition("/")[0]
             if any(domain.endswith("." + known) for known in shape[2]):
                 return text
-            return "hidden-%s-%d" % (self.tag_text(text), len(text.encode("utf-8", "surrogatepass")))
+            return "hidden-%s-%d" % (
+                self.tag_text(text),
+                len(text.encode("utf-8", "surrogatepass")),
+            )
         return self.replace_value(key)
 
     def project_array(self, value, place, siblings):
@@ -166,9 +174,19 @@ class _DocumentWork(object):
                 self.walk(item, _NOTHING, {})
             elif number == 0:
                 own = program and posixpath.basename(words[0]) == program
-                self.replace(item, self.show_scalar(item, "path" if own and "/" in words[0] else ["part"] if own else None))
+                self.replace(
+                    item,
+                    self.show_scalar(
+                        item, "path" if own and "/" in words[0] else ["part"] if own else None
+                    ),
+                )
             else:
-                self.replace(item, words[number] if found[number] == words[number] else self.project_argument(item, found[number]))
+                self.replace(
+                    item,
+                    words[number]
+                    if found[number] == words[number]
+                    else self.project_argument(item, found[number]),
+                )
 
     def project_argument(self, item, found):
         """Return the text in place of a word that is not shown. The name of a listed flag stays."""
@@ -183,7 +201,11 @@ class _DocumentWork(object):
         if isinstance(shape, list):
             return self.project_list(value, shape)
         if shape in ("number", "bool"):
-            return text if value.kind == {"number": "number", "bool": "boolean"}[shape] else self.replace_value(value)
+            return (
+                text
+                if value.kind == {"number": "number", "bool": "boolean"}[shape]
+                else self.replace_value(value)
+            )
         if shape is None or not selection.fits_listed_shape(shape, text):
             return (
                 self.project_path(text)
@@ -205,14 +227,26 @@ class _DocumentWork(object):
             return self.replace_value(value) if text else ""
         wanted = shape[3].get(left, shape[3].get("*"))
         first = left if selection.fits_listed_shape(shape[2], left) else self.make_stand_in(left)
-        return first + sign + (right if not right or (wanted and selection.fits_listed_shape(wanted, right)) else self.make_stand_in(right))
+        return (
+            first
+            + sign
+            + (
+                right
+                if not right or (wanted and selection.fits_listed_shape(wanted, right))
+                else self.make_stand_in(right)
+            )
+        )
 
     def project_path(self, text):
         """Judge the parts of a path one by one: an odd name in it hides only that name."""
         return "/".join(self.project_part(part) for part in text.split("/"))
 
     def project_part(self, text):
-        return text if _PATH_PART.fullmatch(text) or (text in self.known and _SIMPLE.fullmatch(text)) else self.make_stand_in(text)
+        return (
+            text
+            if _PATH_PART.fullmatch(text) or (text in self.known and _SIMPLE.fullmatch(text))
+            else self.make_stand_in(text)
+        )
 
     # --- stand-ins ---
 
@@ -242,8 +276,12 @@ class _DocumentWork(object):
         if shown == value.data and "\n" not in raw:
             return
         lines = "".join(re.sub(r"[^\r\n]", " ", line) for line in re.findall(r"\r?\n[^\r\n]*", raw))
-        blanks = _TRAILING.match(self.text, value.end) if lines else None  # a tab there would be an indentation then
-        self.spans.append((value.start, blanks.end() if blanks else value.end, '"%s"%s' % (shown, lines)))
+        blanks = (
+            _TRAILING.match(self.text, value.end) if lines else None
+        )  # a tab there would be an indentation then
+        self.spans.append(
+            (value.start, blanks.end() if blanks else value.end, '"%s"%s' % (shown, lines))
+        )
 
     def number_anchors(self, spans):
         """Replace the names of anchors by numbers."""

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read JSON strictly, byte by byte, for the places and the values of its keys: a projection is made from these.
+"""Read JSON strictly, byte by byte, for the places and the values of its keys: a projection is made
+from these.
 
 A text that is not JSON is refused with a line and a code of our own. Linear in the length of the
 text. Node side: standard library only, Python 3.6.
@@ -11,7 +12,10 @@ import json
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import placeholders
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection.placeholders import UnreadableText, Value
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection.placeholders import (
+    UnreadableText,
+    Value,
+)
 
 MAX_DEPTH = 64
 _LONGEST_NUMBER = 1024
@@ -24,7 +28,9 @@ _WORDS = {"true": ("boolean", True), "false": ("boolean", False), "null": ("null
 
 
 def scan_json(data):
-    """Return the object of a JSON text as a placeholders.Value; None if the text is empty. Raise Unreadable for a text that is not JSON."""
+    """Return the object of a JSON text as a placeholders.Value; None if the text is empty. Raise
+    Unreadable for a text that is not JSON.
+    """
     placeholders.require_readable_size(data)
     return _JsonScanner(data.decode("latin-1")).scan_document()
 
@@ -94,7 +100,13 @@ class _JsonScanner(object):
         if len(found.group()) > _LONGEST_NUMBER:
             raise self.build_error("json-number", at)
         whole = not found.group(1)
-        return Value("integer" if whole else "float", at, found.end(), int(found.group()) if whole else float(found.group()), [])
+        return Value(
+            "integer" if whole else "float",
+            at,
+            found.end(),
+            int(found.group()) if whole else float(found.group()),
+            [],
+        )
 
     def scan_array(self, at, depth):
         items, here = [], self.skip_space(at + 1)
@@ -127,7 +139,9 @@ class _JsonScanner(object):
         return Value("table", at, here + 1, data, members)
 
     def find_next_item(self, at, closing, code):
-        """Return (where the next item begins, or where the closing bracket is; True for the bracket)."""
+        """Return (where the next item begins, or where the closing bracket is; True for the
+        bracket).
+        """
         here = self.skip_space(at)
         sign = self.text[here : here + 1]
         if sign == closing:

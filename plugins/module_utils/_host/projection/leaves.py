@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tag the keys and values that a projection hides, so an asker who must not see them can compare two files.
+"""Tag the keys and values that a projection hides, so an asker who must not see them can compare
+two files.
 
 A leaf is a key whose value is not a table. A value is tagged together with its key, so equal values
 of different keys have different tags. The form of a file makes no difference: dotted keys, inline
@@ -18,17 +19,23 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection i
     selection,
     toml_places,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection.placeholders import Header, UnreadableText
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection.placeholders import (
+    Header,
+    UnreadableText,
+)
 
 MOST = 20000  # of one text
-MAX_DEPTH = 256  # of tables and arrays in each other: dotted keys in inline tables make more levels than any program writes
+# of tables and arrays in each other: dotted keys in inline tables make more levels than any program
+# writes
+MAX_DEPTH = 256
 
 
 def tag_leaves(data, keep, prefixes, moves=()):
-    """Return the tags of the leaves that `keep` does not show, below the longest of the prefixes that leads to each.
+    """Return the tags of the leaves that `keep` does not show, below the longest of the prefixes
+    that leads to each.
 
-    {"prefixes": as asked, "leaves": [[number of the prefix, line, tag of the path below it, tag of the
-    value], ...], "fault": None}
+    {"prefixes": as asked, "leaves": [[number of the prefix, line, tag of the path below it, tag of
+    the value], ...], "fault": None}
 
     A value that is zero or empty has the tag "": programs that print all settings also print keys
     that are not set. fault: why the text is not TOML, by code and line. moves: [[path, path], ...].
@@ -45,14 +52,18 @@ def tag_leaves(data, keep, prefixes, moves=()):
     for path, value in _list_leaves(root, []):
         line = _find_line(lines, path)
         path, value = _list_moved(root, moves, path, value)
-        under = [number for number, prefix in enumerate(prefixes) if path[: len(prefix)] == list(prefix)]
+        under = [
+            number for number, prefix in enumerate(prefixes) if path[: len(prefix)] == list(prefix)
+        ]
         if not under or _is_shown(places, path, value):
             continue
         number = max(under, key=lambda at: len(prefixes[at]))
         below = path[len(prefixes[number]) :]
         found.append([number, line, keyed.tag(below), keyed.tag([below, value]) if value else ""])
         if len(found) > MOST:
-            raise host_files.NodeError("too-large", "a text with more than %d keys that are not shown" % MOST)
+            raise host_files.NodeError(
+                "too-large", "a text with more than %d keys that are not shown" % MOST
+            )
     return {"prefixes": prefixes, "leaves": found, "fault": None}
 
 
@@ -95,8 +106,14 @@ def _read_toml(data):
 
 
 def _measure_depth(value):
-    """Return how deep tables and arrays are nested in a value. The scanner bounds the depth of values, not the parts of their keys."""
-    inner = [(0, item) for item in value.inner] if value.kind == "array" else [(len(m.parts), m.value) for m in value.inner]
+    """Return how deep tables and arrays are nested in a value. The scanner bounds the depth of
+    values, not the parts of their keys.
+    """
+    inner = (
+        [(0, item) for item in value.inner]
+        if value.kind == "array"
+        else [(len(m.parts), m.value) for m in value.inner]
+    )
     return 1 + max([parts + _measure_depth(item) for parts, item in inner] or [0])
 
 

@@ -14,23 +14,30 @@ import collections
 import itertools
 import re
 
-MOST = 30000  # lines, commas and opening brackets of one text, each of which may take a kilobyte here; real files have a tenth
+# lines, commas and opening brackets of one text, each of which may take a kilobyte here; real files
+# have a tenth
+MOST = 30000
 STEPS = 30000  # of a rule with a group that repeats: re takes some hundred bytes for each
 _MANY = re.compile(b"[\n,\\[{]")
 _DIGITS = "xabcdefghijklmnopqrstuvwyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_-"
 
 # A value and its place. `data`: its meaning; `inner`: an array's values, a table's members.
 Value = collections.namedtuple("Value", "kind start end data inner")
-# A key in an object or inline table. `parts`: [(name, start, end)]; `above`: the Names of the tables that its parts stand in.
+# A key in an object or inline table. `parts`: [(name, start, end)]; `above`: the Names of the
+# tables that its parts stand in.
 Member = collections.namedtuple("Member", "start parts above value")
-# A statement `key = value`; its path begins with that of the table it stands in, which has `depth` parts.
+# A statement `key = value`; its path begins with that of the table it stands in, which has `depth`
+# parts.
 Pair = collections.namedtuple("Pair", "start end path parts above value depth")
-# A line that opens a table. `shared`: earlier stand-ins for this table's name, which an array of tables repeats.
+# A line that opens a table. `shared`: earlier stand-ins for this table's name, which an array of
+# tables repeats.
 Header = collections.namedtuple("Header", "start end path parts above shared array")
 
 
 class UnreadableText(Exception):
-    """A text that does not have its format: our code and the line. Never the text's own words, nor a parser's."""
+    """A text that does not have its format: our code and the line. Never the text's own words, nor
+    a parser's.
+    """
 
     def __init__(self, code, line):
         super(UnreadableText, self).__init__("%s in line %d" % (code, line))
@@ -39,7 +46,9 @@ class UnreadableText(Exception):
 
 
 def require_readable_size(data):
-    """Refuse a text that would take more time or memory than a configuration, before it is read. Raise Unreadable."""
+    """Refuse a text that would take more time or memory than a configuration, before it is read.
+    Raise Unreadable.
+    """
     if sum(data.count(sign) for sign in (b"\n", b",", b"[", b"{")) > MOST:
         last = next(itertools.islice(_MANY.finditer(data), MOST, None))
         raise UnreadableText("too-many", data.count(b"\n", 0, last.start()) + 1)
@@ -71,7 +80,9 @@ class Names(object):
 
 
 def _make_numbered(number, length):
-    """Return the stand-in with this number: `xxxx`, `xxxa`, `xxxb` ...; None if there are no more of this length."""
+    """Return the stand-in with this number: `xxxx`, `xxxa`, `xxxb` ...; None if there are no more
+    of this length.
+    """
     name = ""
     while number:
         number, digit = divmod(number, len(_DIGITS))
@@ -89,7 +100,9 @@ def make_value_placeholder(text):
 
 
 def withhold_value(kind, text):
-    """Return the placeholder of a value whose kind may be known: one of the same kind, and of no shape that is listed."""
+    """Return the placeholder of a value whose kind may be known: one of the same kind, and of no
+    shape that is listed.
+    """
     if kind == "boolean":
         return text  # its length shows it
     if kind in ("integer", "float"):
@@ -106,7 +119,9 @@ def make_comment_placeholder(text):
 
 
 def count_line(text, at):
-    """Return the line of a place, from 1. A place behind the end of the last line belongs to that line."""
+    """Return the line of a place, from 1. A place behind the end of the last line belongs to that
+    line.
+    """
     return text.count("\n", 0, min(at, max(len(text) - 1, 0))) + 1
 
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make what leaves a host of a file: the values at listed places, and placeholders of the same length for everything else.
+"""Make what leaves a host of a file: the values at listed places, and placeholders of the same
+length for everything else.
 
 `keep` lists what may travel: {"format": FORMAT, "places": [[path, shape], ...], "comments": [text,
 ...]}. Paths and shapes are those of `selection`, and two more shapes: "key" (the key is shown, its
@@ -22,16 +23,22 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection i
     selection,
     toml_places,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection.placeholders import Header, UnreadableText
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection.placeholders import (
+    Header,
+    UnreadableText,
+)
 
 HIDE, INSIDE, WITHHOLD, SHOW = "hide", "inside", "withhold", "show"
 
-# `data`: the projected bytes; `withheld`: values of another shape at listed places; `hidden`: spans that differ from the original.
+# `data`: the projected bytes; `withheld`: values of another shape at listed places; `hidden`: spans
+# that differ from the original.
 Projection = collections.namedtuple("Projection", "data withheld hidden")
 
 
 def project_file(data, keep):
-    """Return the Projection of a file's bytes. Raise placeholders.UnreadableText for a text that does not have its format."""
+    """Return the Projection of a file's bytes. Raise placeholders.UnreadableText for a text that
+    does not have its format.
+    """
     if keep.get("format") == "text":
         return _show_matches(data, keep.get("patterns") or [], keep.get("filler"))
     made = _FORMATS.get(keep.get("format"))
@@ -50,7 +57,9 @@ def fits_scanned_shape(shape, value):
 
 
 def judge_place(places, path, value):
-    """Decide what becomes of a value at a path: SHOW, WITHHOLD, INSIDE (a table to look into) or HIDE."""
+    """Decide what becomes of a value at a path: SHOW, WITHHOLD, INSIDE (a table to look into) or
+    HIDE.
+    """
     shape = selection.get_listed_shape(places, path)
     leads = selection.is_on_the_way(places, path)
     if value.kind == "table":
@@ -70,14 +79,19 @@ class _FileWork(object):
         self.places = places
         self.spans = []  # (start, end, text)
         self.withheld = []
-        self.names = []  # (start, end, Names, shared): keys that get a stand-in once all names that are shown are known
+        # (start, end, Names, shared): keys that get a stand-in once all names that are shown are
+        # known
+        self.names = []
         self.lines = [found.end() for found in re.finditer("\n", self.text)]
 
     def replace(self, start, end, text):
         self.spans.append((start, end, text))
 
     def is_on_way(self, path):
-        return selection.is_on_the_way(self.places, path) or selection.get_listed_shape(self.places, path) is not None
+        return (
+            selection.is_on_the_way(self.places, path)
+            or selection.get_listed_shape(self.places, path) is not None
+        )
 
     def show_key_parts(self, path, parts, above, depth, last):
         """Show the parts of a key that lead to a listed place, and hide the rest.
@@ -106,13 +120,25 @@ class _FileWork(object):
         elif verdict == HIDE:
             self.hide(value)
         elif verdict == WITHHOLD:
-            self.replace(value.start, value.end, placeholders.withhold_value(value.kind, self.text[value.start : value.end]))
+            self.replace(
+                value.start,
+                value.end,
+                placeholders.withhold_value(value.kind, self.text[value.start : value.end]),
+            )
             if selection.get_listed_shape(self.places, path) != "key":
                 self.note(path, value)
 
     def note(self, path, value):
         span = [value.start, value.end]
-        self.withheld.append({"path": path, "kind": value.kind, "line": self.get_line(value.start), "span": span, "data": value.data})
+        self.withheld.append(
+            {
+                "path": path,
+                "kind": value.kind,
+                "line": self.get_line(value.start),
+                "span": span,
+                "data": value.data,
+            }
+        )
 
     def project_members(self, path, table):
         for member in table.inner:
@@ -120,7 +146,11 @@ class _FileWork(object):
             self.project_pair(path + names, member.parts, member.above, len(path), member.value)
 
     def hide(self, value):
-        self.replace(value.start, value.end, placeholders.make_value_placeholder(self.text[value.start : value.end]))
+        self.replace(
+            value.start,
+            value.end,
+            placeholders.make_value_placeholder(self.text[value.start : value.end]),
+        )
 
     def get_line(self, at):
         return bisect.bisect_right(self.lines, at) + 1
@@ -171,7 +201,14 @@ def _show_header(work, item):
         item.above[count].show(item.parts[count][0])
         count += 1
     if count < len(item.parts):
-        work.names.append((item.parts[count][1], item.parts[-1][2], item.above[count], item.shared if item.array else None))
+        work.names.append(
+            (
+                item.parts[count][1],
+                item.parts[-1][2],
+                item.above[count],
+                item.shared if item.array else None,
+            )
+        )
     return count == len(item.parts)
 
 
@@ -184,8 +221,14 @@ def _project_json(data, places, _comments):
 
 
 def _project_yaml(data, places, comments):
-    """Read a text that begins as a JSON object as JSON, as YAML's readers do too, and any other line by line."""
-    return _project_json(data, places, comments) if data.lstrip().startswith(b"{") else _project_yaml_lines(data, places, comments)
+    """Read a text that begins as a JSON object as JSON, as YAML's readers do too, and any other
+    line by line.
+    """
+    return (
+        _project_json(data, places, comments)
+        if data.lstrip().startswith(b"{")
+        else _project_yaml_lines(data, places, comments)
+    )
 
 
 def _show_whole(data, _places, _comments):
@@ -193,12 +236,22 @@ def _show_whole(data, _places, _comments):
 
 
 def _show_matches(data, patterns, filler):
-    """Show what a pattern matches, and turn all else into comments, line by line, or into as many fillers. ^ and $ match at each line."""
+    """Show what a pattern matches, and turn all else into comments, line by line, or into as many
+    fillers. ^ and $ match at each line.
+    """
     work, at = _FileWork(data, []), 0
-    found = sorted(match.span() for pattern in patterns for match in re.finditer(_compile_bytewise(pattern), work.text, re.M | re.ASCII))
+    found = sorted(
+        match.span()
+        for pattern in patterns
+        for match in re.finditer(_compile_bytewise(pattern), work.text, re.M | re.ASCII)
+    )
     for start, end in found + [(len(work.text), len(work.text))]:
         for line in re.finditer(r"[^\r\n]+", work.text[at:start]):
-            hidden = filler * len(line.group()) if filler else placeholders.make_comment_placeholder(line.group())
+            hidden = (
+                filler * len(line.group())
+                if filler
+                else placeholders.make_comment_placeholder(line.group())
+            )
             work.replace(at + line.start(), at + line.end(), hidden)
         at = max(at, end)
     return work.finish_projection()
@@ -209,10 +262,14 @@ def _compile_bytewise(pattern):
     return pattern.encode("utf-8").decode("latin-1")
 
 
-# --- formats that are read line by line -------------------------------------------------------------------------------
+# --- formats that are read line by line
+# -------------------------------------------------------------------------------
 
-# As texts, which `re` compiles when a file of such a format is met for the first time: most looks meet none.
-_YAML_LINE = r"([A-Za-z_][\w.-]*):[ \t]+(?:\"([^\"\\]*)\"|'([^']*)'|([^\s\"'#&*!|>%@`{\[][^\s#]*))[ \t]*\Z"
+# As texts, which `re` compiles when a file of such a format is met for the first time: most looks
+# meet none.
+_YAML_LINE = (
+    r"([A-Za-z_][\w.-]*):[ \t]+(?:\"([^\"\\]*)\"|'([^']*)'|([^\s\"'#&*!|>%@`{\[][^\s#]*))[ \t]*\Z"
+)
 _ENV_LINE = r"([A-Za-z_]\w*)=(?:\"([^\"\\$`]*)\"|'([^']*)'|([^\s\"'\\$`]*))[ \t]*\Z"
 _FLAG = r"--([A-Za-z][\w-]*)(?:=|[ \t]+)([^\s\"'\\]+)(?=[\s\"']|\Z)"
 
@@ -224,7 +281,12 @@ def _build_line_rule(rule):
         for line in re.findall(r"[^\n]*\n|[^\n]+", work.text):
             body = line.rstrip("\r\n")
             found = re.match(rule, body)
-            if body and not (found and _is_listed_text(places, found.group(1), found.group(2) or found.group(3) or found.group(4) or "")):
+            if body and not (
+                found
+                and _is_listed_text(
+                    places, found.group(1), found.group(2) or found.group(3) or found.group(4) or ""
+                )
+            ):
                 work.replace(at, at + len(body), placeholders.make_comment_placeholder(body))
             at += len(line)
         return work.finish_projection()
@@ -238,14 +300,20 @@ def _is_listed_text(places, name, value):
 
 
 def _decode_value(value):
-    """Return the text of a value that has one character for each byte. A byte that is not UTF-8 fits no shape."""
+    """Return the text of a value that has one character for each byte. A byte that is not UTF-8
+    fits no shape.
+    """
     return value.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 def _flags(data, places, _comments):
     """Turn everything but the listed flags into spaces: words are separated by them."""
     work, at = _FileWork(data, places), 0
-    shown = [found.span() for found in re.finditer(_FLAG, work.text) if _is_listed_text(places, found.group(1), found.group(2))]
+    shown = [
+        found.span()
+        for found in re.finditer(_FLAG, work.text)
+        if _is_listed_text(places, found.group(1), found.group(2))
+    ]
     for start, end in shown + [(len(work.text), len(work.text))]:
         if at < start:
             work.replace(at, start, re.sub(r"[^\r\n]", " ", work.text[at:start]))
@@ -258,7 +326,8 @@ _YAML_REMARK = r"[ \t]#.*\Z"
 
 
 def _project_yaml_lines(data, places, _comments):
-    """Show listed scalars at the top level, and one level below a key under which something is listed.
+    """Show listed scalars at the top level, and one level below a key under which something is
+    listed.
 
     A listed key whose value is written in another way (an anchor, a block, braces) is withheld: it
     has a value, and not one that can be shown.
@@ -270,13 +339,28 @@ def _project_yaml_lines(data, places, _comments):
         plain = re.sub(_YAML_REMARK, "", body).rstrip(" \t")
         path = above.get_path(plain)
         found = re.match(_YAML_LINE, plain.lstrip(" "))
-        if path and (above.opens(path, plain) or (found and _show_listed_value(places, path, found))):
+        if path and (
+            above.opens(path, plain) or (found and _show_listed_value(places, path, found))
+        ):
             if len(plain) < len(body):
-                work.replace(at + len(plain), at + len(body), " " + placeholders.make_comment_placeholder(body[len(plain) + 1 :]))
+                work.replace(
+                    at + len(plain),
+                    at + len(body),
+                    " " + placeholders.make_comment_placeholder(body[len(plain) + 1 :]),
+                )
         elif body:
             work.replace(at, at + len(body), placeholders.make_comment_placeholder(body))
-            if path and (selection.get_listed_shape(places, path) is not None or selection.is_on_the_way(places, path)):
-                place = {"path": path, "kind": "string", "line": work.get_line(at), "span": [at, at + len(body)], "data": body}
+            if path and (
+                selection.get_listed_shape(places, path) is not None
+                or selection.is_on_the_way(places, path)
+            ):
+                place = {
+                    "path": path,
+                    "kind": "string",
+                    "line": work.get_line(at),
+                    "span": [at, at + len(body)],
+                    "data": body,
+                }
                 work.withheld.append(place)
         at += len(line)
     return work.finish_projection()
@@ -309,7 +393,8 @@ def _show_listed_value(places, path, found):
     shape = selection.get_listed_shape(places, path)
     value = found.group(2) or found.group(3) or found.group(4) or ""
     return shape is not None and fits_scanned_shape(
-        shape, value == "true" if shape == "bool" and value in ("true", "false") else _decode_value(value)
+        shape,
+        value == "true" if shape == "bool" and value in ("true", "false") else _decode_value(value),
     )
 
 

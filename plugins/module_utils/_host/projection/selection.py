@@ -27,7 +27,8 @@ HIDDEN = "(hidden)"  # has no shape itself, so nothing that travels can be mista
 _NAME = r"\w[\w.+-]{0,127}"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _PATH = r"/(?!/)[\w./+@%,:~-]*"
-# Text with a shape, each a strict rule for the whole value. None has room for spaces, quotes, "=" or an URL's "user:password@".
+# Text with a shape, each a strict rule for the whole value. None has room for spaces, quotes, "="
+# or an URL's "user:password@".
 TEXT_RULES = {
     "name": _NAME,
     "name or variable": r"%s|\$\{[A-Z_]{1,64}\}" % _NAME,
@@ -46,7 +47,8 @@ TEXT_RULES = {
     "features": r"[\w-]{1,64}=(?:true|false)(?:,[\w-]{1,64}=(?:true|false)){0,63}",
     "variable": r"[A-Za-z_][A-Za-z0-9_]{0,127}",
     "numbered name": r"\w[\w.:+-]{0,127}",
-    "qualified name": r"(?:(?=[^/]{1,253}/)%s(?:\.%s)*/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?" % (_LABEL, _LABEL),
+    "qualified name": r"(?:(?=[^/]{1,253}/)%s(?:\.%s)*/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+    % (_LABEL, _LABEL),
     "command": r"[a-z]{1,32}(?:-[a-z]{1,32}){0,8}",
     "access": r"[rwm]{1,16}|none",
     "link": r"[\w./+,~-]*::" + _PATH,
@@ -69,7 +71,9 @@ def list_shapes() -> "Any":
 
 
 def fits_listed_shape(shape: "Any", value: "Any") -> bool:
-    """Tell whether a value has the shape. An empty value (None, "", an empty list) tells nothing, and fits every shape of its kind."""
+    """Tell whether a value has the shape. An empty value (None, "", an empty list) tells nothing,
+    and fits every shape of its kind.
+    """
     if value is None:
         return True
     if shape == "bool":
@@ -95,7 +99,9 @@ def fits_listed_shape(shape: "Any", value: "Any") -> bool:
 
 
 def get_listed_shape(keep: "Any", path: "Any") -> "Any":
-    """Return the shape that a value at this path must have to travel; None if the path is not listed."""
+    """Return the shape that a value at this path must have to travel; None if the path is not
+    listed.
+    """
     ends, deep = _find_branches(keep, path)
     numbers = [number for end in ends for number in (end.here, end.deep) if number is not None]
     first = min(numbers + deep, default=None)
@@ -135,7 +141,12 @@ class _Tree(object):
             _grow_branch(self.root, path, number)
 
 
-_TREES, _PATHS = 32, 4096  # how many lists are known as trees, and how many paths of each: a file's keys are asked again and again
+_TREES, _PATHS = (
+    32,
+    4096,
+    # how many lists are known as trees, and how many paths of each: a file's keys are asked again and
+    # again
+)
 _trees: "Any" = {}  # by the list's identity, which it keeps as long as it is known here
 
 
@@ -159,7 +170,9 @@ def _grow_branch(branch: "Any", path: "Any", number: int) -> None:
 
 
 def _find_branches(keep: "Any", path: "Any") -> "Any":
-    """Return (the branches where the path ends, the numbers of each `**` above that includes what is below it)."""
+    """Return (the branches where the path ends, the numbers of each `**` above that includes what
+    is below it).
+    """
     tree, place = _build_tree(keep), tuple(path)
     if place not in tree.found:
         if len(tree.found) >= _PATHS:
@@ -173,8 +186,13 @@ def _list_below(tree: "Any", path: "Any") -> "Any":
     for at, key in enumerate(path):
         held = [branch.deep for branch in branches if branch.deep is not None]
         deep += held if held and all(_is_plain(part) for part in path[at:]) else []
-        folded, wild = key.lower(), [branch.below["*"] for branch in branches if "*" in branch.below]
-        branches = [branch.below[folded] for branch in branches if folded in branch.below and folded != "*"]
+        folded, wild = (
+            key.lower(),
+            [branch.below["*"] for branch in branches if "*" in branch.below],
+        )
+        branches = [
+            branch.below[folded] for branch in branches if folded in branch.below and folded != "*"
+        ]
         branches += wild if wild and key != "[]" and _is_plain(key) else []
         if not branches and not deep:
             break
@@ -186,7 +204,9 @@ def _is_plain(key: str) -> bool:
 
 
 def select(data: "Any", keep: "Any", path: "Any" = ()) -> "Any":
-    """Return the listed values of a structure (from JSON or TOML) at their places. {} or [] if nothing below may travel."""
+    """Return the listed values of a structure (from JSON or TOML) at their places. {} or [] if
+    nothing below may travel.
+    """
     path = list(path)
     shape = get_listed_shape(keep, path)
     if shape is not None and not isinstance(data, dict):
@@ -204,20 +224,36 @@ def show_value_in_shape(shape: "Any", value: "Any") -> "Any":
     if fits_listed_shape(shape, value):
         return value
     if shape in _LISTS:
-        items = value if isinstance(value, list) and len(value) <= MANY else [HIDDEN]  # never a part, taken for the whole
-        return [item if item is not None and fits_listed_shape(_LISTS[shape], item) else HIDDEN for item in items]
+        items = (
+            value if isinstance(value, list) and len(value) <= MANY else [HIDDEN]
+        )  # never a part, taken for the whole
+        return [
+            item if item is not None and fits_listed_shape(_LISTS[shape], item) else HIDDEN
+            for item in items
+        ]
     return HIDDEN
 
 
 def show_plain_value(value: "Any") -> "Any":
-    """Return a value of no listed place for a sentence. HIDDEN unless it is a flag, number, name or path, or a list of names or paths."""
-    return value if any(fits_listed_shape(shape, value) for shape in ("bool", "int", "program", "names", "paths")) else HIDDEN
+    """Return a value of no listed place for a sentence. HIDDEN unless it is a flag, number, name or
+    path, or a list of names or paths.
+    """
+    return (
+        value
+        if any(
+            fits_listed_shape(shape, value)
+            for shape in ("bool", "int", "program", "names", "paths")
+        )
+        else HIDDEN
+    )
 
 
 def _select_pairs(data: "Any", keep: "Any", path: "Any") -> "Any":
     pairs = {}
     for key, value in data.items():
-        named = key if isinstance(key, str) and _is_plain(key) else HIDDEN  # if any key is listed ("*"), an unusual one is hidden
+        named = (
+            key if isinstance(key, str) and _is_plain(key) else HIDDEN
+        )  # if any key is listed ("*"), an unusual one is hidden
         below = path + [named]
         if get_listed_shape(keep, below) is not None and not isinstance(value, dict):
             pairs[named] = select(value, keep, below)
@@ -233,7 +269,10 @@ def select_arguments(argv: "Any", flags: "Any") -> "Any":
     other word is HIDDEN. flags: {"--config": shape, "-c": shape}. A name without a dash is a word
     that may be shown alone.
     """
-    words, awaited = [argv[0] if fits_listed_shape("program", argv[0]) else HIDDEN] if argv else [], None
+    words, awaited = (
+        [argv[0] if fits_listed_shape("program", argv[0]) else HIDDEN] if argv else [],
+        None,
+    )
     for word in argv[1:]:
         name, equals, value = word.partition("=")
         if awaited and not word.startswith("-"):
@@ -243,13 +282,27 @@ def select_arguments(argv: "Any", flags: "Any") -> "Any":
         known = name in flags and (name.startswith("-") or not equals)
         awaited = flags[name] if known and name.startswith("-") and not equals else None
         if known:
-            words.append(name + equals + (value if not equals or fits_listed_shape(flags[name], value) else HIDDEN))
+            words.append(
+                name
+                + equals
+                + (value if not equals or fits_listed_shape(flags[name], value) else HIDDEN)
+            )
         else:
-            words.append(("-" if word.startswith("-") else "") + HIDDEN + ("=" + HIDDEN if equals and word.startswith("-") else ""))
+            words.append(
+                ("-" if word.startswith("-") else "")
+                + HIDDEN
+                + ("=" + HIDDEN if equals and word.startswith("-") else "")
+            )
     return words
 
 
 def select_environment(pairs: "Any", names: "Any") -> "Any":
-    """Return {name: value} from a process's environment ("NAME=value" each): only listed names. A value of another shape is HIDDEN."""
+    """Return {name: value} from a process's environment ("NAME=value" each): only listed names. A
+    value of another shape is HIDDEN.
+    """
     found = dict(pair.partition("=")[::2] for pair in pairs)
-    return {name: found[name] if fits_listed_shape(shape, found[name]) else HIDDEN for name, shape in names.items() if name in found}
+    return {
+        name: found[name] if fits_listed_shape(shape, found[name]) else HIDDEN
+        for name, shape in names.items()
+        if name in found
+    }

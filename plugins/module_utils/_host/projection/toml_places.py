@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read TOML 1.0 strictly, byte by byte, for the places and the values of its keys: a projection is made from these.
+"""Read TOML 1.0 strictly, byte by byte, for the places and the values of its keys: a projection is
+made from these.
 
 A text that is not TOML is refused with a line and a code of our own. Nothing of the text is
 repeated: a parser's own message quotes keys. Linear in the length of the text. Node side: standard
@@ -11,7 +12,10 @@ library only, Python 3.6.
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import placeholders
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection.placeholders import UnreadableText, Value
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection.placeholders import (
+    UnreadableText,
+    Value,
+)
 
 MAX_DEPTH = 64  # of values in values
 MAX_PARTS = 64  # of one key
@@ -26,18 +30,28 @@ _BASIC = re.compile(r'[^"\\\x00-\x08\x0a-\x1f\x7f]*')
 _LITERAL = re.compile(r"[^'\x00-\x08\x0a-\x1f\x7f]*")
 _BASIC_LINES = re.compile(r'[^"\\\x00-\x08\x0b-\x1f\x7f]*')
 _LITERAL_LINES = re.compile(r"[^'\x00-\x08\x0b-\x1f\x7f]*")
-# Rules that few files need, as texts: re takes longer to compile these than to read a file by the others, and keeps what it has compiled.
+# Rules that few files need, as texts: re takes longer to compile these than to read a file by the
+# others, and keeps what it has compiled.
 _ESCAPE = r'\\(?:([btnfr"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))'
 _FOLD = r"\\[ \t]*\r?\n(?:[ \t\n]+|\r\n)*"
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
 _WORD = re.compile(r"true|false|[+-]?(?:inf|nan)")
-# {0,2000} for *: longer ones are refused anyway, and re takes some hundred bytes for each step of a group.
-_RADIX = r"0(?:x[0-9A-Fa-f](?:_?[0-9A-Fa-f]){0,2000}|o[0-7](?:_?[0-7]){0,2000}|b[01](?:_?[01]){0,2000})"
+# {0,2000} for *: longer ones are refused anyway, and re takes some hundred bytes for each step of a
+# group.
+_RADIX = (
+    r"0(?:x[0-9A-Fa-f](?:_?[0-9A-Fa-f]){0,2000}|o[0-7](?:_?[0-7]){0,2000}|b[01](?:_?[01]){0,2000})"
+)
 _TIME = r"([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(\.[0-9]+)?"
-_DATE = r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])(?:[Tt ]%s(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?)?" % _TIME
-_NUMBER = re.compile(r"[+-]?(?:0|[1-9](?:_?[0-9]){0,2000})((?:\.[0-9](?:_?[0-9]){0,2000})?(?:[eE][+-]?[0-9](?:_?[0-9]){0,2000})?)")
+_DATE = (
+    r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])(?:[Tt ]%s(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?)?"
+    % _TIME
+)
+_NUMBER = re.compile(
+    r"[+-]?(?:0|[1-9](?:_?[0-9]){0,2000})((?:\.[0-9](?:_?[0-9]){0,2000})?(?:[eE][+-]?[0-9](?:_?[0-9]){0,2000})?)"
+)
 
-# What a key leads to: a value, a table that only its own tables name, one with a header, one of dotted keys, an array of tables.
+# What a key leads to: a value, a table that only its own tables name, one with a header, one of
+# dotted keys, an array of tables.
 _VALUE, _IMPLIED, _HEADED, _DOTTED, _ARRAY = range(5)
 
 
@@ -63,7 +77,8 @@ _LEAF = _Table(_VALUE)
 
 
 def scan_toml(data):
-    """Return [placeholders.Header or placeholders.Pair, ...] and the spans of all comments of a TOML text.
+    """Return [placeholders.Header or placeholders.Pair, ...] and the spans of all comments of a
+    TOML text.
 
     Raise Unreadable for a text that is not TOML.
     """
@@ -79,7 +94,9 @@ class _TomlScanner(object):
         self.table = self.root
         self.path = []
         self.parts = 0  # of all keys
-        self.section = self.sections = 0  # which header, or which inline table, dotted keys belong to
+        self.section = self.sections = (
+            0  # which header, or which inline table, dotted keys belong to
+        )
 
     def build_error(self, code, at):
         return UnreadableText(code, placeholders.count_line(self.text, at))
@@ -128,7 +145,9 @@ class _TomlScanner(object):
     # --- keys ---
 
     def scan_key(self, at):
-        """Return the parts of a key as [(name, start, end)], and the end of the key with the blanks behind it."""
+        """Return the parts of a key as [(name, start, end)], and the end of the key with the blanks
+        behind it.
+        """
         parts = []
         while True:
             at = self.skip_blanks(at)
@@ -164,10 +183,20 @@ class _TomlScanner(object):
         self.section = self.sections = self.sections + 1
         self.path = [name for name, _start, _end in parts]
         above, self.table = self.open_tables(at, array)
-        return placeholders.Header(at, end + len(closing), self.path, parts, [table.names for table in above], self.table.shared, array)
+        return placeholders.Header(
+            at,
+            end + len(closing),
+            self.path,
+            parts,
+            [table.names for table in above],
+            self.table.shared,
+            array,
+        )
 
     def open_tables(self, at, array):
-        """Return the tables above a header, the root first, and its own table, made if it does not exist."""
+        """Return the tables above a header, the root first, and its own table, made if it does not
+        exist.
+        """
         above = [self.root]
         for name in self.path[:-1]:
             child = above[-1].children.setdefault(name, _Table(_IMPLIED))
@@ -196,7 +225,9 @@ class _TomlScanner(object):
         return placeholders.Pair(at, value.end, path, parts, above, value, len(self.path))
 
     def settle(self, table, parts, at):
-        """Note a key in its table, and the tables that its dots make. Return the tables on the way, its own first."""
+        """Note a key in its table, and the tables that its dots make. Return the tables on the way,
+        its own first.
+        """
         above = [table]
         for name, _start, _end in parts[:-1]:
             child = above[-1].children.get(name)
@@ -255,7 +286,9 @@ class _TomlScanner(object):
             if self.text[end : end + 1] != "=":
                 raise self.build_error("toml-equals", end)
             value = self.scan_value(self.skip_blanks(end + 1), depth + 1)
-            members.append(placeholders.Member(here, parts, [inner.names for inner in above], value))
+            members.append(
+                placeholders.Member(here, parts, [inner.names for inner in above], value)
+            )
             placeholders.put_at_path(data, [name for name, _start, _end in parts], value.data)
             here = self.skip_blanks(value.end)
             if self.text[here : here + 1] == "}":
@@ -297,7 +330,9 @@ class _TomlScanner(object):
         return Value("date", at, found.end(), ("date", found.group()), [])
 
     def number(self, at):
-        radix = self.text.startswith(("0x", "0o", "0b"), at) and re.compile(_RADIX).match(self.text, at)
+        radix = self.text.startswith(("0x", "0o", "0b"), at) and re.compile(_RADIX).match(
+            self.text, at
+        )
         found = radix or _NUMBER.match(self.text, at)
         if not found:
             return None
@@ -323,7 +358,9 @@ class _TomlScanner(object):
             here = self.escape(here).end()
 
     def scan_string_lines(self, at, quote):
-        """Return the end of a string in three quotes: up to two quotes may stand before the closing three."""
+        """Return the end of a string in three quotes: up to two quotes may stand before the closing
+        three.
+        """
         here = at + 3
         while True:
             here = (_LITERAL_LINES if quote == "'" else _BASIC_LINES).match(self.text, here).end()

@@ -1,19 +1,25 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read scalars of YAML by the rules of YAML 1.1: 010 is a number, `yes` is true. Node side: standard library only, Python 3.6."""
+"""Read scalars of YAML by the rules of YAML 1.1: 010 is a number, `yes` is true. Node side:
+standard library only, Python 3.6.
+"""
 
 import functools
 import re
 
-_BOOLEAN = frozenset("y Y yes Yes YES true True TRUE on On ON n N no No NO false False FALSE off Off OFF".split())
+_BOOLEAN = frozenset(
+    "y Y yes Yes YES true True TRUE on On ON n N no No NO false False FALSE off Off OFF".split()
+)
 _NULL = ("~", "null", "Null", "NULL", "")
 _NUMBER = re.compile(
     r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|\.(?:inf|Inf|INF))"
     r"|\.(?:nan|NaN|NAN)"
 )
 _SAME = r"true|false|0|-?[1-9][0-9]{0,17}|-?(?:0|[1-9][0-9]{0,2})\.[0-9]{0,2}[1-9]"
-_ESCAPE = r"\\(?:([0abtnvfre \"/\\N_LP\t])|x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))"
+_ESCAPE = (
+    r"\\(?:([0abtnvfre \"/\\N_LP\t])|x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))"
+)
 _SHORT = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b", " ": " ", '"': '"',
     "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
@@ -31,20 +37,28 @@ def get_scalar_kind(text):
 
 
 def is_read_otherwise(text):
-    """Tell whether a reader that expects text gets a number or truth value as it is written: 010 is 8 for it. If unsure: no."""
+    """Tell whether a reader that expects text gets a number or truth value as it is written: 010 is
+    8 for it. If unsure: no.
+    """
     return re.fullmatch(_SAME, text) is not None
 
 
 def read_quoted_scalar(raw):
-    """Return the text of a scalar in quotes. Raise ValueError for an escape that YAML does not know."""
+    """Return the text of a scalar in quotes. Raise ValueError for an escape that YAML does not
+    know.
+    """
     text = raw[1:-1]
     if raw[0] == "'":
         return (_join_lines(text, False) if "\n" in text else text).replace("''", "'")
-    return re.sub(_ESCAPE, _find_meaning, _join_lines(text, True) if "\n" in text else text, flags=re.DOTALL)
+    return re.sub(
+        _ESCAPE, _find_meaning, _join_lines(text, True) if "\n" in text else text, flags=re.DOTALL
+    )
 
 
 def _join_lines(text, escapes):
-    """Join the lines of a text in quotes: a line end is a blank, unless it is escaped or followed by empty lines."""
+    """Join the lines of a text in quotes: a line end is a blank, unless it is escaped or followed
+    by empty lines.
+    """
     lines = text.split("\n")
     out, between = [lines[0].rstrip(" \t\r")], " "
     for number, line in enumerate(lines[1:], 2):
@@ -76,5 +90,9 @@ def _find_meaning(found):
 def read_block_scalar(header, lines):
     """Return the text of a block scalar, from its header and its lines without their indentation."""
     text = "\n".join(lines).rstrip("\n")
-    body = text if header[0] == "|" else re.sub(r"\n+", lambda found: "\n" * (len(found.group()) - 1) or " ", text)
+    body = (
+        text
+        if header[0] == "|"
+        else re.sub(r"\n+", lambda found: "\n" * (len(found.group()) - 1) or " ", text)
+    )
     return body if "-" in header.partition("#")[0] or not body else body + "\n"

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read YAML as programs and people write it for settings, JSON included, for the places and the values of its keys.
+"""Read YAML as programs and people write it for settings, JSON included, for the places and the
+values of its keys.
 
 Known are block and flow mappings and sequences, plain, quoted and block scalars, comments, anchors,
 aliases, merge keys, and the first of several documents. The rest of YAML (tags, directives, complex
@@ -12,14 +13,21 @@ Linear in the length of the text. Node side: standard library only, Python 3.6.
 
 import re
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import placeholders, yaml_scalars
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection.placeholders import UnreadableText, Value
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import (
+    placeholders,
+    yaml_scalars,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection.placeholders import (
+    UnreadableText,
+    Value,
+)
 
 MAX_DEPTH = 64
 FORM = "yaml-form"  # valid YAML perhaps, and nothing that is known here
 _LONGEST_KEY = 1024  # as libyaml has it
 
-# Two rules, since re takes longer to compile the second one than to read a whole spec by the first, and few texts need it.
+# Two rules, since re takes longer to compile the second one than to read a whole spec by the first,
+# and few texts need it.
 _UNPRINTABLE_ASCII = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _UNPRINTABLE = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _OTHER_BREAK = re.compile("\r(?!\n)|[\x85\u2028\u2029\ufeff]")
@@ -38,11 +46,14 @@ _COLON = re.compile(r"[ \t]*:(?=[ \t\r\n]|\Z)")
 _FLOW_COLON = re.compile(r"[ \t]*:")
 _STEPS = "{0,%d}" % placeholders.STEPS
 _PART = r"(?:[^ \t\r\n:#]+|:(?=[^ \t\r\n])|#|[ \t]+(?=[^ \t\r\n#:]|:(?=[^ \t\r\n])))" + _STEPS
-_MORE = r"(?:[^ \t\r\n:#]|:(?=[^ \t\r\n]))" + _PART  # as texts, here and below: rules that few files need
+_MORE = (
+    r"(?:[^ \t\r\n:#]|:(?=[^ \t\r\n]))" + _PART
+)  # as texts, here and below: rules that few files need
 _PLAIN = re.compile(r"(?:[^ \t\r\n,\[\]{}#&*!|>'\"%@`?:-]|[?:-](?=[^ \t\r\n]))" + _PART)
 _IN_FLOW = (
     r"(?:[^ \t\r\n,\[\]{}#&*!|>'\"%@`?:-]|-(?=[^ \t\r\n,\[\]{}?]))"
-    r"(?:[^ \t\r\n:#,\[\]{}?]+|:(?=[^ \t\r\n,\[\]{}?])|#|[ \t]+(?=[^ \t\r\n#:,\[\]{}?]|:(?=[^ \t\r\n,\[\]{}?])))" + _STEPS
+    r"(?:[^ \t\r\n:#,\[\]{}?]+|:(?=[^ \t\r\n,\[\]{}?])|#|[ \t]+(?=[^ \t\r\n#:,\[\]{}?]|:(?=[^ \t\r\n,\[\]{}?])))"
+    + _STEPS
 )
 _DOUBLE = re.compile(r'"[^"\\]*(?:\\(?:\r\n|[^\r])[^"\\]*)%s"' % _STEPS)
 _SINGLE = re.compile(r"'[^']*(?:''[^']*)%s'(?!')" % _STEPS)
@@ -104,7 +115,9 @@ class _YamlScanner(object):
     # --- the text as a whole ---
 
     def scan_document(self):
-        self.signs(_UNPRINTABLE_ASCII if _is_ascii(self.text) else re.compile(_UNPRINTABLE), "yaml-sign")
+        self.signs(
+            _UNPRINTABLE_ASCII if _is_ascii(self.text) else re.compile(_UNPRINTABLE), "yaml-sign"
+        )
         self.signs(_OTHER_BREAK, FORM)
         at = self.find_token(self.begin)
         if self.text.startswith("%", at) and self.get_column(at) == 0:
@@ -158,7 +171,9 @@ class _YamlScanner(object):
         return at >= self.stop or self.text[at] in "#\r\n"
 
     def find_line_over(self, at, floor):
-        """Return the place of the next sign, if nothing more stands on this line. Else raise Unreadable."""
+        """Return the place of the next sign, if nothing more stands on this line. Else raise
+        Unreadable.
+        """
         here = self.skip_blanks(at)
         if not self.is_over(here):
             raise self.build_error("yaml-more" if floor >= 0 else FORM, here)
@@ -167,7 +182,9 @@ class _YamlScanner(object):
     # --- blocks ---
 
     def block(self, at, floor):
-        """Return (the value at a sign, the place of the sign behind it). floor: the column that all of the value must be right of."""
+        """Return (the value at a sign, the place of the sign behind it). floor: the column that all
+        of the value must be right of.
+        """
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.build_error("yaml-deep", at)
@@ -193,7 +210,11 @@ class _YamlScanner(object):
     def name_key(self, found, at):
         if len(found.group()) > _LONGEST_KEY:
             raise self.build_error("yaml-key", at)
-        return self.decode_string(found) if found.re in (_DOUBLE, _SINGLE) else self.scan_plain(at, found.end(), found.group())
+        return (
+            self.decode_string(found)
+            if found.re in (_DOUBLE, _SINGLE)
+            else self.scan_plain(at, found.end(), found.group())
+        )
 
     def scan_mapping(self, at):
         start, column, members = at, self.get_column(at), []
@@ -212,7 +233,11 @@ class _YamlScanner(object):
             here = _SPACES.match(self.text, at + 1).end()
             if self.text[here : here + 1] == "\t":
                 raise self.build_error(FORM, here)
-            item, at = self.scan_below(here, column, False) if self.is_over(here) else self.block(here, column)
+            item, at = (
+                self.scan_below(here, column, False)
+                if self.is_over(here)
+                else self.block(here, column)
+            )
             items.append(item)
         self.require_end(at, column)
         return Value("array", start, at, None, items), at
@@ -222,7 +247,8 @@ class _YamlScanner(object):
             raise self.build_error("yaml-indent", at)
 
     def scan_below(self, at, column, dashes):
-        """Return the value behind a colon, a dash or an anchor, and the place of the sign behind it.
+        """Return the value behind a colon, a dash or an anchor, and the place of the sign behind
+        it.
 
         dashes: whether those of a sequence may stand in the same column.
         """
@@ -233,12 +259,16 @@ class _YamlScanner(object):
         at = self.find_token(here)
         if at >= self.stop:
             return nothing, at
-        if self.get_column(at) > column or (dashes and self.get_column(at) == column and _DASH.match(self.text, at)):
+        if self.get_column(at) > column or (
+            dashes and self.get_column(at) == column and _DASH.match(self.text, at)
+        ):
             return self.block(at, column)
         return nothing, at
 
     def scan_leaf(self, at, floor, dashes):
-        """Return a value that begins on this line, such as behind a colon, and the place of the sign behind it."""
+        """Return a value that begins on this line, such as behind a colon, and the place of the
+        sign behind it.
+        """
         sign = self.text[at]
         if sign in "|>":
             return self.scan_block_lines(at, floor)
@@ -259,17 +289,21 @@ class _YamlScanner(object):
                 break
             end = more.end()
         self.require_no_tab(end)
-        return self.scan_plain(at, end, " ".join(line.strip(" \t\r") for line in self.text[at:end].split("\n"))), self.find_line_over(
-            end, floor
-        )
+        return self.scan_plain(
+            at, end, " ".join(line.strip(" \t\r") for line in self.text[at:end].split("\n"))
+        ), self.find_line_over(end, floor)
 
     def require_no_tab(self, at):
-        """Refuse a tab in the lines behind a plain text: libyaml takes it for an error or not, by its place."""
+        """Refuse a tab in the lines behind a plain text: libyaml takes it for an error or not, by
+        its place.
+        """
         if "\t" in _FOLDED.match(self.text, at, self.stop).group(1):
             raise self.build_error(FORM, at)
 
     def match_continued(self, end, floor):
-        """Return the match of the next line of a plain text that covers several; None if there is none."""
+        """Return the match of the next line of a plain text that covers several; None if there is
+        none.
+        """
         fold = _FOLD.match(self.text, end, self.stop)
         if not fold or fold.end() >= self.stop or self.get_column(fold.end()) <= floor:
             return None
@@ -356,7 +390,9 @@ class _YamlScanner(object):
     def scan_flow_plain(self, at):
         found = re.compile(_IN_FLOW).match(self.text, at, self.stop)
         if not found:
-            raise self.build_error(FORM if self.sign(at) in ("!", "?", "&", "*", ":", "-") else "yaml-value", at)
+            raise self.build_error(
+                FORM if self.sign(at) in ("!", "?", "&", "*", ":", "-") else "yaml-value", at
+            )
         self.require_no_tab(found.end())
         return self.scan_plain(at, found.end(), found.group())
 
@@ -391,7 +427,12 @@ class _YamlScanner(object):
         if sign == ",":
             return self.skip_gap(here + 1)
         if sign != closing:
-            raise self.build_error(FORM if sign and (sign in ":?" or self.text[value.start] not in "\"'[{*") else "yaml-flow", here)
+            raise self.build_error(
+                FORM
+                if sign and (sign in ":?" or self.text[value.start] not in "\"'[{*")
+                else "yaml-flow",
+                here,
+            )
         return here
 
     def scan_table(self, at, depth):
@@ -401,12 +442,21 @@ class _YamlScanner(object):
             colon = _FLOW_COLON.match(self.text, key.end, self.stop)
             quoted = self.text[key.start] in "\"'"
             if not colon:
-                raise self.build_error("yaml-flow" if quoted and self.sign(self.skip_gap(key.end)) not in (",", "}") else FORM, key.end)
+                raise self.build_error(
+                    "yaml-flow"
+                    if quoted and self.sign(self.skip_gap(key.end)) not in (",", "}")
+                    else FORM,
+                    key.end,
+                )
             if not quoted and not self.text[colon.end() : colon.end() + 1].isspace():
                 raise self.build_error(FORM, colon.end())
             first = self.skip_gap(colon.end())
             nothing = first < self.stop and self.text[first] in ",}"
-            value = Value("null", first, first, None, []) if nothing else self.scan_flow(first, depth + 1)
+            value = (
+                Value("null", first, first, None, [])
+                if nothing
+                else self.scan_flow(first, depth + 1)
+            )
             members.append((key, value))
             here = self.find_next_entry(value, "}")
         return Value("table", at, here + 1, None, members)
@@ -428,9 +478,21 @@ class _YamlScanner(object):
 
     def decode_string(self, found):
         try:
-            return Value("string", found.start(), found.end(), yaml_scalars.read_quoted_scalar(found.group()), [])
+            return Value(
+                "string",
+                found.start(),
+                found.end(),
+                yaml_scalars.read_quoted_scalar(found.group()),
+                [],
+            )
         except ValueError:
             raise self.build_error("yaml-escape", found.start())
 
     def scan_plain(self, start, end, text):
-        return Value(yaml_scalars.get_scalar_kind(text) if text == self.text[start:end] else "string", start, end, text, [])
+        return Value(
+            yaml_scalars.get_scalar_kind(text) if text == self.text[start:end] else "string",
+            start,
+            end,
+            text,
+            [],
+        )

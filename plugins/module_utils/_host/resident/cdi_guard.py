@@ -46,7 +46,9 @@ def main(arguments):
             except OSError as exc:  # the lock of transactions, for example
                 say(WARNING + str(exc))
                 return 1
-        say(WARNING + "an earlier look has not ended: it may wait for a device that does not answer")
+        say(
+            WARNING + "an earlier look has not ended: it may wait for a device that does not answer"
+        )
         return 1
 
 
@@ -78,7 +80,10 @@ def guard(arguments):
     for _try in range(TRIES):
         before = get_lock_stamp()
         settings = read_instructions(arguments[0])
-        judged = [(entry, [text for text in map(describe_false_fact, entry["facts"]) if text]) for entry in settings["files"]]
+        judged = [
+            (entry, [text for text in map(describe_false_fact, entry["facts"]) if text])
+            for entry in settings["files"]
+        ]
         with turn(settings.get("units") or []) as mine:
             if not mine:
                 say(LATER.strip())
@@ -127,7 +132,9 @@ def settle_guarded_file(entry, aside, false):
 
 
 def set_aside(entry, kept, false):
-    """Move the file away first, and judge what was moved: another program may put a new file at the path at any time."""
+    """Move the file away first, and judge what was moved: another program may put a new file at the
+    path at any time.
+    """
     path, sha256 = entry["path"], entry["sha256"]
     try:
         os.rename(path, name_moved_file(path))
@@ -136,9 +143,14 @@ def set_aside(entry, kept, false):
     data = read_regular_file(name_moved_file(path))
     if data is not None and hashlib.sha256(data).hexdigest() == sha256:
         write_guarded_file(kept, data, 0o600)
-        if digest_guarded_file(name_moved_file(path)) == sha256:  # no program has written to it in place meanwhile
+        if (
+            digest_guarded_file(name_moved_file(path)) == sha256
+        ):  # no program has written to it in place meanwhile
             remove_guarded_file(name_moved_file(path))
-            say(WARNING + "%s is set aside, since it is not true any more: %s" % (path, "; ".join(false)))
+            say(
+                WARNING
+                + "%s is set aside, since it is not true any more: %s" % (path, "; ".join(false))
+            )
             return
         remove_guarded_file(kept)
     return_moved_file(path)
@@ -180,24 +192,35 @@ def put_back(entry, kept):
 
 
 def name_moved_file(path, ending=".aside"):
-    """Return a name in the same directory that readers of the directory pass over, because of its ending."""
+    """Return a name in the same directory that readers of the directory pass over, because of its
+    ending.
+    """
     return os.path.join(os.path.dirname(path), ".gpufleet-guard-" + os.path.basename(path) + ending)
 
 
 def describe_false_fact(fact):
     """Return one sentence if a fact does not hold; '' if it does."""
     if "each" in fact:
-        found = [[path] + [match_group(find, read_guarded_text(path)) for find in fact["find"]] for path in sorted(glob.glob(fact["each"]))]
+        found = [
+            [path] + [match_group(find, read_guarded_text(path)) for find in fact["find"]]
+            for path in sorted(glob.glob(fact["each"]))
+        ]
         return "" if are_alike(fact["found"], found) else "%s changed" % fact["what"]
     if "numbers" in fact:
-        wrong = [path for path, numbers in sorted(fact["numbers"].items()) if read_device_numbers(path) not in (None, numbers)]
+        wrong = [
+            path
+            for path, numbers in sorted(fact["numbers"].items())
+            if read_device_numbers(path) not in (None, numbers)
+        ]
         return "%s: %s has other numbers" % (fact["what"], wrong[0]) if wrong else ""
     gone = [path for path in fact["paths"] if not may_exist(path)]
     return "%s: %s is gone" % (fact["what"], gone[0]) if gone else ""
 
 
 def may_exist(path):
-    """Tell whether something is there. What cannot be looked at proves nothing, and counts as there."""
+    """Tell whether something is there. What cannot be looked at proves nothing, and counts as
+    there.
+    """
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -213,7 +236,11 @@ def are_alike(before, now):
     A value that was or is not known (None) proves nothing.
     """
     one, other = [[value for row in rows for value in row] for rows in (before, now)]
-    known = [at for at in range(min(len(one), len(other))) if one[at] is not None and other[at] is not None]
+    known = [
+        at
+        for at in range(min(len(one), len(other)))
+        if one[at] is not None and other[at] is not None
+    ]
     return len(one) == len(other) and all(one[at] == other[at] for at in known)
 
 
@@ -231,7 +258,9 @@ def read_guarded_text(path):
 
 
 def read_device_numbers(path):
-    """Return [major, minor], [-1, -1] if the file is no device, and None if there is no node: another fact covers that."""
+    """Return [major, minor], [-1, -1] if the file is no device, and None if there is no node:
+    another fact covers that.
+    """
     try:
         found = os.stat(path)
     except OSError:

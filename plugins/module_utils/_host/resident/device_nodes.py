@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stay on a host, and make the device nodes that a file of rules names, with the numbers that the kernel has for them now.
+"""Stay on a host, and make the device nodes that a file of rules names, with the numbers that the
+kernel has for them now.
 
     device_nodes.py RULES.json
 
@@ -43,11 +44,14 @@ def main(arguments):
 def follow_rules(path, troubles):
     """Do what the rules ask for, and add what goes wrong to the troubles, as sentences."""
     rules = read_instructions(path)
-    troubles += load_modules(rules.get("modules") or [], read_kernel_file(rules["majors"]), rules["seconds"])
+    troubles += load_modules(
+        rules.get("modules") or [], read_kernel_file(rules["majors"]), rules["seconds"]
+    )
     for _try in range(TRIES):
         before = get_lock_stamp()
         rules = read_instructions(path)
-        # Before the lock is taken: a device that does not answer holds any process that reads from it.
+        # Before the lock is taken: a device that does not answer holds any process that reads from
+        # it.
         desired, unread = list_desired_nodes(rules)
         with turn(rules.get("units") or []) as mine:
             if not mine:
@@ -76,7 +80,9 @@ def read_kernel_file(path):
 
 
 def read_fields(path):
-    """Return the fields of a driver's file; {} if it does not exist, since the driver is not loaded or the device is gone."""
+    """Return the fields of a driver's file; {} if it does not exist, since the driver is not loaded
+    or the device is gone.
+    """
     try:
         return parse_key_values(read_kernel_file(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -112,7 +118,8 @@ def load_modules(modules, devices, seconds):
 
 
 def list_desired_nodes(rules):
-    """Return (the nodes that must exist: path, numbers, mode, owner; what could not be read, as sentences).
+    """Return (the nodes that must exist: path, numbers, mode, owner; what could not be read, as
+    sentences).
 
     A driver that is not loaded has none. A device whose file cannot be read keeps no other from its
     node.
@@ -129,7 +136,8 @@ def list_desired_nodes(rules):
                     "path": rule["path"].replace("{minor}", str(minor)),
                     "numbers": (major, minor),
                     "mode": parse_number_or_default(
-                        own.get(rule.get("mode")), parse_number_or_default(parameters.get(params.get("mode")), 0o666)
+                        own.get(rule.get("mode")),
+                        parse_number_or_default(parameters.get(params.get("mode")), 0o666),
                     ),
                     "uid": parse_number_or_default(parameters.get(params.get("uid")), 0),
                     "gid": parse_number_or_default(parameters.get(params.get("gid")), 0),
@@ -176,14 +184,24 @@ def make_nodes(desired):
         if exc.errno not in (errno.ENOENT, errno.ENOTDIR):
             raise
         found = None
-    if found is not None and stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(major, minor):
+    if (
+        found is not None
+        and stat.S_ISCHR(found.st_mode)
+        and found.st_rdev == os.makedev(major, minor)
+    ):
         if (found.st_mode, found.st_uid, found.st_gid) == right:
             return []
         os.chown(path, desired["uid"], desired["gid"])
         os.chmod(path, desired["mode"])
-        return ["%s: mode %o, owner %d:%d" % (path, desired["mode"], desired["uid"], desired["gid"])]
+        return [
+            "%s: mode %o, owner %d:%d" % (path, desired["mode"], desired["uid"], desired["gid"])
+        ]
     if found is not None and stat.S_ISDIR(found.st_mode):
-        os.rmdir(path)  # engines make an empty one if a mount's source is missing; a full one belongs to a program or a person
+        os.rmdir(
+            path
+            # engines make an empty one if a mount's source is missing; a full one belongs to a program
+            # or a person
+        )
     get_node_place(path, lambda spare: make_node(spare, desired))
     return ["%s: made as %d:%d, mode %o" % (path, major, minor, desired["mode"])]
 
@@ -205,7 +223,9 @@ def make_node_link(desired, directory):
     path = "%s/%d:%d" % ((directory,) + desired["numbers"])
     if os.path.islink(path) and os.path.realpath(path) == os.path.realpath(desired["path"]):
         return []
-    get_node_place(path, lambda spare: os.symlink(os.path.relpath(desired["path"], directory), spare))
+    get_node_place(
+        path, lambda spare: os.symlink(os.path.relpath(desired["path"], directory), spare)
+    )
     return ["%s: links to %s" % (path, desired["path"])]
 
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stay on a host, and set what no file keeps to the values of a list, by the programs that the list names.
+"""Stay on a host, and set what no file keeps to the values of a list, by the programs that the list
+names.
 
     modes.py LIST.json
 

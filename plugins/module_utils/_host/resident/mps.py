@@ -30,8 +30,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident.pro
 
 NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]*\Z")
 PAUSE = 0.1
-# The daemon is root and writes to files of its own there, in whose place root of a container may put links meanwhile. Linux 5.10 on, and
-# mount(8) of util-linux 2.37 on, know this option.
+# The daemon is root and writes to files of its own there, in whose place root of a container may
+# put links meanwhile. Linux 5.10 on, and mount(8) of util-linux 2.37 on, know this option.
 NO_LINKS = "nosymfollow"
 
 
@@ -95,12 +95,15 @@ def load_client_module(wanted):
     try:
         run_program(["modprobe", wanted["module"]], wanted["seconds"])
     except ValueError as exc:
-        # Not this program's to judge: a module that cannot be loaded keeps clients from their start, and the driver reports why.
+        # Not this program's to judge: a module that cannot be loaded keeps clients from their
+        # start, and the driver reports why.
         sys.stdout.write("%s\n" % exc)
 
 
 def restore_file_system_top(path, mode):
-    """Restore owner and mode of the top of a file system, which root of a container may have changed there."""
+    """Restore owner and mode of the top of a file system, which root of a container may have
+    changed there.
+    """
     top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         os.fchown(top, os.geteuid(), os.getegid())
@@ -150,9 +153,15 @@ def serve(wanted, name):
         remove_daemon(wanted, os.path.join(pipes, left))
     logs = get_daemon_directory(wanted, "log", name)
     for log in os.listdir(logs) if wanted.get("logged") else ():
-        if os.lstat(os.path.join(logs, log)).st_size > wanted["logged"]:  # else this one would soon have no room for its own
+        if (
+            os.lstat(os.path.join(logs, log)).st_size > wanted["logged"]
+        ):  # else this one would soon have no room for its own
             remove_daemon(wanted, os.path.join(logs, log))
-    os.execve(find_trusted_program(wanted["program"]), [wanted["program"], "-f"], build_daemon_environment(wanted, name))
+    os.execve(
+        find_trusted_program(wanted["program"]),
+        [wanted["program"], "-f"],
+        build_daemon_environment(wanted, name),
+    )
 
 
 def build_daemon_environment(wanted, name):
@@ -166,7 +175,10 @@ def ask_daemon(wanted, name, command, seconds=None):
     seconds: for an answer that may take longer than most.
     """
     return run_program(
-        [wanted["program"]], seconds or wanted["seconds"], text=command + "\n", environment=build_daemon_environment(wanted, name)
+        [wanted["program"]],
+        seconds or wanted["seconds"],
+        text=command + "\n",
+        environment=build_daemon_environment(wanted, name),
     )
 
 
@@ -183,14 +195,16 @@ def settle_daemon(wanted, name):
         except ValueError:
             if time.monotonic() > end:
                 raise
-            # The pause between two tries, until the time is over: the daemon does not say when its socket is there (with -f it is a process
-            # like any other, and not Type=notify).
+            # The pause between two tries, until the time is over: the daemon does not say when its
+            # socket is there (with -f it is a process like any other, and not Type=notify).
             time.sleep(PAUSE)
     for limit in wanted["daemons"].get(name, {}).get("limits", []):
         ask_daemon(wanted, name, limit["set"])
         said = ask_daemon(wanted, name, limit["get"])
         if limit["number"] is not None and parse_daemon_number(said) != limit["number"]:
-            raise ValueError("after %s it answers %s" % (limit["set"], " ".join(said.split()) or "nothing"))
+            raise ValueError(
+                "after %s it answers %s" % (limit["set"], " ".join(said.split()) or "nothing")
+            )
 
 
 def parse_daemon_number(text):
@@ -210,8 +224,8 @@ def quit_daemon(wanted, name):
     while main_process and os.path.exists("/proc/" + main_process):
         if time.monotonic() > end:
             raise ValueError("its clients have not ended within %d s" % wanted["patience"])
-        # The pause between two looks, until the time is over: the daemon is a child of systemd, and the kernel announces its end to its
-        # parent alone (pidfd_open is of Python 3.9).
+        # The pause between two looks, until the time is over: the daemon is a child of systemd, and
+        # the kernel announces its end to its parent alone (pidfd_open is of Python 3.9).
         time.sleep(PAUSE)
 
 
@@ -219,11 +233,15 @@ def clear(wanted, name):
     for kind in sorted(wanted["mounts"]):
         path = get_daemon_directory(wanted, kind, name)
         if os.path.ismount(path):
-            run_program(["umount", "-l", path], wanted["seconds"])  # containers that have it mounted keep theirs
+            run_program(
+                ["umount", "-l", path], wanted["seconds"]
+            )  # containers that have it mounted keep theirs
     for kind in sorted(wanted["places"]):
         path = get_daemon_directory(wanted, kind, name)
         remove_daemon(wanted, path)
-        remove_empty_directories(os.path.dirname(path), wanted["places"][kind].partition("/NAME")[0])
+        remove_empty_directories(
+            os.path.dirname(path), wanted["places"][kind].partition("/NAME")[0]
+        )
 
 
 def remove_empty_directories(path, top):
@@ -234,7 +252,13 @@ def remove_empty_directories(path, top):
             path = os.path.dirname(path)
 
 
-VERBS = {"prepare": prepare, "serve": serve, "settle": settle_daemon, "quit": quit_daemon, "clear": clear}
+VERBS = {
+    "prepare": prepare,
+    "serve": serve,
+    "settle": settle_daemon,
+    "quit": quit_daemon,
+    "clear": clear,
+}
 
 if __name__ == "__main__":
     raise SystemExit(main(sys.argv[1:]))

@@ -1,12 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run another program as root, if only root can change it, for so many seconds; and take turns with transactions.
+"""Run another program as root, if only root can change it, for so many seconds; and take turns with
+transactions.
 
 This is part of the programs that stay on a host. Transactions write what these programs read and
 write. It has no place of its own on a host: the programs that import it carry its text
-(action/transport). The rule is that of trust.judge_program, which judges what a run of the collection
-starts; at boot nothing has been judged yet. Node side: standard library only, Python 3.6.
+(action/transport). The rule is that of trust.judge_program, which judges what a run of the
+collection starts; at boot nothing has been judged yet. Node side: standard library only, Python
+3.6.
 """
 
 import contextlib
@@ -20,14 +22,23 @@ import stat
 import subprocess
 import time
 
-PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"  # /usr/local is not root's alone everywhere
+# /usr/local is not root's alone everywhere
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"
 LINKS = 40  # as the kernel follows
-MOST = 1024 * 1024  # bytes of an answer: a program may pass on what others have told it, as a client of MPS does, and those never end
+MOST = (
+    1024 * 1024
+    # bytes of an answer: a program may pass on what others have told it, as a client of MPS does, and
+    # those never end
+)
 LATE = "no end"
-LOCK = "/var/lib/gpufleet/lock"  # of transactions (module_utils/_host/transaction/journal_writer.py)
+LOCK = (
+    "/var/lib/gpufleet/lock"  # of transactions (module_utils/_host/transaction/journal_writer.py)
+)
 WAITING = "waiting"  # the directory beside it that names the units to start once it is free
 TRIES = 3  # of a program if a transaction came between its judging and its writing
-LATER = "a transaction of gpufleet.nvidia is under way, and starts this unit again when it is over\n"
+LATER = (
+    "a transaction of gpufleet.nvidia is under way, and starts this unit again when it is over\n"
+)
 
 
 def run_program(argv, seconds, accepts=(0,), text="", environment=None):
@@ -52,15 +63,22 @@ def run_program(argv, seconds, accepts=(0,), text="", environment=None):
     try:
         said, why = await_program_answer(child, text.encode(), time.monotonic() + seconds)
         if why:
-            # Not waited for: a process that waits in the kernel, for a device that does not answer, is not ended by any signal.
+            # Not waited for: a process that waits in the kernel, for a device that does not answer,
+            # is not ended by any signal.
             with contextlib.suppress(OSError):
                 os.killpg(child.pid, signal.SIGKILL)
-            raise ValueError("%s: %s" % (" ".join(argv), why if why != LATE else "%s within %g s" % (LATE, seconds)))
+            raise ValueError(
+                "%s: %s"
+                % (" ".join(argv), why if why != LATE else "%s within %g s" % (LATE, seconds))
+            )
     finally:
         child.stdout.close()
     answer = said.decode("utf-8", "replace")
     if child.returncode not in accepts:
-        raise ValueError("%s: exit status %d: %s" % (text.strip() or " ".join(argv), child.returncode, " ".join(answer.split())))
+        raise ValueError(
+            "%s: exit status %d: %s"
+            % (text.strip() or " ".join(argv), child.returncode, " ".join(answer.split()))
+        )
     return answer
 
 
@@ -102,7 +120,9 @@ def find_trusted_program(name):
     found = [name] if "/" in name else [os.path.join(place, name) for place in PATH.split(":")]
     path = next((path for path in found if os.path.isfile(path) and os.access(path, os.X_OK)), None)
     if path is None:
-        raise ValueError("%s: there is no such program%s" % (name, "" if "/" in name else " in " + PATH))
+        raise ValueError(
+            "%s: there is no such program%s" % (name, "" if "/" in name else " in " + PATH)
+        )
     why = explain_untrusted_path(path)
     if why:
         raise ValueError("%s is not run: %s" % (path, why))
@@ -114,16 +134,26 @@ def explain_untrusted_path(path):
 
     The answer is a clause with the place.
     """
-    doubts = ((place, explain_untrusted_entry(place, entry)) for place, entry in walk_path_steps(path))
+    doubts = (
+        (place, explain_untrusted_entry(place, entry)) for place, entry in walk_path_steps(path)
+    )
     return next(("%s %s" % (place, why) for place, why in doubts if why), "")
 
 
 def walk_path_steps(path):
-    """Yield (directory, what of it is next) on the way to a file, through links as well, and at last (the file, '')."""
+    """Yield (directory, what of it is next) on the way to a file, through links as well, and at
+    last (the file, '').
+    """
     done, todo, links = "", [part for part in reversed(path.split("/")) if part], 0
     while todo:
         part = todo.pop()
-        entry = os.path.dirname(done).rstrip("/") if part == ".." else done if part == "." else done + "/" + part
+        entry = (
+            os.path.dirname(done).rstrip("/")
+            if part == ".."
+            else done
+            if part == "."
+            else done + "/" + part
+        )
         yield done or "/", entry or "/"
         if part not in (".", "..") and os.path.islink(entry):
             links += 1
@@ -145,7 +175,8 @@ def explain_untrusted_entry(place, entry):
     shared = found.st_mode & 0o020 and (found.st_gid not in (0, os.getegid()) or has_acl(place))
     if not shared and not found.st_mode & 0o002:
         return ""
-    # In a sticky directory, no other account can rename a directory of root's. Any account can give a file another name there.
+    # In a sticky directory, no other account can rename a directory of root's. Any account can give
+    # a file another name there.
     kept = found.st_mode & stat.S_ISVTX and entry and stat.S_ISDIR(os.lstat(entry).st_mode)
     return "" if kept else "may be written to by others (mode %04o)" % stat.S_IMODE(found.st_mode)
 
@@ -157,7 +188,8 @@ def has_acl(place):
         return exc.errno not in (errno.ENODATA, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
-# --- turns with transactions -------------------------------------------------------------------------------------------
+# --- turns with transactions
+# -------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -186,7 +218,8 @@ def turn(units):
 
 
 def open_transaction_lock():
-    """Return a descriptor of the lock; None if there is none and can be none, so that no transaction is under way either.
+    """Return a descriptor of the lock; None if there is none and can be none, so that no
+    transaction is under way either.
 
     Raise OSError if the lock is there and cannot be opened. Reading is enough for one that is
     shared, also on a file system that is mounted read-only.
@@ -207,7 +240,9 @@ def take_shared_lock(lock):
     except BlockingIOError:
         return False
     now = get_lock_stamp()
-    return now is not None and now[0] == os.fstat(lock).st_ino  # else the directory was cleared, and others lock a new file
+    return (
+        now is not None and now[0] == os.fstat(lock).st_ino
+    )  # else the directory was cleared, and others lock a new file
 
 
 def is_unit_awaited(lock, units):
@@ -218,27 +253,42 @@ def is_unit_awaited(lock, units):
     """
     try:
         said = json.loads(os.pread(lock, 1 << 16, 0).decode("utf-8"))
-        return bool(set(said.get("starts") or []) & set(units)) and read_process_start(said["pid"]) == said["start"]
+        return (
+            bool(set(said.get("starts") or []) & set(units))
+            and read_process_start(said["pid"]) == said["start"]
+        )
     except (OSError, ValueError, AttributeError, TypeError, LookupError):
         return False
 
 
 def read_process_start(pid):
-    """Return when a process began, in the kernel's ticks, as the holder of the lock writes it of itself."""
+    """Return when a process began, in the kernel's ticks, as the holder of the lock writes it of
+    itself.
+    """
     with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stream:
         return int(stream.read().rpartition(")")[2].split()[19])
 
 
 def note_waiting_unit(unit):
     place = os.path.join(os.path.dirname(LOCK), WAITING)
-    with contextlib.suppress(OSError):  # of a full disk, for example: then the unit's next start does its work
+    with contextlib.suppress(
+        OSError
+    ):  # of a full disk, for example: then the unit's next start does its work
         with contextlib.suppress(FileExistsError):
             os.mkdir(place, 0o700)
-        os.close(os.open(os.path.join(place, unit), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        os.close(
+            os.open(
+                os.path.join(place, unit),
+                os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
+                0o600,
+            )
+        )
 
 
 def get_lock_stamp():
-    """Return what changes with each transaction, since each writes into the lock; None if there can be no lock."""
+    """Return what changes with each transaction, since each writes into the lock; None if there can
+    be no lock.
+    """
     lock = open_transaction_lock()
     if lock is None:
         return None

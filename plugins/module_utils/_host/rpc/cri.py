@@ -32,18 +32,33 @@ CODES = (
     "FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED"
 ).split()
 MAX_ANSWER = 32 * 1024 * 1024
-SERVICES = ("runtime.v1.RuntimeService", "runtime.v1alpha2.RuntimeService")  # the second: engines of before 2022
-_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
+SERVICES = (
+    "runtime.v1.RuntimeService",
+    "runtime.v1alpha2.RuntimeService",
+)  # the second: engines of before 2022
+_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = (
+    0,
+    1,
+    3,
+    4,
+    6,
+    7,
+    8,
+    9,
+)
 _END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
 _MAX_FRAME = 16384
 _WINDOW = 2**31 - 1
 
 
-# --- HTTP/2 and gRPC: one request, one answer -------------------------------------------------------------------------
+# --- HTTP/2 and gRPC: one request, one answer
+# -------------------------------------------------------------------------
 
 
 def call_unary(path, service, method, request=b"", timeout=5):
-    """Call service/method over the unix socket at path. Return the answer's protobuf bytes, or raise CriError."""
+    """Call service/method over the unix socket at path. Return the answer's protobuf bytes, or
+    raise CriError.
+    """
     deadline = time.monotonic() + timeout
     try:
         with trust.connect(path, timeout) as connection:
@@ -58,20 +73,33 @@ def call_unary(path, service, method, request=b"", timeout=5):
 
 
 def _build_frame(kind, flags, stream, payload=b""):
-    return struct.pack(">I", len(payload))[1:] + bytes(bytearray((kind, flags))) + struct.pack(">I", stream) + payload
+    return (
+        struct.pack(">I", len(payload))[1:]
+        + bytes(bytearray((kind, flags)))
+        + struct.pack(">I", stream)
+        + payload
+    )
 
 
 def _encode_literal(name, value):
-    coded = bytearray(b"\x00")  # a literal field, not indexed, its name not indexed, no Huffman code
+    coded = bytearray(
+        b"\x00"
+    )  # a literal field, not indexed, its name not indexed, no Huffman code
     for word in (name.encode("ascii"), value.encode("ascii")):
-        coded += (bytes(bytearray((len(word),))) if len(word) < 127 else b"\x7f" + encode_varint(len(word) - 127)) + word
+        coded += (
+            bytes(bytearray((len(word),)))
+            if len(word) < 127
+            else b"\x7f" + encode_varint(len(word) - 127)
+        ) + word
     return bytes(coded)
 
 
 def _request(service, method, request, timeout):
     message = struct.pack(">BI", 0, len(request)) + request
     if len(message) > 65535:
-        raise CriError(INTERNAL, "a request of %d bytes is more than a server takes unasked" % len(request))
+        raise CriError(
+            INTERNAL, "a request of %d bytes is more than a server takes unasked" % len(request)
+        )
     fields = (
         (":method", "POST"),
         (":scheme", "http"),
@@ -85,10 +113,16 @@ def _request(service, method, request, timeout):
     return b"".join(
         [
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-            # No table to keep, no pushes, and windows as wide as they come: a big answer flows without more updates.
+            # No table to keep, no pushes, and windows as wide as they come: a big answer flows
+            # without more updates.
             _build_frame(_SETTINGS, 0, 0, struct.pack(">HIHIHI", 1, 0, 2, 0, 4, _WINDOW)),
             _build_frame(_WINDOW_UPDATE, 0, 0, struct.pack(">I", _WINDOW - 65535)),
-            _build_frame(_HEADERS, _END_HEADERS, 1, b"".join(_encode_literal(name, value) for name, value in fields)),
+            _build_frame(
+                _HEADERS,
+                _END_HEADERS,
+                1,
+                b"".join(_encode_literal(name, value) for name, value in fields),
+            ),
         ]
         + [_build_frame(_DATA, 0, 1, body) for body in bodies[:-1]]
         + [_build_frame(_DATA, _END_STREAM, 1, bodies[-1])]
@@ -96,7 +130,9 @@ def _request(service, method, request, timeout):
 
 
 class _Stream(object):
-    """The part of the one answer that has arrived: header blocks (headers and trailers alike) and the message's bytes."""
+    """The part of the one answer that has arrived: header blocks (headers and trailers alike) and
+    the message's bytes.
+    """
 
     def __init__(self):
         self.table = HeaderTable()
@@ -109,7 +145,9 @@ class _Stream(object):
 
     def take(self, kind, flags, payload):
         if kind == _RST_STREAM:
-            raise CriError(UNAVAILABLE, "the server reset the call (HTTP/2 error %d)" % _numbers(payload, 1))
+            raise CriError(
+                UNAVAILABLE, "the server reset the call (HTTP/2 error %d)" % _numbers(payload, 1)
+            )
         if kind == _DATA:
             self.body += _strip(payload, flags & ~_PRIORITY)
         elif kind in (_HEADERS, _CONTINUATION):
@@ -137,7 +175,9 @@ def _read_answer(connection, deadline):
         elif kind == _GOAWAY:
             last, code = _numbers(payload, 2)
             if last & _WINDOW < 1 or code:
-                raise CriError(UNAVAILABLE, "the server closed the connection (HTTP/2 error %d)" % code)
+                raise CriError(
+                    UNAVAILABLE, "the server closed the connection (HTTP/2 error %d)" % code
+                )
     return _read_message(answer.headers, bytes(answer.body))
 
 
@@ -160,7 +200,11 @@ def _read_message(headers, body):
 
         said = urllib.parse.unquote(headers.get("grpc-message", ""))
         number = int(code) if code.isdigit() and len(code) < 3 else INTERNAL
-        raise CriError(number, "gRPC status %s" % (_name_code(number) if code else "missing: not a gRPC server?"), said)
+        raise CriError(
+            number,
+            "gRPC status %s" % (_name_code(number) if code else "missing: not a gRPC server?"),
+            said,
+        )
     if len(body) < 5 or body[0] or struct.unpack(">I", body[1:5])[0] != len(body) - 5:
         raise CriError(INTERNAL, "the answer is not one uncompressed gRPC message")
     return body[5:]
@@ -182,7 +226,12 @@ def _read_frame(connection, deadline):
     size = struct.unpack(">I", b"\0" + head[:3])[0]
     if size > _MAX_FRAME:
         raise CriError(INTERNAL, "the server does not speak HTTP/2")
-    return head[3], head[4], struct.unpack(">I", head[5:])[0] & _WINDOW, _read_bytes(connection, size, deadline)
+    return (
+        head[3],
+        head[4],
+        struct.unpack(">I", head[5:])[0] & _WINDOW,
+        _read_bytes(connection, size, deadline),
+    )
 
 
 def _read_bytes(connection, size, deadline):
@@ -199,14 +248,21 @@ def _read_bytes(connection, size, deadline):
     return bytes(data)
 
 
-# --- the two questions that everyone asks ----------------------------------------------------------------------------
+# --- the two questions that everyone asks
+# ----------------------------------------------------------------------------
 
 
 def read_cri_status(path, timeout=5):
-    """Return the runtime's whole Status: conditions, handlers and its effective configuration. For use on this host alone."""
+    """Return the runtime's whole Status: conditions, handlers and its effective configuration. For
+    use on this host alone.
+    """
     service, fields = ask_cri(path, "Status", [(1, 0, 1)], timeout)
     conditions = []
-    for value in [condition for part in list_field_values(fields, 1) for condition in list_field_values(decode_fields(part), 1)]:
+    for value in [
+        condition
+        for part in list_field_values(fields, 1)
+        for condition in list_field_values(decode_fields(part), 1)
+    ]:
         condition = decode_fields(value)
         good = bool((list_field_values(condition, 2) or [0])[-1])
         conditions.append(
@@ -224,7 +280,9 @@ def read_cri_status(path, timeout=5):
         "service": service,
         "runtime": {condition["type"]: condition["status"] for condition in conditions},
         "conditions": conditions,
-        "handlers": [get_string_field(decode_fields(value), 1) for value in list_field_values(fields, 3)],
+        "handlers": [
+            get_string_field(decode_fields(value), 1) for value in list_field_values(fields, 3)
+        ],
         "info": info,
     }
 
@@ -242,7 +300,9 @@ def ask_cri(path, method, request, timeout):
     """Return (service, the answer's fields) from the newest service that the runtime has."""
     for service in SERVICES:
         try:
-            return service, decode_fields(call_unary(path, service, method, encode_fields(request), timeout))
+            return service, decode_fields(
+                call_unary(path, service, method, encode_fields(request), timeout)
+            )
         except CriError as exc:
             if exc.code != UNIMPLEMENTED or service == SERVICES[-1]:
                 raise

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask a container runtime for a look, and select what may leave the host. Node side: standard library only, Python 3.6."""
+"""Ask a container runtime for a look, and select what may leave the host. Node side: standard
+library only, Python 3.6.
+"""
 
 import time
 
@@ -18,33 +20,52 @@ DRIVERS = {0: "systemd", 1: "cgroupfs"}  # enum CgroupDriver
 
 
 def select_status(found, keep):
-    """Return what may leave the host of a status: flags, names, and the listed parts of the configuration.
+    """Return what may leave the host of a status: flags, names, and the listed parts of the
+    configuration.
 
     The sentences stay: they quote.
     """
     conditions = [
-        dict({key: selection.show_value_in_shape("name", condition[key]) for key in ("type", "reason")}, status=condition["status"])
+        dict(
+            {
+                key: selection.show_value_in_shape("name", condition[key])
+                for key in ("type", "reason")
+            },
+            status=condition["status"],
+        )
         for condition in found["conditions"]
     ]
     runtime = {condition["type"]: condition["status"] for condition in conditions}
     handlers = [selection.show_value_in_shape("name", name) for name in found["handlers"]]
-    return dict(found, conditions=conditions, runtime=runtime, handlers=handlers, info=selection.select(found["info"], keep))
+    return dict(
+        found,
+        conditions=conditions,
+        runtime=runtime,
+        handlers=handlers,
+        info=selection.select(found["info"], keep),
+    )
 
 
 def read_runtime_config(path, timeout=5):
-    """Return {"driver": the control group driver that the runtime reports}. It is "" for a runtime that does not know the question."""
+    """Return {"driver": the control group driver that the runtime reports}. It is "" for a runtime
+    that does not know the question.
+    """
     try:
         _service, fields = cri.ask_cri(path, "RuntimeConfig", [], timeout)
     except CriError as exc:
         if exc.code != cri.UNIMPLEMENTED:
             raise
         return {"driver": ""}
-    drivers = [(list_field_values(decode_fields(linux), 1) or [0])[-1] for linux in list_field_values(fields, 1)]
+    drivers = [
+        (list_field_values(decode_fields(linux), 1) or [0])[-1]
+        for linux in list_field_values(fields, 1)
+    ]
     return {"driver": DRIVERS.get(drivers[-1], "") if drivers else ""}
 
 
 def list_ready_pods(path, handlers, annotation="", timeout=5):
-    """Return the names of the ready pods that were started with one of these handlers, and nothing about any other pod.
+    """Return the names of the ready pods that were started with one of these handlers, and nothing
+    about any other pod.
 
     annotation: the key under which a runtime keeps the handler, which its list of pods lacks, in
     the specification of a pod's first process.
@@ -54,9 +75,21 @@ def list_ready_pods(path, handlers, annotation="", timeout=5):
     found = []
     for pod in [decode_fields(value) for value in list_field_values(fields, 1)]:
         ready = not (list_field_values(pod, 3) or [0])[-1]  # state 0
-        if ready and (get_string_field(pod, 7) or _get_pod_handler(path, get_string_field(pod, 1), annotation, deadline)) in handlers:
+        if (
+            ready
+            and (
+                get_string_field(pod, 7)
+                or _get_pod_handler(path, get_string_field(pod, 1), annotation, deadline)
+            )
+            in handlers
+        ):
             metadata = decode_fields((list_field_values(pod, 2) or [b""])[-1])
-            found.append("/".join(selection.show_value_in_shape("name", get_string_field(metadata, field)) for field in (3, 1)))
+            found.append(
+                "/".join(
+                    selection.show_value_in_shape("name", get_string_field(metadata, field))
+                    for field in (3, 1)
+                )
+            )
     return {"pods": sorted(found)}
 
 
@@ -70,18 +103,28 @@ def count_sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
     _service, fields = cri.ask_cri(path, "ListPodSandbox", [], timeout)
     names = {}
     for pod in [decode_fields(value) for value in list_field_values(fields, 1)]:
-        used = get_string_field(pod, 7) or (_get_pod_handler(path, get_string_field(pod, 1), annotation, deadline) if handlers else "")
+        used = get_string_field(pod, 7) or (
+            _get_pod_handler(path, get_string_field(pod, 1), annotation, deadline)
+            if handlers
+            else ""
+        )
         if used is not None:  # else removed meanwhile
-            names.setdefault(used, []).append(get_string_field(decode_fields((list_field_values(pod, 2) or [b""])[-1]), 1))
+            names.setdefault(used, []).append(
+                get_string_field(decode_fields((list_field_values(pod, 2) or [b""])[-1]), 1)
+            )
     every = [name for of_handler in names.values() for name in of_handler]
     return {
         "handlers": {handler: len(names.get(handler, [])) for handler in [""] + list(handlers)},
-        "named": {prefix: sum(1 for name in every if name.startswith(prefix)) for prefix in prefixes},
+        "named": {
+            prefix: sum(1 for name in every if name.startswith(prefix)) for prefix in prefixes
+        },
     }
 
 
 def _get_pod_handler(path, pod, annotation, deadline):
-    """Return the handler of a pod by its own status; '' if that is not reported, None for a pod that was removed meanwhile."""
+    """Return the handler of a pod by its own status; '' if that is not reported, None for a pod
+    that was removed meanwhile.
+    """
     if not annotation:
         return ""
     left = deadline - time.monotonic()

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read and write protobuf messages, and read HPACK header blocks (RFC 7541), as far as a client of unary calls needs it.
+"""Read and write protobuf messages, and read HPACK header blocks (RFC 7541), as far as a client of
+unary calls needs it.
 
 Node side: standard library only, Python 3.6.
 """
@@ -12,7 +13,9 @@ INTERNAL = 13  # the gRPC status code for an answer that makes no sense
 
 
 class CriError(Exception):
-    """A call that failed: a gRPC status code and our own sentence. `said` is the server's, which may quote anything."""
+    """A call that failed: a gRPC status code and our own sentence. `said` is the server's, which
+    may quote anything.
+    """
 
     def __init__(self, code, message, said=""):
         super(CriError, self).__init__(message)
@@ -21,7 +24,8 @@ class CriError(Exception):
         self.said = said
 
 
-# --- protobuf: a message is a list of (field number, wire type, value) -----------------------------------------------
+# --- protobuf: a message is a list of (field number, wire type, value)
+# -----------------------------------------------
 
 
 def encode_fields(fields):
@@ -35,13 +39,21 @@ def encode_fields(fields):
         if wire == 0:
             out += encode_varint(int(value) & (2**64 - 1))
             continue
-        data = encode_fields(value) if isinstance(value, list) else value.encode("utf-8") if isinstance(value, str) else bytes(value)
+        data = (
+            encode_fields(value)
+            if isinstance(value, list)
+            else value.encode("utf-8")
+            if isinstance(value, str)
+            else bytes(value)
+        )
         out += encode_varint(len(data)) + data
     return bytes(out)
 
 
 def decode_fields(data):
-    """Return [(number, wire type, value)] of a message: ints for the number types, bytes for the rest."""
+    """Return [(number, wire type, value)] of a message: ints for the number types, bytes for the
+    rest.
+    """
     if not isinstance(data, bytes):
         raise CriError(INTERNAL, "the answer has a number where a message belongs")
     fields, at = [], 0
@@ -60,7 +72,9 @@ def decode_fields(data):
             if wire != 2:
                 value = int.from_bytes(value, "little")
         else:
-            raise CriError(INTERNAL, "the answer has field %d of unknown wire type %d" % (number, wire))
+            raise CriError(
+                INTERNAL, "the answer has field %d of unknown wire type %d" % (number, wire)
+            )
         fields.append((number, wire, value))
     return fields
 
@@ -98,22 +112,29 @@ def _read_varint(data, at):
     raise CriError(INTERNAL, "the answer is not protobuf: bad number at byte %d" % at)
 
 
-# --- HPACK: header fields of a response ------------------------------------------------------------------------------
+# --- HPACK: header fields of a response
+# ------------------------------------------------------------------------------
 
-# The code is canonical (codes ascend with length, then symbol), so the lengths say it all: one letter each, A = 5 bits.
+# The code is canonical (codes ascend with length, then symbol), so the lengths say it all: one
+# letter each, A = 5 bits.
 _LENGTHS = (
     "ISXXXXXXXTZXXZXXXXXXXXZXXXXXXXXXBFFHIBDGFFDGDBBBAAABBBBBBBCDKBHFIBCCCCCCCCCCCCCCCCCCCCCCDCDIOIJBKABABABBBACCBBBABCBAABCC"
     "CCCKGJIXPRPPRRRSRSSSSSTSTTRSTSSSSQRSRSSTRQPRRSSQSRRTQRSSQQRQSRSSPRRRSRRSVVPORSRUVVVWWVTUOQVWWVWTQQVVXWWWPTPQRQQSRRUUTTVS"
     "VWVVWWWWWXWWWWWVZ"
 )
-_STATUSES = {8 + index: (":status", value) for index, value in enumerate(("200", "204", "206", "304", "400", "404", "500"))}
+_STATUSES = {
+    8 + index: (":status", value)
+    for index, value in enumerate(("200", "204", "206", "304", "400", "404", "500"))
+}
 _STATIC_FIELDS = 61
 
 
 @functools.lru_cache(maxsize=1)  # made at the first use: most answers need none
 def _build_huffman_codes():
     codes, code, length = {}, 0, 0
-    for bits, symbol in sorted((ord(letter) - ord("A") + 5, symbol) for symbol, letter in enumerate(_LENGTHS)):
+    for bits, symbol in sorted(
+        (ord(letter) - ord("A") + 5, symbol) for symbol, letter in enumerate(_LENGTHS)
+    ):
         code <<= bits - length
         length = bits
         codes[(bits, code)] = symbol
@@ -122,7 +143,9 @@ def _build_huffman_codes():
 
 
 def decode_huffman(data):
-    """Decode a Huffman-coded string. Invalid codes are left out: a header value must not cost us the answer."""
+    """Decode a Huffman-coded string. Invalid codes are left out: a header value must not cost us
+    the answer.
+    """
     codes = _build_huffman_codes()
     out, bits, code = bytearray(), 0, 0
     for byte in data:
@@ -136,7 +159,9 @@ def decode_huffman(data):
 
 
 class HeaderTable(object):
-    """A decoder for the header blocks of one connection. The static table has only :status: no other entry is asked for."""
+    """A decoder for the header blocks of one connection. The static table has only :status: no
+    other entry is asked for.
+    """
 
     def __init__(self):
         self.dynamic = []
@@ -166,14 +191,19 @@ class HeaderTable(object):
         return fields
 
     def _evict(self):
-        while self.dynamic and sum(len(name) + len(value) + 32 for name, value in self.dynamic) > self.limit:
+        while (
+            self.dynamic
+            and sum(len(name) + len(value) + 32 for name, value in self.dynamic) > self.limit
+        ):
             self.dynamic.pop()
 
     def _get_entry(self, index):
         if index <= _STATIC_FIELDS:
             return _STATUSES.get(index, ("static-%d" % index, ""))
         if index - _STATIC_FIELDS > len(self.dynamic):
-            raise CriError(INTERNAL, "the answer's headers name entry %d, which was never sent" % index)
+            raise CriError(
+                INTERNAL, "the answer's headers name entry %d, which was never sent" % index
+            )
         return self.dynamic[index - _STATIC_FIELDS - 1]
 
     @staticmethod

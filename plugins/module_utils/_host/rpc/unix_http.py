@@ -30,7 +30,9 @@ class _Broken(Exception):
 
 
 def ask_http(path, method, target, timeout, body=None, cap=None):
-    """Return (status, the first `cap` bytes of the answer). Raise NodeError if there is no answer. body: a value to send as JSON."""
+    """Return (status, the first `cap` bytes of the answer). Raise NodeError if there is no answer.
+    body: a value to send as JSON.
+    """
     data = b"" if body is None else json.dumps(body).encode("utf-8")
     try:
         with trust.connect(path, timeout) as connection:
@@ -38,7 +40,9 @@ def ask_http(path, method, target, timeout, body=None, cap=None):
             with _stream(connection, timeout) as stream:
                 return _read_answer(stream, cap)
     except _socket.timeout:
-        raise host_files.NodeError("timeout", "%s: no answer to %s %s within %g s" % (path, method, target, timeout))
+        raise host_files.NodeError(
+            "timeout", "%s: no answer to %s %s within %g s" % (path, method, target, timeout)
+        )
     except OSError as exc:
         raise host_files.build_os_error(exc, path)
     except _Broken as exc:

@@ -1,13 +1,16 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Note in the journal what was reported: transactions that were rolled back, and strays next to files.
+"""Note in the journal what was reported: transactions that were rolled back, and strays next to
+files.
 
 No transaction. Node side: standard library only, Python 3.6.
 """
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, journal
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import journal_writer
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    journal_writer,
+)
 
 
 def run(request):

@@ -24,10 +24,17 @@ def list_container_processes():
         status = host_files.read_text("", "/proc/%s/status" % entry, 64 * 1024) or ""
         numbers = trust.get_proc_field(status, "NSpid:")
         if len(numbers) == 2 and numbers[1] == "1":
-            found[int(entry)] = (get_process_start(int(entry)), " ".join(trust.get_proc_field(status, "Name:")))
+            found[int(entry)] = (
+                get_process_start(int(entry)),
+                " ".join(trust.get_proc_field(status, "Name:")),
+            )
     return found
 
 
 def list_lost_processes(before):
     """List the processes of an earlier snapshot that are gone: ["pid (name)"]."""
-    return ["%d (%s)" % (pid, before[pid][1]) for pid in sorted(before) if get_process_start(pid) != before[pid][0]]
+    return [
+        "%d (%s)" % (pid, before[pid][1])
+        for pid in sorted(before)
+        if get_process_start(pid) != before[pid][0]
+    ]

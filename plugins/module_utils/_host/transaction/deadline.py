@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Have a transaction taken back when the executor cannot: by a timer of the host's own, and by a unit at the next boot.
+"""Have a transaction taken back when the executor cannot: by a timer of the host's own, and by a
+unit at the next boot.
 
 Neither needs `daemon-reload`, which takes devices from containers that got them behind systemd's
 back. The timer is transient, and the boot's unit is a file and a link that systemd finds when it
@@ -19,7 +20,10 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     host_files,
     trust,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import health, journal_writer
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    health,
+    journal_writer,
+)
 
 RUNNING = "/run/systemd/system"  # exists if systemd is the first process: sd_booted(3)
 UNITS = "/etc/systemd/system"
@@ -27,8 +31,9 @@ BOOT_UNIT = "gpufleet-recover.service"
 WANTS = "sysinit.target.wants"  # every ordinary unit starts after that target
 MARGIN = 60
 PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/run/current-system/sw/bin/python3")
-# Runs the program only if its bytes have the digest in its name. The name comes from a unit, which is root's, so an account that has since
-# got hold of the journal's directory cannot run anything. No %, $, backslash or single quote: this text is part of units as well.
+# Runs the program only if its bytes have the digest in its name. The name comes from a unit, which
+# is root's, so an account that has since got hold of the journal's directory cannot run anything.
+# No %, $, backslash or single quote: this text is part of units as well.
 _LOAD = (
     "import hashlib,os,sys; del sys.argv[0]; "
     'd=open(os.open(sys.argv[0],os.O_RDONLY|os.O_NOFOLLOW|os.O_NONBLOCK),"rb").read(1<<24); '
@@ -76,17 +81,23 @@ def find_later_python():
 
 
 def build_later_command(program, verb, base, *words):
-    """Build the call of the program on disk. -I, -S: only the standard library is imported, whatever else is there."""
+    """Build the call of the program on disk. -I, -S: only the standard library is imported,
+    whatever else is there.
+    """
     return [find_later_python(), "-I", "-S", "-c", _LOAD, program, verb, base] + list(words)
 
 
 def write_unit_command(argv):
-    """Write a command as systemd reads it (systemd.service(5), "Command lines"): its quotes, its escapes, and no variables."""
+    """Write a command as systemd reads it (systemd.service(5), "Command lines"): its quotes, its
+    escapes, and no variables.
+    """
     return " ".join(map(quote_word, escape_variables(argv)))
 
 
 def escape_variables(argv):
-    """Return the words so that systemd puts no variables in. It puts none in the path of the program."""
+    """Return the words so that systemd puts no variables in. It puts none in the path of the
+    program.
+    """
     return argv[:1] + [word.replace("$", "$$") for word in argv[1:]]
 
 
@@ -99,9 +110,18 @@ def quote_word(word):
 
 def compute_time_limit(request):
     """Return how long a transaction may take, there and back, if every step needs all of its time."""
-    forth = sum(check.get("timeout", health.READS_WITHIN) * (2 if check.get("baseline") else 1) for check in request.get("validate") or [])
-    forth += sum(entry.get("timeout", health.ENDS_WITHIN) for entry in request.get("commands_before") or [])
-    forth += sum(entry.get("undo_within") or health.ENDS_WITHIN for entry in request.get("commands_before") or [] if entry.get("undo"))
+    forth = sum(
+        check.get("timeout", health.READS_WITHIN) * (2 if check.get("baseline") else 1)
+        for check in request.get("validate") or []
+    )
+    forth += sum(
+        entry.get("timeout", health.ENDS_WITHIN) for entry in request.get("commands_before") or []
+    )
+    forth += sum(
+        entry.get("undo_within") or health.ENDS_WITHIN
+        for entry in request.get("commands_before") or []
+        if entry.get("undo")
+    )
     back = sum(unit.get("timeout", health.DEFAULT_TIMEOUT) for unit in request.get("units") or [])
     back += sum(check.get("timeout", health.SERVES_WITHIN) for check in request.get("health") or [])
     back += health.DEFAULT_TIMEOUT * len(request.get("disable") or [])
@@ -109,10 +129,18 @@ def compute_time_limit(request):
 
 
 def arm(base, request, program):
-    """Start the timer: from here on the host takes the transaction back by itself, whatever becomes of the executor."""
-    timer = ["--unit=" + _name_timer(request["id"]), "--on-active=%ds" % compute_time_limit(request), "--timer-property=AccuracySec=1s"]
+    """Start the timer: from here on the host takes the transaction back by itself, whatever becomes
+    of the executor.
+    """
+    timer = [
+        "--unit=" + _name_timer(request["id"]),
+        "--on-active=%ds" % compute_time_limit(request),
+        "--timer-property=AccuracySec=1s",
+    ]
     start_transient_unit(
-        "the timer that rolls the change back cannot be armed", timer, build_later_command(program, "undo", base, request["id"])
+        "the timer that rolls the change back cannot be armed",
+        timer,
+        build_later_command(program, "undo", base, request["id"]),
     )
 
 
@@ -122,7 +150,11 @@ def start_transient_unit(lacking, options, argv):
     lacking: what the host then goes without, for the message.
     """
     try:
-        answer = commands.decode_answer(commands.run(["systemd-run", "--quiet"] + options + ["--"] + escape_variables(argv), timeout=30))
+        answer = commands.decode_answer(
+            commands.run(
+                ["systemd-run", "--quiet"] + options + ["--"] + escape_variables(argv), timeout=30
+            )
+        )
     except host_files.NodeError as exc:
         step = "Nothing was changed; install systemd-run (of the package systemd), then run again"
         raise host_files.NodeError(exc.kind, "%s: %s" % (lacking, exc.message), step)
@@ -140,7 +172,10 @@ def arm_boot(base, program):
 
     Not sooner: scripts of packages make systemd read its units again.
     """
-    written = {"base": quote_word(base), "command": write_unit_command(build_later_command(program, "boot", base))}
+    written = {
+        "base": quote_word(base),
+        "command": write_unit_command(build_later_command(program, "boot", base)),
+    }
     text = _BOOT % {name: words.replace("%", "%%") for name, words in written.items()}
     journal_writer.make_durable_dirs(os.path.join(UNITS, WANTS), 0o755)
     journal_writer.write_durably(os.path.join(UNITS, BOOT_UNIT), text.encode("utf-8"), 0o644)

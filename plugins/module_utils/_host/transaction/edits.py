@@ -46,7 +46,10 @@ def apply_line_edits(path, data, change):
 def require_same_projection(path, after, planned, keep):
     """Raise NodeError unless a text shows what the planner's text shows."""
     if _project_text(path, after, keep).data != _project_text(path, planned, keep).data:
-        raise host_files.NodeError("failed", "%s: the edits mean something else in the file than in the part that was sent" % path)
+        raise host_files.NodeError(
+            "failed",
+            "%s: the edits mean something else in the file than in the part that was sent" % path,
+        )
 
 
 def _require_only_known(path, data, after, keep):
@@ -56,7 +59,9 @@ def _require_only_known(path, data, after, keep):
     """
     left = iter(_list_hidden(data, _project_text(path, data, keep)))
     if not all(text in left for text in _list_hidden(after, _project_text(path, after, keep))):
-        raise host_files.NodeError("failed", "%s: the edits would lose text that was not sent to the controller" % path)
+        raise host_files.NodeError(
+            "failed", "%s: the edits would lose text that was not sent to the controller" % path
+        )
 
 
 def _list_hidden(data, shown):
@@ -65,14 +70,18 @@ def _list_hidden(data, shown):
 
 def _require_digest(path, data, wanted):
     if wanted and host_files.digest_bytes(data) != wanted:
-        raise host_files.NodeError("failed", "%s: the edits give another file than was planned" % path)
+        raise host_files.NodeError(
+            "failed", "%s: the edits give another file than was planned" % path
+        )
 
 
 def _project_text(path, data, keep):
     try:
         return projector.project_file(data, keep)
     except projector.UnreadableText as exc:
-        raise host_files.NodeError("failed", "%s:%d: this could not be read (%s)" % (path, exc.line, exc.code))
+        raise host_files.NodeError(
+            "failed", "%s:%d: this could not be read (%s)" % (path, exc.line, exc.code)
+        )
 
 
 def _edit_by_lines(path, data, edits):
@@ -81,7 +90,10 @@ def _edit_by_lines(path, data, edits):
     for edit in _sort_from_the_end(edits):
         start, end = edit["start"], edit["end"]
         if not 0 <= start <= end <= last:
-            raise host_files.NodeError("bad-question", "%s: the edit of lines %s to %s overlaps another or the end" % (path, start, end))
+            raise host_files.NodeError(
+                "bad-question",
+                "%s: the edit of lines %s to %s overlaps another or the end" % (path, start, end),
+            )
         lines[start:end] = [encode_edit(edit["text"])]
         last = start
     return b"".join(lines)
@@ -111,7 +123,9 @@ def replace_spans(data, spans):
 
 
 def _spans(data, edits):
-    """Return the edits as [(first byte, byte behind the last, new bytes)], each as short as it can be."""
+    """Return the edits as [(first byte, byte behind the last, new bytes)], each as short as it can
+    be.
+    """
     lines, found = split_lines(data), []
     starts = [0]
     for line in lines:
@@ -136,7 +150,11 @@ def _list_differing_parts(at, old, new):
     ends = [first]
     for word in words[0]:
         ends.append(ends[-1] + len(word))
-    changed = [codes for codes in difflib.SequenceMatcher(None, words[0], words[1], False).get_opcodes() if codes[0] != "equal"]
+    changed = [
+        codes
+        for codes in difflib.SequenceMatcher(None, words[0], words[1], False).get_opcodes()
+        if codes[0] != "equal"
+    ]
     return [(ends[a], ends[b], b"".join(words[1][c:d])) for _kind, a, b, c, d in changed]
 
 
@@ -148,10 +166,16 @@ def _list_line_differences(old, new):
     if len(old) * len(new) > _MANY * _MANY:
         return [(0, len(old), b"".join(new))]
     found = []
-    bodies = [[line.rstrip(b"\n") for line in lines] for lines in (old, new)]  # a last line may be one without an end
-    for _kind, a, b, c, d in difflib.SequenceMatcher(None, bodies[0], bodies[1], False).get_opcodes():
+    bodies = [
+        [line.rstrip(b"\n") for line in lines] for lines in (old, new)
+    ]  # a last line may be one without an end
+    for _kind, a, b, c, d in difflib.SequenceMatcher(
+        None, bodies[0], bodies[1], False
+    ).get_opcodes():
         if b - a == d - c:
-            found += [(a + n, a + n + 1, new[c + n]) for n in range(b - a) if old[a + n] != new[c + n]]
+            found += [
+                (a + n, a + n + 1, new[c + n]) for n in range(b - a) if old[a + n] != new[c + n]
+            ]
         else:
             found.append((a, b, b"".join(new[c:d])))
     return found

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Apply a list of file, package and unit changes as one transaction, or leave everything as it was: the executor's entry.
+"""Apply a list of file, package and unit changes as one transaction, or leave everything as it was:
+the executor's entry.
 
 It checks the form of a request (`request`). Then this very process carries it out (`executor`), or
 the host alone does (`launcher`). Node side: standard library only, Python 3.6.
@@ -9,7 +10,11 @@ the host alone does (`launcher`). Node side: standard library only, Python 3.6.
 
 import os
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import commands, host_files, journal
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    commands,
+    host_files,
+    journal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
     deadline,
     executor,
@@ -17,7 +22,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
     launcher,
     rollback,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import request as transaction_request
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    request as transaction_request,
+)
 
 
 def run(request):
@@ -33,7 +40,13 @@ def run(request):
         return executor.build_refused_request(request, exc)
     commands.asked_for[:] = request.get("environment") or []
     here = (request.get("root") or "/") == "/"
-    if request.get("alone") and here and not request.get("check") and os.geteuid() == 0 and deadline.has_systemd():
+    if (
+        request.get("alone")
+        and here
+        and not request.get("check")
+        and os.geteuid() == 0
+        and deadline.has_systemd()
+    ):
         return launcher.run_away(request)
     return executor.Transaction(request).run()
 

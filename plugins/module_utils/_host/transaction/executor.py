@@ -1,14 +1,16 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Carry out one transaction, step by step: a list of file, package and unit changes, all of them or none.
+"""Carry out one transaction, step by step: a list of file, package and unit changes, all of them or
+none.
 
     lock -> recover -> expect -> commands -> stage, validate -> journal -> arm the watch -> swap -> units -> health -> commit
                                    |                            \\______________ any failure: take back ______________/
                                    check mode ends after this
 
-It knows files, commands and units. What any of it is for, only the controller knows. rollback.py lists what each state in the journal
-asks of the program that finds it. Node side: standard library only, Python 3.6.
+It knows files, commands and units. What any of it is for, only the controller knows. rollback.py
+lists what each state in the journal asks of the program that finds it. Node side: standard library
+only, Python 3.6.
 """
 
 import contextlib
@@ -64,9 +66,35 @@ class FailedStep(Exception):
 
 def build_blank_answer(request):
     """Return the answer to a request before anything has been done."""
-    lists = ("written", "removed", "ran", "restarted", "disabled", "conflict", "validation", "health", "recovered", "foreign", "swept")
-    answer = {"schema": SCHEMA, "id": request["id"], "changed": False, "rolled_back": False, "journal": None, "error": None}
-    return dict(answer, containers=None, probation=0, said=None, rewritten=False, **{name: [] for name in lists})
+    lists = (
+        "written",
+        "removed",
+        "ran",
+        "restarted",
+        "disabled",
+        "conflict",
+        "validation",
+        "health",
+        "recovered",
+        "foreign",
+        "swept",
+    )
+    answer = {
+        "schema": SCHEMA,
+        "id": request["id"],
+        "changed": False,
+        "rolled_back": False,
+        "journal": None,
+        "error": None,
+    }
+    return dict(
+        answer,
+        containers=None,
+        probation=0,
+        said=None,
+        rewritten=False,
+        **{name: [] for name in lists},
+    )
 
 
 def build_refused_request(request, exc):
@@ -78,7 +106,9 @@ def build_refused_request(request, exc):
 
 
 def set_error(answer, request, phase, exc, following=None):
-    """Put an error into an answer. following: the next step; without it, the step that the cause names, else that of the phase."""
+    """Put an error into an answer. following: the next step; without it, the step that the cause
+    names, else that of the phase.
+    """
     if isinstance(exc, OSError) and exc.errno:
         exc = host_files.build_os_error(exc, exc.filename or request["journal_dir"])
     if isinstance(exc, (host_files.NodeError, cri.CriError, FailedStep)):
@@ -119,34 +149,58 @@ class Transaction(object):
         try:
             self.root = host_files.clean_root(self.request.get("root"))
             self.base = journal.get_journal_directory(self.root, self.request["journal_dir"])
-            who = "transaction %s (%s)" % (self.request["id"], self.request.get("reason") or "no reason given")
-            with journal_writer.hold_transaction_lock(self.base, who, keep=not self.check, token=self.request["id"], root=self.root):
+            who = "transaction %s (%s)" % (
+                self.request["id"],
+                self.request.get("reason") or "no reason given",
+            )
+            with journal_writer.hold_transaction_lock(
+                self.base, who, keep=not self.check, token=self.request["id"], root=self.root
+            ):
                 self._recover()
                 self._carry_out()
-        except Exception as exc:  # whatever happened, the controller gets an answer with the state of things
+        except (
+            Exception
+        ) as exc:  # whatever happened, the controller gets an answer with the state of things
             set_error(self.answer, self.request, self.phase, exc)
         return host_files.cut_texts(self.answer)
 
-    # --- the steps, in order ------------------------------------------------------------------------------------------
+    # --- the steps, in order
+    # ------------------------------------------------------------------------------------------
 
     def _recover(self):
         self.phase = "recover"
         if self.check:
             opened = [
                 meta
-                for meta in (journal.read_transaction(self.base, name) for name in journal.list_transaction_names(self.base, "open"))
+                for meta in (
+                    journal.read_transaction(self.base, name)
+                    for name in journal.list_transaction_names(self.base, "open")
+                )
                 if meta
             ]
-            cut = [meta for meta in opened if not meta["closed"] and meta["state"] not in rollback.FINAL + ("probation",)]
+            cut = [
+                meta
+                for meta in opened
+                if not meta["closed"] and meta["state"] not in rollback.FINAL + ("probation",)
+            ]
             if cut:
                 which = "%s of %s" % (cut[0]["id"], cut[0].get("time"))
-                raise FailedStep("the transaction %s was interrupted; a run without check mode rolls it back first" % which)
+                raise FailedStep(
+                    "the transaction %s was interrupted; a run without check mode rolls it back first"
+                    % which
+                )
             return
         with ignore_interrupts():
-            self.answer["recovered"] = rollback.recover_open_transactions(self.root, self.base, "the next transaction")
-        self.answer["swept"] = journal_writer.remove_names_beside(self.root, self.base, self.request.get("strays") or [])
+            self.answer["recovered"] = rollback.recover_open_transactions(
+                self.root, self.base, "the next transaction"
+            )
+        self.answer["swept"] = journal_writer.remove_names_beside(
+            self.root, self.base, self.request.get("strays") or []
+        )
         acknowledged = [outcome["id"] for outcome in self.answer["recovered"]]
-        journal_writer.acknowledge_outcomes(self.base, list(self.request.get("acknowledged") or []) + acknowledged)
+        journal_writer.acknowledge_outcomes(
+            self.base, list(self.request.get("acknowledged") or []) + acknowledged
+        )
 
     def _carry_out(self):
         here = not self.root  # beneath another root files are written, and nothing is run
@@ -160,7 +214,9 @@ class Transaction(object):
                 self.phase = "command"
                 self._run_commands()
                 self.phase = "expect"
-                planned = self._expect(False)  # a package's scripts may have written a file that the plan is about
+                planned = self._expect(
+                    False
+                )  # a package's scripts may have written a file that the plan is about
             changes = [change for change in planned if staging.is_different_change(change)]
             if here:
                 self._validate(changes)
@@ -174,25 +230,48 @@ class Transaction(object):
             self._name_files(changes)
             return
         with ignore_interrupts():
-            self._apply(changes, units, health.list_units_to_disable(self.request.get("disable") or []) if here else [])
+            self._apply(
+                changes,
+                units,
+                health.list_units_to_disable(self.request.get("disable") or []) if here else [],
+            )
             if self.answer["error"] is None:
                 same = [change for change in planned if change not in changes]
-                records = [{"path": c.path, "sha256_after": journal.digest_snapshot(c.after), "forget": c.forget} for c in same]
+                records = [
+                    {
+                        "path": c.path,
+                        "sha256_after": journal.digest_snapshot(c.after),
+                        "forget": c.forget,
+                    }
+                    for c in same
+                ]
                 journal_writer.settle_originals(self.base, records)
                 journal_writer.drop_forgotten(self.base, records)
 
     def _expect(self, here):
-        """Return the planned changes. Raise Failed unless files, units and packages still are what the plan was made from."""
+        """Return the planned changes. Raise Failed unless files, units and packages still are what
+        the plan was made from.
+        """
         expected = self.request.get("expect") or {}
-        planned, conflicts = staging.plan_file_changes(self.root, self.base, self.request.get("changes") or [])
+        planned, conflicts = staging.plan_file_changes(
+            self.root, self.base, self.request.get("changes") or []
+        )
         seen = {change.real: change.before for change in planned}
-        for path, digest in sorted((expected.get("files") or {}).items()) if not self.answer["ran"] else ():
+        for path, digest in (
+            sorted((expected.get("files") or {}).items()) if not self.answer["ran"] else ()
+        ):
             real = host_files.resolve_links(self.root, path)[0]
-            found = journal.digest_snapshot(seen[real] if real in seen else journal.take_snapshot(self.root, real))
+            found = journal.digest_snapshot(
+                seen[real] if real in seen else journal.take_snapshot(self.root, real)
+            )
             if not keyed.matches_keyed_digest(digest, found):
-                conflicts.append(staging.build_conflict("file", path, digest, keyed.digest_with_key(found)))
+                conflicts.append(
+                    staging.build_conflict("file", path, digest, keyed.digest_with_key(found))
+                )
         if here:
-            conflicts += _expect_system(*[expected.get(key) or {} for key in ("units", "packages", "programs")])
+            conflicts += _expect_system(
+                *[expected.get(key) or {} for key in ("units", "packages", "programs")]
+            )
         self._require_no_conflict(conflicts)
         return planned
 
@@ -207,10 +286,17 @@ class Transaction(object):
         if self.name:
             return
         self.phase = "backup"
-        wanted = [{key: entry.get(key) for key in _OF_COMMANDS} for entry in self.request.get("commands_before") or []]
+        wanted = [
+            {key: entry.get(key) for key in _OF_COMMANDS}
+            for entry in self.request.get("commands_before") or []
+        ]
         known = self.request.get("causes") or []
-        self.memory = self.memory._replace(opened={"commands": wanted, "causes": known, "guarded": bool(self.program)})
-        self.memory.opened["program"] = os.path.basename(self.program or "")  # which is not to be removed as long as this is open
+        self.memory = self.memory._replace(
+            opened={"commands": wanted, "causes": known, "guarded": bool(self.program)}
+        )
+        self.memory.opened["program"] = os.path.basename(
+            self.program or ""
+        )  # which is not to be removed as long as this is open
         self.name = journal_writer.begin_transaction(self.base, self.request, **self.memory.opened)
         self.answer["journal"] = self.entry[len(self.root) :]
         if self.program:
@@ -222,7 +308,8 @@ class Transaction(object):
         self.last = (state, more)
 
     def _require_entry(self):
-        """Write the entry again if it is gone: another program may clear the journal's directory while this is at work.
+        """Write the entry again if it is gone: another program may clear the journal's directory
+        while this is at work.
 
         Otherwise nothing would refer to what lies next to the files.
         """
@@ -239,22 +326,37 @@ class Transaction(object):
             self._mark("prepared", ran=number + 1)
             limit = command.get("timeout", health.ENDS_WITHIN)
             with waiting.write_awaited_units(self.base, command["argv"]):
-                found = commands.decode_answer(commands.run(command["argv"], limit, env=command.get("env")))
+                found = commands.decode_answer(
+                    commands.run(command["argv"], limit, env=command.get("env"))
+                )
             said = found["stdout"] + found["stderr"]
-            ran = {"argv": command["argv"], "rc": found["rc"], "causes": [], "why": command.get("why", "")}
+            ran = {
+                "argv": command["argv"],
+                "rc": found["rc"],
+                "causes": [],
+                "why": command.get("why", ""),
+            }
             self.answer["ran"].append(ran)
             if found["rc"] not in [0] + (command.get("accepts") or []):
-                end = "no end within %g s" % limit if found["timed_out"] else "exit status %d" % found["rc"]
+                end = (
+                    "no end within %g s" % limit
+                    if found["timed_out"]
+                    else "exit status %d" % found["rc"]
+                )
                 ran["causes"] = causes.recognise_causes(said, self.request.get("causes"))
                 self._keep_words(command["argv"], said)
                 raise FailedStep("%s: %s" % (" ".join(command["argv"]), end))
             self.answer["changed"] = True
 
     def _keep_words(self, argv, text):
-        """Keep a program's output here, readable by root alone. Check mode keeps nothing, since it writes nothing."""
+        """Keep a program's output here, readable by root alone. Check mode keeps nothing, since it
+        writes nothing.
+        """
         if not self.check and text.strip():
             shown = " ".join(word if isinstance(word, str) else "..." for word in argv)
-            path = journal_writer.keep_words(self.base, self.request["id"], "$ %s\n%s\n" % (shown, text))
+            path = journal_writer.keep_words(
+                self.base, self.request["id"], "$ %s\n%s\n" % (shown, text)
+            )
             self.answer["said"] = path[len(self.root) :]
 
     def _validate(self, changes):
@@ -269,7 +371,11 @@ class Transaction(object):
             words = entry.pop("words", "")
             if entry["findings"]:
                 self._keep_words(entry["argv"], words)
-        findings = ["%s: %s" % (entry["argv"][0], finding) for entry in self.answer["validation"] for finding in entry["findings"]]
+        findings = [
+            "%s: %s" % (entry["argv"][0], finding)
+            for entry in self.answer["validation"]
+            for finding in entry["findings"]
+        ]
         if findings:
             more = " (and %d more findings)" % (len(findings) - 3) if len(findings) > 3 else ""
             raise FailedStep("; ".join(findings[:3]) + more)
@@ -282,9 +388,16 @@ class Transaction(object):
             self.phase = "backup"
             before = health.read_unit_states([unit["name"] for unit in units])
             checks = self.request.get("health") or []
-            described = {"units": units, "units_before": before, "disabled": disable, "health": checks}
+            described = {
+                "units": units,
+                "units_before": before,
+                "disabled": disable,
+                "health": checks,
+            }
             self.memory = self.memory._replace(
-                changes=changes, described=described, originals=journal_writer.list_kept_originals(self.base, changes)
+                changes=changes,
+                described=described,
+                originals=journal_writer.list_kept_originals(self.base, changes),
             )
             journal_writer.describe_changes(self.base, self.name, changes, **described)
             for change in changes:
@@ -298,15 +411,22 @@ class Transaction(object):
             self._give_up(exc)
             return
         self._name_files(changes)
-        self.answer["changed"] = bool(changes or self.acted or self.answer["disabled"] or self.answer["ran"])
+        self.answer["changed"] = bool(
+            changes or self.acted or self.answer["disabled"] or self.answer["ran"]
+        )
 
     def _change_host(self, changes, units, disable):
         swap.stage_renames(self.root, changes, self.request["id"])
         self.phase = "expect"
         seen = [(change, journal.take_snapshot(self.root, change.real)) for change in changes]
         late = [(change, found) for change, found in seen if found != change.before]
-        digests_of = [(change.path, journal.report_digest(change.before), journal.report_digest(found)) for change, found in late]
-        self._require_no_conflict([staging.build_conflict("file", *digests) for digests in digests_of])
+        digests_of = [
+            (change.path, journal.report_digest(change.before), journal.report_digest(found))
+            for change, found in late
+        ]
+        self._require_no_conflict(
+            [staging.build_conflict("file", *digests) for digests in digests_of]
+        )
         self.phase = "swap"
         self._mark("swapping")
         for before in disable:  # first, so that they do not write what we are about to write
@@ -320,7 +440,9 @@ class Transaction(object):
             self._mark("swapped", acted=self.acted)
             self.answer["restarted"].append(unit["name"])
             with waiting.write_awaited_units(self.base, [unit["name"]]):
-                health.run_unit_action(unit["name"], unit["action"], unit.get("timeout", health.DEFAULT_TIMEOUT))
+                health.run_unit_action(
+                    unit["name"], unit["action"], unit.get("timeout", health.DEFAULT_TIMEOUT)
+                )
         self.phase = "health"
         for check in (self.request.get("health") or []) if not self.root else []:
             found = dict(health.wait_for_health(check), after="change")
@@ -328,24 +450,36 @@ class Transaction(object):
             if not found["ok"]:
                 raise FailedStep("%s: %s" % (check["socket"], found["evidence"]))
         if units:
-            self.answer["containers"] = {"before": len(running), "lost": container_snapshot.list_lost_processes(running)}
+            self.answer["containers"] = {
+                "before": len(running),
+                "lost": container_snapshot.list_lost_processes(running),
+            }
 
     def _commit_or_probate(self, units):
-        """Commit the transaction, or put it on probation if a host that watches over it can still take it back."""
+        """Commit the transaction, or put it on probation if a host that watches over it can still
+        take it back.
+        """
         self._require_entry()
         meta = journal.read_transaction(self.base, self.name)
-        health.note_pending(self.base, self.request, [unit["name"] for unit in units if unit["action"] != "reload"])
+        health.note_pending(
+            self.base, self.request, [unit["name"] for unit in units if unit["action"] != "reload"]
+        )
         probation = self.request.get("probation") or 0
         if not (probation and units and self.program):
             rollback.commit(self.root, self.base, meta)
             return
         found = health.read_unit_states([unit["name"] for unit in units])
-        restarts = [health.parse_unit_number(found[unit["name"]].get("NRestarts")) for unit in units]
+        restarts = [
+            health.parse_unit_number(found[unit["name"]].get("NRestarts")) for unit in units
+        ]
         journal_writer.settle_originals(self.base, meta["changes"])
         watch = {"pid": os.getpid(), "start": system.get_process_start(os.getpid())}
-        journal_writer.mark_state(self.entry, "probation", acted=self.acted, restarts=restarts, **watch)
-        # It serves, and only has to stay up. A boot need not take that back, and the host looks as it will stay. The boot's unit goes
-        # last: until then a boot would remove what lies next to the files.
+        journal_writer.mark_state(
+            self.entry, "probation", acted=self.acted, restarts=restarts, **watch
+        )
+        # It serves, and only has to stay up. A boot need not take that back, and the host looks as
+        # it will stay. The boot's unit goes last: until then a boot would remove what lies next to
+        # the files.
         swap.remove_leftovers(self.root, meta["changes"], self.request["id"])
         deadline.cancel_boot_unit()
         self.answer["probation"] = probation
@@ -357,13 +491,21 @@ class Transaction(object):
         if not self.name:
             return
         ended, early = self._take_back(first)
-        if not journal.list_entry_states(self.entry):  # cleared during the rollback: files that are back already stay
+        if not journal.list_entry_states(
+            self.entry
+        ):  # cleared during the rollback: files that are back already stay
             ended, early = self._take_back(first)
         self.answer["health"] += ended["health"][len(self.answer["health"]) :]
         self.answer["ran"] += ended["ran"]
         self.answer["foreign"] = ended["foreign"]
         if ended["trouble"]:
-            set_error(self.answer, self.request, "rollback", FailedStep(ended["trouble"]), _UNDO if early else None)
+            set_error(
+                self.answer,
+                self.request,
+                "rollback",
+                FailedStep(ended["trouble"]),
+                _UNDO if early else None,
+            )
             self.answer["error"]["message"] += " (while rolling back after: %s)" % first
         if ended["foreign"]:
             self.answer["error"]["message"] += _LEFT % ", ".join(ended["foreign"])
@@ -381,13 +523,21 @@ class Transaction(object):
         one failed and has left other packages than there were.
         """
         ran = [entry["argv"] for entry in self.answer["ran"]]
-        began = [command for command in self.request.get("commands_before") or [] if command["argv"] in ran]
-        if any(entry["rc"] == 0 for entry in self.answer["ran"]) and not all(command.get("undo") for command in began):
+        began = [
+            command
+            for command in self.request.get("commands_before") or []
+            if command["argv"] in ran
+        ]
+        if any(entry["rc"] == 0 for entry in self.answer["ran"]) and not all(
+            command.get("undo") for command in began
+        ):
             return True
         if not began or any(command.get("undo_leaves") for command in began):
             return bool(began)
         try:
-            return bool(_expect_system({}, (self.request.get("expect") or {}).get("packages") or {}, {}))
+            return bool(
+                _expect_system({}, (self.request.get("expect") or {}).get("packages") or {}, {})
+            )
         except Exception:  # if this is not known, do not report that all is as it was
             return True
 
@@ -416,7 +566,9 @@ def _expect_system(units, packages, programs):
         found = states[name].get("InvocationID", "")
         if found != invocation:
             conflicts.append(staging.build_conflict("unit", name, invocation, found))
-    installed = system.list_installed_packages("", sorted(packages))["installed"] if packages else {}
+    installed = (
+        system.list_installed_packages("", sorted(packages))["installed"] if packages else {}
+    )
     for name, version in sorted(packages.items()):
         if installed[name] != version:
             conflicts.append(staging.build_conflict("package", name, version, installed[name]))
@@ -428,7 +580,9 @@ def _expect_system(units, packages, programs):
 
 @contextlib.contextmanager
 def ignore_interrupts():
-    """Ignore a closed connection or a Ctrl-C, which must not stop us midway. Handlers, not SIG_IGN, which children would inherit."""
+    """Ignore a closed connection or a Ctrl-C, which must not stop us midway. Handlers, not SIG_IGN,
+    which children would inherit.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -437,7 +591,10 @@ def ignore_interrupts():
         if number == signal.SIGTERM:
             health.stop_signals.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, note)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:

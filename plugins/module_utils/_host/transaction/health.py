@@ -24,7 +24,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
 )
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import cri
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import journal_writer
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    journal_writer,
+)
 
 DEFAULT_TIMEOUT = 120  # seconds within which a unit has to act
 SERVES_WITHIN = 90  # seconds within which what it runs has to answer
@@ -32,10 +34,19 @@ ENDS_WITHIN = 600  # seconds within which a command has to end
 READS_WITHIN = 30  # seconds within which a program has to have read what is staged
 SETTLED = 5  # seconds after which a runtime that answers, but not as wanted, is taken at its word
 _PAUSES = (0.05, 0.1, 0.2, 0.5)
-_STATE = ["ActiveState", "SubState", "Result", "UnitFileState", "InvocationID", "LoadState", "NRestarts"]
+_STATE = [
+    "ActiveState",
+    "SubState",
+    "Result",
+    "UnitFileState",
+    "InvocationID",
+    "LoadState",
+    "NRestarts",
+]
 
 LOG_LINES = 200
-stop_signals = []  # a signal's handler puts its number here: then waiting ends, so the host can go down
+# a signal's handler puts its number here: then waiting ends, so the host can go down
+stop_signals = []
 
 
 def read_unit_states(names):
@@ -53,9 +64,12 @@ def run_unit_action(name, action, timeout=DEFAULT_TIMEOUT):
     try:
         _run_systemctl([action, name], timeout)
     except host_files.NodeError:
-        # Five starts within ten seconds and systemd grants no more (of some units three in a minute). A restart has stopped the unit by
-        # then, so it would stay down, also where the old configuration has just come back.
-        if action not in ("restart", "start") or not _was_not_tried(before, read_unit_states([name])[name]):
+        # Five starts within ten seconds and systemd grants no more (of some units three in a
+        # minute). A restart has stopped the unit by then, so it would stay down, also where the old
+        # configuration has just come back.
+        if action not in ("restart", "start") or not _was_not_tried(
+            before, read_unit_states([name])[name]
+        ):
             raise
         _run_systemctl(["reset-failed", name], timeout)
         _run_systemctl([action, name], timeout)
@@ -67,7 +81,9 @@ def _was_not_tried(before, now):
     The result tells this only if the last run ended well (service_enter_dead()); the result of a
     unit that has crashed stays `signal`. But each start that is tried is an invocation of its own.
     """
-    again = now.get("ActiveState") == "failed" and now.get("InvocationID") == before.get("InvocationID")
+    again = now.get("ActiveState") == "failed" and now.get("InvocationID") == before.get(
+        "InvocationID"
+    )
     return now.get("Result") == "start-limit-hit" or again
 
 
@@ -108,7 +124,10 @@ def list_units_to_disable(names):
 def disable(before):
     """Stop a unit and keep it from starting again."""
     name = before["name"]
-    _run_systemctl((["--no-reload", "disable", "--now", name] if before["enabled"] else ["stop", name]), DEFAULT_TIMEOUT)
+    _run_systemctl(
+        (["--no-reload", "disable", "--now", name] if before["enabled"] else ["stop", name]),
+        DEFAULT_TIMEOUT,
+    )
 
 
 def enable(before, wait=True):
@@ -116,7 +135,9 @@ def enable(before, wait=True):
     if before["enabled"]:
         _run_systemctl(["--no-reload", "enable", before["name"]], DEFAULT_TIMEOUT)
     if before["active"]:
-        _run_systemctl((["start"] if wait else ["--no-block", "start"]) + [before["name"]], DEFAULT_TIMEOUT)
+        _run_systemctl(
+            (["start"] if wait else ["--no-block", "start"]) + [before["name"]], DEFAULT_TIMEOUT
+        )
 
 
 def is_going_down():
@@ -138,7 +159,11 @@ def explain_crashed_units(units, restarts):
     for place, unit in enumerate(units):
         state, before = found[unit["name"]], restarts[place] if place < len(restarts) else 0
         if state.get("ActiveState") == "failed" or state.get("SubState") == "auto-restart":
-            return "%s came up and has crashed since (%s, %s)" % (unit["name"], state.get("ActiveState"), state.get("SubState"))
+            return "%s came up and has crashed since (%s, %s)" % (
+                unit["name"],
+                state.get("ActiveState"),
+                state.get("SubState"),
+            )
         if parse_unit_number(state.get("NRestarts")) > before:
             return "%s came up and has crashed since" % unit["name"]
     return None
@@ -158,7 +183,9 @@ def require_replacement(check):
     if check["kind"] != "cri":
         return check
     trust.answered.pop(check["socket"], None)
-    with contextlib.suppress(cri.CriError):  # of one that listens and is slow to answer, the process is known all the same
+    with contextlib.suppress(
+        cri.CriError
+    ):  # of one that listens and is slow to answer, the process is known all the same
         cri.read_cri_version(check["socket"], 2)
     return dict(check, replaces=trust.answered.get(check["socket"]))
 
@@ -170,24 +197,44 @@ def parse_unit_number(text):
 def _run_systemctl(words, timeout):
     answer = commands.decode_answer(commands.run(["systemctl"] + words, timeout))
     if answer["timed_out"]:
-        raise host_files.NodeError("timeout", "systemctl %s did not end within %g s" % (" ".join(words), timeout))
+        raise host_files.NodeError(
+            "timeout", "systemctl %s did not end within %g s" % (" ".join(words), timeout)
+        )
     if answer["rc"]:
         said = failures.extract_systemd_words(answer["stderr"]) or "exit status %d" % answer["rc"]
         raise host_files.NodeError("failed", "systemctl %s: %s" % (" ".join(words), said))
 
 
 def log(unit, since, known=()):
-    """Return why a unit failed since then, as far as its journal has a known cause, and the command that shows its log."""
+    """Return why a unit failed since then, as far as its journal has a known cause, and the command
+    that shows its log.
+    """
     show = ["journalctl", "--unit=" + unit, "--since=@%d" % since]
-    found = {"kind": "log", "name": unit, "ok": False, "seconds": 0.0, "evidence": " ".join(show), "failed": False, "causes": []}
+    found = {
+        "kind": "log",
+        "name": unit,
+        "ok": False,
+        "seconds": 0.0,
+        "evidence": " ".join(show),
+        "failed": False,
+        "causes": [],
+    }
     try:
-        answer = commands.decode_answer(commands.run(show + ["--lines=%d" % LOG_LINES, "--no-pager", "--output=cat"], timeout=10))
+        answer = commands.decode_answer(
+            commands.run(
+                show + ["--lines=%d" % LOG_LINES, "--no-pager", "--output=cat"], timeout=10
+            )
+        )
     except host_files.NodeError:
         answer = {"rc": None}
     if answer["rc"] != 0 or answer["truncated"]:  # it tells nothing, so systemd's own word counts
         return dict(found, failed=read_unit_states([unit])[unit].get("ActiveState") == "failed")
     said = causes.find_last_failure(answer["stdout"])
-    return found if said is None else dict(found, failed=True, causes=causes.recognise_causes(said, known))
+    return (
+        found
+        if said is None
+        else dict(found, failed=True, causes=causes.recognise_causes(said, known))
+    )
 
 
 def wait_for_health(check):
@@ -210,8 +257,9 @@ def wait_for_health(check):
             evidence, patient_until = "stopped while waiting: " + evidence, now
         if ok or now >= patient_until:
             return dict(check, ok=ok, seconds=round(now - began, 3), evidence=evidence)
-        # The pause between two tries of this check; the last try is at `patient_until`. There is no event to wait for instead: engines
-        # announce themselves to the service manager alone, and not whether this socket serves with these handlers.
+        # The pause between two tries of this check; the last try is at `patient_until`. There is no
+        # event to wait for instead: engines announce themselves to the service manager alone, and
+        # not whether this socket serves with these handlers.
         time.sleep(min(_PAUSES[min(tries, len(_PAUSES) - 1)], max(patient_until - now, 0.01)))
         tries += 1
 
@@ -221,24 +269,52 @@ def _ask_cri(check, left):
     try:
         status = cri.read_cri_status(check["socket"], min(left, 10))
     except cri.CriError as exc:
-        # A runtime registers its services before it listens: one that lacks the service has failed to load it.
+        # A runtime registers its services before it listens: one that lacks the service has failed
+        # to load it.
         if exc.code == cri.UNIMPLEMENTED:
-            return False, True, "it answers, but serves no CRI: that part of it failed to load (%s)" % exc.message
+            return (
+                False,
+                True,
+                "it answers, but serves no CRI: that part of it failed to load (%s)" % exc.message,
+            )
         return False, False, exc.message
     if check.get("replaces") and trust.answered.get(check["socket"]) == check["replaces"]:
-        return False, False, "the process from before the change still serves (%d)" % check["replaces"]
+        return (
+            False,
+            False,
+            "the process from before the change still serves (%d)" % check["replaces"],
+        )
     if not status["runtime"].get("RuntimeReady"):
-        reasons = [selection.show_value_in_shape("name", c["reason"]) for c in status["conditions"] if c["type"] == "RuntimeReady"]
-        return False, False, "the runtime is not ready: %s" % (" ".join(filter(None, reasons)) or "it gives no reason")
-    lacking = [text for text in (_find_lacking(want, status["handlers"], status["info"]) for want in check.get("require") or []) if text]
+        reasons = [
+            selection.show_value_in_shape("name", c["reason"])
+            for c in status["conditions"]
+            if c["type"] == "RuntimeReady"
+        ]
+        return (
+            False,
+            False,
+            "the runtime is not ready: %s"
+            % (" ".join(filter(None, reasons)) or "it gives no reason"),
+        )
+    lacking = [
+        text
+        for text in (
+            _find_lacking(want, status["handlers"], status["info"])
+            for want in check.get("require") or []
+        )
+        if text
+    ]
     if lacking:
         return False, True, "the runtime serves, but %s" % "; ".join(lacking)
-    named = ", ".join(selection.show_value_in_shape("name", name) or "(default)" for name in status["handlers"])
+    named = ", ".join(
+        selection.show_value_in_shape("name", name) or "(default)" for name in status["handlers"]
+    )
     return True, True, "RuntimeReady; handlers: %s" % (named or "not reported")
 
 
 def _ask_http(check, left):
-    """Ask a daemon that reports its state as JSON over a socket, which must contain what `require` names.
+    """Ask a daemon that reports its state as JSON over a socket, which must contain what `require`
+    names.
 
     Return (as wanted, an answer that will hardly change, evidence).
     """
@@ -254,7 +330,11 @@ def _ask_http(check, left):
         said = json.loads(answer["body"])
     except ValueError:
         return False, False, "GET %s: the answer is no JSON" % check["path"]
-    lacking = [text for text in (_find_lacking(want, [], said) for want in check.get("require") or []) if text]
+    lacking = [
+        text
+        for text in (_find_lacking(want, [], said) for want in check.get("require") or [])
+        if text
+    ]
     if lacking:
         return False, True, "it serves, but %s" % "; ".join(lacking)
     return True, True, "it answers GET %s as expected" % check["path"]
@@ -270,7 +350,12 @@ def _find_lacking(want, handlers, info):
     if want.get("filled"):
         return None if found else "its %s is empty" % ".".join(want["path"])
     wanted = None if want.get("absent") else want.get("equals")
-    return None if found == wanted else "its %s is %r, not %r" % (".".join(want["path"]), selection.show_plain_value(found), wanted)
+    return (
+        None
+        if found == wanted
+        else "its %s is %r, not %r"
+        % (".".join(want["path"]), selection.show_plain_value(found), wanted)
+    )
 
 
 def _get_folded(table, key, folded=False):
@@ -280,7 +365,11 @@ def _get_folded(table, key, folded=False):
     """
     if not isinstance(table, dict):
         return None
-    alike = [name for name in sorted(table) if name.lower() == key.lower()] if folded and key not in table else [key]
+    alike = (
+        [name for name in sorted(table) if name.lower() == key.lower()]
+        if folded and key not in table
+        else [key]
+    )
     return table.get(alike[-1]) if alike else None
 
 

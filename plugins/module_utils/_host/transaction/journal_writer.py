@@ -17,7 +17,11 @@ import os
 import shutil
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, journal, system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    host_files,
+    journal,
+    system,
+)
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import waiting
 
 KEPT_ENTRIES = 30
@@ -40,7 +44,9 @@ def sync_directory(path):
 def write_durably(path, data, mode=0o600):
     """Write our file so that after a power loss it is there whole or not at all."""
     spare = path + ".new"
-    with contextlib.suppress(FileNotFoundError):  # of a process that died: never written to, since it need not be as we would make it
+    with contextlib.suppress(
+        FileNotFoundError
+    ):  # of a process that died: never written to, since it need not be as we would make it
         os.unlink(spare)
     fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
@@ -87,7 +93,8 @@ def remove_durably(path):
         sync_directory(os.path.dirname(path))
 
 
-# --- one transaction at a time ----------------------------------------------------------------------------------------
+# --- one transaction at a time
+# ----------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -101,11 +108,19 @@ def hold_transaction_lock(base, who, keep, wait=0, token="", root=""):
     directory that did not exist before does not exist afterwards. Raise NodeError if the lock stays
     taken for `wait` seconds.
     """
-    made = make_durable_dirs(base, 0o755)  # the status file in it is for everyone, all else is private by itself
+    made = make_durable_dirs(
+        base, 0o755
+    )  # the status file in it is for everyone, all else is private by itself
     journal.require_own(base)
     fd = _lock(os.path.join(base, "lock"), time.monotonic() + wait)
     try:
-        holder = {"pid": os.getpid(), "start": system.get_process_start(os.getpid()), "epoch": time.time(), "who": who, "id": token}
+        holder = {
+            "pid": os.getpid(),
+            "start": system.get_process_start(os.getpid()),
+            "epoch": time.time(),
+            "who": who,
+            "id": token,
+        }
         os.ftruncate(fd, 0)
         os.pwrite(fd, (json.dumps(holder) + "\n").encode("utf-8"), 0)
         yield
@@ -129,24 +144,35 @@ def _lock(path, deadline):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.exists(path) and os.fstat(fd).st_ino == os.stat(path).st_ino:
                 return fd
-            os.close(fd)  # the directory was cleared in between: no other process will see the lock that we hold
+            os.close(
+                fd
+                # the directory was cleared in between: no other process will see the lock that we hold
+            )
         except OSError as exc:
             holder = os.pread(fd, 4096, 0)
             os.close(fd)
             if exc.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            # A process that ends an earlier probation is soon done, and a user need not know of it. A holder without a name has just
-            # taken the lock, or is about to release it, or is a program that stays on the host: those share it, and write no name into it.
+            # A process that ends an earlier probation is soon done, and a user need not know of it.
+            # A holder without a name has just taken the lock, or is about to release it, or is a
+            # program that stays on the host: those share it, and write no name into it.
             soon = not _is_holder_alive(holder) or PROBATION.encode("ascii") in holder
             if time.monotonic() >= (max(deadline, patience) if soon else deadline):
-                raise host_files.NodeError("locked", "locked by %s" % _read_holder(holder), "Wait until it is done, then run again")
-            # The pause between two tries, until the deadline. flock(2) itself waits without end or not at all, and an alarm that cuts it
-            # short is the whole process's, whose signals have other meanings here.
+                raise host_files.NodeError(
+                    "locked",
+                    "locked by %s" % _read_holder(holder),
+                    "Wait until it is done, then run again",
+                )
+            # The pause between two tries, until the deadline. flock(2) itself waits without end or
+            # not at all, and an alarm that cuts it short is the whole process's, whose signals have
+            # other meanings here.
             time.sleep(_PAUSE)
 
 
 def _is_holder_alive(data):
-    """Tell whether the process that the lock names still lives: a process that died has left its name."""
+    """Tell whether the process that the lock names still lives: a process that died has left its
+    name.
+    """
     try:
         held = json.loads(data.decode("utf-8"))
         return system.get_process_start(held["pid"]) == held["start"]
@@ -156,16 +182,24 @@ def _is_holder_alive(data):
 
 def _read_holder(data):
     if not _is_holder_alive(data):
-        return "a program of this collection that stays on the host, or a process that has just begun"
+        return (
+            "a program of this collection that stays on the host, or a process that has just begun"
+        )
     try:
         held = json.loads(data.decode("utf-8"))
-        return "process %d, for %d s: %s" % (held["pid"], max(time.time() - held["epoch"], 0), held["who"])
+        return "process %d, for %d s: %s" % (
+            held["pid"],
+            max(time.time() - held["epoch"], 0),
+            held["who"],
+        )
     except (KeyError, TypeError):
         return "process %d" % held["pid"]
 
 
 def find_lock_holder(base):
-    """Return {"pid", "start", "id", ...} of the process that holds the lock or held it last; None if the lock is free."""
+    """Return {"pid", "start", "id", ...} of the process that holds the lock or held it last; None
+    if the lock is free.
+    """
     try:
         return journal.read_json(os.path.join(base, "lock"))
     except (OSError, ValueError):
@@ -176,7 +210,8 @@ def format_journal_time():
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-# --- one transaction --------------------------------------------------------------------------------------------------
+# --- one transaction
+# --------------------------------------------------------------------------------------------------
 
 
 def begin_transaction(base, request, name=None, **more):
@@ -193,7 +228,15 @@ def begin_transaction(base, request, name=None, **more):
     write_durably(os.path.join(aside, "states"), b" " * (journal.SLOT * journal.SLOTS))
     meta = {"schema": journal.SCHEMA, "id": request["id"], "reason": request.get("reason", "")}
     meta.update(time=format_journal_time(), epoch=time.time())
-    meta.update(changes=[], units=[], units_before={}, disabled=[], health=[], boot=system.name_boot(), **more)
+    meta.update(
+        changes=[],
+        units=[],
+        units_before={},
+        disabled=[],
+        health=[],
+        boot=system.name_boot(),
+        **more,
+    )
     write_json(os.path.join(aside, "meta.json"), meta)
     mark_state(aside, "prepared", ran=0)
     os.rename(aside, os.path.join(base, "journal", name))
@@ -202,7 +245,9 @@ def begin_transaction(base, request, name=None, **more):
 
 
 def describe_changes(base, name, changes, **more):
-    """Write what is about to change into the entry, with the bytes from before. changes: FileChange."""
+    """Write what is about to change into the entry, with the bytes from before. changes:
+    FileChange.
+    """
     entry, records = os.path.join(base, "journal", name), []
     for number, change in enumerate(changes):
         kept = journal.read_original_meta(base, change.path)
@@ -220,11 +265,14 @@ def describe_changes(base, name, changes, **more):
             record["backup"] = "%d.before" % number
             write_durably(os.path.join(entry, record["backup"]), change.before.data)
         records.append(record)
-    write_json(os.path.join(entry, "meta.json"), dict(journal.read_json(os.path.join(entry, "meta.json")), changes=records, **more))
+    write_json(
+        os.path.join(entry, "meta.json"),
+        dict(journal.read_json(os.path.join(entry, "meta.json")), changes=records, **more),
+    )
 
 
-# The memory that a transaction at work has of its own entry: the arguments of begin_transaction() and
-# describe_changes(), the changes, and the originals of their files from before it.
+# The memory that a transaction at work has of its own entry: the arguments of begin_transaction()
+# and describe_changes(), the changes, and the originals of their files from before it.
 Memory = collections.namedtuple("Memory", ["opened", "changes", "described", "originals"])
 
 
@@ -232,7 +280,9 @@ def list_kept_originals(base, changes):
     """Return path -> (meta, bytes) of the originals that are already kept of these files."""
     found = {}
     for change in changes:
-        with contextlib.suppress(host_files.NodeError, OSError):  # damaged: then there is nothing to remember
+        with contextlib.suppress(
+            host_files.NodeError, OSError
+        ):  # damaged: then there is nothing to remember
             kept = journal.read_original(base, change.path)
             if kept is not None:
                 found[change.path] = (kept[0], kept[1].data if kept[1] is not None else None)
@@ -240,7 +290,9 @@ def list_kept_originals(base, changes):
 
 
 def write_again(base, name, request, memory):
-    """Write all that a transaction at work knows of itself once more, after the journal's directory was cleared."""
+    """Write all that a transaction at work knows of itself once more, after the journal's directory
+    was cleared.
+    """
     make_durable_dirs(base, 0o755)
     shutil.rmtree(os.path.join(base, "journal", name), ignore_errors=True)
     begin_transaction(base, request, name, **memory.opened)
@@ -264,7 +316,11 @@ def mark_state(entry, state, **more):
         text = json.dumps(value)
     fd = os.open(os.path.join(entry, "states"), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        os.pwrite(fd, text.ljust(journal.SLOT - 1).encode("ascii") + b"\n", (number % journal.SLOTS) * journal.SLOT)
+        os.pwrite(
+            fd,
+            text.ljust(journal.SLOT - 1).encode("ascii") + b"\n",
+            (number % journal.SLOTS) * journal.SLOT,
+        )
         os.fsync(fd)
     finally:
         os.close(fd)
@@ -281,7 +337,9 @@ def acknowledge_outcomes(base, ids):
     One that is not over keeps its mark.
     """
     for name in journal.list_transaction_names(base, "open"):
-        if name.rpartition("-")[2] in ids and (journal.read_transaction(base, name) or {}).get("closed"):
+        if name.rpartition("-")[2] in ids and (journal.read_transaction(base, name) or {}).get(
+            "closed"
+        ):
             settle_transaction(base, name)
 
 
@@ -293,7 +351,10 @@ def remove_names_beside(root, base, paths):
     swept = []
     for path in paths:
         place = host_files.get_full_path(
-            root, os.path.join(host_files.resolve_links(root, os.path.dirname(path))[0], os.path.basename(path))
+            root,
+            os.path.join(
+                host_files.resolve_links(root, os.path.dirname(path))[0], os.path.basename(path)
+            ),
         )
         if journal.is_stray(base, place):
             shutil.rmtree(place, ignore_errors=True)
@@ -350,7 +411,8 @@ def list_older_files(path):
     return sorted(times, key=lambda other: (times[other], other))
 
 
-# --- originals --------------------------------------------------------------------------------------------------------
+# --- originals
+# --------------------------------------------------------------------------------------------------------
 
 
 def keep_original(base, change, token):
@@ -385,16 +447,28 @@ def _place_original(base, path, meta, data):
 
 
 def _get_aside_place(directory):
-    """Return the place where an original is made. names() of the journal passes over names that begin with a dot."""
-    return os.path.join(os.path.dirname(directory), ".new-" + host_files.digest_bytes(host_files.encode_host_path(directory))[:16])
+    """Return the place where an original is made. names() of the journal passes over names that
+    begin with a dot.
+    """
+    return os.path.join(
+        os.path.dirname(directory),
+        ".new-" + host_files.digest_bytes(host_files.encode_host_path(directory))[:16],
+    )
 
 
 def _list_made_before(base, real):
-    """List directories on the way that we made for other files: the file that goes last takes them along."""
+    """List directories on the way that we made for other files: the file that goes last takes them
+    along.
+    """
     made = set()
     for name in journal.list_transaction_names(base, "originals"):
         try:
-            made.update(journal.read_json(os.path.join(base, "originals", name, "meta.json")).get("made_dirs") or [])
+            made.update(
+                journal.read_json(os.path.join(base, "originals", name, "meta.json")).get(
+                    "made_dirs"
+                )
+                or []
+            )
         except (OSError, ValueError):  # damaged: a caller that needs it gets the error
             continue
     return [path for path in made if real.startswith(path + "/")]
@@ -414,7 +488,9 @@ def settle_originals(base, records):
 
 
 def _rewrite(base, path, meta, **more):
-    write_json(os.path.join(journal.get_original_directory(base, path), "meta.json"), dict(meta, **more))
+    write_json(
+        os.path.join(journal.get_original_directory(base, path), "meta.json"), dict(meta, **more)
+    )
 
 
 def restore_originals(base, records, foreign=()):
@@ -426,10 +502,16 @@ def restore_originals(base, records, foreign=()):
         if record.get("original") is None and record["path"] not in foreign:
             drop_original(base, record["path"])
             continue
-        with contextlib.suppress(host_files.NodeError):  # the next look reports a damaged one, which must not stop the rest
+        with contextlib.suppress(
+            host_files.NodeError
+        ):  # the next look reports a damaged one, which must not stop the rest
             kept = journal.read_original_meta(base, record["path"])
             if kept is not None:
-                ours = record["sha256_after"] if record["path"] in foreign else record["original"]["sha256_after"]
+                ours = (
+                    record["sha256_after"]
+                    if record["path"] in foreign
+                    else record["original"]["sha256_after"]
+                )
                 _rewrite(base, record["path"], kept, sha256_after=ours, forget=False)
 
 

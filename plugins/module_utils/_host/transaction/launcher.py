@@ -71,8 +71,15 @@ def build_executor_program():
     own, packed = getattr(__spec__.loader, "own", None), getattr(__spec__.loader, "packed", None)
     if packed is None:
         own = read_part_source("loader")
-        packed = zlib.compress("\0".join(word for part in PARTS for word in (part, read_part_source(part))).encode("utf-8"), 9)
-    return (_BEGIN + own + _END % (PACKAGE, binascii.b2a_base64(packed).decode("ascii"), own)).encode("utf-8")
+        packed = zlib.compress(
+            "\0".join(word for part in PARTS for word in (part, read_part_source(part))).encode(
+                "utf-8"
+            ),
+            9,
+        )
+    return (
+        _BEGIN + own + _END % (PACKAGE, binascii.b2a_base64(packed).decode("ascii"), own)
+    ).encode("utf-8")
 
 
 def install(base):
@@ -83,7 +90,10 @@ def install(base):
         return path
     journal_writer.make_durable_dirs(os.path.dirname(path))
     journal_writer.write_durably(path, data)
-    opened = [journal.read_transaction(base, name) or {} for name in journal.list_transaction_names(base, "open")]
+    opened = [
+        journal.read_transaction(base, name) or {}
+        for name in journal.list_transaction_names(base, "open")
+    ]
     named = [meta.get("program") for meta in opened if not meta.get("closed")]
     for old in journal_writer.list_older_files(path)[: 1 - KEPT] if None not in named else ():
         if os.path.basename(old) not in named:  # else a timer's, or the next boot's
@@ -99,11 +109,17 @@ def _is(path, data):
         return False
     with os.fdopen(fd, "rb") as stream:
         found = os.fstat(fd)
-        own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022 and found.st_nlink == 1
+        own = (
+            stat.S_ISREG(found.st_mode)
+            and found.st_uid == os.geteuid()
+            and not found.st_mode & 0o022
+            and found.st_nlink == 1
+        )
         return own and stream.read(len(data) + 1) == data
 
 
-# --- the caller -------------------------------------------------------------------------------------------------------
+# --- the caller
+# -------------------------------------------------------------------------------------------------------
 
 
 def run_away(request):
@@ -125,7 +141,10 @@ def run_away(request):
         program = install(base)
         if hasattr(__spec__.loader, "keep"):  # sent, and not a module of Ansible's
             __spec__.loader.keep()
-        journal_writer.write_json(os.path.join(job, "request.json"), {"request": request, "environ": commands.get_task_environment()})
+        journal_writer.write_json(
+            os.path.join(job, "request.json"),
+            {"request": request, "environ": commands.get_task_environment()},
+        )
         pipe = os.path.join(job, "pipe")
         os.mkfifo(pipe, 0o600)
         fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -146,14 +165,26 @@ def run_away(request):
 
 def _start(base, program, request, job):
     """Start the executor as a unit of the host."""
-    after = deadline.write_unit_command(deadline.build_later_command(program, "after", base, request["id"]))
-    unit = ["--unit=" + deadline.name_transaction_unit(request["id"]), "--description=gpufleet.nvidia: " + request.get("reason", "")]
-    # KillMode: a package manager that the executor started must not be killed in the middle because it was.
-    unit += ["--property=KillMode=process", "--property=ExecStopPost=" + after, "--property=CollectMode=inactive-or-failed"]
+    after = deadline.write_unit_command(
+        deadline.build_later_command(program, "after", base, request["id"])
+    )
+    unit = [
+        "--unit=" + deadline.name_transaction_unit(request["id"]),
+        "--description=gpufleet.nvidia: " + request.get("reason", ""),
+    ]
+    # KillMode: a package manager that the executor started must not be killed in the middle because
+    # it was.
+    unit += [
+        "--property=KillMode=process",
+        "--property=ExecStopPost=" + after,
+        "--property=CollectMode=inactive-or-failed",
+    ]
     unit += ["--property=TimeoutStopSec=%d" % deadline.compute_time_limit(request)]
     try:
         deadline.start_transient_unit(
-            "the transaction cannot be started", unit, deadline.build_later_command(program, "run", base, request["id"])
+            "the transaction cannot be started",
+            unit,
+            deadline.build_later_command(program, "run", base, request["id"]),
         )
     except host_files.NodeError:
         if _withdraw_job(job):  # else it has begun all the same, and reports its own end
@@ -162,7 +193,11 @@ def _start(base, program, request, job):
 
 def _runs(unit):
     try:
-        return health.read_unit_states([unit])[unit].get("ActiveState") in ("active", "activating", "deactivating")
+        return health.read_unit_states([unit])[unit].get("ActiveState") in (
+            "active",
+            "activating",
+            "deactivating",
+        )
     except host_files.NodeError:  # systemd is slow to answer: not a sign of death
         return True
 
@@ -190,23 +225,35 @@ def _listen(fd, job, request):
         heard += data
         if events and not data:  # the other end is closed
             return heard.strip().decode("ascii")
-        if not events and not heard and not _runs(deadline.name_transaction_unit(request["id"])):  # it died before it opened its end
+        if (
+            not events and not heard and not _runs(deadline.name_transaction_unit(request["id"]))
+        ):  # it died before it opened its end
             return ""
         if not heard and time.monotonic() - began > START and _withdraw_job(job):
-            why = "the transaction's process did not begin within %d s; `journalctl --unit %s` may say why" % (
-                START,
-                deadline.name_transaction_unit(request["id"]),
+            why = (
+                "the transaction's process did not begin within %d s; `journalctl --unit %s` may say why"
+                % (
+                    START,
+                    deadline.name_transaction_unit(request["id"]),
+                )
             )
             raise host_files.NodeError("timeout", why)
         if time.monotonic() - began > limit:
-            raise host_files.NodeError("timeout", "its process still runs after %d s; the next run reports how it ended" % limit)
+            raise host_files.NodeError(
+                "timeout",
+                "its process still runs after %d s; the next run reports how it ended" % limit,
+            )
 
 
 def _report_aftermath(base, request, answer):
-    """Report that the executor died, after what it left is rolled back: by us, if it has not been rolled back already."""
+    """Report that the executor died, after what it left is rolled back: by us, if it has not been
+    rolled back already.
+    """
     _withdraw_job(os.path.join(base, "job", request["id"]))
     who = "transaction %s (rolling it back)" % request["id"]
-    with journal_writer.hold_transaction_lock(base, who, keep=True, wait=deadline.compute_time_limit(request), token=request["id"]):
+    with journal_writer.hold_transaction_lock(
+        base, who, keep=True, wait=deadline.compute_time_limit(request), token=request["id"]
+    ):
         rollback.recover_open_transactions("", base, "its caller", only=request["id"])
     found = [meta for meta in journal.list_transactions(base) if meta["id"] == request["id"]]
     message = "the transaction's process was killed before it changed anything"
@@ -215,12 +262,22 @@ def _report_aftermath(base, request, answer):
         answer["journal"] = found[0]["entry"]
         answer["rolled_back"] = found[0]["state"] == "rolled_back" and not ended.get("trouble")
         answer["changed"] = found[0]["state"] == "committed"
-        message = "its process was killed; the transaction is %s (%s)" % (found[0]["state"], ended.get("why") or "all was done")
-    executor.set_error(answer, request, "executor", executor.FailedStep(message), "Find out what killed it, then run again")
+        message = "its process was killed; the transaction is %s (%s)" % (
+            found[0]["state"],
+            ended.get("why") or "all was done",
+        )
+    executor.set_error(
+        answer,
+        request,
+        "executor",
+        executor.FailedStep(message),
+        "Find out what killed it, then run again",
+    )
     return answer
 
 
-# --- the program on the host's disk -----------------------------------------------------------------------------------
+# --- the program on the host's disk
+# -----------------------------------------------------------------------------------
 
 
 def main(arguments, program):
@@ -235,7 +292,9 @@ def main(arguments, program):
         return _run(base, arguments[2], program)
     if verb == "boot":
         return _recover(base, "the next boot", None, 60, booting=True)
-    return _recover(base, "the timer" if verb == "undo" else "systemd", arguments[2], 5, force=verb == "undo")
+    return _recover(
+        base, "the timer" if verb == "undo" else "systemd", arguments[2], 5, force=verb == "undo"
+    )
 
 
 def _run(base, token, program):
@@ -244,7 +303,9 @@ def _run(base, token, program):
     pipe = None
     with contextlib.suppress(OSError):  # the caller does not listen: the job is done all the same
         pipe = os.open(os.path.join(job, "pipe"), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    os.rename(os.path.join(job, "request.json"), os.path.join(job, "taken.json"))  # the process that does this first does the job
+    os.rename(
+        os.path.join(job, "request.json"), os.path.join(job, "taken.json")
+    )  # the process that does this first does the job
     given = journal.read_json(os.path.join(job, "taken.json"))
     os.unlink(os.path.join(job, "taken.json"))
     os.environ.update(given["environ"])
@@ -253,13 +314,19 @@ def _run(base, token, program):
     work = executor.Transaction(given["request"], program)
     with executor.ignore_interrupts():
         answer = work.run()
-    _say(pipe, binascii.b2a_base64(zlib.compress(json.dumps(answer).encode("utf-8"))).decode("ascii"))
+    _say(
+        pipe, binascii.b2a_base64(zlib.compress(json.dumps(answer).encode("utf-8"))).decode("ascii")
+    )
     if pipe is not None:
         os.close(pipe)
     shutil.rmtree(job, ignore_errors=True)
     if answer["probation"]:
         return _watch(base, token, work.name, answer["probation"])
-    return 1 if work.name and not (journal.read_transaction(base, work.name) or {}).get("closed") else 0
+    return (
+        1
+        if work.name and not (journal.read_transaction(base, work.name) or {}).get("closed")
+        else 0
+    )
 
 
 def _say(pipe, text):
@@ -280,13 +347,16 @@ def _watch(base, token, name, seconds):
     until = time.monotonic() + seconds
     with executor.ignore_interrupts():
         while time.monotonic() < until and not health.stop_signals:
-            # The pause between two looks at the units' counts of restarts, until the probation ends. systemd announces changes over D-Bus
-            # alone, for which Python's standard library has no client.
+            # The pause between two looks at the units' counts of restarts, until the probation
+            # ends. systemd announces changes over D-Bus alone, for which Python's standard library
+            # has no client.
             time.sleep(1)
             meta = journal.read_transaction(base, name)
             if meta is None or meta["state"] != "probation":
                 return 0
-            if health.explain_crashed_units(meta["units"], meta["states"][-1].get("restarts") or []):
+            if health.explain_crashed_units(
+                meta["units"], meta["states"][-1].get("restarts") or []
+            ):
                 break
         return _recover(base, journal_writer.PROBATION, token, 60)
 
@@ -298,12 +368,16 @@ def _recover(base, by, token, wait, booting=False, force=False):
         journal.require_own(base)
         waiting.start_waiting_units(
             base
-        )  # one that was killed before it opened its entry may have held the lock, and can no longer start them
+            # one that was killed before it opened its entry may have held the lock, and can no longer
+            # start them
+        )
         return 0
     lock = "transaction %s (%s)" % (token, by) if token else by
     for attempt in (1, 2):
         try:
-            with journal_writer.hold_transaction_lock(base, lock, keep=True, wait=wait, token=token or ""):
+            with journal_writer.hold_transaction_lock(
+                base, lock, keep=True, wait=wait, token=token or ""
+            ):
                 rollback.recover_open_transactions("", base, by, only=token, booting=booting)
             return 0
         except host_files.NodeError as exc:
@@ -314,12 +388,15 @@ def _recover(base, by, token, wait, booting=False, force=False):
 
 
 def _stop_holder(base, token):
-    """Kill the executor of this very transaction if it still holds the lock: its time is over, so it hangs.
+    """Kill the executor of this very transaction if it still holds the lock: its time is over, so
+    it hangs.
 
     Tell whether it was killed. No other holder is touched.
     """
     held = journal_writer.find_lock_holder(base) or {}
-    if held.get("id") != token or system.get_process_start(held.get("pid") or 0) != held.get("start"):
+    if held.get("id") != token or system.get_process_start(held.get("pid") or 0) != held.get(
+        "start"
+    ):
         return False
     with contextlib.suppress(OSError):
         os.kill(held["pid"], 9)

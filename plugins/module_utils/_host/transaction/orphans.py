@@ -24,14 +24,21 @@ def require_ended(unit, within):
     """
     until, groups = time.monotonic() + within, _groups(unit)
     while True:
-        left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_command(pid, groups)]
+        left = [
+            pid
+            for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+            if _is_command(pid, groups)
+        ]
         if not left:
             return
         if time.monotonic() > until:
             raise host_files.NodeError(
-                "failed", "a command still runs after %d s (process %d), so what it does may stay" % (within, left[0])
+                "failed",
+                "a command still runs after %d s (process %d), so what it does may stay"
+                % (within, left[0]),
             )
-        # The pause between two looks, until the time is over: its parent is dead, so no process learns when it ends.
+        # The pause between two looks, until the time is over: its parent is dead, so no process
+        # learns when it ends.
         time.sleep(PAUSE)
 
 
@@ -51,7 +58,9 @@ def _is_command(pid, groups):
     It is by its control group, and by its output, a pipe, which a package's daemon does not have.
     """
     try:
-        if pid == os.getpid() or groups.isdisjoint(trust.read_proc_file("/proc/%d/cgroup" % pid).splitlines()):
+        if pid == os.getpid() or groups.isdisjoint(
+            trust.read_proc_file("/proc/%d/cgroup" % pid).splitlines()
+        ):
             return False
         return os.readlink("/proc/%d/fd/1" % pid).startswith("pipe:")
     except OSError:  # it has ended

@@ -22,7 +22,12 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_
 
 _GETFLAGS = 0x80006601 | struct.calcsize("l") << 16  # FS_IOC_GETFLAGS: _IOR('f', 1, long)
 _IMMUTABLE, _APPEND = 0x10, 0x20
-_NO_FLAGS = (errno.ENOTTY, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # a file system without such attributes
+_NO_FLAGS = (
+    errno.ENOTTY,
+    errno.EOPNOTSUPP,
+    errno.ENOSYS,
+    errno.EINVAL,
+)  # a file system without such attributes
 _IMAGE_BASED = "/run/ostree-booted"
 
 
@@ -37,22 +42,34 @@ def require_changeable(root, path, real, links, linked=False, groups=()):
     directory = os.path.dirname((list_missing_dirs(root, real) or [real])[0])
     here = host_files.get_full_path(root, directory)
     if not os.access(here, os.W_OK) and os.statvfs(here).f_flag & os.ST_RDONLY:
-        _refuse("%s: %s is on a read-only file system. Mount it writable and run again" % (real, directory))
+        _refuse(
+            "%s: %s is on a read-only file system. Mount it writable and run again"
+            % (real, directory)
+        )
     if not root and real.startswith("/usr/") and os.path.exists(_IMAGE_BASED):
-        _refuse("%s: this is an image-based system, whose /usr is replaced by the next image. Bring the file with the image" % path)
+        _refuse(
+            "%s: this is an image-based system, whose /usr is replaced by the next image. Bring the file with the image"
+            % path
+        )
     _require_changeable(here, directory)
     found = host_files.get_lstat(root, real)
     if found is None or not stat.S_ISREG(found.st_mode):
         return
     if found.st_mode & 0o002:
-        _refuse("%s: everybody may write to this file (mode %04o). Run chmod o-w on it first" % (path, stat.S_IMODE(found.st_mode)))
+        _refuse(
+            "%s: everybody may write to this file (mode %04o). Run chmod o-w on it first"
+            % (path, stat.S_IMODE(found.st_mode))
+        )
     if found.st_nlink > 1 and not linked:
         _refuse(
             "%s: has %d names (hard links), and the others would keep the old content. Replace it by a file of its own"
             % (path, found.st_nlink)
         )
     if is_mount_point(host_files.get_full_path(root, real)):
-        _refuse("%s: is a mount of its own (a bind mount, for example of a ConfigMap). Change it at its source" % path)
+        _refuse(
+            "%s: is a mount of its own (a bind mount, for example of a ConfigMap). Change it at its source"
+            % path
+        )
     _require_changeable(host_files.get_full_path(root, real), path)
 
 
@@ -61,16 +78,23 @@ def _refuse(message):
 
 
 def _require_guarded(root, path, spot, groups):
-    """Refuse a directory on the way in which another account could exchange what we are about to follow."""
+    """Refuse a directory on the way in which another account could exchange what we are about to
+    follow.
+    """
     doubt = trust.judge_spot(root, spot, groups, whole=False)
     if doubt:
-        _refuse("%s: the directory %s %s, so it is not entered. %s" % (path, doubt.place, doubt.why, doubt.remedy))
+        _refuse(
+            "%s: the directory %s %s, so it is not entered. %s"
+            % (path, doubt.place, doubt.why, doubt.remedy)
+        )
 
 
 def _require_changeable(place, path):
     fd = None
     try:
-        fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
+        fd = os.open(
+            place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+        )
         flags = struct.unpack("l", fcntl.ioctl(fd, _GETFLAGS, struct.pack("l", 0)))[0] & 0xFFFFFFFF
     except OSError as exc:
         if fd is not None and exc.errno in _NO_FLAGS:
@@ -81,7 +105,10 @@ def _require_changeable(place, path):
             os.close(fd)
     if flags & (_IMMUTABLE | _APPEND):
         letter = "i" if flags & _IMMUTABLE else "a"
-        _refuse("%s: is protected from changes by an attribute. Run chattr -%s %s first if the change is intended" % (path, letter, path))
+        _refuse(
+            "%s: is protected from changes by an attribute. Run chattr -%s %s first if the change is intended"
+            % (path, letter, path)
+        )
 
 
 def list_missing_dirs(root, real):
@@ -102,7 +129,10 @@ def is_mount_point(path):
     """
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-            points = {re.sub(r"\\([0-7]{3})", lambda code: chr(int(code.group(1), 8)), line.split(" ")[4]) for line in lines}
+            points = {
+                re.sub(r"\\([0-7]{3})", lambda code: chr(int(code.group(1), 8)), line.split(" ")[4])
+                for line in lines
+            }
     except FileNotFoundError:
         return False
     except OSError as exc:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check whether a request may be begun: everything in it that names a directory, a file, a unit or a program.
+"""Check whether a request may be begun: everything in it that names a directory, a file, a unit or
+a program.
 
 This is done before anything on the host is touched. The rest of its form is the controller's part,
 where types declare it and one place makes it. What may be read, written or followed at a path is
@@ -19,8 +20,14 @@ KEYS = set(
     "schema id root check journal_dir reason expect commands_before changes stage validate disable units health causes alone probation "
     "pending acknowledged strays environment".split()
 )
-OPS = {"write": {"path", "content"}, "edit": {"path", "edits"}, "remove": {"path"}, "restore": {"path"}}
-SHOWN = 300  # characters of what was found; a path is shown to its end, which is what tells it from others
+OPS = {
+    "write": {"path", "content"},
+    "edit": {"path", "edits"},
+    "remove": {"path"},
+    "restore": {"path"},
+}
+# characters of what was found; a path is shown to its end, which is what tells it from others
+SHOWN = 300
 _ID = "[0-9a-f]{32}"
 _UNIT = r"[A-Za-z0-9:_.@\\-]+\.(?:service|socket|timer|path|target)"
 
@@ -31,23 +38,42 @@ def require_valid_request(request):
     for key in sorted(set(request) - KEYS):
         raise host_files.NodeError("bad-question", "%s: unknown key" % key)
     schema = request.get("schema")
-    _require_fit(schema == executor.SCHEMA and not isinstance(schema, bool), "schema", "%d" % executor.SCHEMA, schema)
+    _require_fit(
+        schema == executor.SCHEMA and not isinstance(schema, bool),
+        "schema",
+        "%d" % executor.SCHEMA,
+        schema,
+    )
     _match("id", _ID, "32 hexadecimal digits", request.get("id"))
     for key in ("root", "journal_dir"):
         _match(key, r"/[^\0]*", "an absolute path", request.get(key) or "/")
-    _require_fit(os.path.isdir(request.get("root") or "/"), "root", "an existing directory", request.get("root"))
+    _require_fit(
+        os.path.isdir(request.get("root") or "/"),
+        "root",
+        "an existing directory",
+        request.get("root"),
+    )
     for key in ("check", "alone"):
-        _require_fit(isinstance(request.get(key, False), bool), key, "true or false", request.get(key))
+        _require_fit(
+            isinstance(request.get(key, False), bool), key, "true or false", request.get(key)
+        )
     for place, change in _list_tables(request, "changes"):
         _change(place, change)
     _require_seconds("probation", request.get("probation"))
     for place, unit in _list_tables(request, "units"):
         _require_seconds(place + ".timeout", unit.get("timeout"))
         _match(place + ".name", _UNIT, "the name of a unit such as foo.service", unit.get("name"))
-        _match(place + ".action", "restart|reload|start|wait", "one of restart, reload, start, wait", unit.get("action"))
+        _match(
+            place + ".action",
+            "restart|reload|start|wait",
+            "one of restart, reload, start, wait",
+            unit.get("action"),
+        )
     for place, name in _require_request_list(request, "disable"):
         _match(place, _UNIT, "the name of a unit such as foo.service", name)
-    for place, command in list(_list_tables(request, "commands_before")) + list(_list_tables(request, "validate")):
+    for place, command in list(_list_tables(request, "commands_before")) + list(
+        _list_tables(request, "validate")
+    ):
         _require_seconds(place + ".timeout", command.get("timeout"))
         _require_seconds(place + ".undo_within", command.get("undo_within"))
         _require_program(place, command)
@@ -67,7 +93,9 @@ def _require_fit(fits, place, wanted, found):
 
 
 def _match(place, pattern, wanted, value):
-    _require_fit(isinstance(value, str) and re.match("(?:%s)\\Z" % pattern, value), place, wanted, value)
+    _require_fit(
+        isinstance(value, str) and re.match("(?:%s)\\Z" % pattern, value), place, wanted, value
+    )
 
 
 def _require_seconds(place, value):
@@ -75,7 +103,9 @@ def _require_seconds(place, value):
 
     They add up to the time after which the host takes everything back.
     """
-    fits = value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 86400 * 7)
+    fits = value is None or (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 86400 * 7
+    )
     _require_fit(fits, place, "seconds, 0 or more", value)
 
 
@@ -93,7 +123,9 @@ def _list_tables(request, key):
 
 def _change(place, change):
     op = change.get("op")
-    _require_fit(isinstance(op, str) and op in OPS, place + ".op", "one of " + ", ".join(sorted(OPS)), op)
+    _require_fit(
+        isinstance(op, str) and op in OPS, place + ".op", "one of " + ", ".join(sorted(OPS)), op
+    )
     for key in sorted(OPS[op] - set(change)):
         raise host_files.NodeError("bad-question", "%s.%s: is missing" % (place, key))
     if change.get("mode") is not None:
@@ -109,7 +141,14 @@ def _require_program(place, command):
         words = command.get(key)
         if key != "argv" and words is None:
             continue
-        _require_fit(isinstance(words, list) and words, "%s.%s" % (place, key), "a list of at least one", words)
+        _require_fit(
+            isinstance(words, list) and words,
+            "%s.%s" % (place, key),
+            "a list of at least one",
+            words,
+        )
         for where, word in _require_request_list(command, key, place + "."):
             fits = isinstance(word, str) and "\0" not in word
-            _require_fit(fits or (key != "undo" and isinstance(word, dict)), where, "text without NUL", word)
+            _require_fit(
+                fits or (key != "undo" and isinstance(word, dict)), where, "text without NUL", word
+            )

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring a transaction to its end, from nothing but the journal: by the executor itself, the next one, the timer, or at boot.
+"""Bring a transaction to its end, from nothing but the journal: by the executor itself, the next
+one, the timer, or at boot.
 
-Every step may have been done before, whole or in part, and is done again without harm. What each state asks for:
+Every step may have been done before, whole or in part, and is done again without harm. What each
+state asks for:
 
     prepared     commands may have run: undo them
     armed        the same
@@ -71,17 +73,29 @@ def recover_open_transactions(root, base, by, only=None, booting=False):
 
 
 def _require_readable(base, meta):
-    """Refuse an entry that is empty or of an unknown form: it must be neither passed over nor guessed at.
+    """Refuse an entry that is empty or of an unknown form: it must be neither passed over nor
+    guessed at.
 
     Raise NodeError.
     """
     if meta.get("schema") == journal.SCHEMA and meta["states"]:
         return
     newer = meta.get("schema") not in (None, journal.SCHEMA)
-    why = "was written by another release (schema %r)" % (meta["schema"],) if newer else "cannot be read"
-    step = "finish it with that release" if newer else "put the files back by hand from the copies in it"
+    why = (
+        "was written by another release (schema %r)" % (meta["schema"],)
+        if newer
+        else "cannot be read"
+    )
+    step = (
+        "finish it with that release"
+        if newer
+        else "put the files back by hand from the copies in it"
+    )
     values = (meta["entry"], why, step, os.path.join(base, "open", meta["name"]))
-    raise host_files.NodeError("failed", "%s: this transaction is not finished, and its entry %s; %s, then remove %s" % values)
+    raise host_files.NodeError(
+        "failed",
+        "%s: this transaction is not finished, and its entry %s; %s, then remove %s" % values,
+    )
 
 
 def _remove_leftovers(base, booting):
@@ -100,7 +114,9 @@ def _remove_leftovers(base, booting):
 
 
 def _end(root, base, meta, by, booting):
-    """Return what became of a transaction that had to be taken back; None if all was well and little was left to do."""
+    """Return what became of a transaction that had to be taken back; None if all was well and
+    little was left to do.
+    """
     again = meta.get("boot") != system.name_boot()
     if meta["state"] == "probation" and not root:
         why = None if booting or again else judge_probation(meta)
@@ -114,14 +130,20 @@ def _end(root, base, meta, by, booting):
     if meta["state"] == "undoing":
         why = meta["states"][-1].get("why") or "it was interrupted during its rollback"
     else:
-        why = "the host was switched off in the middle of it" if again else "its process died in the middle (state %s)" % meta["state"]
+        why = (
+            "the host was switched off in the middle of it"
+            if again
+            else "its process died in the middle (state %s)" % meta["state"]
+        )
     return take_back_transaction(root, base, meta, why, by, booting)
 
 
 def judge_probation(meta):
     """Return why a transaction on probation does not pass; None if it does."""
     last = meta["states"][-1]
-    why = health.explain_crashed_units(meta["units"], last.get("restarts") or [0] * len(meta["units"]))
+    why = health.explain_crashed_units(
+        meta["units"], last.get("restarts") or [0] * len(meta["units"])
+    )
     if why is not None or health.are_all_stopped(meta["units"]):
         return why
     for check in meta["health"]:
@@ -160,10 +182,19 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
     unwritable_mark = contextlib.suppress(OSError)
     with unwritable_mark:  # an I/O error must not keep the files from coming back
         ran = was.get("ran", len(meta["commands"]))
-        journal_writer.mark_state(entry, "undoing", was=was["state"], acted=was.get("acted", 0), ran=ran, why=why, by=by)
+        journal_writer.mark_state(
+            entry, "undoing", was=was["state"], acted=was.get("acted", 0), ran=ran, why=why, by=by
+        )
     acted = _list_acted_units(meta, was) if not root else []
     logs = [] if booting else [_log(unit, meta) for unit in acted]
-    outcome = {"id": meta["id"], "time": meta.get("time"), "reason": meta.get("reason"), "outcome": "rolled_back", "why": why, "by": by}
+    outcome = {
+        "id": meta["id"],
+        "time": meta.get("time"),
+        "reason": meta.get("reason"),
+        "outcome": "rolled_back",
+        "why": why,
+        "by": by,
+    }
     outcome.update(foreign=[], health=list(evidence) + logs, trouble=None, ran=[])
     checks = _checks_back(meta, acted, booting)
     if was["state"] not in _EARLY:
@@ -175,13 +206,17 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
                     health.enable(before, wait=not booting)
         if by != EXECUTOR and meta["commands"]:
             with _note_trouble(outcome):
-                # No longer than any of them may take: the time of the caller is measured by that (`deadline.compute_time_limit`).
-                within = max(command.get("timeout") or health.ENDS_WITHIN for command in meta["commands"])
+                # No longer than any of them may take: the time of the caller is measured by that
+                # (`deadline.compute_time_limit`).
+                within = max(
+                    command.get("timeout") or health.ENDS_WITHIN for command in meta["commands"]
+                )
                 orphans.require_ended(deadline.name_transaction_unit(meta["id"]), within)
         _undo_commands(base, meta, was, outcome, booting)
         if not booting:
             _bring_units_back(base, meta, acted, checks, outcome)
-    # After the units: a disk that is too full for this must not keep them from running with the files from before.
+    # After the units: a disk that is too full for this must not keep them from running with the
+    # files from before.
     journal_writer.restore_originals(base, meta["changes"], outcome["foreign"])
     with contextlib.suppress(OSError):
         journal_writer.write_json(os.path.join(entry, "outcome.json"), outcome)
@@ -221,7 +256,11 @@ def _list_acted_units(meta, was):
         return meta["units"][: was.get("acted", len(meta["units"]))]
     present = health.read_unit_states([unit["name"] for unit in meta["units"]])
     before = meta["units_before"]
-    return [unit for unit in meta["units"] if present[unit["name"]].get("InvocationID") != before[unit["name"]].get("InvocationID")]
+    return [
+        unit
+        for unit in meta["units"]
+        if present[unit["name"]].get("InvocationID") != before[unit["name"]].get("InvocationID")
+    ]
 
 
 def _checks_back(meta, acted, booting):
@@ -239,7 +278,15 @@ def _log(unit, meta):
     try:
         return health.log(unit["name"], meta.get("epoch", 0), meta.get("causes") or [])
     except Exception:  # evidence is welcome, and must not keep the files from coming back
-        return {"kind": "log", "name": unit["name"], "ok": False, "seconds": 0.0, "evidence": "", "failed": False, "causes": []}
+        return {
+            "kind": "log",
+            "name": unit["name"],
+            "ok": False,
+            "seconds": 0.0,
+            "evidence": "",
+            "failed": False,
+            "causes": [],
+        }
 
 
 def _undo_commands(base, meta, was, outcome, booting):
@@ -257,12 +304,16 @@ def _undo(command, outcome, booting):
     """
     shown, within = " ".join(command["undo"]), command.get("undo_within") or health.ENDS_WITHIN
     if booting and (command.get("undo_within") or 0) > QUICK:
-        raise host_files.NodeError("failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown)
+        raise host_files.NodeError(
+            "failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown
+        )
     within = QUICK if booting else within
     found = commands.run(command["undo"], within, env=command.get("env"))
     outcome["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
     if found["rc"] not in [0] + (command.get("undo_accepts") or command.get("accepts") or []):
-        end = "no end within %d s" % within if found["timed_out"] else "exit status %d" % found["rc"]
+        end = (
+            "no end within %d s" % within if found["timed_out"] else "exit status %d" % found["rc"]
+        )
         raise host_files.NodeError("failed", "%s: %s" % (shown, end))
 
 
@@ -276,7 +327,10 @@ def _choose_way_back(unit, before):
         return "wait"
     if before in ("inactive", "failed"):
         return "stop"
-    runs = unit["action"] == "reload" and health.read_unit_states([unit["name"]])[unit["name"]].get("ActiveState") == "active"
+    runs = (
+        unit["action"] == "reload"
+        and health.read_unit_states([unit["name"]])[unit["name"]].get("ActiveState") == "active"
+    )
     return "reload" if runs else "restart"
 
 
@@ -293,9 +347,13 @@ def _bring_units_back(base, meta, acted, checks, outcome):
         try:
             with waiting.write_awaited_units(base, [unit["name"]]):
                 health.run_unit_action(
-                    unit["name"], _choose_way_back(unit, before[unit["name"]]), unit.get("timeout", health.DEFAULT_TIMEOUT)
+                    unit["name"],
+                    _choose_way_back(unit, before[unit["name"]]),
+                    unit.get("timeout", health.DEFAULT_TIMEOUT),
                 )
-            if before[unit["name"]] == "inactive":  # one that has failed since would stay so, and its file may be gone
+            if (
+                before[unit["name"]] == "inactive"
+            ):  # one that has failed since would stay so, and its file may be gone
                 health.run_unit_action(unit["name"], "reset-failed")
         except host_files.NodeError as exc:
             if unit in ran_before:

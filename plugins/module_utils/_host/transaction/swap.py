@@ -13,8 +13,15 @@ import errno
 import os
 import shutil
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import commands, host_files, journal
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import journal_writer, preconditions
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    commands,
+    host_files,
+    journal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    journal_writer,
+    preconditions,
+)
 
 _SELINUX = "security.selinux"
 _NO_RULE = "<<none>>"  # matchpathcon's word for a place that the policy leaves alone
@@ -30,8 +37,14 @@ def stage_renames(root, changes, token):
             if change.after is not None:
                 _write_new(root, change, directory)
             if change.before is not None:
-                with contextlib.suppress(OSError):  # a file system without hard links: the journal has the bytes as well
-                    os.link(host_files.get_full_path(root, change.real), directory + "/old", follow_symlinks=False)
+                with contextlib.suppress(
+                    OSError
+                ):  # a file system without hard links: the journal has the bytes as well
+                    os.link(
+                        host_files.get_full_path(root, change.real),
+                        directory + "/old",
+                        follow_symlinks=False,
+                    )
             journal_writer.sync_directory(directory)
 
 
@@ -55,12 +68,15 @@ def apply(root, changes, token):
 
 
 def _write_new(root, change, directory):
-    after = change.after if change.before is not None else _label_file(root, change.real, change.after)
+    after = (
+        change.after if change.before is not None else _label_file(root, change.real, change.after)
+    )
     _write_spare(directory + "/new", after, keep_time=change.op == "restore")
 
 
 def take_back_files(root, records, token, entry):
-    """Undo by the journal's records. Return the paths of files that another program has written since.
+    """Undo by the journal's records. Return the paths of files that another program has written
+    since.
 
     Those files are left, and a file that already is as before stays. An error for one file does not
     keep the others from coming back. Raise NodeError for the first such error in the end.
@@ -131,7 +147,9 @@ def _prepare_old(root, record, token, entry):
         if _is_before(record, journal.take_snapshot("", path)):
             return path
     kept = os.path.join(entry, record["backup"])
-    before = journal.restore_snapshot(record, journal.read_kept(kept, record["sha256_before"], entry, record["path"]))
+    before = journal.restore_snapshot(
+        record, journal.read_kept(kept, record["sha256_before"], entry, record["path"])
+    )
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
     again = directory + "/again"
@@ -160,7 +178,9 @@ def make_swap_dirs(root, paths):
 
 
 def _label_directory(root, path):
-    """Give a directory its label, as a new file gets one: the kernel gives it that of the directory that it is made in."""
+    """Give a directory its label, as a new file gets one: the kernel gives it that of the directory
+    that it is made in.
+    """
     label = _label(root, path, "dir") if _has_labels(root) else None
     if label:
         _set_xattr(host_files.get_full_path(root, path), _SELINUX, label.encode("ascii") + b"\0")
@@ -175,20 +195,33 @@ def remove_dirs(root, paths):
 
 
 def find_swap_spot(root, real, made_dirs, token):
-    """Return (a directory for us on the file's file system, whether it is beside the file's directory and not within)."""
+    """Return (a directory for us on the file's file system, whether it is beside the file's
+    directory and not within).
+    """
     beside, within = _list_spots(root, real, made_dirs, token)
     if made_dirs:
         return beside, True
     parent = os.path.dirname(host_files.get_full_path(root, real))
     # Not above the root, and not across a mount: a rename works within one file system only.
-    fits = parent != (root or "/") and os.path.isdir(parent) and os.stat(os.path.dirname(parent)).st_dev == os.stat(parent).st_dev
+    fits = (
+        parent != (root or "/")
+        and os.path.isdir(parent)
+        and os.stat(os.path.dirname(parent)).st_dev == os.stat(parent).st_dev
+    )
     return (beside, True) if fits and not preconditions.is_mount_point(parent) else (within, False)
 
 
 def _list_spots(root, real, made_dirs, token):
-    name = ".gpufleet-%s-%s" % (token, host_files.digest_bytes(host_files.encode_host_path(real))[:8])
+    name = ".gpufleet-%s-%s" % (
+        token,
+        host_files.digest_bytes(host_files.encode_host_path(real))[:8],
+    )
     parent = os.path.dirname(host_files.get_full_path(root, real))
-    beside = os.path.dirname(host_files.get_full_path(root, made_dirs[0])) if made_dirs else os.path.dirname(parent)
+    beside = (
+        os.path.dirname(host_files.get_full_path(root, made_dirs[0]))
+        if made_dirs
+        else os.path.dirname(parent)
+    )
     return os.path.join(beside, name), os.path.join(parent, name)
 
 
@@ -200,7 +233,9 @@ def _write_spare(path, state, keep_time):
         os.fchown(stream.fileno(), state.uid, state.gid)
         for name, value in sorted(state.xattrs.items()):
             _set_xattr(stream.fileno(), name, value)
-        os.fchmod(stream.fileno(), state.mode)  # last: a change of owner clears the set-id bits, an ACL sets the group's
+        os.fchmod(
+            stream.fileno(), state.mode
+        )  # last: a change of owner clears the set-id bits, an ACL sets the group's
         if keep_time:
             os.utime(stream.fileno(), ns=(state.mtime, state.mtime))
         os.fsync(stream.fileno())
@@ -210,7 +245,8 @@ def _set_xattr(fd, name, value):
     try:
         os.setxattr(fd, name, value)
     except OSError as exc:
-        # Labels that the kernel sets by itself, or that this file system has not, must not stop the rest.
+        # Labels that the kernel sets by itself, or that this file system has not, must not stop the
+        # rest.
         if exc.errno not in _NO_XATTRS:
             raise
 
@@ -229,7 +265,8 @@ def _settle(root, real, spare):
 
 
 def _notify_watchers(root, real, token):
-    """Have programs that watch the file's directory read it again: a directory comes in it and goes.
+    """Have programs that watch the file's directory read it again: a directory comes in it and
+    goes.
 
     A library that watches for what is renamed, removed or written there takes a file that is moved
     in for none of these: fsnotify calls it Create, as it does a file that nothing is in yet. A
@@ -250,11 +287,19 @@ def _label_file(root, real, state):
     if _SELINUX in state.xattrs or not _has_labels(root):
         return state
     label = _label(root, real, "file")
-    return state._replace(xattrs=dict(state.xattrs, **{_SELINUX: label.encode("ascii") + b"\0"})) if label else state
+    return (
+        state._replace(xattrs=dict(state.xattrs, **{_SELINUX: label.encode("ascii") + b"\0"}))
+        if label
+        else state
+    )
 
 
 def _has_labels(root):
-    return not root and os.path.isdir("/sys/fs/selinux") and host_files.read_selinux_label("/etc") is not None
+    return (
+        not root
+        and os.path.isdir("/sys/fs/selinux")
+        and host_files.read_selinux_label("/etc") is not None
+    )
 
 
 def _label(root, real, mode):
@@ -263,7 +308,9 @@ def _label(root, real, mode):
     Without one, it is the label of the directory that it comes into. mode: file, dir.
     """
     with contextlib.suppress(host_files.NodeError):
-        answer = commands.decode_answer(commands.run(["matchpathcon", "-n", "-m", mode, real], timeout=10))
+        answer = commands.decode_answer(
+            commands.run(["matchpathcon", "-n", "-m", mode, real], timeout=10)
+        )
         label = answer["stdout"].strip()
         if answer["rc"] == 0 and label and label != _NO_RULE:
             return label

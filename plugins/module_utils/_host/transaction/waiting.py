@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide which programs that stay on a host work in a transaction's place, and which wait for its end.
+"""Decide which programs that stay on a host work in a transaction's place, and which wait for its
+end.
 
 They try the lock without waiting (resident/programs.py). If a transaction holds it, a program goes
 on only if the lock names its unit as one that the transaction waits for. Otherwise it ends and
@@ -14,7 +15,11 @@ import json
 import os
 import re
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import commands, host_files, journal
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    commands,
+    host_files,
+    journal,
+)
 
 _UNIT = re.compile(r"gpufleet-[A-Za-z0-9@-]+\.service\Z")
 _TAKEN = ".taken-"  # before the name of a unit that is being started
@@ -38,7 +43,9 @@ def write_awaited_units(base, words):
 
 def _say(base, **more):
     path = os.path.join(base, "lock")
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # then the program ends, and its unit is started once more afterwards
+    with contextlib.suppress(
+        OSError, ValueError, AttributeError
+    ):  # then the program ends, and its unit is started once more afterwards
         held = journal.read_json(path)
         if held.get("pid") == os.getpid():
             fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -62,7 +69,12 @@ def start_waiting_units(base):
     place = os.path.join(base, "waiting")
     with contextlib.suppress(host_files.NodeError, OSError):
         names = _list_taken(place) if os.path.isdir(place) else []
-        if names and not commands.run(["systemctl", "--no-block", "start"] + names, timeout=15)["timed_out"]:
+        if (
+            names
+            and not commands.run(["systemctl", "--no-block", "start"] + names, timeout=15)[
+                "timed_out"
+            ]
+        ):
             for name in names:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(os.path.join(place, _TAKEN + name))

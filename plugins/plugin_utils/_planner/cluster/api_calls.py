@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build the calls of kubernetes.core's modules that change a cluster, each with its changes as people read them."""
+"""Build the calls of kubernetes.core's modules that change a cluster, each with its changes as
+people read them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ import dataclasses as dc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import objects, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    objects,
+    owners,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Object
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
 
@@ -28,33 +33,71 @@ class Call:
     arguments: Mapping[str, Any]
     differences: tuple[Difference, ...]
     changes: tuple[tuple[str, Any, Any], ...] = ()  # (object, before, after) for --diff
-    again: Callable[[Object], list[Call]] | None = None  # builds the calls for the node as it is now, if another writer was faster
+    again: Callable[[Object], list[Call]] | None = (
+        None  # builds the calls for the node as it is now, if another writer was faster
+    )
     makes: bool = False  # it creates the object
 
 
-def build_object_calls(doing: str, wanted: Object, there: Object | None, why: str, *parts: str) -> list[Call]:
+def build_object_calls(
+    doing: str, wanted: Object, there: Object | None, why: str, *parts: str
+) -> list[Call]:
     before = {part: own_value(there, part) for part in parts} if there is not None else None
     after = {part: own_value(wanted, part) for part in parts}
     if before == after:
         return []
     differ = [part for part in parts if after[part] != (before or {}).get(part)]
-    what = Difference("object", name_object(wanted), ",".join(differ), summarise_object_part(before), summarise_object_part(after), why)
-    return [Call(doing, "k8s", build_ssa_arguments([wanted]), (what,), ((name_object(wanted), before, after),), makes=there is None)]
+    what = Difference(
+        "object",
+        name_object(wanted),
+        ",".join(differ),
+        summarise_object_part(before),
+        summarise_object_part(after),
+        why,
+    )
+    return [
+        Call(
+            doing,
+            "k8s",
+            build_ssa_arguments([wanted]),
+            (what,),
+            ((name_object(wanted), before, after),),
+            makes=there is None,
+        )
+    ]
 
 
 def own_value(thing: Object, part: str) -> Any:
-    return owners.get_metadata_part(thing, "annotations").get(objects.TAINTS) if part == TAINTS else thing.get(part)
+    return (
+        owners.get_metadata_part(thing, "annotations").get(objects.TAINTS)
+        if part == TAINTS
+        else thing.get(part)
+    )
 
 
 def build_delete_call(thing: Object, why: str) -> Call:
     metadata = thing["metadata"]
     where = {"namespace": metadata["namespace"]} if metadata.get("namespace") else {}
-    arguments = {"api_version": thing["apiVersion"], "kind": thing["kind"], "name": metadata["name"], "state": "absent", **where}
+    arguments = {
+        "api_version": thing["apiVersion"],
+        "kind": thing["kind"],
+        "name": metadata["name"],
+        "state": "absent",
+        **where,
+    }
     what = Difference("object", name_object(thing), "", "present", None, why)
-    return Call(f"remove the {name_object(thing)}", "k8s", arguments, (what,), ((name_object(thing), show_object(thing), None),))
+    return Call(
+        f"remove the {name_object(thing)}",
+        "k8s",
+        arguments,
+        (what,),
+        ((name_object(thing), show_object(thing), None),),
+    )
 
 
-def build_apply_calls(doing: str, pairs: Sequence[tuple[Object, Object]], why: str, *, force: bool = False) -> list[Call]:
+def build_apply_calls(
+    doing: str, pairs: Sequence[tuple[Object, Object]], why: str, *, force: bool = False
+) -> list[Call]:
     """Build the calls that apply nodes, at most BATCH of them in one call.
 
     pairs: each wanted node, with the node in the cluster. A wanted node carries the uid of the node
@@ -63,10 +106,20 @@ def build_apply_calls(doing: str, pairs: Sequence[tuple[Object, Object]], why: s
     calls = []
     for start in range(0, len(pairs), BATCH):
         some = pairs[start : start + BATCH]
-        wanted = [{**node, "metadata": {**node["metadata"], "uid": there["metadata"].get("uid")}} for node, there in some]
-        changes = tuple((name_object(node), own_part(there), get_owned_part(node)) for node, there in some)
-        differences = tuple(Difference("object", path, *list_part_changes(before, after), why) for path, before, after in changes)
-        calls.append(Call(doing, "k8s", build_ssa_arguments(wanted, force=force), differences, changes))
+        wanted = [
+            {**node, "metadata": {**node["metadata"], "uid": there["metadata"].get("uid")}}
+            for node, there in some
+        ]
+        changes = tuple(
+            (name_object(node), own_part(there), get_owned_part(node)) for node, there in some
+        )
+        differences = tuple(
+            Difference("object", path, *list_part_changes(before, after), why)
+            for path, before, after in changes
+        )
+        calls.append(
+            Call(doing, "k8s", build_ssa_arguments(wanted, force=force), differences, changes)
+        )
     return calls
 
 
@@ -86,7 +139,12 @@ def name_object(thing: Object) -> str:
 def own_part(node: Object) -> dict[str, Any]:
     """Return the labels and annotations of a node that this collection owns: part -> key -> value."""
     return {
-        part: {k: v for k, v in sorted(owners.get_metadata_part(node, part).items()) if k in owners.own_keys(node, part)} for part in PARTS
+        part: {
+            k: v
+            for k, v in sorted(owners.get_metadata_part(node, part).items())
+            if k in owners.own_keys(node, part)
+        }
+        for part in PARTS
     }
 
 
@@ -94,7 +152,9 @@ def get_owned_part(node: Object) -> dict[str, Any]:
     return {part: dict(sorted((node["metadata"].get(part) or {}).items())) for part in PARTS}
 
 
-def list_part_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
+def list_part_changes(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[str, str | None, str | None]:
     """Describe how labels or annotations change: (name of the part, before, after).
 
     If the labels change, describe the labels alone. Otherwise describe the annotations. An
@@ -104,8 +164,14 @@ def list_part_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tu
     if format_label_part(before) != format_label_part(after):
         return "labels", format_label_part(before), format_label_part(after)
     was, will = before["annotations"], after["annotations"]
-    there = [f"{key} (another value)" if key in will else key for key in was if will.get(key) != was[key]]
-    return "annotations", ", ".join(there) or None, ", ".join(key for key in will if was.get(key) != will[key]) or None
+    there = [
+        f"{key} (another value)" if key in will else key for key in was if will.get(key) != was[key]
+    ]
+    return (
+        "annotations",
+        ", ".join(there) or None,
+        ", ".join(key for key in will if was.get(key) != will[key]) or None,
+    )
 
 
 def format_label_part(part: Mapping[str, Any]) -> str | None:
@@ -117,9 +183,13 @@ def show_object(thing: Object) -> dict[str, Any]:
 
 
 def summarise_object_part(part: Mapping[str, Any] | None) -> Any:
-    """Return the keys of a ConfigMap and its note of taints, or the values of any other object; None for None."""
+    """Return the keys of a ConfigMap and its note of taints, or the values of any other object;
+    None for None.
+    """
     if part is None:
         return None
     if "data" in part:
-        return ", ".join([*(part["data"] or ()), *([f"{TAINTS} {part[TAINTS]}"] if part.get(TAINTS) else [])])
+        return ", ".join(
+            [*(part["data"] or ()), *([f"{TAINTS} {part[TAINTS]}"] if part.get(TAINTS) else [])]
+        )
     return {key: value for key, value in part.items() if value is not None}

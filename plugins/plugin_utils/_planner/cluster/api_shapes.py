@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Describe the shape of the objects of Kubernetes' API, as far as the planner reads them.
 
-A proxy before the API may answer anything. A mapping gives the shape of each part. (shape,) stands for a list
-whose items have this shape. TEXT stands for text. A part that an object does not have passes as any shape.
+A proxy before the API may answer anything. A mapping gives the shape of each part. (shape,) stands
+for a list whose items have this shape. TEXT stands for text. A part that an object does not have
+passes as any shape.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ TEXT = ""
 TEXTS = {"*": TEXT}  # of any name
 FIELDS: Mapping[str, Any] = {"f:metadata": {"f:labels": {}, "f:annotations": {}}}
 CONTAINER: Mapping[str, Any] = {"resources": {}, "securityContext": {}}
-POD: Mapping[str, Any] = {"containers": (CONTAINER,), "initContainers": (CONTAINER,), "volumes": ({},)}
+POD: Mapping[str, Any] = {
+    "containers": (CONTAINER,),
+    "initContainers": (CONTAINER,),
+    "volumes": ({},),
+}
 OBJECT: Mapping[str, Any] = {
     "metadata": {
         "name": TEXT,
@@ -27,14 +32,19 @@ OBJECT: Mapping[str, Any] = {
         "ownerReferences": ({"kind": TEXT},),
         "finalizers": (TEXT,),
     },
-    "spec": {**POD, "taints": ({"key": TEXT, "value": TEXT, "effect": TEXT},), "template": {"spec": POD}},
+    "spec": {
+        **POD,
+        "taints": ({"key": TEXT, "value": TEXT, "effect": TEXT},),
+        "template": {"spec": POD},
+    },
     "status": {"conditions": ({},), "nodeInfo": {"bootID": TEXT}},
     "data": {},
 }
 
 
 def find_wrong_part(thing: Any) -> str:
-    """Return the path of the first part that has another type than OBJECT gives it, as `spec.taints`.
+    """Return the path of the first part that has another type than OBJECT gives it, as
+    `spec.taints`.
 
     Return '' if all parts fit, and `value` if the thing itself is not a mapping.
     """
@@ -50,7 +60,17 @@ def _find_wrong(value: Any, shape: Any, path: str) -> str:
         return path
     parts = {**dict.fromkeys(value, shape["*"]), **shape} if "*" in shape else shape
     found = ((key, value.get(key)) for key in parts if key != "*")
-    return next(filter(None, (_find_wrong(of, parts[key], f"{path}.{key}".lstrip(".")) for key, of in found if of is not None)), "")
+    return next(
+        filter(
+            None,
+            (
+                _find_wrong(of, parts[key], f"{path}.{key}".lstrip("."))
+                for key, of in found
+                if of is not None
+            ),
+        ),
+        "",
+    )
 
 
 def _find_first(values: Any, shape: Any, path: str) -> str:

@@ -24,7 +24,10 @@ def may_write(pod: Mapping[str, Any]) -> bool:
     It can if it is privileged, or mounts a directory of the host.
     """
     spec = pod.get("spec") or {}
-    privileged = any((container.get("securityContext") or {}).get("privileged") for container in spec.get("containers") or ())
+    privileged = any(
+        (container.get("securityContext") or {}).get("privileged")
+        for container in spec.get("containers") or ()
+    )
     return privileged or any(volume.get("hostPath") for volume in spec.get("volumes") or ())
 
 

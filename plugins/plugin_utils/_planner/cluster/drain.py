@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide whether a host is taken out of service before a change, by which orchestrator, and in which words.
+"""Decide whether a host is taken out of service before a change, by which orchestrator, and in
+which words.
 
 Other modules ask Ansible and the clusters.
 """
@@ -15,16 +16,21 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 
 COMMANDS, SLURM, KUBERNETES = ORCHESTRATORS = ("commands", "slurm", "kubernetes")
 STEPS = ("before", "wait", "after", "marked")
-# The mark on a Kubernetes node may be the value of a label. Nothing in it has a meaning to Slurm's own parser of reasons.
+# The mark on a Kubernetes node may be the value of a label. Nothing in it has a meaning to Slurm's
+# own parser of reasons.
 ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 LONGEST = 30 * 24 * 3600
 NAMED = 5
-HOSTNAME = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,251}[a-z0-9])?")  # what hostname(7) allows: no option of a program, no list of nodes
+HOSTNAME = re.compile(
+    r"[a-z0-9]([a-z0-9_.-]{0,251}[a-z0-9])?"
+)  # what hostname(7) allows: no option of a program, no list of nodes
 
 
 class OutOfReach(PlanError):
@@ -47,7 +53,10 @@ class Work:
     @staticmethod
     def read_work(result: Mapping[str, Any]) -> Work:
         known: Mapping[str, Any] = result.get("work") or {}
-        lists = {key: tuple(str(v) for v in known.get(key) or ()) for key in ("orchestrators", "ends", "gpu_processes")}
+        lists = {
+            key: tuple(str(v) for v in known.get(key) or ())
+            for key in ("orchestrators", "ends", "gpu_processes")
+        }
         return Work(str(known.get("hostname") or ""), str(known.get("boot_id") or ""), **lists)
 
 
@@ -62,7 +71,9 @@ class DrainDecision:
 UNKNOWN = "unknown: "  # begins the entry of `gpu_processes` that says what is not known
 
 
-def decide_drain(policy: str, work: Work, *, driver_changes: bool = False, unknown: str = "drain") -> DrainDecision:
+def decide_drain(
+    policy: str, work: Work, *, driver_changes: bool = False, unknown: str = "drain"
+) -> DrainDecision:
     """Decide whether to drain a host. `auto` drains if the change would end work.
 
     A restart ends containers. A change of the driver ends GPU processes.
@@ -77,7 +88,9 @@ def decide_drain(policy: str, work: Work, *, driver_changes: bool = False, unkno
         containers = count_with_names(work.ends, "container")
         return DrainDecision(True, drain_messages.RESTART_ENDS.fill(containers=containers))
     known = [process for process in work.gpu_processes if not process.startswith(UNKNOWN)]
-    hidden = "; ".join(process.removeprefix(UNKNOWN) for process in work.gpu_processes if process not in known)
+    hidden = "; ".join(
+        process.removeprefix(UNKNOWN) for process in work.gpu_processes if process not in known
+    )
     if driver_changes and known:
         processes = count_with_names(known, "process", "processes")
         return DrainDecision(True, drain_messages.GPUS_USED.fill(processes=processes))
@@ -90,7 +103,8 @@ def decide_drain(policy: str, work: Work, *, driver_changes: bool = False, unkno
 
 
 def is_driver_changed(said: bool | None, tasks: Mapping[str, Any]) -> bool:
-    """Tell whether the change ends GPU processes: what the setting `said`, else whether there are tasks for `change`.
+    """Tell whether the change ends GPU processes: what the setting `said`, else whether there are
+    tasks for `change`.
 
     tasks: the user's files of a rollout. Those of `change` may load a driver or reboot the host.
     """
@@ -102,7 +116,9 @@ def count_with_names(found: Sequence[str], one: str, many: str = "") -> str:
     return f"{names.count_noun(len(found), one, many)} ({names.show_few_texts(found, NAMED)})"
 
 
-def list_orchestrators(by: Sequence[str], work: Work, commands: Mapping[str, Any]) -> tuple[str, ...]:
+def list_orchestrators(
+    by: Sequence[str], work: Work, commands: Mapping[str, Any]
+) -> tuple[str, ...]:
     """List the orchestrators that drain the host, in the order in which it is taken out of service.
 
     `auto` stands for each one that runs on the host, and for `commands` if there are any.
@@ -113,19 +129,26 @@ def list_orchestrators(by: Sequence[str], work: Work, commands: Mapping[str, Any
     return tuple(name for name in ORCHESTRATORS if name in found)
 
 
-def is_orchestrator_asked(policy: str, by: Sequence[str], work: Work, commands: Mapping[str, Any]) -> bool:
+def is_orchestrator_asked(
+    policy: str, by: Sequence[str], work: Work, commands: Mapping[str, Any]
+) -> bool:
     """Tell whether to ask the orchestrators of a host before a rollout is planned.
 
     With `always` the answer is yes even without an orchestrator: asking then reports that as an
     error.
     """
-    return policy == "always" or (policy != "never" and bool(list_orchestrators(by, work, commands)))
+    return policy == "always" or (
+        policy != "never" and bool(list_orchestrators(by, work, commands))
+    )
 
 
 def check_drain_settings(options: Mapping[str, Any]) -> None:
     """Raise PlanError for the first setting with which no host could be drained."""
     check_commands(options.get("commands"))
-    for name, variable in (("timeout", "gpufleet_drain_timeout"), ("interval", "gpufleet_drain_interval")):
+    for name, variable in (
+        ("timeout", "gpufleet_drain_timeout"),
+        ("interval", "gpufleet_drain_interval"),
+    ):
         if not 1 <= options[name] <= LONGEST:
             row = drain_messages.DRAIN_TIME
             raise PlanError(row.fill(setting=variable, value=options[name], longest=LONGEST))
@@ -145,12 +168,14 @@ def check_drain_settings(options: Mapping[str, Any]) -> None:
         raise PlanError(drain_messages.TAINT_CANNOT_EVICT.fill())
 
 
-# kubernetes.core, plugins/modules/k8s_drain.py, delete_or_evict_pods(): it makes the node unschedulable, which a taint does not record.
+# kubernetes.core, plugins/modules/k8s_drain.py, delete_or_evict_pods(): it makes the node
+# unschedulable, which a taint does not record.
 EVICTION_CORDONS = "an eviction cordons the node, and nobody would uncordon it"
 
 
 def check_commands(commands: Any) -> None:
-    """Raise PlanError unless each command is a list of words, and `before` and `after` are both there.
+    """Raise PlanError unless each command is a list of words, and `before` and `after` are both
+    there.
 
     So no shell reads the words.
     """
@@ -170,7 +195,12 @@ def check_commands(commands: Any) -> None:
 
 
 def _check_argv(step: str, argv: Any) -> None:
-    good = isinstance(argv, (list, tuple)) and argv and all(isinstance(word, (str, int, float)) for word in argv) and str(argv[0]).strip()
+    good = (
+        isinstance(argv, (list, tuple))
+        and argv
+        and all(isinstance(word, (str, int, float)) for word in argv)
+        and str(argv[0]).strip()
+    )
     if not good:
         is_text = isinstance(argv, str)
         row = drain_messages.COMMAND_IS_TEXT if is_text else drain_messages.COMMAND_NOT_A_LIST
@@ -183,7 +213,8 @@ LONGEST_REASON = 200
 
 
 def get_drain_text(reason: str, why: str) -> str:
-    """Return the text that people read beside a mark: the user's ticket (`reason`), else the reason of the drain.
+    """Return the text that people read beside a mark: the user's ticket (`reason`), else the reason
+    of the drain.
 
     The latter (`why`) may contain a host's own words. So the text is plain ASCII without quotes and
     =[], and LONGEST_REASON long at most.
@@ -201,7 +232,8 @@ def get_drain_text(reason: str, why: str) -> str:
 class Standing:
     """A node's current state for an orchestrator.
 
-    state: in_service, held (out of service by this rollout), others (out of service by someone else),
+    state: in_service, held (out of service by this rollout), others (out of service by someone
+    else),
         or broken (it does not work, whoever holds it).
     text: one sentence without its end, '' for in_service.
     claimed: another owner that is working on the host, by a mark that keeps no work off it; '' if there is none.
@@ -231,7 +263,11 @@ def describe_no_orchestrator(decision: DrainDecision) -> Message:
 
 
 def describe_drain_timeout(
-    waiting: Mapping[str, str], seconds: int, keep: bool, before: Sequence[str] = (), stays: Sequence[str] = ()
+    waiting: Mapping[str, str],
+    seconds: int,
+    keep: bool,
+    before: Sequence[str] = (),
+    stays: Sequence[str] = (),
 ) -> str:
     """Build the sentence of a drain that did not end in time.
 
@@ -249,7 +285,9 @@ def describe_drain_timeout(
     return drain_messages.TIMED_OUT.fill(**given)
 
 
-def list_node_names(given: str, work: Work, inventory_hostname: str, others: Collection[str] = (), setting: str = "") -> tuple[str, ...]:
+def list_node_names(
+    given: str, work: Work, inventory_hostname: str, others: Collection[str] = (), setting: str = ""
+) -> tuple[str, ...]:
     """List the names that the cluster may have for the host: `given` alone if the user sets it.
 
     Else these are the host's own name for itself, and its name in the inventory. The host's own
@@ -270,7 +308,9 @@ def list_node_names(given: str, work: Work, inventory_hostname: str, others: Col
     return tuple(dict.fromkeys(n for n in (*names_, inventory_hostname) if n))
 
 
-def build_unknown_node_error(setting: str, tried: Sequence[str], known: Sequence[str], where: str) -> PlanError:
+def build_unknown_node_error(
+    setting: str, tried: Sequence[str], known: Sequence[str], where: str
+) -> PlanError:
     """Build the error for a node that the cluster has under none of its names."""
     given = {"setting": setting, "tried": " or ".join(tried), "where": where}
     if not known:

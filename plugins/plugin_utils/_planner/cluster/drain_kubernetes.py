@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read a Kubernetes node and its pods: who drains it, what still runs, and the patches that hold and release it."""
+"""Read a Kubernetes node and its pods: who drains it, what still runs, and the patches that hold
+and release it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_shapes, drain_messages, other_owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    api_shapes,
+    drain_messages,
+    other_owners,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.drain import (
     OutOfReach,
     Standing,
@@ -26,26 +32,38 @@ EFFECT = "NoSchedule"
 GPU_RESOURCE = "nvidia.com/"
 MIRROR = "kubernetes.io/config.mirror"
 ENDED = ("Succeeded", "Failed")
-# API-initiated eviction: a disruption budget answers 429 with this sentence. A budget that is being judged answers 429, too.
+# API-initiated eviction: a disruption budget answers 429 with this sentence. A budget that is being
+# judged answers 429, too.
 BUDGET = re.compile(r"disruption budget|Too Many Requests|TooManyRequests", re.IGNORECASE)
-# A patch whose `test` fails ends with 422 and with this sentence alone: the API does not pass on the library's message
-# (apiserver's handlers/patch.go, NewGenericServerResponse). A wrong value has a sentence of its own.
+# A patch whose `test` fails ends with 422 and with this sentence alone: the API does not pass on
+# the library's message (apiserver's handlers/patch.go, NewGenericServerResponse). A wrong value has
+# a sentence of its own.
 CONFLICT = re.compile(
     r'"code": ?409\b|the object has been modified|testing (value|path) \S+ failed|rejected our request due to an error in our request'
 )
 # Server-side apply: another field manager has set a field to another value.
 TAKEN = re.compile(r'Apply failed with .*?conflicts? with "([^"]+)"', re.DOTALL)
-ENDING = re.compile(r"unable to create new content in namespace (\S+) because it is being terminated")
-# Owners of the cluster may stop changes with a webhook, or a policy that the API itself evaluates (apiserver/pkg/admission/plugin).
+ENDING = re.compile(
+    r"unable to create new content in namespace (\S+) because it is being terminated"
+)
+# Owners of the cluster may stop changes with a webhook, or a policy that the API itself evaluates
+# (apiserver/pkg/admission/plugin).
 WEBHOOK_FAILED = re.compile(r'failed calling (?:admission )?webhook "([^"]+)"')
-DENIED = re.compile(r"""(admission webhook "[^"]+"|ValidatingAdmissionPolicy '[^']+').{0,300}? denied (?:the )?request""", re.DOTALL)
+DENIED = re.compile(
+    r"""(admission webhook "[^"]+"|ValidatingAdmissionPolicy '[^']+').{0,300}? denied (?:the )?request""",
+    re.DOTALL,
+)
 STATUS = re.compile(r'\{"kind": ?"Status".*\}', re.DOTALL)
 NO_LIBRARY = re.compile(r"Failed to import the required Python library \(kubernetes\)")
-UNREACHABLE = re.compile(r"Max retries exceeded|Connection refused|timed out|Name or service not known", re.IGNORECASE)
+UNREACHABLE = re.compile(
+    r"Max retries exceeded|Connection refused|timed out|Name or service not known", re.IGNORECASE
+)
 NO_CONFIG = re.compile(
     r"Invalid kube-config file|No configuration found|Failed to load kubeconfig|context .* not found|Expected object with name"
 )
-NO_FILE = re.compile(r"Invalid kube-config file\. No configuration found")  # of kubernetes-client: there is no file, or an empty one
+NO_FILE = re.compile(
+    r"Invalid kube-config file\. No configuration found"
+)  # of kubernetes-client: there is no file, or an empty one
 CERTIFICATE = re.compile(r"CERTIFICATE_VERIFY_FAILED[^)]*")
 Patch = list[dict[str, Any]]  # RFC 6902
 ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
@@ -91,17 +109,28 @@ def explain_not_ready(node: Mapping[str, Any]) -> str:
     """Explain why the node does not work, '' if its kubelet reports that it is Ready."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready: Mapping[str, Any] = next((c for c in conditions if c.get("type") == "Ready"), {})
-    return "" if ready.get("status") == "True" else str(ready.get("reason") or "its kubelet has not reported")
+    return (
+        ""
+        if ready.get("status") == "True"
+        else str(ready.get("reason") or "its kubelet has not reported")
+    )
 
 
 def find_node_holder(node: Mapping[str, Any], rollout: str) -> str:
-    """Tell who holds the node, whether or not it works: `in_service`, `held` (by this rollout) or `others`.
+    """Tell who holds the node, whether or not it works: `in_service`, `held` (by this rollout) or
+    `others`.
 
     A mark without a cordon or a taint holds nothing: a person has put the node back into service by
     hand.
     """
     held = is_cordoned(node) or any(_is_our_taint(t) for t in list_node_taints(node))
-    return "in_service" if not held else "held" if marks_of(node).get(ROLLOUT, "") == rollout else "others"
+    return (
+        "in_service"
+        if not held
+        else "held"
+        if marks_of(node).get(ROLLOUT, "") == rollout
+        else "others"
+    )
 
 
 def judge_kubernetes_standing(node: Mapping[str, Any], rollout: str) -> Standing:
@@ -142,7 +171,11 @@ def hold(node: Mapping[str, Any], rollout: str, why: str, how: str) -> Patch:
     if how == "cordon":
         return build_node_patch(node, marks, {"unschedulable": True})
     mine = {"key": ROLLOUT, "value": rollout, "effect": EFFECT}
-    return build_node_patch(node, marks, {"taints": [*(t for t in list_node_taints(node) if not _is_our_taint(t)), mine]})
+    return build_node_patch(
+        node,
+        marks,
+        {"taints": [*(t for t in list_node_taints(node) if not _is_our_taint(t)), mine]},
+    )
 
 
 def find_hold_method(node: Mapping[str, Any]) -> str:
@@ -168,18 +201,35 @@ def patch_node_reason(node: Mapping[str, Any], why: str) -> Patch:
     return build_node_patch(node, {WHY: get_drain_text("", why)}, {})
 
 
-def build_node_patch(node: Mapping[str, Any], marks: Mapping[str, str | None], spec: Mapping[str, Any]) -> Patch:
-    """Build a JSON patch that the API takes only if what people and controllers set on the node is as it was read.
+def build_node_patch(
+    node: Mapping[str, Any], marks: Mapping[str, str | None], spec: Mapping[str, Any]
+) -> Patch:
+    """Build a JSON patch that the API takes only if what people and controllers set on the node is
+    as it was read.
 
     It does not compare metadata.resourceVersion: each report of the kubelet raises that, for some
     kubelets every few seconds, and no decision here depends on the status. The API compares a value
     that is not there with null (json-patch v4, `test`).
     """
     metadata, before = node.get("metadata") or {}, node.get("spec") or {}
-    seen = {"/metadata/labels": metadata.get("labels"), "/metadata/annotations": metadata.get("annotations"), "/spec": node.get("spec")}
+    seen = {
+        "/metadata/labels": metadata.get("labels"),
+        "/metadata/annotations": metadata.get("annotations"),
+        "/spec": node.get("spec"),
+    }
     tests = [{"op": "test", "path": path, "value": value} for path, value in seen.items()]
-    wanted = {"/metadata/annotations": update_values(marks_of(node), marks), "/spec": update_values(before, spec)}
-    return [*tests, *({"op": "add", "path": path, "value": value} for path, value in wanted.items() if value != (seen[path] or {}))]
+    wanted = {
+        "/metadata/annotations": update_values(marks_of(node), marks),
+        "/spec": update_values(before, spec),
+    }
+    return [
+        *tests,
+        *(
+            {"op": "add", "path": path, "value": value}
+            for path, value in wanted.items()
+            if value != (seen[path] or {})
+        ),
+    ]
 
 
 def update_values(values: Mapping[str, Any], by: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,7 +238,9 @@ def update_values(values: Mapping[str, Any], by: Mapping[str, Any]) -> dict[str,
 
 
 def is_left_by_drain(pod: Mapping[str, Any]) -> bool:
-    """Tell whether a drain leaves the pod: it is one of the node itself, one of a DaemonSet, or has ended."""
+    """Tell whether a drain leaves the pod: it is one of the node itself, one of a DaemonSet, or has
+    ended.
+    """
     metadata = pod.get("metadata") or {}
     owners = {owner.get("kind") for owner in metadata.get("ownerReferences") or ()}
     ended = (pod.get("status") or {}).get("phase") in ENDED
@@ -196,7 +248,8 @@ def is_left_by_drain(pod: Mapping[str, Any]) -> bool:
 
 
 def uses_gpus(pod: Mapping[str, Any]) -> bool:
-    """Tell whether a pod uses GPUs, by the device plugin's resources or by a claim (dynamic resource allocation).
+    """Tell whether a pod uses GPUs, by the device plugin's resources or by a claim (dynamic
+    resource allocation).
 
     Any claim counts, since a pod does not name the claim's driver.
     """
@@ -214,9 +267,14 @@ def uses_gpus(pod: Mapping[str, Any]) -> bool:
 
 
 def list_drained_pods(pods: Iterable[Mapping[str, Any]], method: str) -> list[str]:
-    """List the pods that a drain waits for, as namespace/name: those with GPUs, and with `evict` all that can go."""
+    """List the pods that a drain waits for, as namespace/name: those with GPUs, and with `evict`
+    all that can go.
+    """
     found = [p for p in pods if not is_left_by_drain(p) and (method == "evict" or uses_gpus(p))]
-    return sorted(f"{(p.get('metadata') or {}).get('namespace')}/{(p.get('metadata') or {}).get('name')}" for p in found)
+    return sorted(
+        f"{(p.get('metadata') or {}).get('namespace')}/{(p.get('metadata') or {}).get('name')}"
+        for p in found
+    )
 
 
 def describe_waiting_pods(pods: Iterable[Mapping[str, Any]], method: str) -> str:
@@ -224,7 +282,11 @@ def describe_waiting_pods(pods: Iterable[Mapping[str, Any]], method: str) -> str
     return (
         ""
         if not found
-        else count_with_names(found, "pod with GPUs" if method == "wait" else "pod", "pods with GPUs" if method == "wait" else "")
+        else count_with_names(
+            found,
+            "pod with GPUs" if method == "wait" else "pod",
+            "pods with GPUs" if method == "wait" else "",
+        )
     )
 
 
@@ -249,8 +311,15 @@ def add_api_message(result: Mapping[str, Any]) -> dict[str, Any]:
     """
     ended = str(result.get("exception") or result.get("module_stderr") or "").strip().splitlines()
     known = str(result.get("msg") or "")
-    more = [line.strip() for line in ended if re.match(r"[\w.]+(Error|Exception)\b", line.strip())][-1:]
-    return {**result, "msg": known if not more or more[0] in known or STATUS.search(known) else f"{more[0]} {known}".strip()}
+    more = [line.strip() for line in ended if re.match(r"[\w.]+(Error|Exception)\b", line.strip())][
+        -1:
+    ]
+    return {
+        **result,
+        "msg": known
+        if not more or more[0] in known or STATUS.search(known)
+        else f"{more[0]} {known}".strip(),
+    }
 
 
 def is_api_conflict(result: Mapping[str, Any]) -> bool:
@@ -262,7 +331,10 @@ def is_refused_by_budget(result: Mapping[str, Any]) -> bool:
 
 
 def build_api_error(
-    result: Mapping[str, Any], doing: str, delegate: str = "gpufleet_drain_delegate", rights: str = "docs/drain.md"
+    result: Mapping[str, Any],
+    doing: str,
+    delegate: str = "gpufleet_drain_delegate",
+    rights: str = "docs/drain.md",
 ) -> PlanError:
     """Build one error from a module's failure, which names the setting to check.
 
@@ -318,7 +390,9 @@ def _build_transport_error(doing: str, said: str, text: str, delegate: str) -> P
 
 
 def _build_conflict_error(doing: str, said: str, text: str) -> PlanError | None:
-    """Build the error of a request that other pods, field managers or an ending namespace stop, None for any other."""
+    """Build the error of a request that other pods, field managers or an ending namespace stop,
+    None for any other.
+    """
     if text.startswith("Pod deletion errors"):
         return PlanError(drain_messages.PODS_STAY.fill(doing=doing, cause=said))
     taken, ending = (pattern.search(f"{said} {text}") for pattern in (TAKEN, ENDING))

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
 
@@ -147,8 +149,15 @@ UNAUTHORIZED = Sentence(
     why="the API does not know this account",
     next=f"Check {ACCESS}",
 )
-API_FAILED = Sentence("kubernetes-api.failed", "cannot {doing}", why="{cause}", next=f"Check {ACCESS}")
-ODD_ANSWER = Sentence("kubernetes-api.odd-answer", "cannot {doing}", why="{cause}", next=f"Check {ACCESS}, and the API")
+API_FAILED = Sentence(
+    "kubernetes-api.failed", "cannot {doing}", why="{cause}", next=f"Check {ACCESS}"
+)
+ODD_ANSWER = Sentence(
+    "kubernetes-api.odd-answer",
+    "cannot {doing}",
+    why="{cause}",
+    next=f"Check {ACCESS}, and the API",
+)
 WEBHOOK_FAILED = Sentence(
     "kubernetes-api.webhook-failed",
     "cannot {doing}",
@@ -186,7 +195,9 @@ NO_KUBECONFIG = Sentence(
     why="there is no such kubeconfig, or it is empty",
     next=CONFIG_STEP,
 )
-KUBECONFIG = Sentence("kubernetes-api.kubeconfig", "cannot {doing}", why="{cause}", next=CONFIG_STEP)
+KUBECONFIG = Sentence(
+    "kubernetes-api.kubeconfig", "cannot {doing}", why="{cause}", next=CONFIG_STEP
+)
 PODS_STAY = Sentence(
     "kubernetes-api.pods-stay",
     "cannot {doing}",
@@ -230,7 +241,9 @@ TIMED_OUT_KEPT = Sentence(
     "not drained within {seconds} s: {waits}",
     next="The node stays out of service (gpufleet_drain_on_timeout: keep); the next run of this rollout goes on with it",
 )
-TIMED_OUT_STAYS = Sentence("drain.timed-out-stays", "not drained within {seconds} s: {waits}", next="{stays}")
+TIMED_OUT_STAYS = Sentence(
+    "drain.timed-out-stays", "not drained within {seconds} s: {waits}", next="{stays}"
+)
 TIMED_OUT_HELD_BEFORE = Sentence(
     "drain.timed-out-held-before",
     "not drained within {seconds} s: {waits}",
@@ -243,7 +256,9 @@ TIMED_OUT = Sentence(
 )
 
 # ---------------------------------------------------------------- how orchestrators see a node
-SLURM_CLAIMED = Sentence("drain.slurm-claimed", "Slurm is rebooting the node {node} or switching it off ({state})")
+SLURM_CLAIMED = Sentence(
+    "drain.slurm-claimed", "Slurm is rebooting the node {node} or switching it off ({state})"
+)
 SLURM_BROKEN = Sentence(
     "drain.slurm-broken",
     "the node {node} is {state}; Slurm resumes it when it works again, or a person does",
@@ -256,11 +271,18 @@ SLURM_OTHERS = Sentence(
 SLURM_BUSY = Sentence("drain.slurm-busy", "the node {node} is {state}")
 NOT_READY = Sentence("drain.not-ready", "the node {node} is not Ready ({cause})")
 HELD_HERE = Sentence("drain.held", "the node {node} is held by this rollout")
-HELD_BY_ROLLOUT = Sentence("drain.held-by-rollout", "the node {node} is held by the rollout {rollout}")
+HELD_BY_ROLLOUT = Sentence(
+    "drain.held-by-rollout", "the node {node} is held by the rollout {rollout}"
+)
 CORDONED_BY_OTHERS = Sentence(
     "drain.cordoned-by-others",
     "the node {node} is cordoned by somebody else, who has to uncordon it",
 )
 OWNER_TAKES_AWAY = Sentence("drain.taken-away", "{owner} is taking the node {node} away ({mark})")
-OWNER_AT_WORK = Sentence("drain.owner-at-work", "{owner} is working on the node {node} ({mark}) {ends}")
-KURED_AT_WORK = Sentence("drain.kured-at-work", "kured is working on the node {node} ({where}) until the host has rebooted")
+OWNER_AT_WORK = Sentence(
+    "drain.owner-at-work", "{owner} is working on the node {node} ({mark}) {ends}"
+)
+KURED_AT_WORK = Sentence(
+    "drain.kured-at-work",
+    "kured is working on the node {node} ({where}) until the host has rebooted",
+)

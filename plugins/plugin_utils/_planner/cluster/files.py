@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Write a cluster's objects as files: one document in each, with the reason as comments.
 
-Equal decisions give equal bytes. A file beside them is judged by its first line: one that begins with
-ours is ours to write again and to remove, any other is left alone.
+Equal decisions give equal bytes. A file beside them is judged by its first line: one that begins
+with ours is ours to write again and to remove, any other is left alone.
 """
 
 from __future__ import annotations
@@ -14,8 +14,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages, objects
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Kept, Rendered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    messages,
+    objects,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import (
+    Kept,
+    Rendered,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import yaml_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
@@ -27,20 +33,28 @@ FOLDERS = ("helm", "nodes")
 SETTING = "gpufleet_kubernetes_dir"
 UNUSED = "no host of this cluster needs it any more"
 PRIVATE = "values of your own stand in it, which may come from a vault"
-# Deleting a Node ends its pods, and these tools delete what has left their source. A kubelet, not the file, has created the node.
-# https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/, https://fluxcd.io/flux/components/kustomize/kustomizations/#prune
-UNPRUNED = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false", "kustomize.toolkit.fluxcd.io/prune": "disabled"}
+# Deleting a Node ends its pods, and these tools delete what has left their source. A kubelet, not
+# the file, has created the node. https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/,
+# https://fluxcd.io/flux/components/kustomize/kustomizations/#prune
+UNPRUNED = {
+    "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+    "kustomize.toolkit.fluxcd.io/prune": "disabled",
+}
 
 
 @dc.dataclass(frozen=True)
 class Changes:
-    """The changes in a cluster's directory. texts: name -> text, or None for a file that is removed."""
+    """The changes in a cluster's directory. texts: name -> text, or None for a file that is
+    removed.
+    """
 
     texts: Mapping[str, str | None]
     differences: tuple[Difference, ...]
 
 
-def render_cluster_files(rendered: Rendered, before: Mapping[str, str] | None = None) -> dict[str, str]:
+def render_cluster_files(
+    rendered: Rendered, before: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Return the files of a cluster: name -> text.
 
     before: the files that exist already, if this run does not know all nodes. Values that count for
@@ -48,7 +62,9 @@ def render_cluster_files(rendered: Rendered, before: Mapping[str, str] | None = 
     """
     found = {}
     if rendered.config_map:
-        found[CONFIG_MAP] = render_object_file(rendered.config_map, ["A file of the device plugin for each group of hosts"])
+        found[CONFIG_MAP] = render_object_file(
+            rendered.config_map, ["A file of the device plugin for each group of hosts"]
+        )
     for one in rendered.classes:
         name = one["metadata"]["name"]
         found[f"{CLASS}{name}.yaml"] = render_object_file(one, [explain_runtime_class(one)])
@@ -56,7 +72,11 @@ def render_cluster_files(rendered: Rendered, before: Mapping[str, str] | None = 
     for one in rendered.nodes:
         name = one["metadata"]["name"]
         own = "The node exists already: kubectl apply --server-side --field-manager=gpufleet.nvidia -f this file"
-        why = [f"{hosts[name].host}: {hosts[name].why}", own, *comment_taint_command(name, rendered)]
+        why = [
+            f"{hosts[name].host}: {hosts[name].why}",
+            own,
+            *comment_taint_command(name, rendered),
+        ]
         found[f"{NODES}{name}.yaml"] = render_object_file(drop_null_fields(one), why)
     values = (before or {}).get(VALUES, "")
     if is_own_cluster_file(values):
@@ -68,7 +88,10 @@ def render_cluster_files(rendered: Rendered, before: Mapping[str, str] | None = 
 
 def drop_null_fields(node: Mapping[str, Any]) -> dict[str, Any]:
     metadata = node["metadata"]
-    return {**node, "metadata": {**metadata, "annotations": {**metadata["annotations"], **UNPRUNED}}}
+    return {
+        **node,
+        "metadata": {**metadata, "annotations": {**metadata["annotations"], **UNPRUNED}},
+    }
 
 
 def comment_taint_command(node: str, rendered: Rendered) -> list[str]:
@@ -77,13 +100,26 @@ def comment_taint_command(node: str, rendered: Rendered) -> list[str]:
     For the API the taints of a node are one list. Applied from a file, they would replace the
     taints of all others.
     """
-    said = [f"{t['key']}{'=' + t['value'] if 'value' in t else ''}:{t['effect']}" for t in rendered.taints]
-    return [f"Taints are no part of this file, which would replace others': kubectl taint nodes {node} {' '.join(said)}"] if said else []
+    said = [
+        f"{t['key']}{'=' + t['value'] if 'value' in t else ''}:{t['effect']}"
+        for t in rendered.taints
+    ]
+    return (
+        [
+            f"Taints are no part of this file, which would replace others': kubectl taint nodes {node} {' '.join(said)}"
+        ]
+        if said
+        else []
+    )
 
 
 def explain_runtime_class(runtime_class: Mapping[str, Any]) -> str:
     some = "scheduling" in runtime_class
-    return "Not all hosts have this handler, so pods that name it go to those that do" if some else "All hosts with GPUs have this handler"
+    return (
+        "Not all hosts have this handler, so pods that name it go to those that do"
+        if some
+        else "All hosts with GPUs have this handler"
+    )
 
 
 def render_object_file(document: Mapping[str, Any], why: Iterable[str]) -> str:
@@ -100,7 +136,9 @@ class Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", value, style="|" if "\n" in value else None
+    )
 
 
 Dumper.add_representer(str, _represent_text)
@@ -145,7 +183,12 @@ def parse_file_table(content: str, where: str, *keys: str) -> dict[str, Any]:
 
 
 def compare_cluster_files(
-    wanted: Mapping[str, str], before: Mapping[str, str], stays: Iterable[str], where: str, exposed: Iterable[str] = (), gone: str = UNUSED
+    wanted: Mapping[str, str],
+    before: Mapping[str, str],
+    stays: Iterable[str],
+    where: str,
+    exposed: Iterable[str] = (),
+    gone: str = UNUSED,
 ) -> Changes:
     """Compare the wanted files with the files that exist, and return what changes.
 
@@ -155,24 +198,47 @@ def compare_cluster_files(
 
     Raise PlanError if a foreign file has the name of a wanted one.
     """
-    foreign = next((name for name in wanted if name in before and not is_own_cluster_file(before[name])), "")
+    foreign = next(
+        (name for name in wanted if name in before and not is_own_cluster_file(before[name])), ""
+    )
     if foreign:
         raise PlanError(messages.FOREIGN_FILE.fill(), where=f"{where}/{foreign}")
     keeps = {f"{NODES}{name}.yaml" for name in stays}
-    going = [name for name, content in before.items() if is_own_cluster_file(content) and name not in wanted and name not in keeps]
-    texts: dict[str, str | None] = {name: content for name, content in wanted.items() if before.get(name) != content}
+    going = [
+        name
+        for name, content in before.items()
+        if is_own_cluster_file(content) and name not in wanted and name not in keeps
+    ]
+    texts: dict[str, str | None] = {
+        name: content for name, content in wanted.items() if before.get(name) != content
+    }
     texts.update(dict.fromkeys(going))
-    found = [build_file_difference(name, new, before.get(name), where, gone) for name, new in sorted(texts.items())]
+    found = [
+        build_file_difference(name, new, before.get(name), where, gone)
+        for name, new in sorted(texts.items())
+    ]
     open_ones = {name: wanted[name] for name in sorted(set(exposed) & set(wanted) - set(texts))}
-    found += [Difference("file", f"{where}/{name}", "mode", "readable by others", "0600", PRIVATE) for name in open_ones]
+    found += [
+        Difference("file", f"{where}/{name}", "mode", "readable by others", "0600", PRIVATE)
+        for name in open_ones
+    ]
     return Changes({**texts, **open_ones}, tuple(found))
 
 
-def build_file_difference(name: str, new: str | None, old: str | None, where: str, gone: str) -> Difference:
+def build_file_difference(
+    name: str, new: str | None, old: str | None, where: str, gone: str
+) -> Difference:
     if new is None:
         return Difference("file", f"{where}/{name}", "", "present", "absent", gone)
     after = "changed" if old is not None else "present"
-    return Difference("file", f"{where}/{name}", "", "present" if old is not None else "absent", after, explain_file(name))
+    return Difference(
+        "file",
+        f"{where}/{name}",
+        "",
+        "present" if old is not None else "absent",
+        after,
+        explain_file(name),
+    )
 
 
 def explain_file(name: str) -> str:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Group hosts with equal decisions, and build the device plugin's file for each group.
 
-The label of a node names its file of the plugin. The plugin's sidecar looks at that label alone, so it
-does not notice that the content of a file has changed (k8s-device-plugin v0.20,
+The label of a node names its file of the plugin. The plugin's sidecar looks at that label alone, so
+it does not notice that the content of a file has changed (k8s-device-plugin v0.20,
 cmd/config-manager/main.go). So the name of a group follows from its file's content: if the content
 changes, the label does, and the sidecar has the plugin read it.
 """
@@ -18,7 +18,10 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import ClusterMember, MemberSetting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import (
+    ClusterMember,
+    MemberSetting,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import yaml_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import by_plugin
@@ -26,7 +29,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
 DIGITS = 8
 RESOURCE = "nvidia.com/gpu"
 POLICIES: dict[by_plugin.PluginPolicy, str] = {"time_slicing": "timeSlicing", "mps": "mps"}
-# The reason in the plugin's file. It is true for all hosts of a group, including hosts that this run knows nothing of.
+# The reason in the plugin's file. It is true for all hosts of a group, including hosts that this
+# run knows nothing of.
 ABOUT = {
     "native-cdi": "the engine resolves CDI devices itself",
     "nvidia-runtime": "the engine cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode",
@@ -57,7 +61,9 @@ class Group:
         return f"{self.name} ({self.hosts})"
 
 
-def group_members(members: Iterable[ClusterMember], fixed: Collection[str] = ()) -> tuple[Group, ...]:
+def group_members(
+    members: Iterable[ClusterMember], fixed: Collection[str] = ()
+) -> tuple[Group, ...]:
     """Group the members with equal decisions and settings, sorted by the groups' names.
 
     fixed: keys of the plugin's file that the cluster sets as environment. The environment ranks
@@ -73,8 +79,12 @@ def group_members(members: Iterable[ClusterMember], fixed: Collection[str] = ())
 def _group(same: list[ClusterMember], fixed: Collection[str]) -> Group:
     first = same[0]
     text = f"# {ABOUT[first.injection]}\n{build_plugin_document(first.setting, fixed)}"
-    # The whole decision, so that groups whose files are equal have names of their own: their RuntimeClass may differ.
-    content = json.dumps([first.injection, first.handler, first.default, shorten_group_setting(first.setting), text], sort_keys=True)
+    # The whole decision, so that groups whose files are equal have names of their own: their
+    # RuntimeClass may differ.
+    content = json.dumps(
+        [first.injection, first.handler, first.default, shorten_group_setting(first.setting), text],
+        sort_keys=True,
+    )
     name = f"{first.injection}-{hashlib.sha256(content.encode()).hexdigest()[:DIGITS]}"
     members = tuple(sorted(same, key=lambda m: names.build_natural_key(m.host)))
     return Group(name, first.setting, first.injection, first.handler, first.default, text, members)
@@ -103,15 +113,25 @@ def build_plugin_document(setting: MemberSetting, fixed: Collection[str] = ()) -
         "cdiAnnotationPrefix": setting.prefix,
         "nvidiaCTKPath": setting.hook,
     }
-    flags = {"migStrategy": setting.mig, "nvidiaDriverRoot": setting.driver_root, "nvidiaDevRoot": setting.dev_root}
+    flags = {
+        "migStrategy": setting.mig,
+        "nvidiaDriverRoot": setting.driver_root,
+        "nvidiaDevRoot": setting.dev_root,
+    }
     kept = {key: value for key, value in flags.items() if value and key not in fixed}
     inner = {key: value for key, value in plugin.items() if value and key not in fixed}
-    whole = {"version": "v1", "flags": {**kept, **({"plugin": inner} if inner else {})}, **build_plugin_sharing(setting)}
+    whole = {
+        "version": "v1",
+        "flags": {**kept, **({"plugin": inner} if inner else {})},
+        **build_plugin_sharing(setting),
+    }
     return yaml.safe_dump({key: value for key, value in whole.items() if value}, sort_keys=False)
 
 
 def list_file_strategies(text: str) -> tuple[str, ...]:
-    """Return the device list strategies of a file of the plugin; () if the file sets none or cannot be read."""
+    """Return the device list strategies of a file of the plugin; () if the file sets none or cannot
+    be read.
+    """
     try:
         found = yaml_text.read_bounded_yaml(text)
     except yaml_text.YamlError:
@@ -119,11 +139,14 @@ def list_file_strategies(text: str) -> tuple[str, ...]:
     for key in ("flags", "plugin", "deviceListStrategy"):
         found = found.get(key) if isinstance(found, dict) else None
     said = found.split(",") if isinstance(found, str) else found if isinstance(found, list) else []
-    return tuple(name for name in said if isinstance(name, str))  # a few lines can make a list of lists of any size
+    return tuple(
+        name for name in said if isinstance(name, str)
+    )  # a few lines can make a list of lists of any size
 
 
 def build_plugin_sharing(setting: MemberSetting) -> dict[str, Any]:
-    """Build `build_plugin_sharing` of the plugin's file: how pods share the GPUs of a group. {} if they share none.
+    """Build `build_plugin_sharing` of the plugin's file: how pods share the GPUs of a group. {} if
+    they share none.
 
     No environment ranks above it. With MPS, the plugin itself divides memory and threads by the
     number.
@@ -133,4 +156,8 @@ def build_plugin_sharing(setting: MemberSetting) -> dict[str, Any]:
         return {}
     known = {"renameByDefault": of.rename or None, "failRequestsGreaterThanOne": of.fail}
     said = {key: value for key, value in known.items() if value is not None}
-    return {"sharing": {POLICIES[of.policy]: {**said, "resources": [{"name": RESOURCE, "replicas": of.number}]}}}
+    return {
+        "sharing": {
+            POLICIES[of.policy]: {**said, "resources": [{"name": RESOURCE, "replicas": of.number}]}
+        }
+    }

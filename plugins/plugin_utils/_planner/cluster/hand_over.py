@@ -5,8 +5,8 @@
 
 The owner of a node is the one that configures its engine.
 
-The operator writes a label of its operands only where it is missing or empty, so `false` stays, and the
-DaemonSet's node selector wants `true` (gpu-operator v26.7, assets/state-container-toolkit and
+The operator writes a label of its operands only where it is missing or empty, so `false` stays, and
+the DaemonSet's node selector wants `true` (gpu-operator v26.7, assets/state-container-toolkit and
 controllers/state_manager.go). A pod of it that is ended takes its handlers out of the engine's
 configuration, and restarts the engine (nvidia-container-toolkit v1.20, cmd/nvidia-ctk-installer).
 """
@@ -17,8 +17,14 @@ import dataclasses as dc
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import daemon_sets, drain_kubernetes, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import TOOLKIT_LABEL
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    daemon_sets,
+    drain_kubernetes,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import (
+    TOOLKIT_LABEL,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 
@@ -39,9 +45,13 @@ class Node:
     there: bool  # the cluster has the toolkit's DaemonSet
     host: Mapping[str, Any]  # operator_toolkit of the look
     decided: bool  # this collection configures an engine there
-    ended: tuple[Mapping[str, Any], ...] = ()  # pods of it that have ended, and that the cluster still has
+    ended: tuple[
+        Mapping[str, Any], ...
+    ] = ()  # pods of it that have ended, and that the cluster still has
     why: str = ""  # the reason why it is out of service, if it is held
-    held: bool = False  # an earlier run has taken it out of service, and was killed before it put it back
+    held: bool = (
+        False  # an earlier run has taken it out of service, and was killed before it put it back
+    )
 
     @property
     def owner(self) -> str:
@@ -51,20 +61,39 @@ class Node:
 
 
 def read_handover_node(
-    name: str, node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], sets: Sequence[Any], result: Mapping[str, Any]
+    name: str,
+    node: Mapping[str, Any],
+    pods: Iterable[Mapping[str, Any]],
+    sets: Sequence[Any],
+    result: Mapping[str, Any],
 ) -> Node:
     labels = (node.get("metadata") or {}).get("labels") or {}
-    decided = bool((result.get("decision") or {}).get("decisions")) and not result.get("differences")
+    decided = bool((result.get("decision") or {}).get("decisions")) and not result.get(
+        "differences"
+    )
     able = [pod for pod in pods if daemon_sets.may_write(pod)]
-    ended = tuple(pod for pod in able if (pod.get("status") or {}).get("phase") in drain_kubernetes.ENDED)
+    ended = tuple(
+        pod for pod in able if (pod.get("status") or {}).get("phase") in drain_kubernetes.ENDED
+    )
     own = tuple(pod for pod in able if pod not in ended)
     there = any(daemon_sets.may_change_hosts(one) for one in sets)
-    return Node(name, str(labels.get(TOOLKIT_LABEL) or ""), own, there, result.get("operator_toolkit") or {}, decided, ended)
+    return Node(
+        name,
+        str(labels.get(TOOLKIT_LABEL) or ""),
+        own,
+        there,
+        result.get("operator_toolkit") or {},
+        decided,
+        ended,
+    )
 
 
 def describe_handover_node(node: Node) -> str:
     """Describe the state of a node in words."""
-    pods = ", ".join(describe_pod(pod) for pod in (*node.pods, *node.ended)) or "none of its pods is there"
+    pods = (
+        ", ".join(describe_pod(pod) for pod in (*node.pods, *node.ended))
+        or "none of its pods is there"
+    )
     fate = str(node.host.get("fate") or "not known")
     handlers = ", ".join(sorted(node.host.get("handlers") or {})) or "none"
     trace = escape.escape_line(str(node.host.get("why") or "no trace of it"))
@@ -155,12 +184,20 @@ def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
     if result.get("unreachable"):
         cause = escape.escape_line(str(result.get("msg") or ""))
         raise PlanError(messages.HOST_LOST.fill(host=name, cause=cause))
-    found = result.get("journal")  # a look has a list of transactions here, a change its own directory
+    found = result.get(
+        "journal"
+    )  # a look has a list of transactions here, a change its own directory
     newest: Mapping[str, Any] = found[0] if found and isinstance(found, list) else {}
-    if to == OPERATOR and newest.get("state") == "rolled_back" and ABSENT in str(newest.get("reason")):
+    if (
+        to == OPERATOR
+        and newest.get("state") == "rolled_back"
+        and ABSENT in str(newest.get("reason"))
+    ):
         cause = escape.escape_line(str(newest.get("why") or "unknown"))
         raise PlanError(messages.HOST_ROLLED_BACK.fill(host=name, cause=cause))
     if to == COLLECTION and not (result.get("decision") or {}).get("decisions"):
-        refused = [str(r[1]) for r in (result.get("decision") or {}).get("refused") or () if len(r) == 2]
+        refused = [
+            str(r[1]) for r in (result.get("decision") or {}).get("refused") or () if len(r) == 2
+        ]
         cause = escape.escape_line(refused[0]) if refused else "no engine of it was configured"
         raise PlanError(messages.NOT_CONVERGED.fill(host=name, cause=cause))

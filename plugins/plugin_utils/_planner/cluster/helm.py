@@ -4,10 +4,10 @@
 """Build the values of NVIDIA's two charts, and refuse those that do not fit all hosts of a cluster.
 
 The device plugin takes flags before its environment, and its environment before its file
-(k8s-device-plugin v0.20, NewConfig in api/config/v1/config.go). Its own chart sets a variable only for a
-value that is set, so all that differs stays unset there. The GPU Operator sets variables for all nodes
-(gpu-operator v26.7, TransformDevicePlugin in controllers/object_controls.go), so hosts have to fit
-those.
+(k8s-device-plugin v0.20, NewConfig in api/config/v1/config.go). Its own chart sets a variable only
+for a value that is set, so all that differs stays unset there. The GPU Operator sets variables for
+all nodes (gpu-operator v26.7, TransformDevicePlugin in controllers/object_controls.go), so hosts
+have to fit those.
 """
 
 from __future__ import annotations
@@ -16,18 +16,30 @@ import dataclasses as dc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages, operator_toolkit, own_values
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    messages,
+    operator_toolkit,
+    own_values,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import ClusterMember, LeftOut
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import (
+    ClusterMember,
+    LeftOut,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import device_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    device_plugin,
+)
 
 CHART, OPERATOR = PROFILES = ("chart", "operator")
-Kept = Mapping[str, operator_toolkit.ToolkitSettings | None]  # hosts that keep the operator's toolkit
+Kept = Mapping[
+    str, operator_toolkit.ToolkitSettings | None
+]  # hosts that keep the operator's toolkit
 NAMESPACES = {CHART: "nvidia-device-plugin", OPERATOR: "gpu-operator"}
 ENVIRONMENT = "gpufleet_kubernetes_operator_environment"
-# The variables that the operator sets with CDI on, its default since 25.10, and the toolkit off. It sets no path of a hook then.
+# The variables that the operator sets with CDI on, its default since 25.10, and the toolkit off. It
+# sets no path of a hook then.
 OPERATOR_SETS: Mapping[str, str] = {
     "DEVICE_LIST_STRATEGY": "cdi-annotations,cdi-cri",
     "CDI_ANNOTATION_PREFIX": "cdi.k8s.io/",
@@ -46,7 +58,8 @@ KEYS = {
     "NVIDIA_DEV_ROOT": "nvidiaDevRoot",
 }
 KNOWN = frozenset({*KEYS, "PASS_DEVICE_SPECS"})
-# The operator's entrypoint takes both roots from what its validator has found on the node (assets/state-device-plugin).
+# The operator's entrypoint takes both roots from what its validator has found on the node
+# (assets/state-device-plugin).
 OPERATOR_FINDS = ("nvidiaDriverRoot", "nvidiaDevRoot")
 # Values of the chart that become variables for all nodes -> what a group has there.
 OF_GROUPS: Mapping[str, Callable[[Group], Any]] = {
@@ -86,7 +99,8 @@ def list_fixed_plugin_keys(profile: str, environment: Mapping[str, str]) -> froz
 
 
 def get_plugin_environment(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the plugin's variables that the operator sets for all nodes: its own, overridden by the user's.
+    """Return the plugin's variables that the operator sets for all nodes: its own, overridden by
+    the user's.
 
     A variable with an empty value is not set. Raise PlanError for an unknown name.
     """
@@ -94,7 +108,10 @@ def get_plugin_environment(given: Mapping[str, Any]) -> dict[str, str]:
     if unknown:
         row = messages.UNKNOWN_ENVIRONMENT
         raise PlanError(row.fill(name=unknown[0], known=", ".join(sorted(KEYS))))
-    both = {**OPERATOR_SETS, **{name: str(value) if value is not None else "" for name, value in given.items()}}
+    both = {
+        **OPERATOR_SETS,
+        **{name: str(value) if value is not None else "" for name, value in given.items()},
+    }
     return {name: value for name, value in both.items() if value}
 
 
@@ -112,7 +129,9 @@ def build_chart_values(
     if not groups and not kept:
         return Values({}, ())
     made = (
-        build_plugin_chart(groups, config_map) if profile == CHART else build_operator_values(groups, kept, config_map, environment, given)
+        build_plugin_chart(groups, config_map)
+        if profile == CHART
+        else build_operator_values(groups, kept, config_map, environment, given)
     )
     own_values.require_as_rendered(RENDERED[profile], made.values, given)
     own_values.require_not_set("devicePlugin.env", KNOWN, ENVIRONMENT, given)
@@ -120,21 +139,32 @@ def build_chart_values(
 
 
 def build_plugin_chart(groups: Sequence[Group], config_map: str) -> Values:
-    values: dict[str, Any] = {"config": {"name": config_map, "map": {}, "default": ""}, **dict.fromkeys(UNSET)}
-    why = ["What differs between nodes is in the ConfigMap. A value that is set here would count for all nodes instead, so those are null."]
+    values: dict[str, Any] = {
+        "config": {"name": config_map, "map": {}, "default": ""},
+        **dict.fromkeys(UNSET),
+    }
+    why = [
+        "What differs between nodes is in the ConfigMap. A value that is set here would count for all nodes instead, so those are null."
+    ]
     if are_groups_shared_by_mps(groups):
         values["gfd"] = {"enabled": True}
-        why.append("The chart's MPS daemon runs where GPU Feature Discovery has set the label nvidia.com/mps.capable, so gfd is enabled.")
+        why.append(
+            "The chart's MPS daemon runs where GPU Feature Discovery has set the label nvidia.com/mps.capable, so gfd is enabled."
+        )
     root = get_common_driver_root(groups)
     values["nvidiaDriverRoot"] = root
     if root is not None:
-        why.append("nvidiaDriverRoot is also what the chart mounts into the plugin's pods, which need it to write CDI specs.")
+        why.append(
+            "nvidiaDriverRoot is also what the chart mounts into the plugin's pods, which need it to write CDI specs."
+        )
     values["runtimeClassName"] = get_common_runtime_class(groups)
     return Values(values, tuple(why))
 
 
 def are_groups_shared_by_mps(groups: Iterable[Group]) -> bool:
-    return any(group.setting.replicas and group.setting.replicas.policy == "mps" for group in groups)
+    return any(
+        group.setting.replicas and group.setting.replicas.policy == "mps" for group in groups
+    )
 
 
 def get_common_driver_root(groups: Sequence[Group]) -> str | None:
@@ -145,7 +175,12 @@ def get_common_driver_root(groups: Sequence[Group]) -> str | None:
     """
     if not any(group.setting.by_cdi for group in groups):
         return None
-    require_common_value(groups, "nvidiaDriverRoot", "the chart mounts one driver root on all nodes", "gpufleet_cdi_driver_root")
+    require_common_value(
+        groups,
+        "nvidiaDriverRoot",
+        "the chart mounts one driver root on all nodes",
+        "gpufleet_cdi_driver_root",
+    )
     return groups[0].setting.driver_root
 
 
@@ -158,33 +193,59 @@ def get_common_runtime_class(groups: Sequence[Group]) -> str | None:
     if all(group.default or not group.handler for group in groups):
         return None
     require_common_value(
-        groups, "runtimeClassName", "the chart has one RuntimeClass for the plugin's pods on all nodes", "gpufleet_injection"
+        groups,
+        "runtimeClassName",
+        "the chart has one RuntimeClass for the plugin's pods on all nodes",
+        "gpufleet_injection",
     )
     return groups[0].handler
 
 
 def build_operator_values(
-    groups: Sequence[Group], kept: Kept, config_map: str, environment: Mapping[str, str], given: Mapping[str, Any]
+    groups: Sequence[Group],
+    kept: Kept,
+    config_map: str,
+    environment: Mapping[str, str],
+    given: Mapping[str, Any],
 ) -> Values:
     require_fit(groups, environment)
     require_no_toolkit(groups, kept, environment)
     cdi = any(name in device_plugin.BY_CDI for name in list_environment_strategies(environment))
     toolkit, why = build_toolkit_values(kept, cdi, given)
-    values: dict[str, Any] = {**build_plugin_values(groups, config_map, environment, cdi=cdi), "toolkit": toolkit}
+    values: dict[str, Any] = {
+        **build_plugin_values(groups, config_map, environment, cdi=cdi),
+        "toolkit": toolkit,
+    }
     handler = get_operator_runtime_class(groups, kept)
     if handler:
         values["operator"] = {"runtimeClass": handler}
     said = ", ".join(f"{name}={value}" for name, value in sorted(environment.items()))
-    return Values(values, (*why, *([f"The operator sets these variables of the plugin for all nodes: {said}"] if groups else [])))
+    return Values(
+        values,
+        (
+            *why,
+            *(
+                [f"The operator sets these variables of the plugin for all nodes: {said}"]
+                if groups
+                else []
+            ),
+        ),
+    )
 
 
-def build_toolkit_values(kept: Kept, cdi: bool, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def build_toolkit_values(
+    kept: Kept, cdi: bool, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     if kept:
         return operator_toolkit.build_toolkit_environment_values(kept, cdi=cdi, given=given)
-    return {"enabled": False}, ("The operator's toolkit is off, since this collection configures the engines.",)
+    return {"enabled": False}, (
+        "The operator's toolkit is off, since this collection configures the engines.",
+    )
 
 
-def build_plugin_values(groups: Sequence[Group], config_map: str, environment: Mapping[str, str], *, cdi: bool) -> dict[str, Any]:
+def build_plugin_values(
+    groups: Sequence[Group], config_map: str, environment: Mapping[str, str], *, cdi: bool
+) -> dict[str, Any]:
     """Build the operator's values for the plugin; {} without groups.
 
     If all hosts keep the toolkit, this collection has no ConfigMap and the plugin's settings stay
@@ -193,10 +254,18 @@ def build_plugin_values(groups: Sequence[Group], config_map: str, environment: M
     if not groups:
         return {}
     plugin: dict[str, Any] = {"config": {"create": False, "name": config_map, "default": ""}}
-    own = {name: value for name, value in environment.items() if OPERATOR_SETS.get(name) != value and name != "MIG_STRATEGY"}
+    own = {
+        name: value
+        for name, value in environment.items()
+        if OPERATOR_SETS.get(name) != value and name != "MIG_STRATEGY"
+    }
     if own:
         plugin["env"] = [{"name": name, "value": own[name]} for name in sorted(own)]
-    return {"cdi": {"enabled": cdi}, "devicePlugin": plugin, "mig": {"strategy": environment.get("MIG_STRATEGY", "")}}
+    return {
+        "cdi": {"enabled": cdi},
+        "devicePlugin": plugin,
+        "mig": {"strategy": environment.get("MIG_STRATEGY", "")},
+    }
 
 
 def get_operator_runtime_class(groups: Sequence[Group], kept: Kept) -> str:
@@ -211,7 +280,11 @@ def get_operator_runtime_class(groups: Sequence[Group], kept: Kept) -> str:
     theirs = operator_toolkit.map_toolkit_handlers(kept)
     if len({*classes, *theirs}) > 1:
         by_group = {group.handler: group.hosts for group in groups if group.handler}
-        said = "; ".join(f"{handler} on {hosts}" for found in (theirs, by_group) for handler, hosts in found.items())
+        said = "; ".join(
+            f"{handler} on {hosts}"
+            for found in (theirs, by_group)
+            for handler, hosts in found.items()
+        )
         row = messages.OTHER_RUNTIME_CLASS
         raise PlanError(row.fill(classes=said, handler=min(theirs)))
     return min({*classes, *theirs}, default="")
@@ -225,30 +298,48 @@ def require_common_value(groups: Sequence[Group], value: str, why: str, setting:
     said = {group.title: OF_GROUPS[value](group) for group in groups}
     if len(set(said.values())) > 1:
         row = messages.CHART_VALUES_DIFFER
-        raise PlanError(row.fill(value=value, groups=list_settings_as_text(said), cause=why, setting=setting))
+        raise PlanError(
+            row.fill(value=value, groups=list_settings_as_text(said), cause=why, setting=setting)
+        )
 
 
 def list_settings_as_text(said: Mapping[str, Any]) -> str:
-    return names.show_few_texts([f"{value if value is not None else 'none'} for {title}" for title, value in said.items()], 5, "; ")
+    return names.show_few_texts(
+        [f"{value if value is not None else 'none'} for {title}" for title, value in said.items()],
+        5,
+        "; ",
+    )
 
 
 def require_given(groups: Sequence[Group], given: Mapping[str, Any]) -> None:
-    """Raise PlanError if the user sets a value for the whole cluster that differs from the decision of a group."""
+    """Raise PlanError if the user sets a value for the whole cluster that differs from the decision
+    of a group.
+    """
     for value, of_group in OF_GROUPS.items():
         found = own_values.join_value(given, value)
-        wrong = {group.title: of_group(group) for group in groups if found is not None and of_group(group) != found}
+        wrong = {
+            group.title: of_group(group)
+            for group in groups
+            if found is not None and of_group(group) != found
+        }
         if wrong:
             row = messages.VALUE_FOR_ALL
             raise PlanError(row.fill(value=value, found=found, groups=list_settings_as_text(wrong)))
 
 
 def list_environment_strategies(environment: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(filter(None, environment.get("DEVICE_LIST_STRATEGY", device_plugin.DEFAULT[0]).split(",")))
+    return tuple(
+        filter(None, environment.get("DEVICE_LIST_STRATEGY", device_plugin.DEFAULT[0]).split(","))
+    )
 
 
 def require_fit(groups: Sequence[Group], environment: Mapping[str, str]) -> None:
-    """Raise PlanError unless each host understands one of the ways in which the operator's plugin gives GPUs to pods."""
-    unfit = {group.title: why for group in groups if (why := explain_strategy_misfit(group, environment))}
+    """Raise PlanError unless each host understands one of the ways in which the operator's plugin
+    gives GPUs to pods.
+    """
+    unfit = {
+        group.title: why for group in groups if (why := explain_strategy_misfit(group, environment))
+    }
     if unfit:
         hosts = "; ".join(f"{title}: {why}" for title, why in unfit.items())
         raise PlanError(messages.UNFIT_HOSTS.fill(hosts=hosts))
@@ -258,7 +349,10 @@ def explain_strategy_misfit(group: Group, environment: Mapping[str, str]) -> str
     strategies = list_environment_strategies(environment)
     prefix = environment.get("CDI_ANNOTATION_PREFIX", "cdi.k8s.io/")
     if not any(can_use_strategy(group, name, prefix) for name in strategies):
-        there = ", ".join(sorted(frozenset.intersection(*(m.understands_after for m in group.members)))) or "no way"
+        there = (
+            ", ".join(sorted(frozenset.intersection(*(m.understands_after for m in group.members))))
+            or "no way"
+        )
         said = f"{group.injection} does not understand DEVICE_LIST_STRATEGY={','.join(strategies)} with the prefix {prefix}"
         return f"{said}; pods that name no RuntimeClass get GPUs there by {there}"
     if environment.get("DEVICE_ID_STRATEGY", group.setting.device_ids) != group.setting.device_ids:
@@ -274,7 +368,9 @@ def explain_strategy_misfit(group: Group, environment: Mapping[str, str]) -> str
 def can_use_strategy(group: Group, strategy: str, prefix: str) -> bool:
     """Tell whether pods without a RuntimeClass get their GPUs in this way on all hosts of a group."""
     return all(
-        strategy in m.understands_after and (strategy != "cdi-annotations" or reads_annotation_prefix(m, prefix)) for m in group.members
+        strategy in m.understands_after
+        and (strategy != "cdi-annotations" or reads_annotation_prefix(m, prefix))
+        for m in group.members
     )
 
 
@@ -287,11 +383,14 @@ def reads_annotation_prefix(m: ClusterMember, prefix: str) -> bool:
 
 
 def require_no_toolkit(groups: Sequence[Group], kept: Kept, environment: Mapping[str, str]) -> None:
-    """Raise PlanError if some hosts keep the operator's toolkit, others do not, and no path of the hook is set for all.
+    """Raise PlanError if some hosts keep the operator's toolkit, others do not, and no path of the
+    hook is set for all.
 
     With its toolkit, the operator gives the plugin a path of the hook that only the toolkit's hosts
     have. A wrong path fails every pod.
     """
     if kept and groups and "NVIDIA_CDI_HOOK_PATH" not in environment:
         others = names.show_some_runs(m.host for g in groups for m in g.members)
-        raise PlanError(messages.TOOLKIT_ON_SOME.fill(some=names.show_some_runs(kept), others=others))
+        raise PlanError(
+            messages.TOOLKIT_ON_SOME.fill(some=names.show_some_runs(kept), others=others)
+        )

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the hosts whose GPUs a cluster gives to pods, with their settings, and why others are left out.
+"""Find the hosts whose GPUs a cluster gives to pods, with their settings, and why others are left
+out.
 
-A result is the host's own word. What goes on into an object of the API is judged here, and nothing else
-of a result goes on.
+A result is the host's own word. What goes on into an object of the API is judged here, and nothing
+else of a result goes on.
 """
 
 from __future__ import annotations
@@ -16,24 +17,39 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages, operator_toolkit, ways
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    messages,
+    operator_toolkit,
+    ways,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import SeenGpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape, layout
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    escape,
+    layout,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import device_plugin, node_names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    device_plugin,
+    node_names,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import by_plugin
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import wanted as sharing_wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
+    wanted as sharing_wanted,
+)
 
 NAMESPACE_NAME = re.compile(node_names.LABEL)
-HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,53}[a-z0-9])?")  # as a label of nodes, it follows a prefix of eight signs
+HANDLER = re.compile(
+    r"[a-z0-9]([-a-z0-9]{0,53}[a-z0-9])?"
+)  # as a label of nodes, it follows a prefix of eight signs
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # names a directory, too
 DEFAULT_CLUSTER = "default"
 PREFIXES = ("", "cdi.k8s.io/", "nvidia.cdi.k8s.io/")
 DEVICE_IDS, MIG = ("uuid", "index"), ("none", "single", "mixed")
-HOOK = "/usr/bin/nvidia-ctk"  # of nvidia-container-toolkit-base in each of its releases; the plugin's own default, too
+# of nvidia-container-toolkit-base in each of its releases; the plugin's own default, too
+HOOK = "/usr/bin/nvidia-ctk"
 OPERATOR = "gpu-operator"  # as a leftover of a host names it
 
 
@@ -114,7 +130,9 @@ class LeftOut:
     why: str
     gone: bool = False
     operator: bool = False  # the GPU Operator's toolkit configures its engine
-    toolkit: operator_toolkit.ToolkitSettings | None = None  # the settings that the toolkit needs for it
+    toolkit: operator_toolkit.ToolkitSettings | None = (
+        None  # the settings that the toolkit needs for it
+    )
 
 
 Host = ClusterMember | LeftOut
@@ -124,8 +142,12 @@ Host = ClusterMember | LeftOut
 NO_KUBELET = messages.NO_KUBELET.fill()
 
 
-def find_members(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, OfInventory]) -> tuple[Host, ...]:
-    """Return all hosts of a run, each as a member of its cluster or with the reason why it is left out."""
+def find_members(
+    results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, OfInventory]
+) -> tuple[Host, ...]:
+    """Return all hosts of a run, each as a member of its cluster or with the reason why it is left
+    out.
+    """
     found = tuple(find_member(host, result, wanted[host]) for host, result in results.items())
     require_own_names(found)
     require_own_directories(found)
@@ -133,7 +155,9 @@ def find_members(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, 
 
 
 def find_member(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
-    out = LeftOut(host, node_names.require_node_name(host, wanted.node), get_cluster_name(result, wanted), "")
+    out = LeftOut(
+        host, node_names.require_node_name(host, wanted.node), get_cluster_name(result, wanted), ""
+    )
     why = outcomes.explain_trouble(result)
     if why:
         said = str(result.get("problem") or result.get("msg") or "")
@@ -145,12 +169,22 @@ def find_member(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Ho
     if decision.get("skipped"):
         return dc.replace(out, why=escape.escape_line(str(decision["skipped"])), gone=True)
     if not is_node(result, wanted):
-        stopped = any(i.get("manager") in known.list_kubernetes_managers() for i in result.get("instances") or ())
-        return dc.replace(out, why="its Kubernetes does not run" if stopped else NO_KUBELET, gone=not stopped)
+        stopped = any(
+            i.get("manager") in known.list_kubernetes_managers()
+            for i in result.get("instances") or ()
+        )
+        return dc.replace(
+            out, why="its Kubernetes does not run" if stopped else NO_KUBELET, gone=not stopped
+        )
     chosen, why = find_kubelet_decision(result)
     if chosen is None:
         kept = is_with_operator(result)
-        return dc.replace(out, why=why, operator=kept, toolkit=operator_toolkit.get_toolkit_settings(result) if kept else None)
+        return dc.replace(
+            out,
+            why=why,
+            operator=kept,
+            toolkit=operator_toolkit.get_toolkit_settings(result) if kept else None,
+        )
     return build_member(out, result, chosen, wanted)
 
 
@@ -160,7 +194,9 @@ def is_node(result: Mapping[str, Any], wanted: OfInventory) -> bool:
     An image may get its kubelet later, so for an image the inventory's declaration is enough.
     """
     kubelet = result.get("kubelet") or {}
-    return bool(kubelet.get("present") or kubelet.get("installed") or (is_image(result) and wanted.declared))
+    return bool(
+        kubelet.get("present") or kubelet.get("installed") or (is_image(result) and wanted.declared)
+    )
 
 
 def is_image(result: Mapping[str, Any]) -> bool:
@@ -169,8 +205,12 @@ def is_image(result: Mapping[str, Any]) -> bool:
 
 
 def find_kubelet_decision(result: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
-    """Return the decision for the engine that runs the pods, and ''; or None and the reason why there is none."""
-    decisions = [d for d in (result["decision"].get("decisions") or ()) if d.get("device_list_strategy")]
+    """Return the decision for the engine that runs the pods, and ''; or None and the reason why
+    there is none.
+    """
+    decisions = [
+        d for d in (result["decision"].get("decisions") or ()) if d.get("device_list_strategy")
+    ]
     used = {str(i.get("key")) for i in result.get("instances") or () if i.get("used_by_kubelet")}
     found = [d for d in decisions if d.get("instance") in used] if used else decisions
     if len(found) == 1:
@@ -183,13 +223,23 @@ def find_kubelet_decision(result: Mapping[str, Any]) -> tuple[Mapping[str, Any] 
 
 
 def is_with_operator(result: Mapping[str, Any]) -> bool:
-    return any(left.get("tool") == OPERATOR and left.get("fate") == "live" for left in result.get("leftovers") or ())
+    return any(
+        left.get("tool") == OPERATOR and left.get("fate") == "live"
+        for left in result.get("leftovers") or ()
+    )
 
 
-def build_member(out: LeftOut, result: Mapping[str, Any], decision: Mapping[str, Any], wanted: OfInventory) -> Host:
+def build_member(
+    out: LeftOut, result: Mapping[str, Any], decision: Mapping[str, Any], wanted: OfInventory
+) -> Host:
     strategies = tuple(str(name) for name in decision.get("device_list_strategy") or ())
-    prefix, handler = str(decision.get("plugin_annotation_prefix") or ""), str(decision.get("runtime_class") or "")
-    odd = [name for name in strategies if name not in device_plugin.KNOWN] or [p for p in [prefix] if p not in PREFIXES]
+    prefix, handler = (
+        str(decision.get("plugin_annotation_prefix") or ""),
+        str(decision.get("runtime_class") or ""),
+    )
+    odd = [name for name in strategies if name not in device_plugin.KNOWN] or [
+        p for p in [prefix] if p not in PREFIXES
+    ]
     odd += [i for i in [str(decision.get("injection"))] if i not in decide.INJECTIONS]
     odd += [h for h in [handler] if h and not HANDLER.fullmatch(h)]
     if odd:
@@ -199,7 +249,9 @@ def build_member(out: LeftOut, result: Mapping[str, Any], decision: Mapping[str,
     setting = MemberSetting(
         strategies=strategies,
         prefix=prefix if "cdi-annotations" in strategies else "",
-        device_ids=get_choice(out.host, "gpufleet_kubernetes_device_ids", wanted.device_ids, DEVICE_IDS),
+        device_ids=get_choice(
+            out.host, "gpufleet_kubernetes_device_ids", wanted.device_ids, DEVICE_IDS
+        ),
         mig=mig,
         driver_root=wanted.driver_root,
         dev_root=wanted.dev_root,
@@ -221,19 +273,44 @@ def build_member(out: LeftOut, result: Mapping[str, Any], decision: Mapping[str,
         boot_id=str((result.get("work") or {}).get("boot_id") or ""),
         image=is_image(result),
         pending=bool(result.get("differences")),
-        plugin=tuple(str(name) for name in result["decision"].get("plugin_strategies") or () if name in device_plugin.KNOWN),
+        plugin=tuple(
+            str(name)
+            for name in result["decision"].get("plugin_strategies") or ()
+            if name in device_plugin.KNOWN
+        ),
         understands_now=ways.list_seen_strategies(result, decision),
         understands_after=ways.list_decided_strategies(result, decision),
     )
 
 
 def get_reason_of(decision: Mapping[str, Any], what: str) -> str:
-    return next((escape.escape_line(str(r.get("why"))) for r in decision.get("reasons") or () if r.get("what") == what), "")
+    return next(
+        (
+            escape.escape_line(str(r.get("why")))
+            for r in decision.get("reasons") or ()
+            if r.get("what") == what
+        ),
+        "",
+    )
 
 
 RECORDED = (
-    *("engine", "engine_version", "injection", "handler", "default", "runtime_mode", "annotation_prefixes"),
-    *("device_list_strategy", "plugin_annotation_prefix", "runtime_class", "max_cdi_version", "hook"),
+    *(
+        "engine",
+        "engine_version",
+        "injection",
+        "handler",
+        "default",
+        "runtime_mode",
+        "annotation_prefixes",
+    ),
+    *(
+        "device_list_strategy",
+        "plugin_annotation_prefix",
+        "runtime_class",
+        "max_cdi_version",
+        "hook",
+    ),
 )
 
 
@@ -242,8 +319,13 @@ def write_public_record(result: Mapping[str, Any], decision: Mapping[str, Any]) 
 
     It contains no time and no reason, so equal decisions are equal texts.
     """
-    host = {"isolation": result["decision"].get("isolation"), "driver": (result.get("driver") or {}).get("version")}
-    said = escape.escape_every_string({**{name: decision.get(name) for name in RECORDED}, **host}, escape.escape_line)
+    host = {
+        "isolation": result["decision"].get("isolation"),
+        "driver": (result.get("driver") or {}).get("version"),
+    }
+    said = escape.escape_every_string(
+        {**{name: decision.get(name) for name in RECORDED}, **host}, escape.escape_line
+    )
     return json.dumps({"schema": 1, **said}, sort_keys=True, separators=(",", ":"))
 
 
@@ -262,7 +344,9 @@ def get_mig_strategy(host: str, result: Mapping[str, Any], wanted: OfInventory) 
     raise PlanError(messages.MIG_STRATEGY_MISSING.fill(host=host))
 
 
-def get_replicas(host: str, result: Mapping[str, Any], wanted: OfInventory, mig: str) -> by_plugin.Replicas | None:
+def get_replicas(
+    host: str, result: Mapping[str, Any], wanted: OfInventory, mig: str
+) -> by_plugin.Replicas | None:
     """Return how the plugin shares the GPUs of a host; None if it shares none.
 
     Only the plugin can share what the plugin hands out. Raise PlanError for sharing without
@@ -273,10 +357,17 @@ def get_replicas(host: str, result: Mapping[str, Any], wanted: OfInventory, mig:
     found = by_plugin.get_common_replicas(option, entries)
     if not found:
         if entries:
-            raise PlanError(messages.NO_REPLICAS.fill(of_host=node_names.name_host_in_sentence(host)))
+            raise PlanError(
+                messages.NO_REPLICAS.fill(of_host=node_names.name_host_in_sentence(host))
+            )
         return None
     known = (result.get("driver") or {}).get("gpus") or ()
-    gpus = [SeenGpu(**{field.name: gpu[field.name] for field in dc.fields(SeenGpu) if field.name in gpu}) for gpu in known]
+    gpus = [
+        SeenGpu(
+            **{field.name: gpu[field.name] for field in dc.fields(SeenGpu) if field.name in gpu}
+        )
+        for gpu in known
+    ]
     by_plugin.require_all_gpus(option, entries, gpus)
     by_plugin.require_mig(option, found, gpus, mig)
     return found
@@ -291,7 +382,9 @@ def get_choice(host: str, name: str, value: str, choices: Iterable[str]) -> str:
 
 
 def get_cluster_name(result: Mapping[str, Any], wanted: OfInventory) -> str:
-    """Return the name of the host's cluster: from the inventory, otherwise from the CA that its kubelet trusts."""
+    """Return the name of the host's cluster: from the inventory, otherwise from the CA that its
+    kubelet trusts.
+    """
     found = str((result.get("work") or {}).get("cluster") or "")
     if wanted.cluster and not CLUSTER_NAME.fullmatch(wanted.cluster):
         raise PlanError(messages.CLUSTER_NAME.fill(value=wanted.cluster))

@@ -1,11 +1,15 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List the sentences about Kubernetes clusters, the charts for them, and the hand-over of their nodes."""
+"""List the sentences about Kubernetes clusters, the charts for them, and the hand-over of their
+nodes.
+"""
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
 NO_DAEMON_SET = "the cluster has no DaemonSet of it that can make pods"
@@ -224,7 +228,8 @@ NOT_CONVERGED = Sentence(
     next="See the advice in the result",
 )
 
-# ---------------------------------------------------------------- answers of the API about objects of a cluster
+# ---------------------------------------------------------------- answers of the API about objects
+# of a cluster
 NODES_MISSING = Sentence(
     "cluster.no-nodes",
     "cannot list the nodes",
@@ -337,6 +342,10 @@ NO_KUBELET = Sentence(
     "no kubelet is there",
     next="If the host is a node, name its cluster in gpufleet_cluster",
 )
-SEVERAL_ENGINES = Sentence("cluster.several-engines", "several engines could run its pods ({engines})")
+SEVERAL_ENGINES = Sentence(
+    "cluster.several-engines", "several engines could run its pods ({engines})"
+)
 NO_ENGINE = Sentence("cluster.no-engine", "no engine of it is configured that a kubelet uses")
-ODD_DECISION = Sentence("cluster.odd-decision", "its decision has a value that Kubernetes does not take: {value}")
+ODD_DECISION = Sentence(
+    "cluster.odd-decision", "its decision has a value that Kubernetes does not take: {value}"
+)

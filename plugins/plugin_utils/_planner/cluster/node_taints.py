@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Set and remove the taints of nodes, in a list that this collection shares with other owners.
 
-A note on the node names this collection's taints. A kubelet may write annotations of its own node, and
-no taints (NodeRestriction). So a note counts only for taints that the ConfigMap or the run names as this
-collection's. Otherwise root of a node could have its taints removed by a note of its own.
+A note on the node names this collection's taints. A kubelet may write annotations of its own node,
+and no taints (NodeRestriction). So a note counts only for taints that the ConfigMap or the run
+names as this collection's. Otherwise root of a node could have its taints removed by a note of its
+own.
 """
 
 from __future__ import annotations
@@ -14,27 +15,41 @@ import dataclasses as dc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain_kubernetes, messages, objects, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    drain_kubernetes,
+    messages,
+    objects,
+    owners,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.api_calls import Call
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Object
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 
 Taints = Sequence[Mapping[str, str]]
 
 
-def add_taints(wanted: Object, node: Object, taints: Taints, known: Taints) -> tuple[Object, list[Call], list[Call]]:
+def add_taints(
+    wanted: Object, node: Object, taints: Taints, known: Taints
+) -> tuple[Object, list[Call], list[Call]]:
     """Return the node with its note, the patches before the note, and the patches after it.
 
     The note on the node lists the taints that are this collection's. Taints are removed before the
     note is written, and added after it: a taint that no note names any more is never taken back.
     known: the taints that this collection sets on nodes of this cluster.
     """
-    own = own_taints(node, known)  # as noted now: the note may be another one when a patch is made again
+    own = own_taints(
+        node, known
+    )  # as noted now: the note may be another one when a patch is made again
     share = split_taints(node, taints, own)
     note = {objects.TAINTS: objects.write_taint_note(share.own)} if share.own else {}
-    metadata = {**wanted["metadata"], "annotations": {**wanted["metadata"].get("annotations", {}), **note}}
+    metadata = {
+        **wanted["metadata"],
+        "annotations": {**wanted["metadata"].get("annotations", {}), **note},
+    }
 
     def going(now: Object) -> list[Call]:
         return build_taint_patch(now, split_taints(now, taints, own).without, going)
@@ -69,13 +84,23 @@ def split_taints(node: Object, taints: Taints, own: Taints) -> Shares:
 
 
 def list_kept_taints(node: Object, taints: Taints, known: Taints) -> list[str]:
-    """Return a sentence for each wanted taint that cannot be set, since another owner has set another value.
+    """Return a sentence for each wanted taint that cannot be set, since another owner has set
+    another value.
 
     A taint of another owner that has the wanted value needs no sentence.
     """
     own = own_taints(node, known)
-    others = [t for t in drain_kubernetes.list_node_taints(node) if not any(is_same_taint(t, o) for o in own)]
-    pairs = ((t, o) for t in taints for o in others if is_same_taint(t, o) and (t.get("value") or "") != (o.get("value") or ""))
+    others = [
+        t
+        for t in drain_kubernetes.list_node_taints(node)
+        if not any(is_same_taint(t, o) for o in own)
+    ]
+    pairs = (
+        (t, o)
+        for t in taints
+        for o in others
+        if is_same_taint(t, o) and (t.get("value") or "") != (o.get("value") or "")
+    )
     return [
         messages.TAINT_OF_OTHERS.fill(
             node=drain_kubernetes.name_of(node),
@@ -102,7 +127,8 @@ def list_doubted_taints(nodes: Iterable[Object], known: Taints) -> list[str]:
         for taint in drain_kubernetes.list_node_taints(node)
         if is_taint_in_doubt(taint, node, known)
     ]
-    # Show the taint as the node has it: the kubelet may have written the note, and people run what is shown here.
+    # Show the taint as the node has it: the kubelet may have written the note, and people run what
+    # is shown here.
     return [
         messages.TAINT_IN_DOUBT.fill(
             node=name,
@@ -119,7 +145,11 @@ def is_taint_in_doubt(taint: Mapping[str, Any], node: Object, known: Taints) -> 
 
 
 def own_taints(node: Object, known: Taints) -> list[dict[str, str]]:
-    return [t for t in read_noted_taints(node) if t in known] if objects.TAINTS in owners.own_keys(node, "annotations") else []
+    return (
+        [t for t in read_noted_taints(node) if t in known]
+        if objects.TAINTS in owners.own_keys(node, "annotations")
+        else []
+    )
 
 
 def list_cluster_taints(config_map: Object | None) -> list[dict[str, str]]:
@@ -138,9 +168,13 @@ def list_still_noted_taints(nodes: Iterable[Object], known: Taints) -> list[dict
 
 
 def read_noted_taints(thing: Object) -> list[dict[str, str]]:
-    """Return the taints in the note of a node or of the ConfigMap; [] if the note is missing or cannot be read."""
+    """Return the taints in the note of a node or of the ConfigMap; [] if the note is missing or
+    cannot be read.
+    """
     try:
-        found = json_bounds.load_bounded_json(owners.get_metadata_part(thing, "annotations").get(objects.TAINTS, ""))
+        found = json_bounds.load_bounded_json(
+            owners.get_metadata_part(thing, "annotations").get(objects.TAINTS, "")
+        )
     except ValueError:
         return []
     return [t for t in found if isinstance(t, dict)] if isinstance(found, list) else []
@@ -154,7 +188,9 @@ def is_same_taint(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return (one.get("key"), one.get("effect")) == (other.get("key"), other.get("effect"))
 
 
-def build_taint_patch(node: Object, after: Sequence[Mapping[str, Any]], again: Callable[[Object], list[Call]]) -> list[Call]:
+def build_taint_patch(
+    node: Object, after: Sequence[Mapping[str, Any]], again: Callable[[Object], list[Call]]
+) -> list[Call]:
     name, before = drain_kubernetes.name_of(node), drain_kubernetes.list_node_taints(node)
     if sorted(map(str, before)) == sorted(map(str, after)):
         return []
@@ -164,7 +200,18 @@ def build_taint_patch(node: Object, after: Sequence[Mapping[str, Any]], again: C
         {"op": "add", "path": "/spec/taints", "value": value},
     ]
     why = messages.WANTED_TAINTS.fill()
-    what = Difference("object", f"Node {name}", "spec.taints", list(map(dict, before)), list(map(dict, after)), why)
+    what = Difference(
+        "object",
+        f"Node {name}",
+        "spec.taints",
+        list(map(dict, before)),
+        list(map(dict, after)),
+        why,
+    )
     arguments = {"api_version": "v1", "kind": "Node", "name": name, "patch": patch}
-    change = (f"Node {name}", {"taints": [dict(t) for t in before]}, {"taints": [dict(t) for t in after]})
+    change = (
+        f"Node {name}",
+        {"taints": [dict(t) for t in before]},
+        {"taints": [dict(t) for t in after]},
+    )
     return [Call(f"taint the node {name}", "k8s_json_patch", arguments, (what,), (change,), again)]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Render the decisions of a cluster's hosts: objects of its API, values of a chart, and a row for each host."""
+"""Render the decisions of a cluster's hosts: objects of its API, values of a chart, and a row for
+each host.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,37 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups as cluster_groups
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    groups as cluster_groups,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    helm,
+    members,
+    messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import ClusterMember, LeftOut
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import (
+    ClusterMember,
+    LeftOut,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import node_names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    node_names,
+)
 
 MANAGER = "gpufleet.nvidia"  # as the API's field manager, and as the value of the label below
 MANAGED_BY = "app.kubernetes.io/managed-by"
 CONFIG_LABEL = "nvidia.com/device-plugin.config"  # of the device plugin and of the GPU Operator
-HANDLER_LABEL = "gpufleet.nvidia/handler-"  # followed by the handler's name: selects the nodes of a RuntimeClass
+# followed by the handler's name: selects the nodes of a RuntimeClass
+HANDLER_LABEL = "gpufleet.nvidia/handler-"
 TOOLKIT_LABEL = "nvidia.com/gpu.deploy.container-toolkit"
-DECISION, DIGEST, TAINTS = "gpufleet.nvidia/decision", "gpufleet.nvidia/decision-digest", "gpufleet.nvidia/taints"
+DECISION, DIGEST, TAINTS = (
+    "gpufleet.nvidia/decision",
+    "gpufleet.nvidia/decision-digest",
+    "gpufleet.nvidia/taints",
+)
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 LONGEST_LABEL = 63
 Object = dict[str, Any]
@@ -33,7 +51,9 @@ Object = dict[str, Any]
 
 @dc.dataclass(frozen=True)
 class ClusterSettings:
-    """The settings that count for all hosts of a cluster. uniform: counts for all clusters of a run."""
+    """The settings that count for all hosts of a cluster. uniform: counts for all clusters of a
+    run.
+    """
 
     profile: str = helm.CHART
     namespace: str = ""
@@ -46,7 +66,11 @@ class ClusterSettings:
     @property
     def fixed(self) -> tuple[str, ...]:
         """The strategies that are the same on all nodes, regardless of the host; () for the chart."""
-        return helm.list_environment_strategies(helm.get_plugin_environment(self.environment)) if self.profile == helm.OPERATOR else ()
+        return (
+            helm.list_environment_strategies(helm.get_plugin_environment(self.environment))
+            if self.profile == helm.OPERATOR
+            else ()
+        )
 
     @property
     def place(self) -> str:
@@ -111,23 +135,39 @@ def is_without_cluster(found: Mapping[str, Sequence[members.Host]]) -> bool:
     That is so if there are several clusters and `default` has no member.
     """
     unknown = found.get(members.DEFAULT_CLUSTER, ())
-    return bool(unknown) and len(found) > 1 and not any(isinstance(one, ClusterMember) for one in unknown)
+    return (
+        bool(unknown)
+        and len(found) > 1
+        and not any(isinstance(one, ClusterMember) for one in unknown)
+    )
 
 
-def render_cluster(name: str, hosts: Sequence[members.Host], settings: ClusterSettings, kept: Kept = Kept()) -> Rendered:
+def render_cluster(
+    name: str, hosts: Sequence[members.Host], settings: ClusterSettings, kept: Kept = Kept()
+) -> Rendered:
     inside = [one for one in hosts if isinstance(one, ClusterMember)]
     out = tuple(one for one in hosts if isinstance(one, LeftOut))
     environment = helm.get_plugin_environment(settings.environment)
-    groups = cluster_groups.group_members(inside, helm.list_fixed_plugin_keys(settings.profile, environment))
+    groups = cluster_groups.group_members(
+        inside, helm.list_fixed_plugin_keys(settings.profile, environment)
+    )
     if settings.uniform:
         require_uniform(name, groups)
     values = helm.build_chart_values(
-        settings.profile, groups, out, config_map=settings.config_map, given=settings.values, environment=environment
+        settings.profile,
+        groups,
+        out,
+        config_map=settings.config_map,
+        given=settings.values,
+        environment=environment,
     )
     tainted = parse_taints(settings.taints)
     nodes = tuple(build_node_object(m, group, settings) for group in groups for m in group.members)
     stays = {labels.get(CONFIG_LABEL, "") for labels in kept.nodes.values()}
-    texts = {**{key: text for key, text in kept.texts.items() if key in stays}, **{group.name: group.text for group in groups}}
+    texts = {
+        **{key: text for key, text in kept.texts.items() if key in stays},
+        **{group.name: group.text for group in groups},
+    }
     return Rendered(
         name=name,
         groups=groups,
@@ -164,17 +204,28 @@ def own_name(setting: str, text: str, pattern: re.Pattern[str], longest: int) ->
     return text
 
 
-def build_config_map(texts: Mapping[str, str], settings: ClusterSettings, tainted: Sequence[Mapping[str, str]] = ()) -> Object:
+def build_config_map(
+    texts: Mapping[str, str], settings: ClusterSettings, tainted: Sequence[Mapping[str, str]] = ()
+) -> Object:
     """Build the ConfigMap.
 
     tainted: the taints that this collection sets on nodes, by which it recognizes its own taints
     later. No node may write this note.
     """
     place = check_namespace_name(settings.place)
-    metadata: Object = {"name": check_config_map_name(settings.config_map), "namespace": place, "labels": {MANAGED_BY: MANAGER}}
+    metadata: Object = {
+        "name": check_config_map_name(settings.config_map),
+        "namespace": place,
+        "labels": {MANAGED_BY: MANAGER},
+    }
     if tainted:
         metadata["annotations"] = {TAINTS: write_taint_note(tainted)}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(sorted(texts.items()))}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": dict(sorted(texts.items())),
+    }
 
 
 def build_runtime_classes(groups: Iterable[Group], kept: Kept) -> tuple[Object, ...]:
@@ -183,14 +234,28 @@ def build_runtime_classes(groups: Iterable[Group], kept: Kept) -> tuple[Object, 
     If some hosts do not have the handler, pods that name it go to the hosts that have it.
     """
     groups = list(groups)
-    before = {key.removeprefix(HANDLER_LABEL) for labels in kept.nodes.values() for key in labels if key.startswith(HANDLER_LABEL)}
+    before = {
+        key.removeprefix(HANDLER_LABEL)
+        for labels in kept.nodes.values()
+        for key in labels
+        if key.startswith(HANDLER_LABEL)
+    }
     found = []
     for handler in sorted({*(group.handler for group in groups if group.handler), *before}):
         metadata = {"name": handler, "labels": {MANAGED_BY: MANAGER}}
-        made: Object = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": metadata, "handler": handler}
+        made: Object = {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": metadata,
+            "handler": handler,
+        }
         label = HANDLER_LABEL + handler
-        everywhere = all(group.handler == handler for group in groups) and all(label in labels for labels in kept.nodes.values())
-        found.append(made if everywhere else {**made, "scheduling": {"nodeSelector": {label: "true"}}})
+        everywhere = all(group.handler == handler for group in groups) and all(
+            label in labels for labels in kept.nodes.values()
+        )
+        found.append(
+            made if everywhere else {**made, "scheduling": {"nodeSelector": {label: "true"}}}
+        )
     return tuple(found)
 
 
@@ -201,13 +266,19 @@ def build_node_object(m: ClusterMember, group: Group, settings: ClusterSettings)
         labels[HANDLER_LABEL + m.handler] = "true"
     if settings.profile == helm.OPERATOR:
         labels[TOOLKIT_LABEL] = "false"
-    metadata = {"name": m.node, "labels": dict(sorted(labels.items())), "annotations": {DECISION: m.record, DIGEST: m.digest}}
+    metadata = {
+        "name": m.node,
+        "labels": dict(sorted(labels.items())),
+        "annotations": {DECISION: m.record, DIGEST: m.digest},
+    }
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
 
 
 # As the API judges them: a name, with the domain of its owner before it; and the value of a label.
 NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-QUALIFIED = re.compile(rf"(?:(?=[^/]{{1,253}}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?{NAME}")
+QUALIFIED = re.compile(
+    rf"(?:(?=[^/]{{1,253}}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?{NAME}"
+)
 
 
 def parse_taints(texts: Iterable[str]) -> tuple[dict[str, str], ...]:
@@ -231,7 +302,11 @@ def write_taint_note(tainted: Iterable[Mapping[str, str]]) -> str:
 
 def parse_taint(text: str) -> dict[str, str]:
     """Parse a taint as kubectl writes it, `key=value:Effect`. Raise PlanError if it is not valid."""
-    key, _equals, rest = text.partition("=") if "=" in text else (text.rpartition(":")[0], "", ":" + text.rpartition(":")[2])
+    key, _equals, rest = (
+        text.partition("=")
+        if "=" in text
+        else (text.rpartition(":")[0], "", ":" + text.rpartition(":")[2])
+    )
     value, colon, effect = rest.rpartition(":")
     named = QUALIFIED.fullmatch(key) and (not value or re.fullmatch(NAME, value))
     if not (named and colon and effect in EFFECTS):
@@ -240,12 +315,17 @@ def parse_taint(text: str) -> dict[str, str]:
 
 
 def require_uniform(name: str, groups: Sequence[Group]) -> None:
-    """Raise PlanError unless all hosts have one engine and one decision, which is that of the oldest host."""
+    """Raise PlanError unless all hosts have one engine and one decision, which is that of the
+    oldest host.
+    """
     engines: dict[str, list[str]] = {}
     for m in (m for group in groups for m in group.members):
         engines.setdefault(m.engine, []).append(m.host)
     if len(engines) > 1:
-        said = "; ".join(f"{engine} on {names.show_some_runs(hosts)}" for engine, hosts in sorted(engines.items()))
+        said = "; ".join(
+            f"{engine} on {names.show_some_runs(hosts)}"
+            for engine, hosts in sorted(engines.items())
+        )
         raise PlanError(messages.CLUSTER_WITH_MIXED_ENGINES.fill(cluster=name, engines=said))
     if len(groups) > 1:
         oldest = min(groups, key=lambda group: decide.AGE.get(group.injection, 0))

@@ -1,17 +1,21 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Derive the GPU Operator's `toolkit.env` for the engines of hosts that keep the operator's toolkit.
+"""Derive the GPU Operator's `toolkit.env` for the engines of hosts that keep the operator's
+toolkit.
 
-The toolkit is one DaemonSet, so its environment is one for all nodes. Read in gpu-operator v25.10, v26.3
-and v26.7 (TransformToolkit and transformForRuntime in controllers/object_controls.go) and in
+The toolkit is one DaemonSet, so its environment is one for all nodes. Read in gpu-operator v25.10,
+v26.3 and v26.7 (TransformToolkit and transformForRuntime in controllers/object_controls.go) and in
 nvidia-container-toolkit v1.18 to v1.20 (cmd/nvidia-ctk-installer/container):
 
-- CONTAINERD_CONFIG, CONTAINERD_SOCKET and `file=` in RUNTIME_CONFIG_SOURCE are paths of the host; the operator mounts them.
-- CONTAINERD_RUNTIME_CLASS is set by the operator after `toolkit.env`, from operator.runtimeClass, so that is where it is said.
-- With CDI on the operator sets NVIDIA_RUNTIME_SET_AS_DEFAULT=false, which the toolkit reads before CONTAINERD_SET_AS_DEFAULT.
-- RUNTIME_CONFIG_SOURCE is `command,file` by default: `containerd config dump` in the host's root, by the name alone, and so of the program
-  on the PATH and of its default file.
+- CONTAINERD_CONFIG, CONTAINERD_SOCKET and `file=` in RUNTIME_CONFIG_SOURCE are paths of the host;
+  the operator mounts them.
+- CONTAINERD_RUNTIME_CLASS is set by the operator after `toolkit.env`, from operator.runtimeClass,
+  so that is where it is said.
+- With CDI on the operator sets NVIDIA_RUNTIME_SET_AS_DEFAULT=false, which the toolkit reads before
+  CONTAINERD_SET_AS_DEFAULT.
+- RUNTIME_CONFIG_SOURCE is `command,file` by default: `containerd config dump` in the host's root,
+  by the name alone, and so of the program on the PATH and of its default file.
 """
 
 from __future__ import annotations
@@ -24,20 +28,40 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import STANDARD_PATH
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    STANDARD_PATH,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    gpu_operator,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.low_level import PROGRAM
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import OperatorToolkit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    OperatorToolkit,
+)
 
-SOURCE, EXECUTABLE, RANKS_FIRST = "RUNTIME_CONFIG_SOURCE", "RUNTIME_EXECUTABLE_PATH", "NVIDIA_RUNTIME_SET_AS_DEFAULT"
+SOURCE, EXECUTABLE, RANKS_FIRST = (
+    "RUNTIME_CONFIG_SOURCE",
+    "RUNTIME_EXECUTABLE_PATH",
+    "NVIDIA_RUNTIME_SET_AS_DEFAULT",
+)
 FILE = re.compile(r"/[A-Za-z0-9_./@+-]{1,4000}")
-# Directories in which only root creates files on every host. A path that one host reports counts on all
-# nodes: the toolkit, which is privileged, runs the program and writes the file there. So it must not be a
-# path at which a user of another host can create a file.
-ROOTS_OWN = ("/usr/", "/opt/", "/etc/", "/bin/", "/sbin/", "/var/lib/", "/var/snap/", "/snap/", "/run/")
+# Directories in which only root creates files on every host. A path that one host reports counts on
+# all nodes: the toolkit, which is privileged, runs the program and writes the file there. So it
+# must not be a path at which a user of another host can create a file.
+ROOTS_OWN = (
+    "/usr/",
+    "/opt/",
+    "/etc/",
+    "/bin/",
+    "/sbin/",
+    "/var/lib/",
+    "/var/snap/",
+    "/snap/",
+    "/run/",
+)
 USERS_OWN = ("/run/user/", "/run/lock/", "/run/shm/")
 HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 OWN_ENVIRONMENT = "toolkit.env"
@@ -58,7 +82,11 @@ class ToolkitSettings:
 
     def __str__(self) -> str:
         said = [f"{name}={value}" for name, value in self.environment]
-        handler = [f"the handler {self.handler}{' by default' if self.default else ''}"] if self.handler else []
+        handler = (
+            [f"the handler {self.handler}{' by default' if self.default else ''}"]
+            if self.handler
+            else []
+        )
         return ", ".join([traits.get_traits(self.engine).title, *said, *handler])
 
 
@@ -79,10 +107,17 @@ def get_toolkit_settings(result: Mapping[str, Any]) -> ToolkitSettings | None:
     instance = found[0]
     variables = traits.get_traits(instance["engine"]).operator
     manager = known.get_manager(str(instance.get("manager") or ""))
-    environment = get_toolkit_environment(instance, variables, manager.operator) if variables else ()
+    environment = (
+        get_toolkit_environment(instance, variables, manager.operator) if variables else ()
+    )
     if not all(is_roots(value.removeprefix("file=")) for _name, value in environment):
         return None
-    return ToolkitSettings(instance["engine"], environment, *get_toolkit_handler(instance), manager.operator.why if environment else "")
+    return ToolkitSettings(
+        instance["engine"],
+        environment,
+        *get_toolkit_handler(instance),
+        manager.operator.why if environment else "",
+    )
 
 
 def is_roots(path: str) -> bool:
@@ -101,18 +136,27 @@ def get_toolkit_environment(
         variables.config: config if place.writes and config != variables.default_config else "",
         variables.socket: socket if socket != variables.default_socket else "",
         SOURCE: f"file={place.source or config}" if place.source or elsewhere else "",
-        EXECUTABLE: program if place.writes and not (place.source or elsewhere) and posixpath.dirname(program) not in STANDARD_PATH else "",
+        EXECUTABLE: program
+        if place.writes
+        and not (place.source or elsewhere)
+        and posixpath.dirname(program) not in STANDARD_PATH
+        else "",
     }
     return tuple((name, value) for name, value in sorted(said.items()) if value)
 
 
 def get_toolkit_handler(instance: Mapping[str, Any]) -> tuple[str, bool | None]:
-    """Return the handler that the toolkit has written under its configured name, and whether it is the default one.
+    """Return the handler that the toolkit has written under its configured name, and whether it is
+    the default one.
 
     ("", None) if there is not exactly one such handler.
     """
     handlers: Mapping[str, Any] = instance.get("handlers") or {}
-    own = [n for n, p in sorted(handlers.items()) if gpu_operator.is_its(str(p)) and posixpath.basename(str(p)) == PROGRAM]
+    own = [
+        n
+        for n, p in sorted(handlers.items())
+        if gpu_operator.is_its(str(p)) and posixpath.basename(str(p)) == PROGRAM
+    ]
     if len(own) != 1 or not HANDLER.fullmatch(own[0]):
         return "", None
     return own[0], instance.get("default_handler") == own[0]
@@ -130,7 +174,9 @@ def build_toolkit_environment_values(
     given: the user's values. If they have an `env`, it counts.
     """
     known_of = {host: one for host, one in kept.items() if one}
-    why = [f"{names.show_some_runs(kept)}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them."]
+    why = [
+        f"{names.show_some_runs(kept)}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them."
+    ]
     silent = [host for host in kept if host not in known_of]
     if silent:
         what = (
@@ -140,16 +186,32 @@ def build_toolkit_environment_values(
         why.append(f"{what}: these values may not fit there.")
     own = given.get("toolkit")
     if isinstance(own, Mapping) and own.get("env") is not None:
-        return {"enabled": True}, (*why, f"{OWN_ENVIRONMENT} is the one of gpufleet_kubernetes_values.")
+        return {"enabled": True}, (
+            *why,
+            f"{OWN_ENVIRONMENT} is the one of gpufleet_kubernetes_values.",
+        )
     require_alike(known_of)
-    found = {**dict(pair for one in known_of.values() for pair in one.environment), **keep_default_handler(known_of.values(), cdi=cdi)}
+    found = {
+        **dict(pair for one in known_of.values() for pair in one.environment),
+        **keep_default_handler(known_of.values(), cdi=cdi),
+    }
     if found:
-        why.append("What the operator sets by itself is left out: a change here starts the toolkit, and so the engine, again on all nodes.")
+        why.append(
+            "What the operator sets by itself is left out: a change here starts the toolkit, and so the engine, again on all nodes."
+        )
     said = [host for host, one in known_of.items() if one.environment]
-    why += [f"{names.show_some_runs(said)}: the paths are those of these hosts, and count on all nodes."] if said else []
+    why += (
+        [
+            f"{names.show_some_runs(said)}: the paths are those of these hosts, and count on all nodes."
+        ]
+        if said
+        else []
+    )
     why += dict.fromkeys(f"{one.why}." for one in known_of.values() if one.why)
     if RANKS_FIRST in found:
-        why.append(f"{RANKS_FIRST}: the operator sets it with CDI on, and it ranks above CONTAINERD_SET_AS_DEFAULT.")
+        why.append(
+            f"{RANKS_FIRST}: the operator sets it with CDI on, and it ranks above CONTAINERD_SET_AS_DEFAULT."
+        )
     env = [{"name": name, "value": value} for name, value in sorted(found.items())]
     return {"enabled": True, **({"env": env} if env else {})}, tuple(why)
 
@@ -168,7 +230,9 @@ def keep_default_handler(settings: Iterable[ToolkitSettings], *, cdi: bool) -> d
 
 
 def map_toolkit_handlers(kept: Mapping[str, ToolkitSettings | None]) -> dict[str, str]:
-    """Return each handler of the toolkit with the hosts on which it has that name: handler -> hosts in words."""
+    """Return each handler of the toolkit with the hosts on which it has that name: handler -> hosts
+    in words.
+    """
     found: dict[str, list[str]] = {}
     for host, one in kept.items():
         if one and one.handler:
@@ -188,5 +252,7 @@ def require_alike(settings: Mapping[str, ToolkitSettings]) -> None:
     kinds: dict[ToolkitSettings, list[str]] = {}
     for host, one in settings.items():
         kinds.setdefault(one, []).append(host)
-    said = names.show_few_texts([f"{names.show_some_runs(hosts)}: {one}" for one, hosts in kinds.items()], 5, "; ")
+    said = names.show_few_texts(
+        [f"{names.show_some_runs(hosts)}: {one}" for one, hosts in kinds.items()], 5, "; "
+    )
     raise PlanError(messages.TOOLKIT_DIFFERS.fill(kinds=said, path=OWN_ENVIRONMENT))

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide what changes first if a host and the device plugin's way both change: the engine or the plugin.
+"""Decide what changes first if a host and the device plugin's way both change: the engine or the
+plugin.
 
-A pod gets its GPU if its host understands one of the plugin's strategies. Between the two changes either
-the host is new and the plugin old, or the host is old and the plugin new. One of these two has to work,
-or the plugin has to use both ways meanwhile.
+A pod gets its GPU if its host understands one of the plugin's strategies. Between the two changes
+either the host is new and the plugin old, or the host is old and the plugin new. One of these two
+has to work, or the plugin has to use both ways meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import dataclasses as dc
 from collections.abc import Collection, Mapping
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import ClusterMember, Host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import (
+    ClusterMember,
+    Host,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 
 First = Literal["any", "engine", "plugin", "both"]
@@ -26,7 +30,9 @@ STEPS: Mapping[str, str] = {
 }
 
 
-def decide_first_change(now: Collection[str], after: Collection[str], old: Collection[str], new: Collection[str]) -> First:
+def decide_first_change(
+    now: Collection[str], after: Collection[str], old: Collection[str], new: Collection[str]
+) -> First:
     """Decide what changes first: the engine, the plugin, both ways at once, or any of them.
 
     now, after: the strategies that a host understands before and after its change.
@@ -64,7 +70,9 @@ class Ordered:
     ahead: frozenset[str] = frozenset()
 
 
-def order_hosts(hosts: Collection[Host], before: Mapping[str, Collection[str]], fixed: tuple[str, ...] = ()) -> Ordered:
+def order_hosts(
+    hosts: Collection[Host], before: Mapping[str, Collection[str]], fixed: tuple[str, ...] = ()
+) -> Ordered:
     """Decide for each pending host what changes first.
 
     before: the plugin's strategies on each node now. For a node that is not in it, the strategies
@@ -79,7 +87,11 @@ def order_hosts(hosts: Collection[Host], before: Mapping[str, Collection[str]], 
         if not isinstance(one, ClusterMember) or not one.pending:
             found.append(one)
             continue
-        old, new = (fixed, fixed) if fixed else (tuple(before.get(one.node, one.plugin)), one.setting.strategies)
+        old, new = (
+            (fixed, fixed)
+            if fixed
+            else (tuple(before.get(one.node, one.plugin)), one.setting.strategies)
+        )
         both = tuple(dict.fromkeys([*old, *new]))
         which = decide_first_change(one.understands_now, one.understands_after, old, new)
         if which in STEPS:

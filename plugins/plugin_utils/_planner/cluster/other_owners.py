@@ -17,14 +17,20 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import daemon_sets as fleet_daemon_sets
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    daemon_sets as fleet_daemon_sets,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain_messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
 
 
 @dc.dataclass(frozen=True)
 class Mark:
-    """A mark of one program. kind: label, annotation or taint; values: those that mean work in progress, empty for any."""
+    """A mark of one program. kind: label, annotation or taint; values: those that mean work in
+    progress, empty for any.
+    """
 
     kind: str
     key: str
@@ -33,26 +39,82 @@ class Mark:
     ends: str  # until when
 
 
-# The states between `upgrade-required`, in which nothing has been done yet, and `upgrade-done` (k8s-operator-libs, pkg/upgrade/consts.go).
-# A node whose upgrade has failed stays cordoned, with the driver in an unknown state, until a person repairs it.
+# The states between `upgrade-required`, in which nothing has been done yet, and `upgrade-done`
+# (k8s-operator-libs, pkg/upgrade/consts.go). A node whose upgrade has failed stays cordoned, with
+# the driver in an unknown state, until a person repairs it.
 UPGRADING = (
-    *("cordon-required", "wait-for-jobs-required", "pod-deletion-required", "drain-required", "node-maintenance-required"),
-    *("post-maintenance-required", "pod-restart-required", "validation-required", "uncordon-required", "upgrade-failed"),
+    *(
+        "cordon-required",
+        "wait-for-jobs-required",
+        "pod-deletion-required",
+        "drain-required",
+        "node-maintenance-required",
+    ),
+    *(
+        "post-maintenance-required",
+        "pod-restart-required",
+        "validation-required",
+        "uncordon-required",
+        "upgrade-failed",
+    ),
 )
 GPU_OPERATOR = "the driver upgrade of the GPU Operator"
 LEAVES = "which takes the host away"
 MARKS = (
-    Mark("label", "nvidia.com/gpu-driver-upgrade-state", UPGRADING, GPU_OPERATOR, "until the state is upgrade-done"),
-    Mark("label", "nvidia.com/mig.config.state", ("pending", "rebooting"), "the MIG manager", "until the state is success"),
-    # kured sets it if it runs with --annotate-nodes, and removes it after the reboot. most-recent-reboot-needed stays.
-    Mark("annotation", "weave.works/kured-reboot-in-progress", (), "kured", "until the host has rebooted"),
+    Mark(
+        "label",
+        "nvidia.com/gpu-driver-upgrade-state",
+        UPGRADING,
+        GPU_OPERATOR,
+        "until the state is upgrade-done",
+    ),
+    Mark(
+        "label",
+        "nvidia.com/mig.config.state",
+        ("pending", "rebooting"),
+        "the MIG manager",
+        "until the state is success",
+    ),
+    # kured sets it if it runs with --annotate-nodes, and removes it after the reboot.
+    # most-recent-reboot-needed stays.
+    Mark(
+        "annotation",
+        "weave.works/kured-reboot-in-progress",
+        (),
+        "kured",
+        "until the host has rebooted",
+    ),
     Mark("taint", "ToBeDeletedByClusterAutoscaler", (), "the cluster autoscaler", LEAVES),
     Mark("taint", "karpenter.sh/disrupted", (), "Karpenter", LEAVES),
     Mark("taint", "karpenter.sh/disruption", ("disrupting",), "Karpenter before 1.0", LEAVES),
-    Mark("taint", "medik8s.io/drain", (), "the Node Maintenance Operator", "until its NodeMaintenance is deleted"),
-    Mark("taint", "kubevirt.io/drain", (), "a drain of KubeVirt or of an older Node Maintenance Operator", "until the taint is gone"),
-    Mark("taint", "aws-node-termination-handler/spot-itn", (), "the AWS Node Termination Handler", LEAVES),
-    Mark("taint", "aws-node-termination-handler/asg-lifecycle-termination", (), "the AWS Node Termination Handler", LEAVES),
+    Mark(
+        "taint",
+        "medik8s.io/drain",
+        (),
+        "the Node Maintenance Operator",
+        "until its NodeMaintenance is deleted",
+    ),
+    Mark(
+        "taint",
+        "kubevirt.io/drain",
+        (),
+        "a drain of KubeVirt or of an older Node Maintenance Operator",
+        "until the taint is gone",
+    ),
+    Mark(
+        "taint",
+        "aws-node-termination-handler/spot-itn",
+        (),
+        "the AWS Node Termination Handler",
+        LEAVES,
+    ),
+    Mark(
+        "taint",
+        "aws-node-termination-handler/asg-lifecycle-termination",
+        (),
+        "the AWS Node Termination Handler",
+        LEAVES,
+    ),
     Mark(
         "taint",
         "aws-node-termination-handler/scheduled-maintenance",
@@ -60,19 +122,32 @@ MARKS = (
         "the AWS Node Termination Handler",
         "until the maintenance is over",
     ),
-    Mark("taint", "cloud.google.com/impending-node-termination", (), "Google Kubernetes Engine", LEAVES),
+    Mark(
+        "taint",
+        "cloud.google.com/impending-node-termination",
+        (),
+        "Google Kubernetes Engine",
+        LEAVES,
+    ),
     Mark(
         *("annotation", "machineconfiguration.openshift.io/state", ("Working", "Rebooting")),
         *("OpenShift's Machine Config Operator", "until the state is Done"),
     ),
 )
-KURED_LOCK = "weave.works/kured-node-lock"  # an annotation of kured's DaemonSet, see pkg/daemonsetlock
+KURED_LOCK = (
+    "weave.works/kured-node-lock"  # an annotation of kured's DaemonSet, see pkg/daemonsetlock
+)
 
 
 def find_other_owner(node: Mapping[str, Any]) -> str:
-    """Name the program that is working on a node, by the marks on it: one sentence without its end, '' if there is none."""
+    """Name the program that is working on a node, by the marks on it: one sentence without its end,
+    '' if there is none.
+    """
     metadata = node.get("metadata") or {}
-    taints = {str(t.get("key")): str(t.get("value") or "") for t in (node.get("spec") or {}).get("taints") or ()}
+    taints = {
+        str(t.get("key")): str(t.get("value") or "")
+        for t in (node.get("spec") or {}).get("taints") or ()
+    }
     there: Mapping[str, Mapping[str, Any]] = {
         "label": metadata.get("labels") or {},
         "annotation": metadata.get("annotations") or {},
@@ -94,14 +169,20 @@ def describe_owner_mark(node: str, mark: Mark, value: str) -> str:
     return drain_messages.OWNER_AT_WORK.fill(**given)
 
 
-def describe_kured_lock(node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.datetime) -> str:
+def describe_kured_lock(
+    node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.datetime
+) -> str:
     """Return the sentence that kured holds its lock for a node, '' if it does not.
 
     Between the lock and the reboot kured cordons and drains the node. kured's pods see the host's
     file that asks for a reboot, and reboot the host. So only a DaemonSet that may change hosts
     counts: any other one may carry the annotation without being kured.
     """
-    for daemon_set in (one for one in daemon_sets if fleet_daemon_sets.may_change_hosts(one) and not fleet_daemon_sets.is_nowhere(one)):
+    for daemon_set in (
+        one
+        for one in daemon_sets
+        if fleet_daemon_sets.may_change_hosts(one) and not fleet_daemon_sets.is_nowhere(one)
+    ):
         metadata = daemon_set.get("metadata") or {}
         text = (metadata.get("annotations") or {}).get(KURED_LOCK)
         if text is not None and any(_holds(lock, node, now) for lock in _locks(str(text))):
@@ -111,7 +192,9 @@ def describe_kured_lock(node: str, daemon_sets: Iterable[Mapping[str, Any]], now
 
 
 def _locks(text: str) -> list[Mapping[str, Any]]:
-    """Parse one lock, or those of a kured with --concurrency. Return [] for anything else, which then holds no node."""
+    """Parse one lock, or those of a kured with --concurrency. Return [] for anything else, which
+    then holds no node.
+    """
     try:
         value = json_bounds.load_bounded_json(text)
     except ValueError:
@@ -127,7 +210,13 @@ def _holds(lock: Mapping[str, Any], node: str, now: datetime.datetime) -> bool:
     """
     if lock.get("nodeID") != node:
         return False
-    ttl, made = lock.get("TTL") or 0, re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)$", str(lock.get("created")))
+    ttl, made = (
+        lock.get("TTL") or 0,
+        re.match(
+            r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)$",
+            str(lock.get("created")),
+        ),
+    )
     if not isinstance(ttl, int) or ttl <= 0 or not made:
         return True
     try:

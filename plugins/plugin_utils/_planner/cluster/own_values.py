@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Merge the user's own values of a chart into the rendered ones: they add to these, and contradict none."""
+"""Merge the user's own values of a chart into the rendered ones: they add to these, and contradict
+none.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def join_value(values: Mapping[str, Any], path: str) -> Any:
     return ",".join(map(str, found)) if isinstance(found, list | tuple) else found
 
 
-def require_as_rendered(says: Mapping[str, str], rendered: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def require_as_rendered(
+    says: Mapping[str, str], rendered: Mapping[str, Any], given: Mapping[str, Any]
+) -> None:
     """Raise PlanError if the user's values contradict a value that a variable sets.
 
     says: path of a value -> the variable that sets it. The hosts were judged by that variable, and
@@ -40,13 +44,20 @@ def require_as_rendered(says: Mapping[str, str], rendered: Mapping[str, Any], gi
             raise PlanError(messages.VALUE_OF_VARIABLE.fill(**given_))
 
 
-def require_not_set(path: str, known: Collection[str], variable: str, given: Mapping[str, Any]) -> None:
-    """Raise PlanError if the user's values set a name in a container's environment that has a variable of its own.
+def require_not_set(
+    path: str, known: Collection[str], variable: str, given: Mapping[str, Any]
+) -> None:
+    """Raise PlanError if the user's values set a name in a container's environment that has a
+    variable of its own.
 
     known: the names that the variable is for.
     """
     entries = get_nested_value(given, path)
-    names = [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+    names = (
+        [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)]
+        if isinstance(entries, list)
+        else []
+    )
     wrong = next((name for name in names if name in known), "")
     if wrong:
         row = messages.ENVIRONMENT_OF_VARIABLE
@@ -64,5 +75,7 @@ def merge_own_values(values: Mapping[str, Any], given: Mapping[str, Any]) -> dic
         if isinstance(known, Mapping) and isinstance(value, Mapping):
             both[key] = merge_own_values(known, value)
         else:
-            both[key] = [*known, *value] if isinstance(known, list) and isinstance(value, list) else value
+            both[key] = (
+                [*known, *value] if isinstance(known, list) and isinstance(value, list) else value
+            )
     return both

@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import MANAGED_BY, MANAGER
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import (
+    MANAGED_BY,
+    MANAGER,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 
 # Label or annotation -> the tool that sets it on its objects. The tool undoes every change to them.
@@ -44,13 +47,18 @@ def get_metadata_part(thing: Mapping[str, Any], part: str) -> dict[str, str]:
 
 
 def list_managed_fields(thing: Mapping[str, Any]) -> Iterator[tuple[str, bool, Mapping[str, Any]]]:
-    """Yield (manager, whether by server-side apply, fields) for each manager that has written a part of the object.
+    """Yield (manager, whether by server-side apply, fields) for each manager that has written a
+    part of the object.
 
     Entries for the object's status are left out.
     """
     for entry in (thing.get("metadata") or {}).get("managedFields") or ():
         if not entry.get("subresource"):
-            yield str(entry.get("manager") or ""), entry.get("operation") == "Apply", entry.get("fieldsV1") or {}
+            yield (
+                str(entry.get("manager") or ""),
+                entry.get("operation") == "Apply",
+                entry.get("fieldsV1") or {},
+            )
 
 
 def is_own_object(thing: Mapping[str, Any]) -> bool:
@@ -58,7 +66,9 @@ def is_own_object(thing: Mapping[str, Any]) -> bool:
 
     If another tool applies this collection's files, the objects belong to that tool.
     """
-    return any(manager == MANAGER and applied for manager, applied, _fields in list_managed_fields(thing)) and not has_keeper(thing)
+    return any(
+        manager == MANAGER and applied for manager, applied, _fields in list_managed_fields(thing)
+    ) and not has_keeper(thing)
 
 
 def has_keeper(thing: Mapping[str, Any]) -> bool:
@@ -68,7 +78,11 @@ def has_keeper(thing: Mapping[str, Any]) -> bool:
     """
     marked = {**get_metadata_part(thing, "labels"), **get_metadata_part(thing, "annotations")}
     managers = {name_manager(manager) for manager, _applied, _fields in list_managed_fields(thing)}
-    return marked.get(MANAGED_BY) in KEEPERS or any(mark in marked for mark in MARKS) or not managers.isdisjoint(KEEPERS)
+    return (
+        marked.get(MANAGED_BY) in KEEPERS
+        or any(mark in marked for mark in MARKS)
+        or not managers.isdisjoint(KEEPERS)
+    )
 
 
 def list_managed_keys(fields: Mapping[str, Any], part: str) -> set[str]:
@@ -101,7 +115,10 @@ def name_object_owner(thing: Mapping[str, Any]) -> str:
     if marked.get(MANAGED_BY) in KEEPERS:
         return marked[MANAGED_BY]
     found = next((who for mark, who in MARKS.items() if mark in marked), "")
-    return found or next((name_manager(manager) for manager, _applied, _fields in list_managed_fields(thing)), "somebody else")
+    return found or next(
+        (name_manager(manager) for manager, _applied, _fields in list_managed_fields(thing)),
+        "somebody else",
+    )
 
 
 def name_manager(manager: str) -> str:

@@ -8,10 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members, messages, objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    helm,
+    members,
+    messages,
+    objects,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import node_names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    node_names,
+)
 
 
 def _check_cluster(value: Any) -> None:

@@ -9,8 +9,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import Host, LeftOut
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Rendered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import (
+    Host,
+    LeftOut,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import (
+    Rendered,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
@@ -24,7 +29,9 @@ def list_cluster_lines(rendered: Rendered) -> list[str]:
     ]
     for group in rendered.groups:
         strategy = ",".join(group.setting.strategies)
-        found.append(f"  {group.name}: {group.hosts}: {strategy}{describe_group_sharing(group)}; {group.members[0].why}")
+        found.append(
+            f"  {group.name}: {group.hosts}: {strategy}{describe_group_sharing(group)}; {group.members[0].why}"
+        )
     return found + list_left_out_lines(rendered.out)
 
 
@@ -52,7 +59,13 @@ def list_staying_lines(nodes: Iterable[str]) -> list[str]:
     keep its label.
     """
     of = sorted(nodes, key=names.build_natural_key)
-    return [f"left as an earlier run wrote it, since no host of this run could say otherwise: {names.show_some_runs(of)}"] if of else []
+    return (
+        [
+            f"left as an earlier run wrote it, since no host of this run could say otherwise: {names.show_some_runs(of)}"
+        ]
+        if of
+        else []
+    )
 
 
 def list_drift_lines(differences: Iterable[Difference], *, check: bool = True) -> list[str]:
@@ -67,15 +80,26 @@ def list_drift_lines(differences: Iterable[Difference], *, check: bool = True) -
         kind, _space, name = d.path.partition(" ")
         found.setdefault((kind if name else "file", d.why), []).append(name or d.path)
     word = "would change" if check else "changed"
-    return [f"  {word}: {kind} {names.show_few_texts(of, SHOWN)}: {why}" for (kind, why), of in found.items()]
+    return [
+        f"  {word}: {kind} {names.show_few_texts(of, SHOWN)}: {why}"
+        for (kind, why), of in found.items()
+    ]
 
 
 def convert_rendered(rendered: Rendered) -> dict[str, Any]:
     groups = [
-        {"name": g.name, "hosts": [m.host for m in g.members], "nodes": [m.node for m in g.members], "config": g.text}
+        {
+            "name": g.name,
+            "hosts": [m.host for m in g.members],
+            "nodes": [m.node for m in g.members],
+            "config": g.text,
+        }
         for g in rendered.groups
     ]
-    out = [{"host": one.host, "node": one.node, "why": one.why, "gone": one.gone} for one in rendered.out]
+    out = [
+        {"host": one.host, "node": one.node, "why": one.why, "gone": one.gone}
+        for one in rendered.out
+    ]
     made = [rendered.config_map] if rendered.config_map else []
     return {
         "name": rendered.name,

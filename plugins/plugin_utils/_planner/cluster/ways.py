@@ -16,31 +16,48 @@ def list_seen_strategies(result: Mapping[str, Any], decision: Mapping[str, Any])
 
     What a look does not show, for example the settings of the NVIDIA runtime, does not count.
     """
-    instance: Mapping[str, Any] = next((i for i in result.get("instances") or () if i.get("key") == decision.get("instance")), {})
+    instance: Mapping[str, Any] = next(
+        (i for i in result.get("instances") or () if i.get("key") == decision.get("instance")), {}
+    )
     cdi: Mapping[str, Any] = instance.get("cdi") or {}
     program = str((instance.get("handlers") or {}).get(str(instance.get("default_handler"))) or "")
-    hooked = decision.get("hook") and not any("hooks.d" in str(d.get("path")) for d in result.get("differences") or ())
+    hooked = decision.get("hook") and not any(
+        "hooks.d" in str(d.get("path")) for d in result.get("differences") or ()
+    )
     found = {"envvar"} if NVIDIA in program or hooked else set()
     if cdi.get("enabled"):
         found |= {"cdi-annotations", *(["cdi-cri"] if cdi.get("cri_field") else [])}
     return frozenset(found)
 
 
-def list_decided_strategies(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[str]:
-    """Return the strategies by which pods get GPUs after the decision, for pods that name no RuntimeClass."""
+def list_decided_strategies(
+    result: Mapping[str, Any], decision: Mapping[str, Any]
+) -> frozenset[str]:
+    """Return the strategies by which pods get GPUs after the decision, for pods that name no
+    RuntimeClass.
+    """
     injection, default = decision.get("injection"), bool(decision.get("default"))
-    instance: Mapping[str, Any] = next((i for i in result.get("instances") or () if i.get("key") == decision.get("instance")), {})
-    field = (instance.get("cdi") or {}).get("cri_field") or "cdi-cri" in (decision.get("device_list_strategy") or ())
+    instance: Mapping[str, Any] = next(
+        (i for i in result.get("instances") or () if i.get("key") == decision.get("instance")), {}
+    )
+    field = (instance.get("cdi") or {}).get("cri_field") or "cdi-cri" in (
+        decision.get("device_list_strategy") or ()
+    )
     found: set[str] = set()
     if injection == "native-cdi":
         found |= {"cdi-annotations", *(["cdi-cri"] if field else [])}
     if injection == "nvidia-runtime" and default:
         found.add("cdi-annotations")
-    return frozenset(found | list_container_strategies(result["decision"]) if default or injection == "oci-hook" else found)
+    return frozenset(
+        found | list_container_strategies(result["decision"])
+        if default or injection == "oci-hook"
+        else found
+    )
 
 
 def list_container_strategies(decided_: Mapping[str, Any]) -> set[str]:
-    """Return the strategies that the NVIDIA runtime and its hook read from a container that is not privileged.
+    """Return the strategies that the NVIDIA runtime and its hook read from a container that is not
+    privileged.
 
     They depend on the same two settings as in resources/toolkit_config.
     """

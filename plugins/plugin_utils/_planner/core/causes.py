@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Causes by which engines, their validators and package managers fail: the lines that reveal them, and how they are reported.
+"""Causes by which engines, their validators and package managers fail: the lines that reveal them,
+and how they are reported.
 
-The node looks for the patterns and reports the code with the named groups, each held to its shape. The text stays on the host, since
-engines quote values of their configuration. An unknown cause is reported as an exit status with the command that shows the text.
+The node looks for the patterns and reports the code with the named groups, each held to its shape.
+The text stays on the host, since engines quote values of their configuration. An unknown cause is
+reported as an exit status with the command that shows the text.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from typing import Any
 class Cause:
     """A known cause of a failure, recognized by a line of output.
 
-    says: the sentence for people. A {group} in it becomes the value, or "..." if the value does not have its shape.
+    says: the sentence for people. A {group} in it becomes the value, or "..." if the value does not
+    have its shape.
     """
 
     code: str
@@ -129,7 +132,8 @@ CAUSES: tuple[Cause, ...] = (
           r"scriptlet failed|in (?:PRE|POST)\w+ scriptlet in rpm package|(?:pre|post)-installation script returned error",
           "a script of a package failed"),
     Cause("package-half", r"dpkg was interrupted", "an earlier installation was interrupted: run dpkg --configure -a"),
-    # --- what stays on a host and sets modes, or runs the daemons of MPS (module_utils/_host/resident)
+    # --- what stays on a host and sets modes, or runs the daemons of MPS
+    # (module_utils/_host/resident)
     Cause("mode-stays", r"(?P<gpu>GPU-[\w-]+): (?:compute mode|time slice): (?P<wanted>\w+) was set, and (?P<found>\w+) is read back",
           "GPU {gpu} has {found} after {wanted} was set", {"gpu": "name", "wanted": "name", "found": "name"}),
     Cause("gpu-program", r"(?P<gpu>GPU-[\w-]+): (?:(?!GPU-).)*?(?P<name>nvidia-[\w-]+) (?:(?!nvidia-).)*: exit status (?P<status>\d+)",
@@ -149,7 +153,10 @@ _BY_CODE: Mapping[str, Cause] = {cause.code: cause for cause in CAUSES}
 
 def build_cause_table() -> list[dict[str, Any]]:
     """Return the causes in the form that the node takes."""
-    return [{"code": cause.code, "pattern": cause.pattern, "values": dict(cause.values)} for cause in CAUSES]
+    return [
+        {"code": cause.code, "pattern": cause.pattern, "values": dict(cause.values)}
+        for cause in CAUSES
+    ]
 
 
 def describe_cause(found: Mapping[str, Any]) -> str:
@@ -161,5 +168,7 @@ def describe_cause(found: Mapping[str, Any]) -> str:
 
 
 def describe_causes(found: Iterable[Mapping[str, Any]], most: int = 2) -> str:
-    """Return up to `most` causes of one output in words, joined by '; '. Return '' if none is known."""
+    """Return up to `most` causes of one output in words, joined by '; '. Return '' if none is
+    known.
+    """
     return "; ".join(list(dict.fromkeys(filter(None, map(describe_cause, found))))[:most])

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ticket of a change and the user who started it: a few words for the journal, for marks on nodes and for reports."""
+"""The ticket of a change and the user who started it: a few words for the journal, for marks on
+nodes and for reports.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 VARIABLE = "gpufleet_change_ref"
 # AWX sets both for each job, Ansible Tower the second one.
 USERS = ("awx_user_name", "tower_user_name")
-# It goes into Slurm's reasons, which scontrol parses, and beside the reason of a transaction, behind a semicolon.
+# It goes into Slurm's reasons, which scontrol parses, and beside the reason of a transaction,
+# behind a semicolon.
 TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,:/#@+&()_-]{0,99}")
 
 
@@ -31,21 +34,29 @@ class ChangeReference:
         return ", ".join(filter(None, (self.change, f"by {self.user}" if self.user else "")))
 
     def put_before(self, text: str) -> str:
-        """Return a drain's reason with the reference before it, since the end of a drain's reason may be cut."""
+        """Return a drain's reason with the reference before it, since the end of a drain's reason
+        may be cut.
+        """
         return f"{self.text}: {text}" if self.text else text
 
     def put_after(self, text: str) -> str:
-        """Return a transaction's reason with the reference after it, so that the reason still begins with the module."""
+        """Return a transaction's reason with the reference after it, so that the reason still
+        begins with the module.
+        """
         return f"{text}; {self.text}" if self.text else text
 
 
 def read_change_reference(values: Mapping[str, Any]) -> ChangeReference:
-    """Read the reference from the variables of a run. Raise PlanError for a ticket that cannot be used.
+    """Read the reference from the variables of a run. Raise PlanError for a ticket that cannot be
+    used.
 
     The user cannot correct a user name of AWX here, so unusual characters in it become spaces.
     """
     user = next((str(values[name]) for name in USERS if values.get(name)), "")
-    return ChangeReference(require_ticket(values.get(VARIABLE)), " ".join(re.sub(r"[^A-Za-z0-9 .@+_\\-]", " ", user).split())[:60])
+    return ChangeReference(
+        require_ticket(values.get(VARIABLE)),
+        " ".join(re.sub(r"[^A-Za-z0-9 .@+_\\-]", " ", user).split())[:60],
+    )
 
 
 def require_ticket(value: Any) -> str:

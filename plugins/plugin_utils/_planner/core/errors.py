@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Define how a planner says no: an error, a refusal of one engine, and a question that it needs answered first."""
+"""Define how a planner says no: an error, a refusal of one engine, and a question that it needs
+answered first.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     name_options,
 )
 
-# Why an engine is left alone. writer: others write its configuration. unasked: the policy has to name it and does not.
-# stopped, silent, unverified: nothing is known of what it works with. unfit: a person has to correct something first.
+# Why an engine is left alone. writer: others write its configuration. unasked: the policy has to
+# name it and does not. stopped, silent, unverified: nothing is known of what it works with. unfit:
+# a person has to correct something first.
 RefusalKind = Literal["writer", "unasked", "stopped", "silent", "unverified", "unfit"]
 
 
 @dc.dataclass(frozen=True)
 class Refusal:
-    """The reason why an instance is left alone, and what to do instead. It is false if `what` is empty: the instance may be managed.
+    """The reason why an instance is left alone, and what to do instead. It is false if `what` is
+    empty: the instance may be managed.
 
     what: a message of a package's table. Its next step becomes `next`.
     """
@@ -51,14 +55,20 @@ class Refusal:
 
 
 class PlanError(Exception):
-    """A request that cannot be satisfied, as one sentence that a person can act on. Nothing was changed.
+    """A request that cannot be satisfied, as one sentence that a person can act on. Nothing was
+    changed.
 
-    what: a message of a package's table, which has its own cause and next step. `why` and `next` replace them.
+    what: a message of a package's table, which has its own cause and next step. `why` and `next`
+    replace them.
     """
 
-    def __init__(self, what: str, *, where: str = "", why: str = "", next: str = "", line: int | None = None) -> None:
+    def __init__(
+        self, what: str, *, where: str = "", why: str = "", next: str = "", line: int | None = None
+    ) -> None:
         given = what if isinstance(what, Message) else Message(what)
-        self.message = Message(given.what, given.code, given.values, why=why or given.why, next=next or given.next)
+        self.message = Message(
+            given.what, given.code, given.values, why=why or given.why, next=next or given.next
+        )
         self.code, self.values = given.code, given.values
         self.what, self.why, self.next = self.message.what, self.message.why, self.message.next
         self.where, self.line = where, line
@@ -70,7 +80,9 @@ class PlanError(Exception):
     def placed(self) -> Message:
         """The message that begins with the place, for a list of messages."""
         place = f"{self.where}:{self.line}" if self.where and self.line else self.where
-        what = Filled("{place}: {what}", {"place": place, "what": self.what}) if place else self.what
+        what = (
+            Filled("{place}: {what}", {"place": place, "what": self.what}) if place else self.what
+        )
         return Message(what, self.code, self.values, why=self.why, next=self.next)
 
     def name_options(self, names: OptionNames) -> PlanError:
@@ -82,11 +94,15 @@ class PlanError(Exception):
 
 
 class QueryFailed(PlanError):
-    """A failed query of the look whose answer is needed. It differs from an answer that reports nothing there."""
+    """A failed query of the look whose answer is needed. It differs from an answer that reports
+    nothing there.
+    """
 
 
 class NeedMore(Exception):
-    """A set of questions that a planner needs answered before it can finish. The action asks them and plans again."""
+    """A set of questions that a planner needs answered before it can finish. The action asks them
+    and plans again.
+    """
 
     def __init__(self, questions: list[dict[str, Any]]) -> None:
         super().__init__(", ".join(q["id"] for q in questions))

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge values as YAML returns them, before they become options: dates, sets, binary data, and versions that it has turned into numbers."""
+"""Judge values as YAML returns them, before they become options: dates, sets, binary data, and
+versions that it has turned into numbers.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,13 @@ from collections.abc import Iterator, Mapping, Set
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import OptionName, Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    OptionName,
+    Sentence,
+)
 
-# What YAML makes of a value without quotes or with a tag, which neither JSON nor an engine's file can hold as it is:
-# the sentence about such a value, and about such a key.
+# What YAML makes of a value without quotes or with a tag, which neither JSON nor an engine's file
+# can hold as it is: the sentence about such a value, and about such a key.
 ODD: tuple[tuple[type, Sentence, Sentence], ...] = (
     (datetime.datetime, messages.READ_AS_TIME, messages.KEY_READ_AS_TIME),
     (datetime.date, messages.READ_AS_DATE, messages.KEY_READ_AS_DATE),
@@ -30,7 +35,8 @@ def require_plain_options(options: Mapping[str, object]) -> None:
 
 
 def require_plain_option(name: str, value: object) -> None:
-    """Raise PlanError for the first value in an option that is neither text, number, truth value, list nor dictionary.
+    """Raise PlanError for the first value in an option that is neither text, number, truth value,
+    list nor dictionary.
 
     name: the name of the option; the message adds the keys that lead to the value.
     """
@@ -69,7 +75,9 @@ def require_versions(values: Mapping[str, object]) -> None:
 
 
 def find_versions_as_numbers(name: str, value: object) -> Iterator[PlanError]:
-    """Yield an error for each version that YAML has read as a number: it turns 1.30 into 1.3, which is another version."""
+    """Yield an error for each version that YAML has read as a number: it turns 1.30 into 1.3, which
+    is another version.
+    """
     several = isinstance(value, list | tuple)
     row = messages.VERSIONS_HAVE_NUMBER if several else messages.VERSION_IS_NUMBER
     for one in value if isinstance(value, list | tuple) else [value]:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Spell paths of hosts in one way, so that two names of one file are equal: options, flags of processes, and what files name."""
+"""Spell paths of hosts in one way, so that two names of one file are equal: options, flags of
+processes, and what files name.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,19 @@ from collections.abc import Iterable
 
 
 def clean_host_path(path: str) -> str:
-    """Return a path as Go's filepath.Clean spells it, which containerd (imports) and the CDI library (directories) use.
+    """Return a path as Go's filepath.Clean spells it, which containerd (imports) and the CDI
+    library (directories) use.
 
-    Both resolve `..` by the text of the path, even if a link leads elsewhere. An empty path stays empty.
+    Both resolve `..` by the text of the path, even if a link leads elsewhere. An empty path stays
+    empty.
     """
     return _drop_second_slash(posixpath.normpath(path)) if path else ""
 
 
 def keep_as_opened(path: str) -> str:
-    """Return a path that a program passes to the kernel unchanged: `..` stays, since a link before it can lead elsewhere."""
+    """Return a path that a program passes to the kernel unchanged: `..` stays, since a link before
+    it can lead elsewhere.
+    """
     if not path:
         return ""
     parts = [part for part in path.split("/") if part not in ("", ".")]

@@ -12,12 +12,14 @@ Each package has one table of its sentences, `messages.py`. Its rows are constan
         next="Remove it from `disabled_plugins`, or leave this engine out of gpufleet_engines",
     )
 
-Code that refuses, advises or explains fills a row: `raise PlanError(messages.EXAMPLE.fill(title=title), where=path)`.
-Programs and tests compare codes and values. A sentence may change at any time.
+Code that refuses, advises or explains fills a row: `raise
+PlanError(messages.EXAMPLE.fill(title=title), where=path)`. Programs and tests compare codes and
+values. A sentence may change at any time.
 
-A row calls an option by its variable, `gpufleet_config_path`. If a user's own task has set the option,
-the edge (plugins/plugin_utils/_controller/guard) fills the row again, with `config_path`. It renames words of the template
-and values of the class OptionName, so no word of a host or a user is ever replaced.
+A row calls an option by its variable, `gpufleet_config_path`. If a user's own task has set the
+option, the edge (plugins/plugin_utils/_controller/guard) fills the row again, with `config_path`.
+It renames words of the template and values of the class OptionName, so no word of a host or a user
+is ever replaced.
 """
 
 from __future__ import annotations
@@ -30,17 +32,22 @@ from typing import Any
 
 VARIABLE_WORD = re.compile(r"\bgpufleet_[a-z0-9_]*[a-z0-9]\b")
 DEEPEST_VALUE = 100  # levels of a result that name_options_in walks
-# Returns how the user has written an option: it takes a variable, or an option of the task's module.
+# Returns how the user has written an option: it takes a variable, or an option of the task's
+# module.
 OptionNames = Callable[[str], str]
 
 
 def capitalize_step(text: str) -> str:
-    """Return a next step in the form that all messages use: it begins with a capital and ends without a full stop."""
+    """Return a next step in the form that all messages use: it begins with a capital and ends
+    without a full stop.
+    """
     return f"{text[0].upper()}{text[1:]}".removesuffix(".") if text else ""
 
 
 class OptionName(str):
-    """An option of the task's module, or a key within it, such as `handlers.nvidia`, as a value of a message."""
+    """An option of the task's module, or a key within it, such as `handlers.nvidia`, as a value of
+    a message.
+    """
 
     def name_options(self, names: OptionNames) -> str:
         """Return the name as the user has written it."""
@@ -89,7 +96,8 @@ class Filled(str):
 
 
 class Message(str):
-    """A sentence with its code and its values. It is a text for all who print it, join it, or send it as JSON.
+    """A sentence with its code and its values. It is a text for all who print it, join it, or send
+    it as JSON.
 
     The parts `what`, `why` and `next` are texts, '' if the sentence has no such part.
     """
@@ -118,7 +126,9 @@ class Message(str):
         return made
 
     def drop_step(self) -> Message:
-        """Return this message without its next step, for a place that has the step in a field of its own."""
+        """Return this message without its next step, for a place that has the step in a field of
+        its own.
+        """
         return Message(self.what, self.code, self.values, why=self.why)
 
     def name_options(self, names: OptionNames) -> Message:
@@ -132,7 +142,9 @@ class Message(str):
 
 
 def name_options(value: Any, names: OptionNames) -> Any:
-    """Return a value of a message with options called by these names. Plain values stay as they are."""
+    """Return a value of a message with options called by these names. Plain values stay as they
+    are.
+    """
     return value.name_options(names) if isinstance(value, Message | Filled | OptionName) else value
 
 
@@ -161,8 +173,8 @@ def join_texts(separator: str, texts: Iterable[str]) -> str:
 class Sentence:
     """A row of a package's table: a code, and templates in the syntax of str.format.
 
-    code: `package.short-name`; it becomes part of the contract with the release 0.1.0.
-    what: what is wrong or differs. why: the cause. next: what a person does about it. Errors have all three.
+    code: `package.short-name`; it becomes part of the contract with the release 0.1.0. what: what
+    is wrong or differs. why: the cause. next: what a person does about it. Errors have all three.
     """
 
     code: str
@@ -174,13 +186,19 @@ class Sentence:
     def fields(self) -> frozenset[str]:
         """The names of the values that the templates need."""
         parsed = (string.Formatter().parse(text) for text in (self.what, self.why, self.next))
-        return frozenset(name for part in parsed for _text, name, _spec, _conversion in part if name)
+        return frozenset(
+            name for part in parsed for _text, name, _spec, _conversion in part if name
+        )
 
     def fill(self, **values: Any) -> Message:
-        """Return the message with these values. Raise KeyError unless they are exactly the row's fields."""
+        """Return the message with these values. Raise KeyError unless they are exactly the row's
+        fields.
+        """
         if set(values) != self.fields:
             raise KeyError(f"{self.code} takes {sorted(self.fields)}, not {sorted(values)}")
-        what, why, step = (Filled(text, values) if text else "" for text in (self.what, self.why, self.next))
+        what, why, step = (
+            Filled(text, values) if text else "" for text in (self.what, self.why, self.next)
+        )
         return Message(what, self.code, values, why=why, next=step)
 
 
@@ -190,6 +208,8 @@ def get_code(text: str) -> str:
 
 
 def end_with_code(text: str) -> str:
-    """Return a text that ends with its code in brackets, by which people search for it. A text without a code stays as it is."""
+    """Return a text that ends with its code in brackets, by which people search for it. A text
+    without a code stays as it is.
+    """
     code = get_code(text)
     return Filled("{text} [{code}]", {"text": text, "code": code}) if code else text

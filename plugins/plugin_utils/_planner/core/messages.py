@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 FULL_PATH = "Give the full path, starting with /"
 ONE_OF_TWO = "Leave out one of the two"
@@ -209,15 +211,28 @@ INVALID_OPTION = Sentence(
     next="Correct the option",
 )
 
-# ---------------------------------------------------------------- values that YAML has read as another type
-READ_AS_TIME = Sentence("options.read-as-time", "{option} is {value}, which YAML reads as a time", next="Write it in quotes")
-READ_AS_DATE = Sentence("options.read-as-date", "{option} is {value}, which YAML reads as a date", next="Write it in quotes")
+# ---------------------------------------------------------------- values that YAML has read as
+# another type
+READ_AS_TIME = Sentence(
+    "options.read-as-time",
+    "{option} is {value}, which YAML reads as a time",
+    next="Write it in quotes",
+)
+READ_AS_DATE = Sentence(
+    "options.read-as-date",
+    "{option} is {value}, which YAML reads as a date",
+    next="Write it in quotes",
+)
 READ_AS_BYTES = Sentence(
     "options.read-as-bytes",
     "{option} is {value}, which YAML reads as binary data",
     next="Write it as text",
 )
-READ_AS_SET = Sentence("options.read-as-set", "{option} is {value}, which YAML reads as a set", next="Write it as a list")
+READ_AS_SET = Sentence(
+    "options.read-as-set",
+    "{option} is {value}, which YAML reads as a set",
+    next="Write it as a list",
+)
 KEY_READ_AS_TIME = Sentence(
     "options.key-read-as-time",
     "{option} has the key {value}, which YAML reads as a time",
@@ -361,11 +376,15 @@ QUERY_TIMEOUT = Sentence(
     why="{cause}",
     next="Find out what hangs or takes that long there, then run again",
 )
-QUERY_TOO_LARGE = Sentence("query.too-large", "{what}", why="{cause}", next="Make it smaller, then run again")
+QUERY_TOO_LARGE = Sentence(
+    "query.too-large", "{what}", why="{cause}", next="Make it smaller, then run again"
+)
 QUERY_DENIED = Sentence(
     "query.denied",
     "{what}",
     why="{cause}",
     next="Make it accessible to root again, then run again",
 )
-QUERY_FAILED = Sentence("query.failed", "{what}", why="{cause}", next="Correct what the message names, then run again")
+QUERY_FAILED = Sentence(
+    "query.failed", "{what}", why="{cause}", next="Correct what the message names, then run again"
+)

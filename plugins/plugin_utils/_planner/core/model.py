@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The values that travel through the house: what is wanted, what was seen, what is decided, what is to be done.
+"""The values that travel through the house: what is wanted, what was seen, what is decided, what is
+to be done.
 
-Nothing here acts. A planner takes a policy and an observation and returns a plan; the words are those of ARCHITECTURE.md.
+Nothing here acts. A planner takes a policy and an observation and returns a plan; the words are
+those of ARCHITECTURE.md.
 """
 
 from __future__ import annotations
@@ -13,15 +15,21 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 
 Injection = Literal["native-cdi", "nvidia-runtime", "legacy", "oci-hook", "jit-cdi"]
 RuntimeMode = Literal["auto", "cdi", "legacy", "jit-cdi", "csv"]
 Switch = Literal["auto", "enabled", "disabled"]
-# Why a plan takes something away. policy: the options ask for it, and all that the decision rests on has answered. uninstalled: package,
-# program and unit of a component are absent. hardware_gone: neither PCI nor a device node has it any more. adoption: this collection or
-# another tool takes it over. safety: a documented correction.
+# Why a plan takes something away. policy: the options ask for it, and all that the decision rests
+# on has answered. uninstalled: package, program and unit of a component are absent. hardware_gone:
+# neither PCI nor a device node has it any more. adoption: this collection or another tool takes it
+# over. safety: a documented correction.
 Cause = Literal["policy", "uninstalled", "hardware_gone", "adoption", "safety"]
 
 RUNTIME_BINARY = "/usr/bin/nvidia-container-runtime"
@@ -30,7 +38,14 @@ CDI_DIRS = (
     "/etc/cdi",
     "/var/run/cdi",
 )  # DefaultSpecDirs of the CDI library (pkg/cdi/spec-dirs.go)
-STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")  # systemd's for its services
+STANDARD_PATH = (
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+)  # systemd's for its services
 JOURNAL_DIR = "/var/lib/gpufleet"
 
 
@@ -63,8 +78,12 @@ class Policy:
     adopt: Literal["auto", "never"] = "auto"  # whether what other tools left is taken over
     cdi: Switch = "auto"
     cdi_spec_dirs: tuple[str, ...] = ()  # empty: leave the engine's own
-    cdi_place: str = ""  # no option: the one of them for specs if engines have directories of their own (host/cdi/placement.py)
-    annotation_prefixes: tuple[str, ...] = ()  # of single-resource modules; empty: the NVIDIA runtime's own
+    # no option: the one of them for specs if engines have directories of their own
+    # (host/cdi/placement.py)
+    cdi_place: str = ""
+    annotation_prefixes: tuple[
+        str, ...
+    ] = ()  # of single-resource modules; empty: the NVIDIA runtime's own
     injection: str = "auto"
     isolation: Literal["auto", "strict", "compatible"] = "auto"
     no_gpu: Literal["skip", "prepare", "fail"] = "skip"
@@ -73,20 +92,36 @@ class Policy:
     cdi_features: tuple[str, ...] = ()  # driver capabilities; empty: all
     cdi_compat32: bool = False
     cdi_sockets: bool = False
-    device_plugin_strategy: tuple[str, ...] = ()  # declared by the user: lets `auto` take the default away on a live cluster
-    device_plugin_prefix: str = ""  # of the annotations that the plugin writes on all nodes alike; empty: each host has its own
-    operator_toolkit: Literal["auto", "gone"] = "auto"  # gone: by the cluster, the operator's toolkit does not come back here
-    dra: bool = False  # the host has to be ready for NVIDIA's DRA driver; that is checked as well if the driver is seen
+    device_plugin_strategy: tuple[
+        str, ...
+    ] = ()  # declared by the user: lets `auto` take the default away on a live cluster
+    # of the annotations that the plugin writes on all nodes alike; empty: each host has its own
+    device_plugin_prefix: str = ""
+    operator_toolkit: Literal["auto", "gone"] = (
+        "auto"  # gone: by the cluster, the operator's toolkit does not come back here
+    )
+    # the host has to be ready for NVIDIA's DRA driver; that is checked as well if the driver is
+    # seen
+    dra: bool = False
     packages: Literal["present", "ignore"] = "present"
-    toolkit_repository: str = "nvidia"  # nvidia: added if no configured one has the packages; an address: always; empty: never
-    toolkit_key: str = ""  # of that repository, armored text; empty: NVIDIA's own is fetched by the controller
+    # nvidia: added if no configured one has the packages; an address: always; empty: never
+    toolkit_repository: str = "nvidia"
+    toolkit_key: str = (
+        ""  # of that repository, armored text; empty: NVIDIA's own is fetched by the controller
+    )
     toolkit_key_fingerprint: str = ""  # empty: NVIDIA's own is known
-    bundle_file: str = ""  # an archive on the controller that has the packages; empty: they come from a repository
+    bundle_file: str = (
+        ""  # an archive on the controller that has the packages; empty: they come from a repository
+    )
     toolkit_version: str = ""  # empty: what is installed, else the repository's candidate
-    known_bad: Literal["stop", "warn", "ignore"] = "stop"  # what becomes of a combination that the table of known-bad ones has
+    known_bad: Literal["stop", "warn", "ignore"] = (
+        "stop"  # what becomes of a combination that the table of known-bad ones has
+    )
     proc_root: str = "/proc"
     sys_root: str = "/sys"
-    cdi_driver_root: str = "/"  # where the driver's own files are, as the host sees them (a driver container's /run/nvidia/driver)
+    # where the driver's own files are, as the host sees them (a driver container's
+    # /run/nvidia/driver)
+    cdi_driver_root: str = "/"
     cdi_dev_root: str = ""  # where the driver's device nodes are; empty: as cdi_driver_root
     cdi_layout: Literal["gpu", "management"] = "gpu"
     cdi_vendor: str = ""  # empty: by layout
@@ -94,22 +129,29 @@ class Policy:
     cdi_model_class: str = ""  # of a second kind that names GPUs by model; empty: none
     cdi_device_names: tuple[str, ...] = ("index", "uuid")
     cdi_node_attributes: Literal["none", "static", "all"] = "static"
-    cdi_imex_channels: tuple[str, ...] = ()  # numbers, or `all` that are there; empty: no device for any
+    cdi_imex_channels: tuple[
+        str, ...
+    ] = ()  # numbers, or `all` that are there; empty: no device for any
     cdi_nvswitch: bool = False
     cdi_group_ids: bool = False
     cdi_above_cap: Literal["drop", "refuse"] = "drop"
     cdi_missing_nodes: Literal["fail", "allow"] = "fail"
     device_nodes: Literal["ignore", "present"] = "ignore"
-    sharing: Mapping[str, Any] | None = None  # None: not looked at; empty: what an earlier run set is taken back
+    sharing: Mapping[str, Any] | None = (
+        None  # None: not looked at; empty: what an earlier run set is taken back
+    )
     cdi_refresh: Literal["converge", "watch"] = "converge"
     metrics_dir: str = ""  # empty: no metrics
-    single: bool = False  # a single-resource module: does what its options say, no host-wide decision
+    single: bool = (
+        False  # a single-resource module: does what its options say, no host-wide decision
+    )
 
     @property
     def handlers_by_name(self) -> tuple[Handler, ...]:
         """The handlers in the order of files, by name.
 
-        The order in the options chooses the first handler, and a change of it rewrites no other line of a file.
+        The order in the options chooses the first handler, and a change of it rewrites no other
+        line of a file.
         """
         return tuple(sorted(self.handlers, key=lambda handler: handler.name))
 
@@ -124,7 +166,9 @@ class Evidence:
 
 @dc.dataclass(frozen=True)
 class Cdi:
-    """The CDI support of an engine. able: it knows CDI. enabled: CDI is on now. dirs: the directories in force, now or once CDI is on."""
+    """The CDI support of an engine. able: it knows CDI. enabled: CDI is on now. dirs: the
+    directories in force, now or once CDI is on.
+    """
 
     able: bool
     enabled: bool
@@ -132,12 +176,18 @@ class Cdi:
     max_version: str  # "" when not able
     evidence: Evidence
     cri_field: bool = True  # accepts the CRI field CDIDevices (containerd 1.7.2, CRI-O 1.28.0)
-    next_dirs: tuple[str, ...] | None = None  # the directories by its file, which are read after its next start; None if that is not known
+    next_dirs: tuple[str, ...] | None = (
+        # the directories by its file, which are read after its next start; None if that is not
+        # known
+        None
+    )
 
 
 @dc.dataclass(frozen=True)
 class Instance:
-    """A running or installed engine. Its `key` identifies it everywhere, since a host may have several."""
+    """A running or installed engine. Its `key` identifies it everywhere, since a host may have
+    several.
+    """
 
     engine: str  # containerd | crio | docker | podman
     version: str  # "1.7.24"; of the running daemon if one runs
@@ -145,25 +195,34 @@ class Instance:
     socket: str
     config_path: str
     unit: str
-    manager: str  # the writer of its configuration: package | docker | k3s | rke2 | microk8s | k0s | eks | bottlerocket | ...
+    # the writer of its configuration: package | docker | k3s | rke2 | microk8s | k0s | eks |
+    # bottlerocket | ...
+    manager: str
     running: bool
     cdi: Cdi
     invocation_id: str = ""
     schema: int = 0  # declared config version (containerd); 0 if the engine has none
     default_handler: str = ""
     handlers: Mapping[str, str] = dc.field(default_factory=dict)  # name -> binary as in force
-    low_level: str = ""  # the program that runs its containers (runc, crun or youki, or a path of one); "" = another one, or not known
+    # the program that runs its containers (runc, crun or youki, or a path of one); "" = another
+    # one, or not known
+    low_level: str = ""
     cri: bool = True  # serves CRI (a Docker-only containerd does not)
     refusal: Refusal = Refusal()
-    detects: str = ""  # why its handlers are the ones that its manager finds at its start; '' if it reads files of this collection
+    # why its handlers are the ones that its manager finds at its start; '' if it reads files of
+    # this collection
+    detects: str = ""
     used_by_kubelet: bool = False
     pid: int = 0  # its process, and when that began, in the kernel's ticks; 0 if none was verified
     ticks: int = 0
-    by_path: bool = False  # its program is run by `binary`, not as the file of the process: one file of several programs
+    # its program is run by `binary`, not as the file of the process: one file of several programs
+    by_path: bool = False
 
     @property
     def process(self) -> dict[str, int] | None:
-        """The process whose program is run for it; None if the program is run by its path, or no process was verified."""
+        """The process whose program is run for it; None if the program is run by its path, or no
+        process was verified.
+        """
         return {"pid": self.pid, "ticks": self.ticks} if self.pid and not self.by_path else None
 
     @property
@@ -178,7 +237,9 @@ def build_refused_instance_error(instance: Instance) -> PlanError:
 
 @dc.dataclass(frozen=True)
 class SeenGpu:
-    """A GPU as the everyday look sees it (procfs and sysfs only). The uuid may be unknown ('') before first use."""
+    """A GPU as the everyday look sees it (procfs and sysfs only). The uuid may be unknown ('')
+    before first use.
+    """
 
     index: int
     minor: int
@@ -196,7 +257,9 @@ class Driver:
     version: str
     gpus: tuple[SeenGpu, ...]
     evidence: str
-    platform: Literal["", "wsl", "tegra", "vfio", "vgpu"] = ""  # of a GPU that is there and that no spec is made for
+    platform: Literal["", "wsl", "tegra", "vfio", "vgpu"] = (
+        ""  # of a GPU that is there and that no spec is made for
+    )
     remedy: str = ""  # how to repair a driver that is broken or not loaded, if that is known
     notes: tuple[str, ...] = ()  # what a person should know of a driver that works
 
@@ -209,7 +272,9 @@ class Driver:
 
 @dc.dataclass(frozen=True)
 class Kubelet:
-    """The kubelet of a host. present: it runs. installed: its program is there, maybe on an image that no node was started from yet."""
+    """The kubelet of a host. present: it runs. installed: its program is there, maybe on an image
+    that no node was started from yet.
+    """
 
     present: bool = False
     version: str = ""
@@ -269,7 +334,10 @@ class HostDecision:
     reasons: tuple[Reason, ...]
     plugin_strategies: tuple[str, ...] = ()  # by which ways a device plugin gives pods GPUs here
     plugin_source: str = ""  # declared | seen | default; "" without a kubelet
-    cdi_dirs: tuple[str, ...] = ()  # where engines look for CDI specs, lowest priority first; () if all use the usual directories
+    cdi_dirs: tuple[
+        str, ...
+        # where engines look for CDI specs, lowest priority first; () if all use the usual directories
+    ] = ()
     cdi_place: str = ""  # the one of these that the host's specs go to; "" if none is read by all
 
 
@@ -283,17 +351,19 @@ class Difference:
     before: Any
     after: Any
     why: str
-    cause: Cause | None = None  # of what is less afterwards (lowering.py); None if nothing is taken away
+    cause: Cause | None = (
+        None  # of what is less afterwards (lowering.py); None if nothing is taken away
+    )
 
 
 @dc.dataclass(frozen=True)
 class Leftover:
     """A thing that another tool left on the host, and what happens to it.
 
-    settings: the keys in the file that are the tool's, dotted; () if the whole file is.
-    exact: that tool's own rules and the rest of the configuration explain every key in it.
-    fate: `adopted` (it goes or is managed here, and the journal keeps its bytes), `kept` (a person has to decide) or `live` (its tool still
-    works here, so it stays).
+    settings: the keys in the file that are the tool's, dotted; () if the whole file is. exact: that
+    tool's own rules and the rest of the configuration explain every key in it. fate: `adopted` (it
+    goes or is managed here, and the journal keeps its bytes), `kept` (a person has to decide) or
+    `live` (its tool still works here, so it stays).
     """
 
     tool: str  # nvidia-ctk | gpu-operator | nvidia-docker2 | ...
@@ -302,7 +372,8 @@ class Leftover:
     exact: bool
     fate: Literal["adopted", "kept", "live"]
     why: str
-    next: str = ""  # what ends it, if it is not adopted: a command or a setting; a message of `why` has its own
+    # what ends it, if it is not adopted: a command or a setting; a message of `why` has its own
+    next: str = ""
 
     def __post_init__(self) -> None:
         """Move the message's next step to its field."""
@@ -314,14 +385,18 @@ class Leftover:
 @dc.dataclass(frozen=True)
 class Restart:
     unit: str
-    action: Literal["restart", "reload", "start", "wait"] = "restart"  # wait: its manager takes the files up by itself
+    action: Literal["restart", "reload", "start", "wait"] = (
+        "restart"  # wait: its manager takes the files up by itself
+    )
     why: str = ""
     timeout: float = transaction.UNIT_TIMEOUT
 
 
 @dc.dataclass(frozen=True)
 class Plan:
-    """The differences from now, and the transaction that corrects them. Field formats are the node protocol's (schema 1)."""
+    """The differences from now, and the transaction that corrects them. Field formats are the node
+    protocol's (schema 1).
+    """
 
     differences: tuple[Difference, ...] = ()
     commands: tuple[transaction.PackageCommand, ...] = ()  # commands_before
@@ -335,14 +410,27 @@ class Plan:
     restarts: tuple[Restart, ...] = ()
     health: tuple[transaction.Health, ...] = ()
     pending: tuple[str, ...] = ()  # units that have to be restarted, which is left to a person
-    ends: tuple[str, ...] = ()  # containers that end by a restart which is planned, or which waits for them to end
+    ends: tuple[
+        str, ...
+    ] = ()  # containers that end by a restart which is planned, or which waits for them to end
     advice: tuple[str, ...] = ()
-    beforehand: tuple[str, ...] = ()  # advice that is of no use any more once the plan has been carried out
-    diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, as the host shows them
+    beforehand: tuple[
+        str, ...
+    ] = ()  # advice that is of no use any more once the plan has been carried out
+    diffs: tuple[
+        tuple[str, str, str], ...
+    ] = ()  # (path, text before, text after) for --diff, as the host shows them
     leftovers: tuple[Leftover, ...] = ()
-    released: tuple[str, ...] = ()  # state: absent: files that were judged, and that have nothing of this collection any more
-    first: tuple[Plan, ...] = ()  # transactions of their own before this one; then the host is looked at and planned again
-    # Path -> what an approval binds of a file instead of its content, if that has values of the moment (fleet/bound.py).
+    released: tuple[
+        str, ...
+        # state: absent: files that were judged, and that have nothing of this collection any more
+    ] = ()
+    first: tuple[
+        Plan, ...
+        # transactions of their own before this one; then the host is looked at and planned again
+    ] = ()
+    # Path -> what an approval binds of a file instead of its content, if that has values of the
+    # moment (fleet/bound.py).
     lasting: Mapping[str, str] = dc.field(default_factory=dict)
 
     @property
@@ -352,34 +440,52 @@ class Plan:
     @property
     def acts(self) -> bool:
         """True if the plan does anything on the host, including restarts that are left to a person."""
-        return bool(self.first or self.changes or self.commands or self.disable_units or self.restarts)
+        return bool(
+            self.first or self.changes or self.commands or self.disable_units or self.restarts
+        )
 
     @property
     def whole(self) -> Plan:
-        """This plan merged with the plans in `first`: all that differs from the host as it was seen."""
+        """This plan merged with the plans in `first`: all that differs from the host as it was
+        seen.
+        """
         return merge_plans([*self.first, dc.replace(self, first=())]) if self.first else self
 
     def list_acted_restarts(self, restart: str) -> tuple[Restart, ...]:
-        """Return what is done to units. `restart: never` holds back only engines that would stop serving: starts and reloads take place."""
-        return tuple(r for r in self.restarts if restart != "never" or r.action in ("start", "reload", "wait"))
+        """Return what is done to units. `restart: never` holds back only engines that would stop
+        serving: starts and reloads take place.
+        """
+        return tuple(
+            r
+            for r in self.restarts
+            if restart != "never" or r.action in ("start", "reload", "wait")
+        )
 
     def list_interrupted_units(self, restart: str) -> list[str]:
         """List the units that stop serving for a moment."""
-        return [r.unit for r in self.list_acted_restarts(restart) if r.action not in ("start", "reload")]
+        return [
+            r.unit for r in self.list_acted_restarts(restart) if r.action not in ("start", "reload")
+        ]
 
 
 NOTHING = Plan()
 
 
 def merge_plans(every: list[Plan]) -> Plan:
-    """Merge the plans of several resources into one transaction. A unit that several of them restart is restarted once."""
-    plans = [plan for plan in every if plan != NOTHING]  # on a converged host that is nearly all of them
+    """Merge the plans of several resources into one transaction. A unit that several of them
+    restart is restarted once.
+    """
+    plans = [
+        plan for plan in every if plan != NOTHING
+    ]  # on a converged host that is nearly all of them
     if not plans:
         return NOTHING
     restarts: dict[str, Restart] = {}
     for plan in plans:
         for r in plan.restarts:
-            restarts.setdefault(r.unit, r) if r.action != "restart" else restarts.__setitem__(r.unit, r)
+            restarts.setdefault(r.unit, r) if r.action != "restart" else restarts.__setitem__(
+                r.unit, r
+            )
     return Plan(
         first=tuple(f for p in plans for f in p.first),
         differences=tuple(d for p in plans for d in p.differences),

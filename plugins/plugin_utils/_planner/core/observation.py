@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The answers of the observer on one host, read by name. A question that was not asked raises NeedMore, so the action asks it."""
+"""The answers of the observer on one host, read by name. A question that was not asked raises
+NeedMore, so the action asks it.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import messages, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, QueryFailed
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    QueryFailed,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    Keep,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whole import read_whole
 
 T = TypeVar("T")
@@ -37,7 +44,17 @@ UNKNOWN = {
     "probe": "this library could not be queried",
     "originals": "the journal of this host could not be read",
 }
-PLACED = ("file", "stat", "dir", "glob", "mentioned", "tags", "command", "cri", "http")  # whose ids end in a place that a person knows
+PLACED = (
+    "file",
+    "stat",
+    "dir",
+    "glob",
+    "mentioned",
+    "tags",
+    "command",
+    "cri",
+    "http",
+)  # whose ids end in a place that a person knows
 FAILED_BY = {
     "timeout": messages.QUERY_TIMEOUT,
     "too-large": messages.QUERY_TOO_LARGE,
@@ -49,7 +66,9 @@ def build_query_failure(qid: str, error: Mapping[str, Any]) -> QueryFailed:
     """Return the error of one query as an error of the plan."""
     kind, _colon, rest = qid.partition(":")
     place = (rest.partition(":")[2] if kind == "cri" else rest) if kind in PLACED else ""
-    why = str(error.get("message") or error.get("kind") or "no reason given").removeprefix(f"{place}: ")
+    why = str(error.get("message") or error.get("kind") or "no reason given").removeprefix(
+        f"{place}: "
+    )
     row = FAILED_BY.get(str(error.get("kind")), messages.QUERY_FAILED)
     what = UNKNOWN.get(kind, f"the query {qid} failed")
     return QueryFailed(row.fill(what=what, cause=why), where=place)
@@ -57,7 +76,8 @@ def build_query_failure(qid: str, error: Mapping[str, Any]) -> QueryFailed:
 
 @dc.dataclass(frozen=True)
 class ObservedFile:
-    """A path on the host. `content` is the part that the node shows, and `sha256` the keyed digest of the original bytes.
+    """A path on the host. `content` is the part that the node shows, and `sha256` the keyed digest
+    of the original bytes.
 
     keep: the list of what may travel, which `content` was made by.
     fault: the reason why nothing was shown, by code and line.
@@ -83,7 +103,9 @@ class ObservedFile:
     fault: Mapping[str, Any] | None = None
     withheld: tuple[Mapping[str, Any], ...] = ()
     foreign_bytes: int | None = None
-    links: tuple[str, ...] | None = None  # the links on the way to it; None if the node reported none
+    links: tuple[str, ...] | None = (
+        None  # the links on the way to it; None if the node reported none
+    )
 
     @property
     def trouble(self) -> str:
@@ -97,7 +119,9 @@ class ObservedFile:
 
     @property
     def text(self) -> str:
-        """The content; '' if there is none. Reading a file that could not be read raises QueryFailed."""
+        """The content; '' if there is none. Reading a file that could not be read raises
+        QueryFailed.
+        """
         if self.error:
             raise build_query_failure(f"file:{self.path}", {"message": self.error})
         return self.content or ""
@@ -139,7 +163,9 @@ class ObservedCommand:
 def _read_file(path: str, a: Mapping[str, Any]) -> ObservedFile:
     if "error" in a:
         message = str(a["error"].get("message", "could not be read"))
-        return ObservedFile(path, exists=True, error=message, real=a.get("real") or path, links=_read_links(a))
+        return ObservedFile(
+            path, exists=True, error=message, real=a.get("real") or path, links=_read_links(a)
+        )
     content = a.get("content")
     if content is not None and a.get("encoding") == "base64":
         content = base64.b64decode(content).decode("utf-8", "surrogateescape")
@@ -195,9 +221,11 @@ class Observation:
 
     @functools.cached_property
     def _listed(self) -> Mapping[str, Mapping[str, Any]]:
-        """The answers about files that a glob met without a question by name; the first answer counts.
+        """The answers about files that a glob met without a question by name; the first answer
+        counts.
 
-        A list of `paths` does not count: it shows where each path leads, but not whether that exists or what is in it.
+        A list of `paths` does not count: it shows where each path leads, but not whether that
+        exists or what is in it.
         """
         found: dict[str, Mapping[str, Any]] = {}
         for _qid, a in self._of_kind.get("glob", ()):
@@ -210,7 +238,8 @@ class Observation:
         return {}
 
     def compute_once(self, key: Any, make: Callable[[], T]) -> T:
-        """Return what `make` makes of these answers, made once per key, since planners ask for the same many times.
+        """Return what `make` makes of these answers, made once per key, since planners ask for the
+        same many times.
 
         If `make` raises, the next call tries again.
         """
@@ -220,20 +249,26 @@ class Observation:
         return made
 
     def get_answer(self, question: queries.Question) -> Mapping[str, Any]:
-        """Return the answer. Raise QueryFailed for an error, so that a failed query never counts as "nothing there"."""
+        """Return the answer. Raise QueryFailed for an error, so that a failed query never counts as
+        "nothing there".
+        """
         answer = self.get_answer_or_error(question)
         if "error" in answer:
             raise build_query_failure(question["id"], answer["error"])
         return answer
 
     def get_answer_or_error(self, question: queries.Question) -> Mapping[str, Any]:
-        """Return the answer or the error, for a caller that can do without the answer and reports why."""
+        """Return the answer or the error, for a caller that can do without the answer and reports
+        why.
+        """
         if question["id"] not in self.answers:
             raise NeedMore([question])
         return self.answers[question["id"]]
 
     def _require(self, kind: str, name: str = "") -> None:
-        """Raise QueryFailed if a query of this kind failed; with a name, only queries that ask for that name count."""
+        """Raise QueryFailed if a query of this kind failed; with a name, only queries that ask for
+        that name count.
+        """
         for qid, a in self._of_kind.get(kind, ()):
             if "error" in a and (not name or name in qid.partition(":")[2].split(",")):
                 raise build_query_failure(qid, a["error"])
@@ -242,7 +277,8 @@ class Observation:
         return question["id"] in self.answers
 
     def get_file(self, path: str, keep: Keep | None = None) -> ObservedFile:
-        """Return a file that was asked for by path, or met by a glob. Raise NeedMore if it was not asked for.
+        """Return a file that was asked for by path, or met by a glob. Raise NeedMore if it was not
+        asked for.
 
         keep: the list of what may travel, for the question that NeedMore asks.
         """
@@ -260,7 +296,11 @@ class Observation:
     def is_there(self, path: str) -> bool:
         """Tell whether there is anything at this path, by any look that has met it."""
         known = f"file:{path}" in self.answers or path in self._listed
-        return self.get_file(path).exists if known else bool(self.get_answer(queries.ask_for_file(path, content=False)).get("exists"))
+        return (
+            self.get_file(path).exists
+            if known
+            else bool(self.get_answer(queries.ask_for_file(path, content=False)).get("exists"))
+        )
 
     def list_glob_files(self, pattern: str, keep: Keep | None = None) -> tuple[ObservedFile, ...]:
         qid = f"glob:{pattern}"
@@ -285,27 +325,51 @@ class Observation:
     def list_directory(self, path: str) -> tuple[Mapping[str, Any], ...]:
         return tuple(self.get_answer(queries.ask_for_directory(path)).get("entries") or ())
 
-    def get_command(self, argv: list[str], process: Mapping[str, int] | str | None = None, keep: Keep | None = None) -> ObservedCommand:
+    def get_command(
+        self,
+        argv: list[str],
+        process: Mapping[str, int] | str | None = None,
+        keep: Keep | None = None,
+    ) -> ObservedCommand:
         """Return the output of a command that ran to its end, with any exit status.
 
         Raise QueryFailed if it could not be run or timed out.
         """
         said = self.try_command(argv, process, keep)
         if said.error:
-            raise build_query_failure(queries.ask_for_command(argv)["id"], {"message": said.error, "kind": said.kind})
+            raise build_query_failure(
+                queries.ask_for_command(argv)["id"], {"message": said.error, "kind": said.kind}
+            )
         return said
 
-    def try_command(self, argv: list[str], process: Mapping[str, int] | str | None = None, keep: Keep | None = None) -> ObservedCommand:
-        """Return the output of a command. One that could not be run has an error and no exit status."""
+    def try_command(
+        self,
+        argv: list[str],
+        process: Mapping[str, int] | str | None = None,
+        keep: Keep | None = None,
+    ) -> ObservedCommand:
+        """Return the output of a command. One that could not be run has an error and no exit
+        status.
+        """
         a = self.get_answer_or_error(queries.ask_for_command(argv, process=process, keep=keep))
         if "error" in a:
-            return ObservedCommand(None, "", "", str(a["error"].get("message", "failed")), str(a["error"].get("kind", "")))
+            return ObservedCommand(
+                None,
+                "",
+                "",
+                str(a["error"].get("message", "failed")),
+                str(a["error"].get("kind", "")),
+            )
         if a.get("timed_out"):
-            return ObservedCommand(None, a.get("stdout") or "", a.get("stderr") or "", "timed out", "timeout")
+            return ObservedCommand(
+                None, a.get("stdout") or "", a.get("stderr") or "", "timed out", "timeout"
+            )
         return ObservedCommand(a.get("rc"), a.get("stdout") or "", a.get("stderr") or "", answer=a)
 
     def get_unit(self, name: str) -> Mapping[str, str]:
-        """Return the properties of a unit from any look at units; {} if systemd does not know it or no look asked for it."""
+        """Return the properties of a unit from any look at units; {} if systemd does not know it or
+        no look asked for it.
+        """
         for _qid, a in self._of_kind.get("units", ()):
             if name in (a.get("units") or {}):
                 props: Mapping[str, str] = a["units"][name]
@@ -320,7 +384,14 @@ class Observation:
         """
         unit = self.get_unit(name)
         since = read_whole(unit.get("ActiveEnterTimestampMonotonic"))
-        now = next((a.get("monotonic") for _qid, a in self._of_kind.get("units", ()) if name in (a.get("units") or {})), None)
+        now = next(
+            (
+                a.get("monotonic")
+                for _qid, a in self._of_kind.get("units", ())
+                if name in (a.get("units") or {})
+            ),
+            None,
+        )
         if unit.get("ActiveState") != "active" or not since or not isinstance(now, (int, float)):
             return None
         return float(now) - since / 1e6
@@ -333,7 +404,9 @@ class Observation:
         return known
 
     def processes(self) -> tuple[Mapping[str, Any], ...]:
-        """Return the verified processes of all processes questions, without duplicates. Only these are evidence."""
+        """Return the verified processes of all processes questions, without duplicates. Only these
+        are evidence.
+        """
         return tuple(p for p in self._every_process if p.get("verified") is True)
 
     def list_unverified(self) -> tuple[Mapping[str, Any], ...]:
@@ -345,7 +418,11 @@ class Observation:
 
     def count_others(self) -> dict[str, int]:
         """Return how many processes other users have, by the names that were asked for."""
-        return {name: number for _qid, a in self._of_kind.get("processes", ()) for name, number in (a.get("others") or {}).items()}
+        return {
+            name: number
+            for _qid, a in self._of_kind.get("processes", ())
+            for name, number in (a.get("others") or {}).items()
+        }
 
     @functools.cached_property
     def _every_process(self) -> tuple[Mapping[str, Any], ...]:
@@ -356,7 +433,9 @@ class Observation:
         return tuple(found[pid] for pid in sorted(found))
 
     def get_package(self, name: str) -> str | None:
-        """Return the installed version of a package; None if it is not installed or was not asked for."""
+        """Return the installed version of a package; None if it is not installed or was not asked
+        for.
+        """
         for _qid, a in self._of_kind.get("package", ()):
             if name in (a.get("installed") or {}):
                 version: str | None = a["installed"][name]
@@ -374,7 +453,11 @@ class Observation:
 
     def map_programs(self) -> dict[str, str | None]:
         """Return the engines' programs that were seen, with the identity of each file."""
-        seen = (a.get("programs") or {} for kind in ("which", "processes") for _qid, a in self._of_kind.get(kind, ()))
+        seen = (
+            a.get("programs") or {}
+            for kind in ("which", "processes")
+            for _qid, a in self._of_kind.get(kind, ())
+        )
         return {path: identity for programs in seen for path, identity in programs.items()}
 
     def list_located(self) -> frozenset[str]:
@@ -385,12 +468,18 @@ class Observation:
     def get_socket_answer(self, question: queries.Question, pid: int) -> Mapping[str, Any]:
         """Return an answer over a socket, or an error.
 
-        An answer counts as an error if it came neither from this process nor from systemd, which may listen for it.
+        An answer counts as an error if it came neither from this process nor from systemd, which
+        may listen for it.
         """
         a = self.get_answer_or_error(question)
         if "error" in a or not pid or a.get("peer") in (None, 1, pid):
             return a
-        return {"error": {"kind": "untrusted", "message": f"{question['socket']} is served by process {a.get('peer')}, not by {pid}"}}
+        return {
+            "error": {
+                "kind": "untrusted",
+                "message": f"{question['socket']} is served by process {a.get('peer')}, not by {pid}",
+            }
+        }
 
     def get_cri(self, socket: str, method: str = "Status", pid: int = 0) -> Mapping[str, Any]:
         """Return the engine's own answer over CRI.
@@ -409,4 +498,6 @@ class Observation:
         return {} if "error" in a else a
 
     def add_answers(self, more: Mapping[str, Any]) -> Observation:
-        return Observation(more.get("host") or self.host, {**self.answers, **(more.get("answers") or {})})
+        return Observation(
+            more.get("host") or self.host, {**self.answers, **(more.get("answers") or {})}
+        )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge the outcome of each host in a run, the most urgent first, and count the totals on which programs branch."""
+"""Judge the outcome of each host in a run, the most urgent first, and count the totals on which
+programs branch.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,17 @@ OUTCOMES = {
     )
 }
 URGENCY = {word: n for n, word in enumerate(OUTCOMES)}
-WRONG = ("failed", "rolled_back", "not_proven", "lost", "not_reached")  # totals that are never a success
-DRIFT = ("refused", "would_change")  # an error only for those who want the fleet to be converged already
+WRONG = (
+    "failed",
+    "rolled_back",
+    "not_proven",
+    "lost",
+    "not_reached",
+)  # totals that are never a success
+DRIFT = (
+    "refused",
+    "would_change",
+)  # an error only for those who want the fleet to be converged already
 
 
 def judge_outcome(result: Result, check: bool = False) -> HostOutcome:
@@ -68,15 +79,27 @@ def name_outcome_state(result: Result, check: bool) -> str:
 
 
 def merge_failures(result: Result, others: Mapping[bool, Sequence[Result]]) -> Result:
-    """Return a host's result with other failures of the same run: a host whose proof failed is not a changed host.
+    """Return a host's result with other failures of the same run: a host whose proof failed is not
+    a changed host.
 
-    others: the other results, by whether they are looks. The failure of a look counts only if no step
-    came after it. If a result lacks the host's row and decision, another one of the same run gives them.
+    others: the other results, by whether they are looks. The failure of a look counts only if no
+    step came after it. If a result lacks the host's row and decision, another one of the same run
+    gives them.
     """
     looks, steps = others.get(True, ()), others.get(False, ())
-    about = next(({k: o[k] for k in ("row", "decision") if k in o} for o in (*looks, *steps) if o.get("row")), {})
+    about = next(
+        (
+            {k: o[k] for k in ("row", "decision") if k in o}
+            for o in (*looks, *steps)
+            if o.get("row")
+        ),
+        {},
+    )
     done = bool(result) and not result.get("skipped")
-    bad = next((o for o in (*steps, *(() if done else looks)) if o.get("failed") or o.get("unreachable")), None)
+    bad = next(
+        (o for o in (*steps, *(() if done else looks)) if o.get("failed") or o.get("unreachable")),
+        None,
+    )
     if bad is None or explain_trouble(result) not in ("", "not reached"):
         return {**about, **result} if result else result
     failure = {k: bad[k] for k in ("failed", "unreachable", "msg") if k in bad}
@@ -89,12 +112,19 @@ def count_outcomes(results: Results, check: bool = False) -> dict[str, Any]:
     counts = {o.key: 0 for o in OUTCOMES.values()}
     for o in found.values():
         counts[o.key] += 1
-    return {"hosts": len(results), **counts, "needs_person": sorted(host for host, o in found.items() if o.person)}
+    return {
+        "hosts": len(results),
+        **counts,
+        "needs_person": sorted(host for host, o in found.items() if o.person),
+    }
 
 
 def summarise_outcomes(counts: Mapping[str, Any]) -> str:
     """Return the counts as a line: `8 hosts: 1 failed, 5 changed, 2 unchanged, 1 needs attention`."""
-    counted = ", ".join(f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if counts[o.key]) or "nothing to report"
+    counted = (
+        ", ".join(f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if counts[o.key])
+        or "nothing to report"
+    )
     bad = len(counts["needs_person"])
     return f"{format_host_count(counts['hosts'])}: {counted}, {bad} need{'s' if bad == 1 else ''} attention"
 
@@ -103,7 +133,9 @@ def format_host_count(number: int) -> str:
     return names.count_noun(number, "host")
 
 
-def explain_failed_run(counts: Mapping[str, Any], fail_on_drift: bool = False, max_lost: int = 0) -> str:
+def explain_failed_run(
+    counts: Mapping[str, Any], fail_on_drift: bool = False, max_lost: int = 0
+) -> str:
     """Explain why a run must not end with exit status 0, '' if it may.
 
     max_lost: the number of hosts that may be lost, if not all are.
@@ -111,22 +143,40 @@ def explain_failed_run(counts: Mapping[str, Any], fail_on_drift: bool = False, m
     allowed = counts.get("lost", 0) <= max_lost and counts.get("lost") != counts["hosts"]
     kinds = [key for key in WRONG if counts.get(key) and not (key == "lost" and allowed)]
     wrong = [f"{counts[key]} {key.replace('_', ' ')}" for key in kinds]
-    drifted = [f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if o.key in DRIFT and counts.get(o.key)] if fail_on_drift else []
+    drifted = (
+        [
+            f"{counts[o.key]} {o.total}"
+            for o in OUTCOMES.values()
+            if o.key in DRIFT and counts.get(o.key)
+        ]
+        if fail_on_drift
+        else []
+    )
     why = " (gpufleet_fail_on_drift is true)" if drifted else ""
     bad = counts["needs_person"] if wrong else []
-    # The names are of all hosts that need a person. Directly behind one number they would look like the hosts that it counts.
+    # The names are of all hosts that need a person. Directly behind one number they would look like
+    # the hosts that it counts.
     same = len(wrong) == 1 and not drifted and len(bad) == sum(counts.get(key, 0) for key in WRONG)
     named = (": " if same else ". To be looked at: ") + names.show_some_runs(bad) if bad else ""
-    return f"of {format_host_count(counts['hosts'])}: {', '.join([*wrong, *drifted])}{why}{named}" if wrong or drifted else ""
+    return (
+        f"of {format_host_count(counts['hosts'])}: {', '.join([*wrong, *drifted])}{why}{named}"
+        if wrong or drifted
+        else ""
+    )
 
 
 def list_failures(results: Results, check: bool, fail_on_drift: bool) -> dict[str, str]:
-    """Return the hosts of a run that is not a success, each with its outcome and the cause, for Ansible to show them as failed."""
+    """Return the hosts of a run that is not a success, each with its outcome and the cause, for
+    Ansible to show them as failed.
+    """
     found = {host: judge_outcome(result, check) for host, result in results.items()}
     wanted = [host for host, o in found.items() if o.person or (fail_on_drift and o.key in DRIFT)]
-    causes = {host: str(results[host].get("msg") or results[host].get("problem") or "") for host in wanted}
+    causes = {
+        host: str(results[host].get("msg") or results[host].get("problem") or "") for host in wanted
+    }
     return {
-        host: f"{found[host].total}{f': {causes[host]}' if causes[host] else ''}" for host in sorted(wanted, key=names.build_natural_key)
+        host: f"{found[host].total}{f': {causes[host]}' if causes[host] else ''}"
+        for host in sorted(wanted, key=names.build_natural_key)
     }
 
 
@@ -137,5 +187,12 @@ def count_refused_hosts(results: Results) -> dict[str, int]:
 def count_reached_hosts(results: Results) -> dict[str, Any]:
     """Return the totals of a run that changes nothing: the numbers of hosts without an answer."""
     found = {host: explain_trouble(result) for host, result in results.items()}
-    counts = {key: sum(word == key.replace("_", " ") for word in found.values()) for key in ("failed", "lost", "not_reached")}
-    return {"hosts": len(results), **counts, "needs_person": sorted(h for h, word in found.items() if word and word != "refused")}
+    counts = {
+        key: sum(word == key.replace("_", " ") for word in found.values())
+        for key in ("failed", "lost", "not_reached")
+    }
+    return {
+        "hosts": len(results),
+        **counts,
+        "needs_person": sorted(h for h, word in found.items() if word and word != "refused"),
+    }

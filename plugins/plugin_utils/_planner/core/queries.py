@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Queries for the observer. The ID is made from the question, so two components that ask the same thing share one answer."""
+"""Queries for the observer. The ID is made from the question, so two components that ask the same
+thing share one answer.
+"""
 
 from __future__ import annotations
 
@@ -9,45 +11,77 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import admin_groups
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places, file_places, output_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+    file_places,
+    output_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    Keep,
+)
 
 Question = dict[str, Any]
 USUAL = {"content": True, "max": 1 << 20}  # what the node takes if a question leaves it out
-# Of files from before our first change, by how their names end: what is asked of them if they cannot be given back whole.
+# Of files from before our first change, by how their names end: what is asked of them if they
+# cannot be given back whole.
 ORIGINALS = [
     {"ends": ".toml", "keep": containerd_places.keep_containerd_places()},
     {"ends": ".json", "keep": file_places.keep_places("json", file_places.DAEMON_JSON)},
 ]
 
-# A line such as `containerd github.com/containerd/containerd v1.7.24`, `crio version 1.34.0` or `Kubernetes v1.31.4`.
+# A line such as `containerd github.com/containerd/containerd v1.7.24`, `crio version 1.34.0` or
+# `Kubernetes v1.31.4`.
 BANNER = r"^[\w-]+ (?:version )?(?:[\w./-]+ )?v?\d+\.\d+[\w.+~-]*"
 
-# Programs that watch GPUs for as long as the host runs. They do not count as work if the host's systemd runs them as a service. In pods
-# they count as work, since a pod's author chooses the names of its programs.
-WATCHERS = ("nvidia-persistenced", "nv-fabricmanager", "nv-hostengine", "dcgm-exporter", "nvidia-powerd")
+# Programs that watch GPUs for as long as the host runs. They do not count as work if the host's
+# systemd runs them as a service. In pods they count as work, since a pod's author chooses the names
+# of its programs.
+WATCHERS = (
+    "nvidia-persistenced",
+    "nv-fabricmanager",
+    "nv-hostengine",
+    "dcgm-exporter",
+    "nvidia-powerd",
+)
 
 
-def ask_for_file(path: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 20) -> Question:
-    """Ask for a file. keep: what of the content may travel. Without content, only what is at the path is asked."""
+def ask_for_file(
+    path: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 20
+) -> Question:
+    """Ask for a file. keep: what of the content may travel. Without content, only what is at the
+    path is asked.
+    """
     if not content:  # a caller that wants the content must not get an answer without one
         return {"id": f"stat:{path}", "kind": "file", "path": path, "content": False, "max": max}
-    asked: Question = {"id": f"file:{path}", "kind": "file", "path": path, "content": True, "max": max, "keep": _build_listed(path, keep)}
+    asked: Question = {
+        "id": f"file:{path}",
+        "kind": "file",
+        "path": path,
+        "content": True,
+        "max": max,
+        "keep": _build_listed(path, keep),
+    }
     groups = admin_groups.get_admin_groups(path)
     return {**asked, "groups": list(groups)} if groups else asked
 
 
 def merge_questions(questions: list[Question]) -> list[Question]:
-    """Return each question once. Two questions with one ID become one whose answer serves both, in either order."""
+    """Return each question once. Two questions with one ID become one whose answer serves both, in
+    either order.
+    """
     found: dict[str, Question] = {}
     for question in questions:
         first = found.get(question["id"])
-        found[question["id"]] = question if first is None or first is question else _serve_both(first, question)
+        found[question["id"]] = (
+            question if first is None or first is question else _serve_both(first, question)
+        )
     return list(found.values())
 
 
 def _serve_both(one: Question, other: Question) -> Question:
-    """Merge two questions with one ID. A list of what may travel is never lost: all else would travel without it."""
+    """Merge two questions with one ID. A list of what may travel is never lost: all else would
+    travel without it.
+    """
     both: Question = {**one, **other}
     for key in ("timeout", "max"):
         both.update({key: max(q[key] for q in (one, other) if key in q)} if key in both else {})
@@ -57,7 +91,9 @@ def _serve_both(one: Question, other: Question) -> Question:
         both["content"] = bool(one.get("content", True) or other.get("content", True))
     if isinstance(one.get("keep"), Mapping) and isinstance(other.get("keep"), Mapping):
         both["keep"] = _keep_both(one["keep"], other["keep"])
-    if "shows" in both:  # of a command's output that is a configuration, lines travel by the list alone
+    if (
+        "shows" in both
+    ):  # of a command's output that is a configuration, lines travel by the list alone
         shown = [*one.get("shows", ()), *other.get("shows", ())]
         both["shows"] = [] if both.get("keep") else list(dict.fromkeys(shown))
     return both
@@ -66,37 +102,58 @@ def _serve_both(one: Question, other: Question) -> Question:
 def pack_questions(questions: Sequence[Question]) -> dict[str, Any]:
     """Return questions in the form that travels: without IDs, usual values and repeated lists.
 
-    A question is known by its place, whose number its answer carries (`name_sent_answers`). Each list
-    of what may travel is sent once. An ID repeats in words what a question has in its keys, and would
-    travel in both directions.
+    A question is known by its place, whose number its answer carries (`name_sent_answers`). Each
+    list of what may travel is sent once. An ID repeats in words what a question has in its keys,
+    and would travel in both directions.
     """
     lists: list[Any] = []
 
     def number(keep: Any) -> int:
-        if keep not in lists:  # most are the same object, and two that differ do so soon; to make their texts takes longer than the plan
+        if (
+            keep not in lists
+            # most are the same object, and two that differ do so soon; to make their texts takes longer
+            # than the plan
+        ):
             lists.append(keep)
         return lists.index(keep)
 
     def short_form(question: Question) -> Question:
-        short = {key: value for key, value in question.items() if key != "id" and USUAL.get(key) != value}
+        short = {
+            key: value for key, value in question.items() if key != "id" and USUAL.get(key) != value
+        }
         if "keep" not in question:
             return short
         if question["kind"] == "originals":
-            return {**short, "keep": [{**entry, "keep": number(entry["keep"])} for entry in question["keep"]]}
+            return {
+                **short,
+                "keep": [{**entry, "keep": number(entry["keep"])} for entry in question["keep"]],
+            }
         return {**short, "keep": number(question["keep"])}
 
     return {"questions": [short_form(question) for question in questions], "keeps": lists}
 
 
 def name_sent_answers(answers: Mapping[str, Any], questions: Sequence[Question]) -> dict[str, Any]:
-    """Return the answers to questions that were sent, by their IDs. An answer with an unknown number is dropped."""
-    return {question["id"]: answers[str(at)] for at, question in enumerate(questions) if str(at) in answers}
+    """Return the answers to questions that were sent, by their IDs. An answer with an unknown
+    number is dropped.
+    """
+    return {
+        question["id"]: answers[str(at)]
+        for at, question in enumerate(questions)
+        if str(at) in answers
+    }
 
 
 def note_lists(answers: Mapping[str, Any], questions: list[Question]) -> None:
-    """Put next to each file's content the list that it was made by, since an edit of the file repeats that list."""
+    """Put next to each file's content the list that it was made by, since an edit of the file
+    repeats that list.
+    """
     for question in questions:
-        answer = answers.get(question["id"]) if question.get("keep") and question["kind"] in ("file", "glob") else None
+        answer = (
+            answers.get(question["id"])
+            if question.get("keep") and question["kind"] in ("file", "glob")
+            else None
+        )
         for entry in [answer, *(answer.get("files") or ())] if answer else ():
             entry["keep"] = question["keep"]
 
@@ -104,7 +161,13 @@ def note_lists(answers: Mapping[str, Any], questions: list[Question]) -> None:
 def _keep_both(one: Keep, other: Keep) -> Keep:
     if one == other or one["format"] != other["format"]:
         return other
-    return {**one, **{key: [*one.get(key, ()), *other.get(key, ())] for key in ("places", "comments", "patterns")}}
+    return {
+        **one,
+        **{
+            key: [*one.get(key, ()), *other.get(key, ())]
+            for key in ("places", "comments", "patterns")
+        },
+    }
 
 
 def _build_listed(path: str, keep: Keep | None) -> Keep:
@@ -114,7 +177,9 @@ def _build_listed(path: str, keep: Keep | None) -> Keep:
 
 
 def ask_for_certificates(name: str, paths: Sequence[str]) -> Question:
-    """Ask which certificates are in the first of these files that exists, as a digest that is the same on every host."""
+    """Ask which certificates are in the first of these files that exists, as a digest that is the
+    same on every host.
+    """
     return {"id": f"certificates:{name}", "kind": "certificates", "paths": list(paths)}
 
 
@@ -122,8 +187,16 @@ def ask_for_directory(path: str) -> Question:
     return {"id": f"dir:{path}", "kind": "dir", "path": path}
 
 
-def ask_for_glob(pattern: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 18) -> Question:
-    q: Question = {"id": f"glob:{pattern}", "kind": "glob", "pattern": pattern, "content": content, "max": max}
+def ask_for_glob(
+    pattern: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 18
+) -> Question:
+    q: Question = {
+        "id": f"glob:{pattern}",
+        "kind": "glob",
+        "pattern": pattern,
+        "content": content,
+        "max": max,
+    }
     return {**q, "keep": _build_listed(pattern, keep)} if content else q
 
 
@@ -137,7 +210,11 @@ def ask_for_paths(name: str, patterns: list[str], base: str = "/") -> Question:
 
     base: the tree within the host in which patterns and their links are followed.
     """
-    q: Question = {"id": f"paths:{name}" + ("" if base == "/" else f" in {base}"), "kind": "paths", "patterns": patterns}
+    q: Question = {
+        "id": f"paths:{name}" + ("" if base == "/" else f" in {base}"),
+        "kind": "paths",
+        "patterns": patterns,
+    }
     return q if base == "/" else {**q, "base": base}
 
 
@@ -146,7 +223,13 @@ def ask_for_mentioned_paths(pattern: str, find: tuple[str, ...], *, max: int = 1
 
     No content of them leaves the node.
     """
-    return {"id": f"mentioned:{pattern}", "kind": "mentioned", "pattern": pattern, "find": list(find), "max": max}
+    return {
+        "id": f"mentioned:{pattern}",
+        "kind": "mentioned",
+        "pattern": pattern,
+        "find": list(find),
+        "max": max,
+    }
 
 
 def ask_for_program(names: list[str], paths: list[str] | None = None) -> Question:
@@ -165,40 +248,64 @@ def ask_for_command(
 ) -> Question:
     """Ask for the output of a command.
 
-    shows: what of a line may travel, by regular expressions; the first that matches counts. The default shows a banner with its version.
-    keep: what of the output may travel if it is a configuration; then nothing from stderr travels.
-    process: the process whose program is run, by number and beginning, or the first verified one of a name; else the program is looked up.
+    shows: what of a line may travel, by regular expressions; the first that matches counts. The
+    default shows a banner with its version. keep: what of the output may travel if it is a
+    configuration; then nothing from stderr travels. process: the process whose program is run, by
+    number and beginning, or the first verified one of a name; else the program is looked up.
     """
     q: Question = {
         "id": "command:" + " ".join(argv), "kind": "command", "argv": argv, "timeout": timeout, "max": max, "shows": list(shows)
     }  # fmt: skip
     q = {**q, "keep": keep, "shows": []} if keep else q
-    return {**q, "process": process if isinstance(process, str) else dict(process)} if process else q
+    return (
+        {**q, "process": process if isinstance(process, str) else dict(process)} if process else q
+    )
 
 
 Places = Sequence[Sequence[str]]
 Moves = Sequence[tuple[Sequence[str], Sequence[str]]]
 
 
-def ask_for_tags(path: str, prefixes: Places, keep: Keep, moves: Moves = (), *, max: int = 1 << 20) -> Question:
+def ask_for_tags(
+    path: str, prefixes: Places, keep: Keep, moves: Moves = (), *, max: int = 1 << 20
+) -> Question:
     """Ask how the keys of a TOML file that are not sent compare with those of another file.
 
-    prefixes: the tables below which they are compared. moves: pairs of paths; a string at the first counts as the list of it at the second.
+    prefixes: the tables below which they are compared. moves: pairs of paths; a string at the first
+    counts as the list of it at the second.
     """
-    return {"id": f"tags:{path}", "kind": "tags", "path": path, "max": max, **_compare_keys(prefixes, keep, moves)}
+    return {
+        "id": f"tags:{path}",
+        "kind": "tags",
+        "path": path,
+        "max": max,
+        **_compare_keys(prefixes, keep, moves),
+    }
 
 
 def ask_for_printed_tags(
     argv: list[str], prefixes: Places, keep: Keep, moves: Moves = (), process: Mapping[str, int] | None = None
 ) -> Question:  # fmt: skip
-    """Ask how the keys that a program prints as TOML, and that are not sent, compare with others. See `ask_for_tags`."""
-    q: Question = {"id": "tags:" + " ".join(argv), "kind": "tags", "argv": argv, "timeout": 10, **_compare_keys(prefixes, keep, moves)}
+    """Ask how the keys that a program prints as TOML, and that are not sent, compare with others.
+    See `ask_for_tags`.
+    """
+    q: Question = {
+        "id": "tags:" + " ".join(argv),
+        "kind": "tags",
+        "argv": argv,
+        "timeout": 10,
+        **_compare_keys(prefixes, keep, moves),
+    }
     return {**q, "process": dict(process)} if process else q
 
 
 def _compare_keys(prefixes: Places, keep: Keep, moves: Moves) -> Question:
     pairs = [[list(source), list(target)] for source, target in moves]
-    return {"prefixes": [list(prefix) for prefix in prefixes], "keep": keep, **({"moves": pairs} if pairs else {})}
+    return {
+        "prefixes": [list(prefix) for prefix in prefixes],
+        "keep": keep,
+        **({"moves": pairs} if pairs else {}),
+    }
 
 
 def ask_for_packages(names: list[str], *, candidates: bool = False) -> Question:
@@ -210,79 +317,154 @@ def ask_for_units(names: list[str]) -> Question:
     return {"id": "units:" + ",".join(names), "kind": "units", "names": names}
 
 
-def ask_for_processes(names: list[str], flags: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> Question:
+def ask_for_processes(
+    names: list[str],
+    flags: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Question:
     """Ask for the processes of these names.
 
-    flags, environment: the ones whose values are needed, each with the shape of its value. For all others, not even the name leaves the
-    node.
+    flags, environment: the ones whose values are needed, each with the shape of its value. For all
+    others, not even the name leaves the node.
     """
-    q: Question = {"id": "processes:" + ",".join(names), "kind": "processes", "names": names, "flags": dict(flags or {})}
+    q: Question = {
+        "id": "processes:" + ",".join(names),
+        "kind": "processes",
+        "names": names,
+        "flags": dict(flags or {}),
+    }
     return {**q, "environment": dict(environment)} if environment else q
 
 
-def ask_for_holders(name: str, pattern: str, services: Sequence[str] = (), *, groups: bool = False) -> Question:
+def ask_for_holders(
+    name: str, pattern: str, services: Sequence[str] = (), *, groups: bool = False
+) -> Question:
     """Ask for the numbers of the processes that hold a device open whose path matches.
 
     services: programs that do not count as a service's own.
     groups: ask also which device, by the group `device` of the pattern, and in which control group.
     """
-    q: Question = {"id": f"holders:{name}", "kind": "holders", "pattern": pattern, "services": list(services)}
+    q: Question = {
+        "id": f"holders:{name}",
+        "kind": "holders",
+        "pattern": pattern,
+        "services": list(services),
+    }
     return {**q, "groups": True} if groups else q
 
 
 def ask_for_cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:
-    q: Question = {"id": f"cri:{method}:{socket}", "kind": "cri", "socket": socket, "method": method, "timeout": timeout}
+    q: Question = {
+        "id": f"cri:{method}:{socket}",
+        "kind": "cri",
+        "socket": socket,
+        "method": method,
+        "timeout": timeout,
+    }
     return {**q, "keep": output_places.STATUS} if method == "Status" else q
 
 
-def ask_for_pods(socket: str, handlers: Sequence[str], annotation: str = "", *, timeout: int = 10) -> Question:
+def ask_for_pods(
+    socket: str, handlers: Sequence[str], annotation: str = "", *, timeout: int = 10
+) -> Question:
     """Ask which pods were started with one of these handlers.
 
     annotation: the one that keeps the handler, if the runtime's list leaves it out.
     """
     name = f"cri:ListPodSandbox:{','.join(handlers)}:{socket}"
-    q: Question = {"id": name, "kind": "cri", "socket": socket, "method": "ListPodSandbox", "timeout": timeout}
+    q: Question = {
+        "id": name,
+        "kind": "cri",
+        "socket": socket,
+        "method": "ListPodSandbox",
+        "timeout": timeout,
+    }
     return {**q, "handlers": list(handlers), "annotation": annotation}
 
 
 def ask_for_sandbox_counts(
-    socket: str, handlers: Sequence[str], prefixes: Sequence[str] = (), annotation: str = "", *, timeout: int = 10
+    socket: str,
+    handlers: Sequence[str],
+    prefixes: Sequence[str] = (),
+    annotation: str = "",
+    *,
+    timeout: int = 10,
 ) -> Question:
-    """Ask how many pods, including stopped ones, use each of these handlers, and how many use a handler with one of these prefixes.
+    """Ask how many pods, including stopped ones, use each of these handlers, and how many use a
+    handler with one of these prefixes.
 
     Their names stay on the host.
     """
     name = f"cri:ListPodSandbox:{socket} {','.join([*handlers, *prefixes])}"
-    q: Question = {"id": name, "kind": "cri", "socket": socket, "method": "ListPodSandbox", "timeout": timeout, "count": True}
+    q: Question = {
+        "id": name,
+        "kind": "cri",
+        "socket": socket,
+        "method": "ListPodSandbox",
+        "timeout": timeout,
+        "count": True,
+    }
     return {**q, "handlers": list(handlers), "prefixes": list(prefixes), "annotation": annotation}
 
 
-def ask_for_http(socket: str, path: str, keep: Keep | None = None, *, timeout: int = 5, daemon: str = "") -> Question:
-    """Ask an engine over HTTP. The needed parts of the answer are listed by path; for a configuration, by `keep`.
+def ask_for_http(
+    socket: str, path: str, keep: Keep | None = None, *, timeout: int = 5, daemon: str = ""
+) -> Question:
+    """Ask an engine over HTTP. The needed parts of the answer are listed by path; for a
+    configuration, by `keep`.
 
-    daemon: the program that has to run, verified, before the node connects. If systemd listens, a connection starts the service.
+    daemon: the program that has to run, verified, before the node connects. If systemd listens, a
+    connection starts the service.
     """
-    q: Question = {"id": f"http:{socket}{path}", "kind": "http", "socket": socket, "path": path, "timeout": timeout}
+    q: Question = {
+        "id": f"http:{socket}{path}",
+        "kind": "http",
+        "socket": socket,
+        "path": path,
+        "timeout": timeout,
+    }
     q = {**q, "daemon": daemon} if daemon else q
-    return {**q, "keep": output_places.HTTP[path]} if path in output_places.HTTP else {**q, "keep": _build_listed(path, keep)}
+    return (
+        {**q, "keep": output_places.HTTP[path]}
+        if path in output_places.HTTP
+        else {**q, "keep": _build_listed(path, keep)}
+    )
 
 
-def probe(name: str, source: str, args: Any, *, timeout: int = 20, loads: Sequence[str] = ()) -> Question:
+def probe(
+    name: str, source: str, args: Any, *, timeout: int = 20, loads: Sequence[str] = ()
+) -> Question:
     """Ask for the result of a program.
 
     loads: files that it loads. It does not start if users besides root may write to one of them.
     """
-    q: Question = {"id": f"probe:{name}", "kind": "probe", "source": source, "args": args, "timeout": timeout}
+    q: Question = {
+        "id": f"probe:{name}",
+        "kind": "probe",
+        "source": source,
+        "args": args,
+        "timeout": timeout,
+    }
     return {**q, "loads": list(loads)} if loads else q
 
 
 def ask_for_probe(name: str, args: Any, *, timeout: int = 20) -> Question:
-    """Ask for the result of a probe of this collection by its name. The sender of the question adds its source."""
-    return {"id": f"probe:{name}", "kind": "probe", "program": name, "args": args, "timeout": timeout}
+    """Ask for the result of a probe of this collection by its name. The sender of the question adds
+    its source.
+    """
+    return {
+        "id": f"probe:{name}",
+        "kind": "probe",
+        "program": name,
+        "args": args,
+        "timeout": timeout,
+    }
 
 
 def ask_for_archive(file: str) -> Question:
-    """Ask for the manifest and the key of an archive of packages, which the controller itself reads and compares."""
+    """Ask for the manifest and the key of an archive of packages, which the controller itself reads
+    and compares.
+    """
     return {"id": f"archive:{file}", "kind": "archive", "file": file}
 
 
@@ -291,7 +473,8 @@ def ask_for_fetched_text(url: str) -> Question:
     return {"id": f"fetch:{url}", "kind": "fetch", "url": url}
 
 
-# The places of a transaction's new and old files: above the directories that we write to, or in them.
+# The places of a transaction's new and old files: above the directories that we write to, or in
+# them.
 STRAY_GLOBS = (
     "/etc", "/etc/ansible", "/etc/apt", "/etc/containerd", "/etc/crio", "/etc/docker", "/etc/systemd", "/etc/systemd/system", "/etc/udev",
     "/run", "/run/cdi", "/usr/local", "/usr/local/libexec", "/usr/share/containers", "/usr/share/containers/oci", "/var/lib",
@@ -299,5 +482,11 @@ STRAY_GLOBS = (
 
 
 def ask_for_originals(directory: str, *, listing: bool = False) -> Question:
-    q: Question = {"id": "originals", "kind": "originals", "dir": directory, "keep": ORIGINALS, "stray_globs": list(STRAY_GLOBS)}
+    q: Question = {
+        "id": "originals",
+        "kind": "originals",
+        "dir": directory,
+        "keep": ORIGINALS,
+        "stray_globs": list(STRAY_GLOBS),
+    }
     return {**q, "listing": True} if listing else q

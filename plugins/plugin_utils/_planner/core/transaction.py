@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The request of a transaction, as the node reads it (schema 1). The types here define what each part may hold, and are checked.
+"""The request of a transaction, as the node reads it (schema 1). The types here define what each
+part may hold, and are checked.
 
-The parts that planners make are typed tables. The node checks the parts of a request that name files, units and programs
-(module_utils/_host/transaction/request.py), and takes the rest as it comes from here.
+The parts that planners make are typed tables. The node checks the parts of a request that name
+files, units and programs (module_utils/_host/transaction/request.py), and takes the rest as it
+comes from here.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
 SCHEMA = 1
 UNIT_TIMEOUT = 120  # seconds within which a unit has to act
 
-# --- changes of files ---------------------------------------------------------------------------------------------------
+# --- changes of files
+# ---------------------------------------------------------------------------------------------------
 
 
 class _Path(TypedDict):
@@ -33,7 +36,9 @@ class _Changing(_Path, total=False):
 
 
 class CopiedReference(TypedDict):
-    """A value that the node copies instead of receiving it: from `span` of `path` to `at` of the text."""
+    """A value that the node copies instead of receiving it: from `span` of `path` to `at` of the
+    text.
+    """
 
     at: int
     path: str
@@ -95,7 +100,8 @@ class Restore(_RestoreKeys, total=False):
 
 Change = Write | Edit | Remove | Restore
 
-# --- what is run --------------------------------------------------------------------------------------------------------
+# --- what is run
+# --------------------------------------------------------------------------------------------------------
 
 
 class _Argv(TypedDict):
@@ -142,7 +148,9 @@ class Validator(_ValidatorKeys, total=False):
     baseline: Sequence[str | Words] | None  # the same for the present state
     timeout: float
     why: str
-    process: Mapping[str, int] | None  # pid and ticks (when it began) of the process whose program it is
+    process: (
+        Mapping[str, int] | None
+    )  # pid and ticks (when it began) of the process whose program it is
     refuse: Sequence[Sign]
     require: Sequence[Sign]
     allow: Sequence[str]
@@ -158,7 +166,8 @@ class Staged(_StagedKeys, total=False):
     tree: bool
 
 
-# --- whether it serves --------------------------------------------------------------------------------------------------
+# --- whether it serves
+# --------------------------------------------------------------------------------------------------
 
 
 class HealthNeed(TypedDict, total=False):
@@ -196,7 +205,8 @@ class Http(_HttpKeys, total=False):
 
 Health = Cri | Http
 
-# --- the whole ----------------------------------------------------------------------------------------------------------
+# --- the whole
+# ----------------------------------------------------------------------------------------------------------
 
 
 @dc.dataclass(frozen=True)
@@ -248,12 +258,16 @@ class Request:
 
     def build_message(self) -> dict[str, Any]:
         """Return the request in the form that is sent."""
-        return {"schema": SCHEMA, **{name: convert_json_types(value) for name, value in vars(self).items()}}
+        return {
+            "schema": SCHEMA,
+            **{name: convert_json_types(value) for name, value in vars(self).items()},
+        }
 
 
 @dc.dataclass(frozen=True)
 class Acknowledgement:
-    """The rollbacks that this run has reported, if no transaction follows that would acknowledge them.
+    """The rollbacks that this run has reported, if no transaction follows that would acknowledge
+    them.
 
     ids: the transactions that were rolled back.
     """
@@ -264,7 +278,10 @@ class Acknowledgement:
     strays: Sequence[str] = ()
 
     def build_message(self) -> dict[str, Any]:
-        return {"schema": SCHEMA, **{name: convert_json_types(value) for name, value in vars(self).items()}}
+        return {
+            "schema": SCHEMA,
+            **{name: convert_json_types(value) for name, value in vars(self).items()},
+        }
 
 
 def convert_json_types(value: Any) -> Any:
@@ -273,13 +290,20 @@ def convert_json_types(value: Any) -> Any:
         return {name: convert_json_types(inner) for name, inner in vars(value).items()}
     if isinstance(value, Mapping):
         return {key: convert_json_types(inner) for key, inner in value.items()}
-    return [convert_json_types(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+    return (
+        [convert_json_types(inner) for inner in value]
+        if isinstance(value, (list, tuple))
+        else value
+    )
 
 
 def allow_groups(changes: Sequence[Change]) -> tuple[Change, ...]:
     """Return the changes, each with the groups besides root that the node lets write at its path."""
     groups = [(change, admin_groups.get_admin_groups(change["path"])) for change in changes]
-    return tuple(cast(Change, {**change, "groups": list(names)}) if names else change for change, names in groups)
+    return tuple(
+        cast(Change, {**change, "groups": list(names)}) if names else change
+        for change, names in groups
+    )
 
 
 def forget_original(change: Change) -> Change:

@@ -10,9 +10,12 @@ import functools
 import re
 
 _VERSION = re.compile(r"^(?:\d{1,9}:)?v?(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?(.*)$")
-# What makes a version older than its numbers: 2.4.0-beta.0, 2.0.0~rc1. Not ~ds1, +unknown, -k3s1, which are the packager's.
+# What makes a version older than its numbers: 2.4.0-beta.0, 2.0.0~rc1. Not ~ds1, +unknown, -k3s1,
+# which are the packager's.
 _PRERELEASE = re.compile(r"^[-~.]?(alpha|beta|dev|rc)[-.]?(\d{0,9})", re.IGNORECASE)
-_BANNER = re.compile(r"^(\S+)\s+(?:version\s+)?(?:\S+\s+)?v?(\d{1,9}\.\d{1,9}\.\d{1,9}\S*?),?(?:\s|$)", re.MULTILINE)
+_BANNER = re.compile(
+    r"^(\S+)\s+(?:version\s+)?(?:\S+\s+)?v?(\d{1,9}\.\d{1,9}\.\d{1,9}\S*?),?(?:\s|$)", re.MULTILINE
+)
 
 
 @functools.total_ordering
@@ -58,14 +61,20 @@ class Version:
 
 @functools.lru_cache(maxsize=1024)  # the same releases are asked for again and again
 def parse_engine_version(text: str) -> Version | None:
-    """Read a version such as `v1.7.34`, `1.6.20~ds1`, `2.1.9+unknown`, `5:27.5.1-1~debian` or `2.1`; None for any other text."""
+    """Read a version such as `v1.7.34`, `1.6.20~ds1`, `2.1.9+unknown`, `5:27.5.1-1~debian` or
+    `2.1`; None for any other text.
+    """
     match = _VERSION.match(text.strip())
     if not match:
         return None
-    return Version(int(match.group(1)), int(match.group(2)), int(match.group(3) or 0), match.group(4))
+    return Version(
+        int(match.group(1)), int(match.group(2)), int(match.group(3) or 0), match.group(4)
+    )
 
 
 def read_version_banner(text: str) -> str:
-    """Read the version in the output of `containerd --version`, `crio --version` or `dockerd --version`; '' if there is none."""
+    """Read the version in the output of `containerd --version`, `crio --version` or `dockerd
+    --version`; '' if there is none.
+    """
     match = _BANNER.search(text)
     return match.group(2) if match else ""

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read whole numbers in texts of a host, which may have thousands of digits, or signs that only look like digits."""
+"""Read whole numbers in texts of a host, which may have thousands of digits, or signs that only
+look like digits.
+"""
 
 from __future__ import annotations
 

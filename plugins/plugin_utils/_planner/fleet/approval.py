@@ -13,18 +13,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, messages
 
-SETTING = "gpufleet_rollout_approved_changes"  # the variable, and the statistic of the run that passes it on
+# the variable, and the statistic of the run that passes it on
+SETTING = "gpufleet_rollout_approved_changes"
 DIGEST = re.compile(rf"[0-9a-f]{{{change.LENGTH}}}")
 OLDER = re.compile(r"[0-9a-f]{16}")
 Approved = Mapping[str, frozenset[str]]
 
 
 def parse_approved_digests(value: Any) -> Approved | None:
-    """Parse the setting into a mapping of class to digests. Return None if nothing was approved in this way.
+    """Parse the setting into a mapping of class to digests. Return None if nothing was approved in
+    this way.
 
     An empty mapping approves nothing. Raise PlanError for a value of another form and for digests
     of older releases.
@@ -41,14 +45,21 @@ def parse_approved_digests(value: Any) -> Approved | None:
 
 def _refuse_older(given: Any) -> None:
     """Raise PlanError for digests of older releases, which did not cover the content of files."""
-    lists = [v for v in given.values() if isinstance(v, list | tuple)] if isinstance(given, Mapping) else []
-    older = next((str(digest) for digests in lists for digest in digests if OLDER.fullmatch(str(digest))), "")
+    lists = (
+        [v for v in given.values() if isinstance(v, list | tuple)]
+        if isinstance(given, Mapping)
+        else []
+    )
+    older = next(
+        (str(digest) for digests in lists for digest in digests if OLDER.fullmatch(str(digest))), ""
+    )
     if older:
         raise PlanError(messages.OLDER_DIGEST.fill(digest=older, digits=change.LENGTH))
 
 
 def _read_data(value: Any) -> Any:
-    """Return a dictionary as it is, and parse one that comes as JSON text. Return None for any other text.
+    """Return a dictionary as it is, and parse one that comes as JSON text. Return None for any
+    other text.
 
     A survey or `-e name=value` gives text.
     """
@@ -61,7 +72,9 @@ def _read_data(value: Any) -> Any:
 
 
 def _digests(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(v, str) and DIGEST.fullmatch(v) for v in value)
+    return isinstance(value, list | tuple) and all(
+        isinstance(v, str) and DIGEST.fullmatch(v) for v in value
+    )
 
 
 def build_approval_digests(changes: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
@@ -72,14 +85,18 @@ def build_approval_digests(changes: Sequence[tuple[str, str]]) -> dict[str, list
     return found
 
 
-def explain_unapproved_change(approved: Approved | None, text: str, digest: str, result: Mapping[str, Any], host: str) -> str:
+def explain_unapproved_change(
+    approved: Approved | None, text: str, digest: str, result: Mapping[str, Any], host: str
+) -> str:
     """Explain why a host of the class `text` is left out. Return '' if its change was approved.
 
     A host that has nothing to do needs no approval.
     """
     if approved is None or not digest or digest in approved.get(text, ()):
         return ""
-    shown = names.show_few_texts(change.list_change_subjects(change.build_shared_change(result, host)), 3, "; ")
+    shown = names.show_few_texts(
+        change.list_change_subjects(change.build_shared_change(result, host)), 3, "; "
+    )
     planned = f"{digest[: change.SHOWN]}: {shown}"
     if text not in approved:
         return messages.CLASS_NOT_APPROVED.fill(label=text, planned=planned)

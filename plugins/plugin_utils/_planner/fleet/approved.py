@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare each transaction with the change that was approved for its host, at the task that sends it.
+"""Compare each transaction with the change that was approved for its host, at the task that sends
+it.
 
 The first play of a rollout has compared the plans as well. Before a wave comes to a host, variables
 or the host may change. So the task that changes a host compares again: its plan before the first
@@ -18,10 +19,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, OptionName
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape, names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    OptionName,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    escape,
+    names,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.bound import Item, Planned
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.bound import (
+    Item,
+    Planned,
+)
 
 OPTION = "approved_change"
 NONE = "none"  # the host had nothing to do when the plan was approved
@@ -44,15 +54,21 @@ class Approval:
         return bool(self.digest)
 
     def refuse_unapproved(self, planned: Planned, host: str) -> dict[str, Any]:
-        """Return the answer of a host that refuses a plan that was not approved. Return {} if the plan was approved."""
-        found = change.build_shared_change({"planned": escape.escape_every_string(planned, escape.escape_line)}, host)
+        """Return the answer of a host that refuses a plan that was not approved. Return {} if the
+        plan was approved.
+        """
+        found = change.build_shared_change(
+            {"planned": escape.escape_every_string(planned, escape.escape_line)}, host
+        )
         digest = change.digest_of(found)
         if not self.binds or digest in (self.digest, change.UNCHANGED):
             return {}
         approved = "nothing" if self.digest == NONE else self.digest[: change.SHOWN]
         few = names.show_few_texts(change.list_change_subjects(found), 3, "; ")
         shown = digest[: change.SHOWN]
-        return build_refused_answer(messages.NOT_APPROVED.fill(approved=approved, digest=shown, changes=few))
+        return build_refused_answer(
+            messages.NOT_APPROVED.fill(approved=approved, digest=shown, changes=few)
+        )
 
     def refuse_unpredicted(self, planned: Planned, before: Planned, host: str) -> dict[str, Any]:
         """Return the same answer for what is left to do after a first stage.
@@ -70,7 +86,9 @@ ANY = Approval()
 
 
 def parse_approval(value: Any) -> Approval:
-    """Parse the option into an Approval. Raise PlanError for anything but a digest, `none` or no value."""
+    """Parse the option into an Approval. Raise PlanError for anything but a digest, `none` or no
+    value.
+    """
     text = str(value or "")
     if text in ("", NONE) or DIGEST.fullmatch(text):
         return Approval(text)
@@ -94,7 +112,12 @@ def require_approved_transaction(value: Any, of_rollout: Mapping[str, Any], host
 
 def build_refused_answer(message: Message) -> dict[str, Any]:
     """Build the answer that a host would give to a transaction that is refused."""
-    error = {"phase": "approval", "code": message.code, "message": message.what, "next": message.next}
+    error = {
+        "phase": "approval",
+        "code": message.code,
+        "message": message.what,
+        "next": message.next,
+    }
     return {"error": error}
 
 
@@ -103,12 +126,18 @@ def list_surplus_items(planned: Planned, before: Planned) -> Iterator[Item]:
     predicted = {json.dumps(item, sort_keys=True) for item in before.get("bound") or ()}
     keys: dict[str, list[Any]] = {}
     for difference in before.get("differences") or ():
-        keys.setdefault(str(difference["path"]), []).append([difference["key"], difference["after"]])
+        keys.setdefault(str(difference["path"]), []).append(
+            [difference["key"], difference["after"]]
+        )
     for item in planned.get("bound") or ():
-        if json.dumps(item, sort_keys=True) not in predicted and not sets_same_keys(item, keys.get(str(item.get("path")), ())):
+        if json.dumps(item, sort_keys=True) not in predicted and not sets_same_keys(
+            item, keys.get(str(item.get("path")), ())
+        ):
             yield item
 
 
 def sets_same_keys(item: Item, wanted: Sequence[Any]) -> bool:
     """Tell whether an edit sets only keys that were to be set in this file, each to the same value."""
-    return item["do"] == "edit" and bool(item["keys"]) and all(key in wanted for key in item["keys"])
+    return (
+        item["do"] == "edit" and bool(item["keys"]) and all(key in wanted for key in item["keys"])
+    )

@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Describe the effects of a plan's transactions, item by item, as a value that equal hosts share.
 
-An approval binds this value. A file that this collection owns is described by its path, mode, owner and
-the digest of its content. An edit of a file of another owner is described by the keys that it sets and
-the text that it inserts, without line numbers and digests of the former content. What belongs to one
-moment (processes, invocation ids, reasons) is left out. GPUs are named by position (canonical.py).
+An approval binds this value. A file that this collection owns is described by its path, mode, owner
+and the digest of its content. An edit of a file of another owner is described by the keys that it
+sets and the text that it inserts, without line numbers and digests of the former content. What
+belongs to one moment (processes, invocation ids, reasons) is left out. GPUs are named by position
+(canonical.py).
 """
 
 from __future__ import annotations
@@ -18,9 +19,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import canonical
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.change import WITHIN
 
@@ -33,8 +42,11 @@ SHOWN = ("what", "path", "key", "before", "after", "why")
 OWNER = "root"  # of each file that the executor makes
 
 
-def build_planned_effects(policy: Policy, obs: Observation, plan: Plan, planner: Callable[[Policy, Observation], Plan]) -> Planned:
-    """Return what a plan does (`bound`) and shows (`differences`, `restarts`). Return {} if it does nothing.
+def build_planned_effects(
+    policy: Policy, obs: Observation, plan: Plan, planner: Callable[[Policy, Observation], Plan]
+) -> Planned:
+    """Return what a plan does (`bound`) and shows (`differences`, `restarts`). Return {} if it does
+    nothing.
 
     planner: the function that made the plan. It makes the plan of the canonical host as well.
     """
@@ -47,19 +59,27 @@ def build_planned_effects(policy: Policy, obs: Observation, plan: Plan, planner:
 
 
 def plan_canonical_twin(
-    policy: Policy, obs: Observation, known: canonical.Identities, planner: Callable[[Policy, Observation], Plan]
+    policy: Policy,
+    obs: Observation,
+    known: canonical.Identities,
+    planner: Callable[[Policy, Observation], Plan],
 ) -> Plan:
     """Plan the canonical host. Return an empty plan if that fails.
 
     Then each content counts as it is, so the host shares its change with no other host.
     """
     try:
-        return planner(canonical.canonicalise_policy(policy, known), canonical.canonicalise_observation(policy, obs, known)).whole
+        return planner(
+            canonical.canonicalise_policy(policy, known),
+            canonical.canonicalise_observation(policy, obs, known),
+        ).whole
     except (PlanError, NeedMore):
         return Plan()
 
 
-def list_bound_effects(whole: Plan, same: Plan, known: canonical.Identities, restart: str, root: str) -> Planned:
+def list_bound_effects(
+    whole: Plan, same: Plan, known: canonical.Identities, restart: str, root: str
+) -> Planned:
     """Return the items that are bound, the differences and the restarts of a plan.
 
     same: the plan of the canonical host, whose paths, units and texts are those of this host with
@@ -75,10 +95,15 @@ def list_bound_effects(whole: Plan, same: Plan, known: canonical.Identities, res
     by_place = {(d.what, d.path, d.key): d for d in same.differences}
     differences = []
     for d in whole.differences:
-        one = by_place.get((d.what, canonical.canonicalise_path(d.path, known), known.replace_in_text(d.key)))
+        one = by_place.get(
+            (d.what, canonical.canonicalise_path(d.path, known), known.replace_in_text(d.key))
+        )
         found = dc.asdict(one) if one else known.replace_in_value(dc.asdict(d))
         differences.append(readable.replace_in_value({field: found[field] for field in SHOWN}))
-    restarts = sorted(readable.replace_in_text(known.replace_in_text(unit)) for unit in whole.list_interrupted_units(restart))
+    restarts = sorted(
+        readable.replace_in_text(known.replace_in_text(unit))
+        for unit in whole.list_interrupted_units(restart)
+    )
     return {"bound": sort_bound_items(items), "differences": differences, "restarts": restarts}
 
 
@@ -101,7 +126,9 @@ def list_bound_files(whole: Plan, same: Plan, known: canonical.Identities) -> It
         path = known.replace_in_text(change["path"])
         other = made.get(path)
         usual = other is not None and other["op"] == change["op"]
-        yield describe_bound_change(path, other if other is not None and usual else change, same if usual else whole)
+        yield describe_bound_change(
+            path, other if other is not None and usual else change, same if usual else whole
+        )
 
 
 def describe_bound_change(path: str, change: transaction.Change, plan: Plan) -> Item:
@@ -113,9 +140,15 @@ def describe_bound_change(path: str, change: transaction.Change, plan: Plan) -> 
     if change.get("forget"):
         found["forget"] = True
     if change["op"] == "write":
-        digest = get_archived_digest(change) or digest_bound_text(plan.lasting.get(change["path"], change["content"]))
+        digest = get_archived_digest(change) or digest_bound_text(
+            plan.lasting.get(change["path"], change["content"])
+        )
         found |= {"mode": change.get("mode", ""), "owner": OWNER, "sha256": digest}
-        found |= {"copies": [value["path"] for value in change["references"]]} if change.get("references") else {}
+        found |= (
+            {"copies": [value["path"] for value in change["references"]]}
+            if change.get("references")
+            else {}
+        )
     elif change["op"] == "edit":
         found["inserts"] = [line["text"] for line in change["edits"]]
         found["keys"] = [[d.key, d.after] for d in plan.differences if d.path == change["path"]]
@@ -157,5 +190,7 @@ def list_bound_units(whole: Plan, known: canonical.Identities, restart: str) -> 
 def drop_momentary_parts(value: Any) -> Any:
     """Return the value without what belongs to a moment."""
     if isinstance(value, Mapping):
-        return {key: drop_momentary_parts(of) for key, of in value.items() if key not in OF_A_MOMENT}
+        return {
+            key: drop_momentary_parts(of) for key, of in value.items() if key not in OF_A_MOMENT
+        }
     return [drop_momentary_parts(of) for of in value] if isinstance(value, list) else value

@@ -20,25 +20,51 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whole import read_whole
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import names, nvidia_smi, nvml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Device, Edits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    names,
+    nvidia_smi,
+    nvml,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Device,
+    Edits,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import device_nodes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import modes, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    device_nodes,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
+    modes,
+    wanted,
+)
 
-# Only this form counts: if a host calls its GPU `runc`, or its address `4`, no word of its plan is replaced.
+# Only this form counts: if a host calls its GPU `runc`, or its address `4`, no word of its plan is
+# replaced.
 UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-# The pattern is for identities of any host. One made of a host's own names takes a step for each name at each character, and a host
-# may report thousands.
-IDENTITY = re.compile(rf"{UUID.pattern}|[0-9a-f]{{1,8}}:[0-9a-f]{{2}}:[0-9a-f]{{2}}\.[0-9a-f]", re.IGNORECASE)
-DYNAMIC = (*range(234, 255), *range(384, 512))  # majors that the kernel hands out (Documentation/admin-guide/devices.txt)
-FIRST_MAJOR = 600  # no driver has it, and it has as many digits as those above, so spans of answers stay right
+# The pattern is for identities of any host. One made of a host's own names takes a step for each
+# name at each character, and a host may report thousands.
+IDENTITY = re.compile(
+    rf"{UUID.pattern}|[0-9a-f]{{1,8}}:[0-9a-f]{{2}}:[0-9a-f]{{2}}\.[0-9a-f]", re.IGNORECASE
+)
+DYNAMIC = (
+    *range(234, 255),
+    *range(384, 512),
+)  # majors that the kernel hands out (Documentation/admin-guide/devices.txt)
+# no driver has it, and it has as many digits as those above, so spans of answers stay right
+FIRST_MAJOR = 600
 OF_DRIVER = re.compile(r"nvidia[\w-]*")
-MAJOR = re.compile(r'(?m)^(\s*-?\s*"?major"?: )(\d{3})\b')  # of a device node in a CDI spec, YAML or JSON
+MAJOR = re.compile(
+    r'(?m)^(\s*-?\s*"?major"?: )(\d{3})\b'
+)  # of a device node in a CDI spec, YAML or JSON
 DEVICES = re.compile(r"(?m)^(devices:\n)((?:[ -].*\n)*)")  # of a CDI spec in YAML
 DEVICE = re.compile(r"(?m)^ *- name: ")
 LINKS, LINK = queries.ask_for_directory(device_nodes.LINKS)["id"], re.compile(r"(\d{3}):(\d+)")
@@ -65,16 +91,27 @@ class Identities:
         The domain of a PCI address may have more zeros than that of the name.
         """
         word = found[0].lower()
-        at = next((at for at in range(len(word.partition(":")[0]) if ":" in word else 1) if word[at:] in self._folded), None)
+        at = next(
+            (
+                at
+                for at in range(len(word.partition(":")[0]) if ":" in word else 1)
+                if word[at:] in self._folded
+            ),
+            None,
+        )
         return found[0] if at is None else found[0][:at] + self._folded[word[at:]]
 
     @functools.cached_property
     def _folded(self) -> Mapping[str, str]:
-        """Map the names in lower case to their positions. Programs write PCI addresses in either case."""
+        """Map the names in lower case to their positions. Programs write PCI addresses in either
+        case.
+        """
         return {name.lower(): position for name, position in self.names.items()}
 
     def get_position(self, name: str) -> str:
-        """Return the position of the hardware with a name of this host. Return any other name as it is."""
+        """Return the position of the hardware with a name of this host. Return any other name as it
+        is.
+        """
         return self._folded.get(name.lower(), name)
 
     def make_readable(self) -> Identities:
@@ -86,8 +123,17 @@ class Identities:
         if isinstance(value, str):
             return self.replace_in_text(value)
         if isinstance(value, Mapping):
-            return {self.replace_in_text(key) if isinstance(key, str) else key: self.replace_in_value(of) for key, of in value.items()}
-        return [self.replace_in_value(of) for of in value] if isinstance(value, list | tuple) else value
+            return {
+                self.replace_in_text(key) if isinstance(key, str) else key: self.replace_in_value(
+                    of
+                )
+                for key, of in value.items()
+            }
+        return (
+            [self.replace_in_value(of) for of in value]
+            if isinstance(value, list | tuple)
+            else value
+        )
 
 
 NONE = Identities()
@@ -121,17 +167,27 @@ def collect_identities(policy: Policy, obs: Observation) -> Identities:
     for at, bus in enumerate(sorted(filter(gpus.BUS_ID.fullmatch, known))):
         found[bus] = f"fffe:{at:02x}:00.0".rjust(len(bus), "f")
         whole, *parts = known[bus]
-        found.update({whole: f"GPU-00000000-0000-0000-0000-{at:012x}"} if UUID.fullmatch(whole) else {})
+        found.update(
+            {whole: f"GPU-00000000-0000-0000-0000-{at:012x}"} if UUID.fullmatch(whole) else {}
+        )
         migs = (uuid for uuid in parts if UUID.fullmatch(uuid))
-        found.update({uuid: f"MIG-00000000-0000-0000-{at:04x}-{n:012x}" for n, uuid in enumerate(migs)})
-    dynamic = sorted(name for name, major in majors.items() if OF_DRIVER.fullmatch(name) and major in DYNAMIC)
+        found.update(
+            {uuid: f"MIG-00000000-0000-0000-{at:04x}-{n:012x}" for n, uuid in enumerate(migs)}
+        )
+    dynamic = sorted(
+        name for name, major in majors.items() if OF_DRIVER.fullmatch(name) and major in DYNAMIC
+    )
     numbers = {majors[name]: FIRST_MAJOR + at for at, name in enumerate(dynamic)}
     return Identities(found, numbers)
 
 
 def map_gpu_identities(policy: Policy, obs: Observation) -> dict[str, list[str]]:
-    """Map the PCI address of each GPU to its UUID and those of its MIG devices, in the order in which NVML counts them."""
-    found: dict[str, list[str]] = {bus: [""] for bus in gpus.list_pci_gpus(obs, gpus.get_gpu_paths(policy))}
+    """Map the PCI address of each GPU to its UUID and those of its MIG devices, in the order in
+    which NVML counts them.
+    """
+    found: dict[str, list[str]] = {
+        bus: [""] for bus in gpus.list_pci_gpus(obs, gpus.get_gpu_paths(policy))
+    }
     for bus, uuid, migs in (*list_driver_rows(policy, obs), *list_reported_gpus(policy, obs)):
         row = found.setdefault(bus, [""])
         row[0] = row[0] or uuid
@@ -167,11 +223,19 @@ def canonicalise_policy(policy: Policy, known: Identities) -> Policy:
     """
     if not policy.sharing:
         return policy
-    return dc.replace(policy, sharing={canonicalise_sharing_key(str(key), known): value for key, value in policy.sharing.items()})
+    return dc.replace(
+        policy,
+        sharing={
+            canonicalise_sharing_key(str(key), known): value
+            for key, value in policy.sharing.items()
+        },
+    )
 
 
 def canonicalise_sharing_key(key: str, known: Identities) -> str:
-    """Return a key of the sharing policy by position. The key may be a UUID or a PCI address without its domain."""
+    """Return a key of the sharing policy by position. The key may be a UUID or a PCI address
+    without its domain.
+    """
     named = wanted.format_bus_id(key) if wanted.BUS.fullmatch(key.lower()) else key
     position = known.get_position(named)
     return key if position == named else position
@@ -179,7 +243,9 @@ def canonicalise_sharing_key(key: str, known: Identities) -> str:
 
 def canonicalise_observation(policy: Policy, obs: Observation, known: Identities) -> Observation:
     """Return the observation with hardware named by positions."""
-    return Observation(obs.host, Answers(obs.answers, known, f"file:{gpus.get_gpu_paths(policy).devices}"))
+    return Observation(
+        obs.host, Answers(obs.answers, known, f"file:{gpus.get_gpu_paths(policy).devices}")
+    )
 
 
 class Answers(Mapping[str, Mapping[str, Any]]):
@@ -188,7 +254,9 @@ class Answers(Mapping[str, Mapping[str, Any]]):
     Each one is made when it is first read, and kept: a plan reads some of a look's answers twice.
     """
 
-    def __init__(self, answers: Mapping[str, Mapping[str, Any]], known: Identities, devices: str) -> None:
+    def __init__(
+        self, answers: Mapping[str, Mapping[str, Any]], known: Identities, devices: str
+    ) -> None:
         self._answers, self._known, self._devices = answers, known, devices
         self._back = Identities({position: name for name, position in known.names.items()})
         self._made: dict[str, Mapping[str, Any]] = {}
@@ -214,12 +282,16 @@ class Answers(Mapping[str, Mapping[str, Any]]):
     def _canonicalise_answer(self, qid: str, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         made: Mapping[str, Any] = replace_majors(self._known.replace_in_value(answer), self._known)
         if qid == self._devices:
-            return {**made, "content": rewrite_device_table(str(made.get("content") or ""), self._known)}
+            return {
+                **made,
+                "content": rewrite_device_table(str(made.get("content") or ""), self._known),
+            }
         if qid == LINKS:
             return {
                 **made,
                 "entries": [
-                    {**entry, "name": rewrite_link_name(str(entry.get("name")), self._known)} for entry in made.get("entries") or ()
+                    {**entry, "name": rewrite_link_name(str(entry.get("name")), self._known)}
+                    for entry in made.get("entries") or ()
                 ],
             }
         return made
@@ -230,16 +302,23 @@ def replace_majors(value: Any, known: Identities) -> Any:
     if isinstance(value, Mapping):
         found = {key: replace_majors(of, known) for key, of in value.items()}
         if isinstance(found.get("rdev"), list) and found["rdev"]:
-            found["rdev"] = [known.majors.get(found["rdev"][0], found["rdev"][0]), *found["rdev"][1:]]
+            found["rdev"] = [
+                known.majors.get(found["rdev"][0], found["rdev"][0]),
+                *found["rdev"][1:],
+            ]
         if isinstance(found.get("content"), str) and "cdiVersion" in found["content"]:
-            spec = MAJOR.sub(lambda at: f"{at[1]}{known.majors.get(int(at[2]), int(at[2]))}", found["content"])
+            spec = MAJOR.sub(
+                lambda at: f"{at[1]}{known.majors.get(int(at[2]), int(at[2]))}", found["content"]
+            )
             found["content"] = DEVICES.sub(lambda at: f"{at[1]}{sort_spec_devices(at[2])}", spec)
         return found
     return [replace_majors(of, known) for of in value] if isinstance(value, list) else value
 
 
 def sort_spec_devices(devices: str) -> str:
-    """Sort the devices of a CDI spec by their names. By UUIDs each host would have an order of its own."""
+    """Sort the devices of a CDI spec by their names. By UUIDs each host would have an order of its
+    own.
+    """
     first, *rows = DEVICE.split(devices)
     named = [Device(row.partition("\n")[0].strip("\"'"), Edits()) for row in rows]
     order = sorted(range(len(rows)), key=lambda at: names.sort_device_names(named[at]))
@@ -254,14 +333,22 @@ def rewrite_device_table(text: str, known: Identities) -> str:
     for line in characters.splitlines(keepends=True):
         words = line.split()
         major = read_whole(words[0]) if len(words) == 2 and OF_DRIVER.fullmatch(words[1]) else None
-        lines.append(line.replace(words[0], str(known.majors[major]), 1) if major is not None and major in known.majors else line)
+        lines.append(
+            line.replace(words[0], str(known.majors[major]), 1)
+            if major is not None and major in known.majors
+            else line
+        )
     return "".join(lines) + heading + blocks
 
 
 def canonicalise_path(path: str, known: Identities) -> str:
     """Return a path of this host as one of the canonical host."""
     folder, _slash, name = path.rpartition("/")
-    return f"{folder}/{rewrite_link_name(name, known)}" if folder == device_nodes.LINKS else known.replace_in_text(path)
+    return (
+        f"{folder}/{rewrite_link_name(name, known)}"
+        if folder == device_nodes.LINKS
+        else known.replace_in_text(path)
+    )
 
 
 def rewrite_link_name(name: str, known: Identities) -> str:

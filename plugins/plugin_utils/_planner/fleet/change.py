@@ -30,10 +30,16 @@ WITHIN = "work within"  # of an item that names a tree (gpufleet_root)
 
 # The order matters: a UUID has runs of digits that would also match a time.
 OF_ONE_HOST: Sequence[tuple[re.Pattern[str], str]] = (
-    (re.compile(r"\b(GPU-|MIG-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "<uuid>"),
+    (
+        re.compile(r"\b(GPU-|MIG-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE),
+        "<uuid>",
+    ),
     (re.compile(r"\b[0-9a-f]{32,64}\b"), "<id>"),
     (re.compile(r"\bcontent [0-9a-f]{12}\b"), "content <id>"),
-    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( ?(Z|[+-]\d\d:?\d\d|UTC))?"), "<time>"),
+    (
+        re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( ?(Z|[+-]\d\d:?\d\d|UTC))?"),
+        "<time>",
+    ),
     (re.compile(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE), "<pci>"),
     (re.compile(r"\b\d+ (?:running )?(container|sandbox|pod|process|task)(?:e?s)?\b"), "<n> \\1"),
     (re.compile(r"\b(pid|process|processes) \d+(, \d+)*", re.IGNORECASE), "\\1 <n>"),
@@ -41,13 +47,28 @@ OF_ONE_HOST: Sequence[tuple[re.Pattern[str], str]] = (
 
 
 def build_shared_change(result: Result, host: str) -> dict[str, Any]:
-    """Return what changes on a host, without what is its own: `bound` items, `differences` and `list_shared_restarts` (units)."""
+    """Return what changes on a host, without what is its own: `bound` items, `differences` and
+    `list_shared_restarts` (units).
+    """
     planned: Mapping[str, Any] = result.get("planned") or {}
-    found: Mapping[str, Any] = planned if planned else {"differences": result.get("differences"), "restarts": list_shared_restarts(result)}
-    differences = [share_difference(difference, host) for difference in found.get("differences") or ()]
+    found: Mapping[str, Any] = (
+        planned
+        if planned
+        else {"differences": result.get("differences"), "restarts": list_shared_restarts(result)}
+    )
+    differences = [
+        share_difference(difference, host) for difference in found.get("differences") or ()
+    ]
     differences.sort(key=lambda d: json.dumps(d, sort_keys=True))
-    items = sorted((share_tree_item(item, host) for item in planned.get("bound") or ()), key=lambda item: json.dumps(item, sort_keys=True))
-    return {"bound": items, "differences": differences, "restarts": sorted({str(u) for u in found.get("restarts") or ()})}
+    items = sorted(
+        (share_tree_item(item, host) for item in planned.get("bound") or ()),
+        key=lambda item: json.dumps(item, sort_keys=True),
+    )
+    return {
+        "bound": items,
+        "differences": differences,
+        "restarts": sorted({str(u) for u in found.get("restarts") or ()}),
+    }
 
 
 def share_tree_item(item: Item, host: str) -> Item:
@@ -55,7 +76,11 @@ def share_tree_item(item: Item, host: str) -> Item:
 
     Each host of an inventory may have a tree of its own.
     """
-    return {**item, "path": drop_host_text(str(item["path"]), host)} if item.get("do") == WITHIN else item
+    return (
+        {**item, "path": drop_host_text(str(item["path"]), host)}
+        if item.get("do") == WITHIN
+        else item
+    )
 
 
 def list_shared_restarts(result: Result) -> Sequence[str]:
@@ -67,7 +92,12 @@ def share_difference(difference: Mapping[str, Any], host: str) -> dict[str, Any]
 
     The value that was found (`before`) loses what is of one host. All else stays as it is.
     """
-    return {field: drop_host_values(difference.get(field), host) if field == "before" else difference.get(field) for field in FIELDS}
+    return {
+        field: drop_host_values(difference.get(field), host)
+        if field == "before"
+        else difference.get(field)
+        for field in FIELDS
+    }
 
 
 def digest_change(result: Result, host: str) -> str:
@@ -84,7 +114,9 @@ def digest_of(change: Mapping[str, Any]) -> str:
         return UNCHANGED
     read = {part: change.get(part) for part in ("differences", "restarts")}
     whole = {"schema": SCHEMA, "bound": change.get("bound") or [], "shown": read}
-    return hashlib.sha256(json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 def drop_host_values(value: Any, host: str) -> Any:
@@ -105,7 +137,9 @@ def drop_host_text(text: str, host: str) -> str:
 
 
 def replace_host_name(word: str, host: str) -> str:
-    """Return a word with <host> for the host's name or the first label of that name, whatever domain follows."""
+    """Return a word with <host> for the host's name or the first label of that name, whatever
+    domain follows.
+    """
     for name in (host, host.split(".")[0]):
         # The first label of an address is a number, which may occur anywhere in a text.
         if name and not name.isdigit() and (word == name or word.startswith(f"{name}.")):
@@ -115,9 +149,18 @@ def replace_host_name(word: str, host: str) -> str:
 
 def list_moved_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """List what a change has and the one before had not, and what it has lost, one sentence each."""
-    was, is_ = ({json.dumps(d, sort_keys=True): d for d in c.get("differences") or ()} for c in (before, after))
-    moved = [f"{get_difference_place(d)} is new in the plan" for key, d in is_.items() if key not in was]
-    moved += [f"{get_difference_place(d)} is in the plan no more" for key, d in was.items() if key not in is_]
+    was, is_ = (
+        {json.dumps(d, sort_keys=True): d for d in c.get("differences") or ()}
+        for c in (before, after)
+    )
+    moved = [
+        f"{get_difference_place(d)} is new in the plan" for key, d in is_.items() if key not in was
+    ]
+    moved += [
+        f"{get_difference_place(d)} is in the plan no more"
+        for key, d in was.items()
+        if key not in is_
+    ]
     restarts = [set(c.get("restarts") or ()) for c in (before, after)]
     moved += [f"{unit} would restart" for unit in sorted(restarts[1] - restarts[0])]
     moved += [f"{unit} would not restart any more" for unit in sorted(restarts[0] - restarts[1])]
@@ -125,15 +168,26 @@ def list_moved_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> l
 
 
 def list_moved_items(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
-    """List how bound items differ, one sentence for each content, command or unit that is another one.
+    """List how bound items differ, one sentence for each content, command or unit that is another
+    one.
 
     Differences and restarts (`list_moved_changes`) do not show these.
     """
-    was, is_ = ({json.dumps(item, sort_keys=True): name_item_subject(item) for item in items} for items in (before, after))
+    was, is_ = (
+        {json.dumps(item, sort_keys=True): name_item_subject(item) for item in items}
+        for items in (before, after)
+    )
     new = [place for key, place in is_.items() if key not in was]
     gone = [place for key, place in was.items() if key not in is_]
-    moved = [f"{place} is not as it was approved" if place in gone else f"{place} is new in the plan" for place in new]
-    return list(dict.fromkeys([*moved, *(f"{place} is in the plan no more" for place in gone if place not in new)]))
+    moved = [
+        f"{place} is not as it was approved" if place in gone else f"{place} is new in the plan"
+        for place in new
+    ]
+    return list(
+        dict.fromkeys(
+            [*moved, *(f"{place} is in the plan no more" for place in gone if place not in new)]
+        )
+    )
 
 
 SUBJECTS = ("path", "unit", "argv", "name", "text", "socket", "mode")
@@ -148,7 +202,9 @@ def name_item_subject(item: Item) -> str:
 
 def list_change_subjects(change: Mapping[str, Any]) -> list[str]:
     """List the subjects of a change: its differences and restarts if it has any, else its items."""
-    read = [get_difference_place(d) for d in change["differences"]] + [f"a restart of {unit}" for unit in change["restarts"]]
+    read = [get_difference_place(d) for d in change["differences"]] + [
+        f"a restart of {unit}" for unit in change["restarts"]
+    ]
     return read or [name_item_subject(item) for item in change["bound"]]
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read a node as Slurm reports it: who drains it, when it is drained, and whether it may be resumed."""
+"""Read a node as Slurm reports it: who drains it, when it is drained, and whether it may be
+resumed.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +11,55 @@ import dataclasses as dc
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain_messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.drain import Standing, get_drain_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.drain import (
+    Standing,
+    get_drain_text,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 MARK = "gpufleet.nvidia"
 NOT_FOUND = re.compile(r"Node (\S+) not found")
 # Messages of slurm_strerror() if slurmctld is down, restarts or is busy (src/common/slurm_errno.c).
-UNREACHABLE = re.compile(r"Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|controller in standby mode")
+UNREACHABLE = re.compile(
+    r"Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|controller in standby mode"
+)
 NOT_PERMITTED = re.compile(r"Access/permission denied|Invalid user id")
-# slurm_node_state_string() puts these behind the state; `*` is an older release's NOT_RESPONDING.
-# A field begins a line after three spaces, and a further line of a reason has more (slurm_sprint_node_table(), src/api/host_info.c).
+# slurm_node_state_string() puts these behind the state; `*` is an older release's NOT_RESPONDING. A
+# field begins a line after three spaces, and a further line of a reason has more
+# (slurm_sprint_node_table(), src/api/host_info.c).
 STATE = re.compile(r"(?m)^ {3}State=(\S+)")
 REASON = re.compile(r"(?m)^ {3}Reason=(.*)$")
 BY = re.compile(r" \[(\S+)@[\dT:-]+\]$")
 NAME = re.compile(r"(?m)^NodeName=(\S+)")
-BROKEN = {"DOWN", "ERROR", "FAIL", "FAILING", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "INVALID", "INVALID_REG"}
-SUFFIXES = {"*": "NOT_RESPONDING", "$": "MAINT", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN", "@": "REBOOT_REQUESTED"}
+BROKEN = {
+    "DOWN",
+    "ERROR",
+    "FAIL",
+    "FAILING",
+    "UNKNOWN",
+    "FUTURE",
+    "NOT_RESPONDING",
+    "INVALID",
+    "INVALID_REG",
+}
+SUFFIXES = {
+    "*": "NOT_RESPONDING",
+    "$": "MAINT",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "%": "POWERING_DOWN",
+    "@": "REBOOT_REQUESTED",
+}
 SUFFIXES |= {"^": "REBOOT_ISSUED", "!": "POWER_DOWN"}
 # Slurm itself is about to reboot the node (scontrol reboot) or to switch it off (power saving).
-CLAIMED = {"REBOOT_REQUESTED", "REBOOT_ISSUED", "POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN", "POWERING_UP"}
+CLAIMED = {
+    "REBOOT_REQUESTED",
+    "REBOOT_ISSUED",
+    "POWER_DOWN",
+    "POWERING_DOWN",
+    "POWERED_DOWN",
+    "POWERING_UP",
+}
 ANY_MARK = re.compile(re.escape(MARK) + r" ([A-Za-z0-9_.-]+):")
 
 
@@ -80,7 +112,9 @@ def build_slurm_mark(rollout: str) -> str:
 
 
 def build_slurm_reason(rollout: str, text: str, why: str) -> str:
-    """Build the text for the node's reason. By the mark in front a later run recognises its own drain."""
+    """Build the text for the node's reason. By the mark in front a later run recognises its own
+    drain.
+    """
     return f"{build_slurm_mark(rollout)} {get_drain_text(text, why)}"
 
 
@@ -89,7 +123,8 @@ def is_held(node: SlurmNode, rollout: str) -> bool:
 
 
 def judge_slurm_standing(node: SlurmNode, rollout: str) -> Standing:
-    """Return the state of the node for this rollout. A node that is DOWN stays so, even with our reason.
+    """Return the state of the node for this rollout. A node that is DOWN stays so, even with our
+    reason.
 
     slurmctld reports with DOWN that the node does not work.
     """
@@ -113,7 +148,13 @@ def judge_slurm_standing(node: SlurmNode, rollout: str) -> Standing:
 
 
 def explain_slurm_wait(node: SlurmNode) -> str:
-    """Explain what a drained node still waits for. Return '' if it is drained: IDLE+DRAIN, and no job is completing."""
-    if "DRAIN" in node.states and "IDLE" in node.states and not node.states & {"COMPLETING", *BROKEN}:
+    """Explain what a drained node still waits for. Return '' if it is drained: IDLE+DRAIN, and no
+    job is completing.
+    """
+    if (
+        "DRAIN" in node.states
+        and "IDLE" in node.states
+        and not node.states & {"COMPLETING", *BROKEN}
+    ):
         return ""
     return drain_messages.SLURM_BUSY.fill(node=node.name, state=node.state)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge the fleet as one: a policy that wants one engine everywhere, and the number of hosts that a rollout may lose."""
+"""Judge the fleet as one: a policy that wants one engine everywhere, and the number of hosts that a
+rollout may lose.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages, waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
@@ -18,7 +22,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 
 @dc.dataclass(frozen=True)
 class GateDecision:
-    """A decision whether the next wave may start. `allowed`: the number of hosts that may be lost in all."""
+    """A decision whether the next wave may start. `allowed`: the number of hosts that may be lost
+    in all.
+    """
 
     ok: bool
     allowed: int
@@ -57,7 +63,9 @@ def map_engines_to_hosts(results: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     return found
 
 
-def map_injections_to_hosts(results: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str, bool], list[str]]:
+def map_injections_to_hosts(
+    results: Mapping[str, Mapping[str, Any]],
+) -> dict[tuple[str, str, bool], list[str]]:
     """Map (injection, handler, whether it is the default) to the hosts with this decision.
 
     A host may have several engines.
@@ -65,7 +73,8 @@ def map_injections_to_hosts(results: Mapping[str, Mapping[str, Any]]) -> dict[tu
     found: dict[tuple[str, str, bool], list[str]] = {}
     for host, result in sorted(results.items()):
         for decided in {
-            (str(d.get("injection")), str(d.get("handler") or ""), bool(d.get("default"))) for d in list_result_decisions(result)
+            (str(d.get("injection")), str(d.get("handler") or ""), bool(d.get("default")))
+            for d in list_result_decisions(result)
         }:
             found.setdefault(decided, []).append(host)
     return dict(sorted(found.items()))
@@ -76,12 +85,15 @@ def describe_mixed_engines(results: Mapping[str, Mapping[str, Any]]) -> str:
     found = map_engines_to_hosts(results)
     if len(found) < 2:
         return ""
-    parts = [f"{engine} on {names.show_some_runs(hosts)}" for engine, hosts in sorted(found.items())]
+    parts = [
+        f"{engine} on {names.show_some_runs(hosts)}" for engine, hosts in sorted(found.items())
+    ]
     return "; ".join(parts)
 
 
 def require_policy(fleet_policy: str, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise PlanError if `uniform` meets two kinds of engine or two decisions. `per_host` requires nothing.
+    """Raise PlanError if `uniform` meets two kinds of engine or two decisions. `per_host` requires
+    nothing.
 
     One engine everywhere is what NVIDIA's GPU Operator expects (gpu-operator#1285).
     """
@@ -92,20 +104,41 @@ def require_policy(fleet_policy: str, results: Mapping[str, Mapping[str, Any]]) 
         raise PlanError(messages.MIXED_ENGINES.fill(engines=engines))
     found = map_injections_to_hosts(results)
     if len(found) > 1:
-        said = "; ".join(f"{_describe_decided(decided)} on {names.show_some_runs(hosts)}" for decided, hosts in found.items())
+        said = "; ".join(
+            f"{_describe_decided(decided)} on {names.show_some_runs(hosts)}"
+            for decided, hosts in found.items()
+        )
         raise PlanError(_describe_decisions(said, found))
 
 
 def _describe_decided(decided: tuple[str, str, bool]) -> str:
     injection, handler, default = decided
-    named = ", ".join([*([f"handler {handler}"] if handler else []), *(["the default"] if default else [])])
+    named = ", ".join(
+        [*([f"handler {handler}"] if handler else []), *(["the default"] if default else [])]
+    )
     return f"{injection} ({named})" if named else injection
 
 
-def _describe_decisions(decisions: str, found: Mapping[tuple[str, str, bool], list[str]]) -> Message:
-    """Build the message. It names the hosts with the oldest injection, since the other hosts can do what these do."""
+def _describe_decisions(
+    decisions: str, found: Mapping[tuple[str, str, bool], list[str]]
+) -> Message:
+    """Build the message. It names the hosts with the oldest injection, since the other hosts can do
+    what these do.
+    """
     if len({injection for injection, _handler, _default in found}) == 1:
         return messages.MIXED_HANDLERS.fill(decisions=decisions)
-    oldest = min((injection for injection, _handler, _default in found), key=lambda injection: decide.AGE.get(injection, 0))
-    hosts = names.show_some_runs(sorted({h for (injection, *_rest), hosts in found.items() if injection == oldest for h in hosts}))
+    oldest = min(
+        (injection for injection, _handler, _default in found),
+        key=lambda injection: decide.AGE.get(injection, 0),
+    )
+    hosts = names.show_some_runs(
+        sorted(
+            {
+                h
+                for (injection, *_rest), hosts in found.items()
+                if injection == oldest
+                for h in hosts
+            }
+        )
+    )
     return messages.MIXED_INJECTIONS.fill(decisions=decisions, oldest=oldest, hosts=hosts)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge a host by a second look after its change: whether it is as desired, serves, and has its GPUs."""
+"""Judge a host by a second look after its change: whether it is as desired, serves, and has its
+GPUs.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import sentences
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, left_out, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import COMMAND_SECONDS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    change,
+    left_out,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import (
+    COMMAND_SECONDS,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import gpu_health
 
-LIMIT = ("timeout", "-k", "10", str(COMMAND_SECONDS))  # timeout(1) of the host ends the command, so that it is not the task that is ended
+LIMIT = (
+    "timeout",
+    "-k",
+    "10",
+    str(COMMAND_SECONDS),
+)  # timeout(1) of the host ends the command, so that it is not the task that is ended
 ENDED_LATE = 124  # its exit status
 
 
@@ -22,10 +35,10 @@ ENDED_LATE = 124  # its exit status
 class Second:
     """The findings of the second look at a host.
 
-    look: the look itself. changed: whether this run changed the host. gpus: the number it had before.
-    running: the keys of the engines that were configured and ran before the change.
-    before, after: the host's GPU health before its change and now.
-    command: the result of the user's own check, {} if there is none.
+    look: the look itself. changed: whether this run changed the host. gpus: the number it had
+    before. running: the keys of the engines that were configured and ran before the change. before,
+    after: the host's GPU health before its change and now. command: the result of the user's own
+    check, {} if there is none.
     """
 
     look: Mapping[str, Any]
@@ -55,7 +68,8 @@ def explain_ill_health(second: Second) -> str:
 def build_rollback_judge(changed: bool) -> Any:
     """Build the judge of a change that was rolled back since.
 
-    If this run has changed the host, its newest transaction is that change: no other run begins one meanwhile.
+    If this run has changed the host, its newest transaction is that change: no other run begins one
+    meanwhile.
     """
 
     def judge(look: Mapping[str, Any]) -> str:
@@ -82,7 +96,13 @@ def build_running_judge(before: tuple[str, ...]) -> Any:
 
     def judge(look: Mapping[str, Any]) -> str:
         seen = {str(i.get("key")): i for i in look.get("instances") or ()}
-        stopped = sorted({name_engine_instance(key, seen.get(key) or {}) for key in before if not (seen.get(key) or {}).get("running")})
+        stopped = sorted(
+            {
+                name_engine_instance(key, seen.get(key) or {})
+                for key in before
+                if not (seen.get(key) or {}).get("running")
+            }
+        )
         # A directory tree has no boot id, and nothing runs there.
         if not stopped or not (look.get("work") or {}).get("boot_id"):
             return ""
@@ -109,7 +129,9 @@ def explain_sick_gpus(second: Second) -> str:
     Errors of applications are only shown (notes).
     """
     if second.after.get("unreachable"):
-        return messages.HEALTH_UNREACHABLE.fill(detail=left_out.get_message_detail(second.after.get("msg")))
+        return messages.HEALTH_UNREACHABLE.fill(
+            detail=left_out.get_message_detail(second.after.get("msg"))
+        )
     new, _unknown = gpu_health.list_errors_since(*get_log_pair(second))
     errors = gpu_health.list_sick_errors(new)
     if not errors:
@@ -123,10 +145,14 @@ def explain_refused_check(command: Mapping[str, Any]) -> str:
     if not command or command.get("skipped"):
         return ""
     if command.get("unreachable"):
-        return messages.COMMAND_UNREACHABLE.fill(detail=left_out.get_message_detail(command.get("msg")))
+        return messages.COMMAND_UNREACHABLE.fill(
+            detail=left_out.get_message_detail(command.get("msg"))
+        )
     if command.get("rc") == 0:
         return ""
-    last = sentences.get_last_line(str(command.get("stderr") or ""), str(command.get("stdout") or ""))
+    last = sentences.get_last_line(
+        str(command.get("stderr") or ""), str(command.get("stdout") or "")
+    )
     if "rc" not in command or command["rc"] is None:
         return messages.COMMAND_NOT_RUN.fill(detail=left_out.get_message_detail(command.get("msg")))
     if command["rc"] == ENDED_LATE:
@@ -141,24 +167,32 @@ def get_check_command(command: Sequence[str]) -> list[str]:
 
 
 def list_health_notes(second: Second) -> list[str]:
-    """List what a person should know of a host that passed: errors of applications, and what is not known."""
+    """List what a person should know of a host that passed: errors of applications, and what is not
+    known.
+    """
     if not (second.look.get("work") or {}).get("boot_id"):
         return []
     new, unknown = gpu_health.list_errors_since(*get_log_pair(second))
     found: list[str] = [messages.XIDS_UNKNOWN.fill(cause=unknown)] if unknown else []
     harmless = [e for e in new if int(e["xid"]) in gpu_health.OF_APPLICATIONS]
     if harmless:
-        found.append(messages.APPLICATION_FAILED.fill(errors=gpu_health.describe_xid_errors(harmless)))
+        found.append(
+            messages.APPLICATION_FAILED.fill(errors=gpu_health.describe_xid_errors(harmless))
+        )
     return found
 
 
 def list_diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
-    """List the note of a diagnosis that could not be made. A diagnosis that found a fault fails its own task."""
+    """List the note of a diagnosis that could not be made. A diagnosis that found a fault fails its
+    own task.
+    """
     found = result.get("diagnosis") or {}
     known = not found or found.get("known")
     return [] if known else [messages.NOT_DIAGNOSED.fill(cause=found.get("why"))]
 
 
 def get_log_pair(second: Second) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    before, after = (dict(health.get("kernel_log") or {}) for health in (second.before, second.after))
+    before, after = (
+        dict(health.get("kernel_log") or {}) for health in (second.before, second.after)
+    )
     return before, after

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Show the choices of a whole fleet: the table, the matrix, a few images for all hosts, and labels for Kubernetes."""
+"""Show the choices of a whole fleet: the table, the matrix, a few images for all hosts, and labels
+for Kubernetes.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,24 @@ from typing import Any
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape, layout, names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    escape,
+    layout,
+    names,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    fleet_hosts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    messages,
+)
 
 SCHEMA = 1
 HEAD = ("HOST", "DRIVER", "GPUS", "CPU", "IMAGE", "WHY")
 NONE = "none"
-LABEL = "images.gpufleet.nvidia"  # the prefix: the name behind it may have the 63 characters that an image's name may have
+# the prefix: the name behind it may have the 63 characters that an image's name may have
+LABEL = "images.gpufleet.nvidia"
 CHOSEN, FITS, NOT = "chosen", "fits", "no"
 COMMAND = "kubectl apply --server-side --field-manager=gpufleet.nvidia.images -f"
 
@@ -28,7 +39,11 @@ def list_image_lines(results: outcomes.Results, width: int) -> list[str]:
     """Build the lines of the table and the counts. Hosts without an image come first."""
     found = {host: build_image_row(result) for host, result in results.items()}
     order = sorted(
-        found, key=lambda host: (found[host][3] != NONE and not outcomes.explain_trouble(results[host]), names.build_natural_key(host))
+        found,
+        key=lambda host: (
+            found[host][3] != NONE and not outcomes.explain_trouble(results[host]),
+            names.build_natural_key(host),
+        ),
     )
     rows = [(host, found[host]) for host in order]
     shown = fleet_hosts.fold_equal_rows(rows)
@@ -48,7 +63,11 @@ def build_image_row(result: outcomes.Result) -> tuple[str, ...]:
     chosen = [choice.get("chosen") or {} for choice in result.get("choices") or ()]
     if result.get("problem") or not chosen:
         return (*cells, NONE, str(result.get("problem") or "nothing was chosen"))
-    return (*cells, ", ".join(dict.fromkeys(str(c["name"]) for c in chosen)), "; ".join(dict.fromkeys(map(explain_image_row, chosen))))
+    return (
+        *cells,
+        ", ".join(dict.fromkeys(str(c["name"]) for c in chosen)),
+        "; ".join(dict.fromkeys(map(explain_image_row, chosen))),
+    )
 
 
 def describe_image_driver(facts: Mapping[str, Any]) -> str:
@@ -58,7 +77,9 @@ def describe_image_driver(facts: Mapping[str, Any]) -> str:
 def describe_image_gpus(facts: Mapping[str, Any]) -> str:
     found: dict[str, int] = {}
     for gpu in facts.get("gpus") or ():
-        model = str(gpu.get("model") or gpu.get("compute_capability") or "?").removeprefix("NVIDIA ")
+        model = str(gpu.get("model") or gpu.get("compute_capability") or "?").removeprefix(
+            "NVIDIA "
+        )
         found[model] = found.get(model, 0) + 1
     return ", ".join(f"{number}x {model}" for model, number in found.items()) or "-"
 
@@ -78,13 +99,21 @@ SUPPORT = {"minor": ", by compatibility of minor versions", "forward": ", by a l
 
 
 def explain_image_row(chosen: Mapping[str, Any]) -> str:
-    cuda = f"; CUDA {chosen['cuda']}{SUPPORT.get(str(chosen.get('cuda_support')), '')}" if chosen.get("cuda") else ""
+    cuda = (
+        f"; CUDA {chosen['cuda']}{SUPPORT.get(str(chosen.get('cuda_support')), '')}"
+        if chosen.get("cuda")
+        else ""
+    )
     return CODE.get(str(chosen.get("code")), "") + cuda
 
 
 def count_image_hosts(results: outcomes.Results) -> dict[str, int]:
-    """Count the hosts that have an image, have none, need none since they have no GPU, or could not be looked at."""
-    found = dict.fromkeys(("with an image", "without an image", "without a GPU", "not looked at"), 0)
+    """Count the hosts that have an image, have none, need none since they have no GPU, or could not
+    be looked at.
+    """
+    found = dict.fromkeys(
+        ("with an image", "without an image", "without a GPU", "not looked at"), 0
+    )
     for result in results.values():
         if outcomes.explain_trouble(result) and not result.get("choices"):
             found["not looked at"] += 1
@@ -96,7 +125,9 @@ def count_image_hosts(results: outcomes.Results) -> dict[str, int]:
 
 
 def explain_image_failure(results: outcomes.Results) -> str:
-    """Explain why the run is not a success, '' if it is: an image is missing, or a host could not be looked at."""
+    """Explain why the run is not a success, '' if it is: an image is missing, or a host could not
+    be looked at.
+    """
     found, whole = count_image_hosts(results), len(results)
     without, unseen = found["without an image"], found["not looked at"]
     if without and unseen:
@@ -114,7 +145,10 @@ def build_images_document(results: outcomes.Results) -> dict[str, Any]:
 
     The cover is a small set of images that serve all hosts which any image serves.
     """
-    answers = {host: {key: result.get(key) for key in ("fits", "problem", "choices", "facts")} for host, result in results.items()}
+    answers = {
+        host: {key: result.get(key) for key in ("fits", "problem", "choices", "facts")}
+        for host, result in results.items()
+    }
     found = {host: answers[host] for host in sorted(answers, key=names.build_natural_key)}
     return {
         "schema": SCHEMA,
@@ -126,7 +160,13 @@ def build_images_document(results: outcomes.Results) -> dict[str, Any]:
 
 
 def count_image_totals(results: outcomes.Results) -> dict[str, int]:
-    return {"hosts": len(results), **{word.replace(" ", "_").lower(): number for word, number in count_image_hosts(results).items()}}
+    return {
+        "hosts": len(results),
+        **{
+            word.replace(" ", "_").lower(): number
+            for word, number in count_image_hosts(results).items()
+        },
+    }
 
 
 def build_image_matrix(results: outcomes.Results) -> dict[str, dict[str, str]]:
@@ -155,7 +195,10 @@ def list_covering_images(results: outcomes.Results) -> list[str]:
 
     The image for most hosts comes first, then the one for most of the hosts that are left.
     """
-    runs = {name: {host for host, state in row.items() if state != NOT} for name, row in build_image_matrix(results).items()}
+    runs = {
+        name: {host for host, state in row.items() if state != NOT}
+        for name, row in build_image_matrix(results).items()
+    }
     left = set().union(*runs.values()) if runs else set()
     found = []
     while left:
@@ -171,10 +214,13 @@ def list_covering_images(results: outcomes.Results) -> list[str]:
 def may_be_node(result: Mapping[str, Any]) -> bool:
     """Tell whether a host may be a Kubernetes node, by its engines.
 
-    The answer is yes if nothing was decided yet on the host, or an engine is of a later release and not known here.
+    The answer is yes if nothing was decided yet on the host, or an engine is of a later release and
+    not known here.
     """
     engines = {str(one.get("engine")) for one in (result.get("facts") or {}).get("engines") or ()}
-    return not engines or any(name not in traits.TRAITS or traits.get_traits(name).kubernetes for name in engines)
+    return not engines or any(
+        name not in traits.TRAITS or traits.get_traits(name).kubernetes for name in engines
+    )
 
 
 def render_image_labels(results: outcomes.Results, nodes: Mapping[str, str]) -> str:
@@ -183,19 +229,27 @@ def render_image_labels(results: outcomes.Results, nodes: Mapping[str, str]) -> 
     nodes: host -> its name in the cluster, for each host that has one. Applied, a document with a
     name that no node has would make a node.
     """
-    found: dict[str, dict[str, str]] = {host: {} for host, result in results.items() if result.get("choices") and host in nodes}
+    found: dict[str, dict[str, str]] = {
+        host: {} for host, result in results.items() if result.get("choices") and host in nodes
+    }
     require_own_nodes({host: nodes[host] for host in sorted(found, key=names.build_natural_key)})
     for name, states_ in build_image_matrix(results).items():
         for host, state in states_.items():
             if state != NOT and host in found:
                 found[host][f"{LABEL}/{name}"] = state
     documents = [
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": nodes[host], "labels": found[host]}}
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": nodes[host], "labels": found[host]},
+        }
         for host in sorted(found, key=names.build_natural_key)
     ]
     compare = "Applied, an object of a name that no node has would make that node; with kubectl diff --server-side it would be all new"
     away = "It also takes away labels that an earlier file has set"
-    return write_image_documents(documents, [f"The nodes exist already: {COMMAND} this file", compare, away])
+    return write_image_documents(
+        documents, [f"The nodes exist already: {COMMAND} this file", compare, away]
+    )
 
 
 def require_own_nodes(nodes: Mapping[str, str]) -> None:
@@ -211,10 +265,18 @@ def require_own_nodes(nodes: Mapping[str, str]) -> None:
 
 
 def render_image_affinity(results: outcomes.Results) -> str:
-    """Build the `render_image_affinity` of a pod for each image, so that it runs where the image does, and best where it was chosen."""
-    documents = [{"image": name, "nodeAffinity": build_node_affinity(name)} for name in build_image_matrix(results)]
+    """Build the `render_image_affinity` of a pod for each image, so that it runs where the image
+    does, and best where it was chosen.
+    """
+    documents = [
+        {"image": name, "nodeAffinity": build_node_affinity(name)}
+        for name in build_image_matrix(results)
+    ]
     return write_image_documents(
-        documents, ["Copy nodeAffinity to spec.affinity of the pod that runs the image; labels.yml, or that of the cluster, has the labels"]
+        documents,
+        [
+            "Copy nodeAffinity to spec.affinity of the pod that runs the image; labels.yml, or that of the cluster, has the labels"
+        ],
     )
 
 
@@ -225,11 +287,21 @@ def build_node_affinity(name: str) -> dict[str, Any]:
         return {"matchExpressions": [{"key": key, "operator": "In", "values": [*values]}]}
 
     return {
-        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term((CHOSEN, FITS))]},
-        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term((CHOSEN,))}],
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [term((CHOSEN, FITS))]
+        },
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 100, "preference": term((CHOSEN,))}
+        ],
     }
 
 
 def write_image_documents(documents: Sequence[Mapping[str, Any]], comments: Sequence[str]) -> str:
-    head = "".join(f"# {escape.escape_line(comment)}\n" for comment in ("Made by gpufleet.nvidia.image_report.", *comments))
-    return head + "".join("---\n" + yaml.safe_dump(dict(document), sort_keys=False, width=1000) for document in documents)
+    head = "".join(
+        f"# {escape.escape_line(comment)}\n"
+        for comment in ("Made by gpufleet.nvidia.image_report.", *comments)
+    )
+    return head + "".join(
+        "---\n" + yaml.safe_dump(dict(document), sort_keys=False, width=1000)
+        for document in documents
+    )

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the hosts that a rollout leaves out, since they were broken or in other hands before it began.
+"""Find the hosts that a rollout leaves out, since they were broken or in other hands before it
+began.
 
 They never count among its failures.
 """
@@ -12,7 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import bounds, layout, names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    bounds,
+    layout,
+    names,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
 

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 AMOUNT = "Write for example {example}"
 AGAIN = "Plan again, and have that plan approved"
@@ -17,14 +19,18 @@ NO_AMOUNT = Sentence(
     why="it is neither a number of hosts nor a percentage",
     next=AMOUNT,
 )
-OVER_100_PERCENT = Sentence("rollout.over-100-percent", "{setting} is {value!r}", why="it is more than 100%", next=AMOUNT)
+OVER_100_PERCENT = Sentence(
+    "rollout.over-100-percent", "{setting} is {value!r}", why="it is more than 100%", next=AMOUNT
+)
 PART_OF_A_HOST = Sentence(
     "rollout.part-of-a-host",
     "{setting} is {value!r}",
     why="it is not a whole number of hosts",
     next=AMOUNT,
 )
-NO_WAVE = Sentence("rollout.no-wave", "{setting} has no wave", next="Write it as {setting}: {example}")
+NO_WAVE = Sentence(
+    "rollout.no-wave", "{setting} has no wave", next="Write it as {setting}: {example}"
+)
 EMPTY_WAVE = Sentence(
     "rollout.empty-wave",
     "{setting} has {sizes}",
@@ -68,9 +74,12 @@ WRONG_END = Sentence(
     next="Write it as {choices}",
 )
 
-# ---------------------------------------------------------------- files of tasks, commands and sinks
+# ---------------------------------------------------------------- files of tasks, commands and
+# sinks
 TASKS_STEP = "Write it as gpufleet_rollout_tasks: {{before: drained.yml, change: driver.yml, after: check.yml}}, each of them if needed"
-NO_TASKS = Sentence("rollout.tasks", "gpufleet_rollout_tasks is {value!r}", why="it names no files", next=TASKS_STEP)
+NO_TASKS = Sentence(
+    "rollout.tasks", "gpufleet_rollout_tasks is {value!r}", why="it names no files", next=TASKS_STEP
+)
 UNKNOWN_TASKS = Sentence(
     "rollout.unknown-tasks",
     "gpufleet_rollout_tasks has {unknown}",
@@ -122,7 +131,12 @@ WINDOW_WITHOUT_TIMES = Sentence(
     why="it has no times; of -e name=value Ansible keeps what is before a blank",
     next='Write it into a file for -e @file, or as JSON: -e \'{{"{setting}": "{example}"}}\'',
 )
-NO_WINDOW = Sentence("rollout.window", "{setting} has {window!r}", why="it is not a window", next="Write it as '{example}'")
+NO_WINDOW = Sentence(
+    "rollout.window",
+    "{setting} has {window!r}",
+    why="it is not a window",
+    next="Write it as '{example}'",
+)
 EMPTY_WINDOW = Sentence(
     "rollout.empty-window",
     "{setting} has {window!r}",
@@ -240,7 +254,9 @@ OLDER_SCHEMA = Sentence(
     why="this collection reads schema {known}, since older plans do not bind the content of files",
     next=AGAIN,
 )
-CHANGED_PLAN = Sentence("approval.changed-plan", "this plan is not as it was written", why="{odd}", next=AGAIN)
+CHANGED_PLAN = Sentence(
+    "approval.changed-plan", "this plan is not as it was written", why="{odd}", next=AGAIN
+)
 OTHER_INVENTORY = Sentence(
     "approval.other-inventory",
     "this plan is of other hosts: {hosts}",
@@ -275,11 +291,15 @@ MIXED_INJECTIONS = Sentence(
 )
 
 # ---------------------------------------------------------------- why a host is left out
-UNREACHABLE_BEFORE = Sentence("left-out.unreachable-before", "it was unreachable before the rollout began{detail}")
+UNREACHABLE_BEFORE = Sentence(
+    "left-out.unreachable-before", "it was unreachable before the rollout began{detail}"
+)
 UNREACHABLE = Sentence("left-out.unreachable", "it was unreachable{detail}")
 LOOK_FAILED = Sentence("left-out.look-failed", "the look at it failed{detail}")
 PROBLEM = Sentence("left-out.problem", "{problem}")
-DRIVER_BROKEN_BEFORE = Sentence("left-out.driver-broken-before", "its GPU driver was broken before the rollout began{detail}")
+DRIVER_BROKEN_BEFORE = Sentence(
+    "left-out.driver-broken-before", "its GPU driver was broken before the rollout began{detail}"
+)
 DRIVER_BROKEN = Sentence("left-out.driver-broken", "its GPU driver was broken{detail}")
 AT_WORK = Sentence("left-out.at-work", "{transaction} is changing it")
 CLASS_NOT_APPROVED = Sentence(
@@ -291,11 +311,17 @@ CHANGE_NOT_APPROVED = Sentence(
     "it plans something else than what was approved for its class (gpufleet_rollout_approved_changes): {planned}",
 )
 NOT_IN_PLAN = Sentence("left-out.not-in-plan", "it is not in the approved plan")
-PLANS_OTHERWISE = Sentence("left-out.plans-otherwise", "it plans something else than what was approved: {changes}")
+PLANS_OTHERWISE = Sentence(
+    "left-out.plans-otherwise", "it plans something else than what was approved: {changes}"
+)
 
 # ---------------------------------------------------------------- why a host waits
-SERVERS_WAIT = Sentence("room.server", "{hosts} has not come through, and the {group} are changed one after another")
-SERVERS_WAIT_FOR_SEVERAL = Sentence("room.servers", "{hosts} have not come through, and the {group} are changed one after another")
+SERVERS_WAIT = Sentence(
+    "room.server", "{hosts} has not come through, and the {group} are changed one after another"
+)
+SERVERS_WAIT_FOR_SEVERAL = Sentence(
+    "room.servers", "{hosts} have not come through, and the {group} are changed one after another"
+)
 GROUP_FULL = Sentence(
     "room.full",
     "{hosts} is still out of service, and of the {group} only {allowed} may be at once (gpufleet_rollout_max_unavailable)",
@@ -310,18 +336,34 @@ ROLLED_BACK_SINCE = Sentence("soak.rolled-back", "its change was rolled back sin
 DIFFERS_AGAIN = Sentence("soak.differs", "it is not converged any more: {place}")
 ENGINE_STOPPED = Sentence("soak.engine-stopped", "{engines} does not run")
 FEWER_GPUS = Sentence("soak.fewer-gpus", "it had {before} GPUs before its change, and has {now}")
-HEALTH_UNREACHABLE = Sentence("soak.health-unreachable", "it was unreachable for the look for errors of its GPUs{detail}")
-GPU_ERRORS = Sentence("soak.gpu-errors", "its GPU driver reports {errors} since its change; see {page}")
-COMMAND_UNREACHABLE = Sentence("soak.command-unreachable", "it was unreachable for gpufleet_rollout_soak_command{detail}")
-COMMAND_NOT_RUN = Sentence("soak.command-not-run", "gpufleet_rollout_soak_command could not be run{detail}")
-COMMAND_LATE = Sentence("soak.command-late", "gpufleet_rollout_soak_command did not end within {seconds} s")
-COMMAND_ENDED = Sentence("soak.command-failed", "gpufleet_rollout_soak_command ended with {status}{detail}")
+HEALTH_UNREACHABLE = Sentence(
+    "soak.health-unreachable", "it was unreachable for the look for errors of its GPUs{detail}"
+)
+GPU_ERRORS = Sentence(
+    "soak.gpu-errors", "its GPU driver reports {errors} since its change; see {page}"
+)
+COMMAND_UNREACHABLE = Sentence(
+    "soak.command-unreachable", "it was unreachable for gpufleet_rollout_soak_command{detail}"
+)
+COMMAND_NOT_RUN = Sentence(
+    "soak.command-not-run", "gpufleet_rollout_soak_command could not be run{detail}"
+)
+COMMAND_LATE = Sentence(
+    "soak.command-late", "gpufleet_rollout_soak_command did not end within {seconds} s"
+)
+COMMAND_ENDED = Sentence(
+    "soak.command-failed", "gpufleet_rollout_soak_command ended with {status}{detail}"
+)
 XIDS_UNKNOWN = Sentence(
     "soak.errors-unknown",
     "whether its GPUs had errors (Xid) since the change is not known: {cause}",
 )
-APPLICATION_FAILED = Sentence("soak.application-failed", "an application failed on a GPU since the change: {errors}")
-NOT_DIAGNOSED = Sentence("soak.not-diagnosed", "the GPUs were not diagnosed while the host was out of service: {cause}")
+APPLICATION_FAILED = Sentence(
+    "soak.application-failed", "an application failed on a GPU since the change: {errors}"
+)
+NOT_DIAGNOSED = Sentence(
+    "soak.not-diagnosed", "the GPUs were not diagnosed while the host was out of service: {cause}"
+)
 SERIAL_UNREAD = Sentence(
     "rollout.serial-unread",
     "gpufleet.nvidia.rollout does not read gpufleet_serial",

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read and write the plan of a rollout as a file that people review and approve, and compare it with what hosts plan now.
+"""Read and write the plan of a rollout as a file that people review and approve, and compare it
+with what hosts plan now.
 
 plan-file.schema.json describes the file.
 """
@@ -15,17 +16,24 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, messages, rollout
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    change,
+    messages,
+    rollout,
+)
 
 SCHEMA = 2
 OLDER = 1  # whose digests did not bind what is in files
 APPROVED, FILE = "gpufleet_rollout_approved", "gpufleet_rollout_plan_file"
 
 
-def build_plan_document(planned: rollout.Rollout, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def build_plan_document(
+    planned: rollout.Rollout, results: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     """Build the plan file: each change once, with its hosts, and an entry for each host.
 
-    An entry has the host's class, its change, and the number of containers that a restart would end.
+    An entry has the host's class, its change, and the number of containers that a restart would
+    end.
     """
     by_change: dict[str, list[str]] = {}
     for host in planned.hosts.values():
@@ -34,13 +42,18 @@ def build_plan_document(planned: rollout.Rollout, results: Mapping[str, Mapping[
     return {
         "schema": SCHEMA,
         "changes": {
-            d: {**planned.changes[d], "hosts": sorted(found, key=names.build_natural_key)} for d, found in sorted(by_change.items())
+            d: {**planned.changes[d], "hosts": sorted(found, key=names.build_natural_key)}
+            for d, found in sorted(by_change.items())
         },
         "hosts": {
             name: build_plan_entry(planned.hosts[name], results.get(name) or {})
             for name in sorted(planned.hosts, key=names.build_natural_key)
         },
-        "totals": {"hosts": len(planned.hosts), **{state.replace(" ", "_"): 0 for state in STATES}, **count_planned_hosts(planned)},
+        "totals": {
+            "hosts": len(planned.hosts),
+            **{state.replace(" ", "_"): 0 for state in STATES},
+            **count_planned_hosts(planned),
+        },
     }
 
 
@@ -48,7 +61,10 @@ STATES = (rollout.DO, rollout.DONE, rollout.LEFT_OUT)
 
 
 def count_planned_hosts(planned: rollout.Rollout) -> dict[str, int]:
-    return {state.replace(" ", "_"): n for state, n in Counter(h.state for h in planned.hosts.values()).items()}
+    return {
+        state.replace(" ", "_"): n
+        for state, n in Counter(h.state for h in planned.hosts.values()).items()
+    }
 
 
 def build_plan_entry(host: rollout.RolloutHost, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,34 +75,52 @@ def build_plan_entry(host: rollout.RolloutHost, result: Mapping[str, Any]) -> di
 
 def require_plan(data: Any, where: str) -> Mapping[str, Any]:
     """Return the data of a plan file. Raise PlanError, with what it is instead, for anything else."""
-    if not isinstance(data, dict) or not isinstance(data.get("hosts"), dict) or not isinstance(data.get("changes"), dict):
+    if (
+        not isinstance(data, dict)
+        or not isinstance(data.get("hosts"), dict)
+        or not isinstance(data.get("changes"), dict)
+    ):
         raise PlanError(messages.NO_PLAN.fill(), where=where)
     if data.get("schema") != SCHEMA:
         row = messages.OLDER_SCHEMA if data.get("schema") == OLDER else messages.OTHER_SCHEMA
         raise PlanError(row.fill(schema=data.get("schema"), known=SCHEMA), where=where)
-    odd = next(itertools.chain(find_odd_hosts(data["hosts"]), find_odd_changes(data["changes"])), "")
+    odd = next(
+        itertools.chain(find_odd_hosts(data["hosts"]), find_odd_changes(data["changes"])), ""
+    )
     if odd:
         raise PlanError(messages.CHANGED_PLAN.fill(odd=odd), where=where)
     return data
 
 
 def find_odd_hosts(hosts: Mapping[str, Any]) -> Iterator[str]:
-    yield from (f"the host {h} has no change" for h, e in hosts.items() if not isinstance(e, dict) or not isinstance(e.get("change"), str))
+    yield from (
+        f"the host {h} has no change"
+        for h, e in hosts.items()
+        if not isinstance(e, dict) or not isinstance(e.get("change"), str)
+    )
 
 
 def find_odd_changes(changes: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each change whose digest is that of another one.
 
-    People approve what they read. So a change shown under another digest would get that digest approved.
+    People approve what they read. So a change shown under another digest would get that digest
+    approved.
     """
     for digest, found in changes.items():
-        parts = {key: found.get(key) if isinstance(found, dict) else None for key in ("bound", "differences", "restarts")}
-        if not all(isinstance(part, list) for part in parts.values()) or change.digest_of(parts) != digest:
+        parts = {
+            key: found.get(key) if isinstance(found, dict) else None
+            for key in ("bound", "differences", "restarts")
+        }
+        if (
+            not all(isinstance(part, list) for part in parts.values())
+            or change.digest_of(parts) != digest
+        ):
             yield f"the change {digest} has another digest than what it shows"
 
 
 def require_inventory(approved: Mapping[str, Any], hosts: Sequence[str], where: str) -> None:
-    """Raise PlanError if the plan has none of this run's hosts, since it then is of another inventory.
+    """Raise PlanError if the plan has none of this run's hosts, since it then is of another
+    inventory.
 
     Some hosts may be new since the plan.
     """
@@ -98,8 +132,11 @@ def require_inventory(approved: Mapping[str, Any], hosts: Sequence[str], where: 
         raise PlanError(messages.OTHER_INVENTORY.fill(hosts=others, own=own), where=where)
 
 
-def map_moved_hosts(approved: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Map each host that plans something else than what was approved to the reason why it is left out.
+def map_moved_hosts(
+    approved: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
+    """Map each host that plans something else than what was approved to the reason why it is left
+    out.
 
     A host that has nothing to do needs no approval.
     """

@@ -29,11 +29,10 @@ UNTRIED = {
 class Progress:
     """The progress of a rollout.
 
-    done: the number of hosts.
-    bad: host -> outcome. unhealthy: host -> what the second look found.
-    stopped: class -> why. untried: class -> why no canary has shown yet how its hosts fare, which is not a failure.
-    full: why -> the hosts that waited, since too many of their group were out of service.
-    ended: why no more batches start. paused: whether that is not a failure.
+    done: the number of hosts. bad: host -> outcome. unhealthy: host -> what the second look found.
+    stopped: class -> why. untried: class -> why no canary has shown yet how its hosts fare, which
+    is not a failure. full: why -> the hosts that waited, since too many of their group were out of
+    service. ended: why no more batches start. paused: whether that is not a failure.
     """
 
     done: int = 0
@@ -54,7 +53,9 @@ def read_progress(data: Mapping[str, Any]) -> Progress:
 
 @dc.dataclass(frozen=True)
 class Ended:
-    """The result of a batch. words: host -> outcome; classes: host -> class; canaries: whether its hosts were canaries."""
+    """The result of a batch. words: host -> outcome; classes: host -> class; canaries: whether its
+    hosts were canaries.
+    """
 
     words: Mapping[str, str]
     classes: Mapping[str, str]
@@ -88,7 +89,10 @@ def update_progress(progress: Progress, batch: Ended, total: int, most: Amount) 
     if found.ended or len(found.bad) <= allowed:
         return found
     said = f"{len(found.bad)} of {total} hosts failed, were rolled back or lost, {allowed} may be"
-    return dc.replace(found, ended=f"{said} (gpufleet_rollout_max_failed: {most.text}): {names.show_some_runs(found.bad)}")
+    return dc.replace(
+        found,
+        ended=f"{said} (gpufleet_rollout_max_failed: {most.text}): {names.show_some_runs(found.bad)}",
+    )
 
 
 def get_resulting_word(word: str) -> str:
@@ -103,7 +107,11 @@ def map_held_hosts(progress: Progress, classes: Mapping[str, str]) -> dict[str, 
     """Map the hosts of a batch that do not start to the reason."""
     if progress.ended:
         return {host: progress.ended for host in classes}
-    return {host: why for host, c in classes.items() if (why := explain_stopped_class(progress, c) or explain_full_group(progress, host))}
+    return {
+        host: why
+        for host, c in classes.items()
+        if (why := explain_stopped_class(progress, c) or explain_full_group(progress, host))
+    }
 
 
 def explain_full_group(progress: Progress, host: str) -> str:
@@ -114,7 +122,11 @@ def explain_stopped_class(progress: Progress, label: str) -> str:
     """Explain why no more hosts of a class start, '' if they may."""
     if label in progress.stopped:
         return f"its class has stopped: {progress.stopped[label]}"
-    return f"its class has not been tried: {progress.untried[label]}" if label in progress.untried else ""
+    return (
+        f"its class has not been tried: {progress.untried[label]}"
+        if label in progress.untried
+        else ""
+    )
 
 
 def get_outcome_word(result: outcomes.Result, steps: Sequence[outcomes.Result], check: bool) -> str:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan a rollout: which hosts have something to do, what each changes, who goes first, and in which batches.
+"""Plan a rollout: which hosts have something to do, what each changes, who goes first, and in which
+batches.
 
 The plan depends only on the looks and the settings. So a rollout that was cut short is planned
 again from the hosts. Hosts that are done take no slot, and one that already is as desired stands
@@ -28,7 +29,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     room,
     waves,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.settings import RolloutSettings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.settings import (
+    RolloutSettings,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 DO, DONE, LEFT_OUT = "do", "done", "left out"
@@ -49,9 +52,15 @@ class Fleet:
     drained: frozenset[str] = frozenset()
     first: frozenset[str] = frozenset()  # hosts that an earlier run took out of service
     proof: frozenset[str] = frozenset()  # hosts for which a proof is configured
-    proven: frozenset[str] = frozenset()  # hosts that an earlier run of this controller has proven before it died
-    unproven: frozenset[str] = frozenset()  # hosts that such a run had, and did not come to the end of
-    others: Mapping[str, str] = dc.field(default_factory=dict)  # host -> why it is left out, by what its look does not tell
+    proven: frozenset[str] = (
+        frozenset()
+    )  # hosts that an earlier run of this controller has proven before it died
+    unproven: frozenset[str] = (
+        frozenset()
+    )  # hosts that such a run had, and did not come to the end of
+    others: Mapping[str, str] = dc.field(
+        default_factory=dict
+    )  # host -> why it is left out, by what its look does not tell
 
 
 @dc.dataclass(frozen=True)
@@ -88,54 +97,94 @@ class Rollout:
         return [host for batch in self.batches if batch.wave == CANARY for host in batch.hosts]
 
     def list_hosts_in_state(self, state: str) -> list[str]:
-        return sorted((h.name for h in self.hosts.values() if h.state == state), key=names.build_natural_key)
+        return sorted(
+            (h.name for h in self.hosts.values() if h.state == state), key=names.build_natural_key
+        )
 
 
 def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
     if not fleet.results:
         raise PlanError(messages.NO_HOSTS.fill())
     hosts = add_proofs(judge_rollout_hosts(fleet, settings), fleet, settings.canaries)
-    left_out.require_few_left_out({h.name: h.why for h in hosts.values() if h.state == LEFT_OUT}, len(hosts), settings.max_left_out)
-    line = order.order_by_domain(
-        [h.name for h in hosts.values() if h.state == DO], {h.name: h.domain for h in hosts.values()}, settings.seed
+    left_out.require_few_left_out(
+        {h.name: h.why for h in hosts.values() if h.state == LEFT_OUT},
+        len(hosts),
+        settings.max_left_out,
     )
-    line.sort(key=lambda h: (h not in fleet.first, bool(hosts[h].change)))  # stable: else the order is as it was
+    line = order.order_by_domain(
+        [h.name for h in hosts.values() if h.state == DO],
+        {h.name: h.domain for h in hosts.values()},
+        settings.seed,
+    )
+    line.sort(
+        key=lambda h: (h not in fleet.first, bool(hosts[h].change))
+    )  # stable: else the order is as it was
     first = list_canaries(line, hosts, settings.canaries, fleet)
     found = [first, *waves.cut_waves([h for h in line if h not in set(first)], settings.waves)]
-    limits = waves.limit(settings.max_unavailable, map_hosts_to_groups(hosts, fleet), fleet.drained, map_server_groups(hosts, fleet))
-    batches = [Batch(n, tuple(batch)) for n, wave in enumerate(found) for batch in waves.cut_batches(wave, limits)]
+    limits = waves.limit(
+        settings.max_unavailable,
+        map_hosts_to_groups(hosts, fleet),
+        fleet.drained,
+        map_server_groups(hosts, fleet),
+    )
+    batches = [
+        Batch(n, tuple(batch))
+        for n, wave in enumerate(found)
+        for batch in waves.cut_batches(wave, limits)
+    ]
     shown: dict[str, Mapping[str, Any]] = {}
     for name in sorted(hosts, key=names.build_natural_key):
         if hosts[name].change:
-            shown.setdefault(hosts[name].change, change.build_shared_change(fleet.results[name], name))
+            shown.setdefault(
+                hosts[name].change, change.build_shared_change(fleet.results[name], name)
+            )
     return Rollout(hosts, tuple(batches), shown, limits)
 
 
 def judge_rollout_hosts(fleet: Fleet, settings: RolloutSettings) -> dict[str, RolloutHost]:
     why = {
-        host: left_out.explain_left_out(result) or explain_left_out_elsewhere(fleet, host, result) for host, result in fleet.results.items()
+        host: left_out.explain_left_out(result) or explain_left_out_elsewhere(fleet, host, result)
+        for host, result in fleet.results.items()
     }
-    seen = {host: hardware.build_class_view(result) for host, result in fleet.results.items() if not why[host]}
-    classes = hardware.map_class_labels("gpufleet_rollout_class", settings.hardware_class, seen, fleet.variables)
-    domains = hardware.map_class_labels("gpufleet_rollout_domain", settings.domain, seen, fleet.variables) if settings.domain else {}
+    seen = {
+        host: hardware.build_class_view(result)
+        for host, result in fleet.results.items()
+        if not why[host]
+    }
+    classes = hardware.map_class_labels(
+        "gpufleet_rollout_class", settings.hardware_class, seen, fleet.variables
+    )
+    domains = (
+        hardware.map_class_labels("gpufleet_rollout_domain", settings.domain, seen, fleet.variables)
+        if settings.domain
+        else {}
+    )
     found = {}
     for name, result in fleet.results.items():
         digest = "" if why[name] else change.digest_change(result, name)
-        unapproved = approval.explain_unapproved_change(settings.approved_changes, classes.get(name, ""), digest, result, name)
+        unapproved = approval.explain_unapproved_change(
+            settings.approved_changes, classes.get(name, ""), digest, result, name
+        )
         if unapproved:
             why[name], digest = unapproved, ""
-        # A host that an earlier run left out of service has to be put back, even if it is as desired.
+        # A host that an earlier run left out of service has to be put back, even if it is as
+        # desired.
         state = LEFT_OUT if why[name] else DO if digest or name in fleet.first else DONE
         gpus = len((result.get("driver") or {}).get("gpus") or ())
         runs = hardware.list_running_engines(result)
-        found[name] = RolloutHost(name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, gpus, runs)
+        found[name] = RolloutHost(
+            name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, gpus, runs
+        )
     return found
 
 
-def add_proofs(hosts: Mapping[str, RolloutHost], fleet: Fleet, canaries: int) -> dict[str, RolloutHost]:
+def add_proofs(
+    hosts: Mapping[str, RolloutHost], fleet: Fleet, canaries: int
+) -> dict[str, RolloutHost]:
     """Return the hosts, with state DO for each one that is as desired and is proven again.
 
-    These are hosts that an earlier run left unproven, and hosts that have to stand for a canary of their class.
+    These are hosts that an earlier run left unproven, and hosts that have to stand for a canary of
+    their class.
     """
     done = [h for name, h in hosts.items() if h.state == DONE and h.hardware != hardware.NONE]
     again = {h.name for h in done if h.name in fleet.unproven}
@@ -144,7 +193,11 @@ def add_proofs(hosts: Mapping[str, RolloutHost], fleet: Fleet, canaries: int) ->
         if host.name in again or can_stand_for_class(host.name, fleet):
             wanted[host.hardware] = wanted.get(host.hardware, 0) - 1
     for name in order.order_by_domain([h.name for h in done], {}, ""):
-        if name not in again and wanted.get(hosts[name].hardware, 0) > 0 and not can_stand_for_class(name, fleet):
+        if (
+            name not in again
+            and wanted.get(hosts[name].hardware, 0) > 0
+            and not can_stand_for_class(name, fleet)
+        ):
             wanted[hosts[name].hardware] -= 1
             again.add(name)
     return {name: dc.replace(h, state=DO) if name in again else h for name, h in hosts.items()}
@@ -163,10 +216,16 @@ def explain_left_out_elsewhere(fleet: Fleet, host: str, result: Mapping[str, Any
 
     A host that has nothing to do is done, whoever holds it.
     """
-    return fleet.others.get(host, "") if host in fleet.first or change.digest_change(result, host) else ""
+    return (
+        fleet.others.get(host, "")
+        if host in fleet.first or change.digest_change(result, host)
+        else ""
+    )
 
 
-def list_canaries(line: Sequence[str], hosts: Mapping[str, RolloutHost], number: int, fleet: Fleet) -> list[str]:
+def list_canaries(
+    line: Sequence[str], hosts: Mapping[str, RolloutHost], number: int, fleet: Fleet
+) -> list[str]:
     """List the first hosts of each class, fewer if hosts of the class are as desired already.
 
     A host that is not managed shows nothing.
@@ -174,7 +233,11 @@ def list_canaries(line: Sequence[str], hosts: Mapping[str, RolloutHost], number:
     wanted: dict[str, int] = {}
     for host in hosts.values():
         wanted.setdefault(host.hardware, number)
-        if host.state == DONE and host.hardware != hardware.NONE and can_stand_for_class(host.name, fleet):
+        if (
+            host.state == DONE
+            and host.hardware != hardware.NONE
+            and can_stand_for_class(host.name, fleet)
+        ):
             wanted[host.hardware] = max(0, wanted[host.hardware] - 1)
     found = []
     for name in line:
@@ -193,19 +256,25 @@ def map_hosts_to_groups(hosts: Mapping[str, RolloutHost], fleet: Fleet) -> dict[
     for name, host in hosts.items():
         partitions = (fleet.variables.get(name) or {}).get("gpufleet_slurm_partition") or ()
         of_one = [f"cluster {of}" for of in cluster[name]]
-        of_one += [f"partition {p}" for p in ([partitions] if isinstance(partitions, str) else partitions)]
+        of_one += [
+            f"partition {p}" for p in ([partitions] if isinstance(partitions, str) else partitions)
+        ]
         found[name] = [*of_one, *([f"domain {host.domain}"] if host.domain else [])]
     return found
 
 
 def map_hosts_to_clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:
-    """Map each host to the clusters that it counts in: by the inventory, else by its CA, else ('',).
+    """Map each host to the clusters that it counts in: by the inventory, else by its CA, else
+    ('',).
 
     Hosts without a cluster and a CA count as one cluster. A CA is a host's own word. If a host
     without a cluster in the inventory has a CA, all hosts with that CA count in it as well. So a
     host's word can keep other hosts waiting, and never lets them go at the same time.
     """
-    known = {host: get_host_cluster(fleet.variables.get(host) or {}, result) for host, result in fleet.results.items()}
+    known = {
+        host: get_host_cluster(fleet.variables.get(host) or {}, result)
+        for host, result in fleet.results.items()
+    }
     by_authority = {authority for name, authority in known.values() if not name}
     found: dict[str, tuple[str, ...]] = {}
     for host, (name, authority) in known.items():
@@ -215,27 +284,45 @@ def map_hosts_to_clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:
 
 
 def get_host_cluster(variables: Mapping[str, Any], result: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the cluster that the inventory names for a host, and the CA that the host shows; '' for each that is not known."""
-    return str(variables.get("gpufleet_cluster") or ""), str((result.get("work") or {}).get("cluster") or "")
+    """Return the cluster that the inventory names for a host, and the CA that the host shows; ''
+    for each that is not known.
+    """
+    return str(variables.get("gpufleet_cluster") or ""), str(
+        (result.get("work") or {}).get("cluster") or ""
+    )
 
 
 def map_server_groups(hosts: Mapping[str, RolloutHost], fleet: Fleet) -> dict[str, list[str]]:
-    """Map each host whose change restarts a program of the cluster's API or its database to the groups of such hosts.
+    """Map each host whose change restarts a program of the cluster's API or its database to the
+    groups of such hosts.
 
-    If two of three members of etcd restart at once they lose their quorum. So these hosts go one after
-    another, and the restart of one ends when its API serves again. A cluster of a single node is a group
-    of its own: a thousand such hosts do not wait for each other. A host without a cluster in the inventory
-    waits for the named hosts with the same CA as well: not each of these may have shown its own.
+    If two of three members of etcd restart at once they lose their quorum. So these hosts go one
+    after another, and the restart of one ends when its API serves again. A cluster of a single node
+    is a group of its own: a thousand such hosts do not wait for each other. A host without a
+    cluster in the inventory waits for the named hosts with the same CA as well: not each of these
+    may have shown its own.
     """
     units, cluster = set(known.list_server_units()), map_hosts_to_clusters(fleet)
     like: dict[str, dict[str, None]] = {}
     for name, *authority in cluster.values():
         for one in authority:
             like.setdefault(one, {})[name] = None
-    restarts = {name: change.build_shared_change(fleet.results[name], name)["restarts"] for name, host in hosts.items() if host.state == DO}
+    restarts = {
+        name: change.build_shared_change(fleet.results[name], name)["restarts"]
+        for name, host in hosts.items()
+        if host.state == DO
+    }
     found = [name for name, of_one in restarts.items() if units & set(of_one)]
-    every = {name: dict.fromkeys((*cluster[name], *(of for one in cluster[name] for of in like.get(one, ())))) for name in found}
-    return {name: [f"{room.SERVERS} of cluster {of}".strip() for of in of_one] for name, of_one in every.items()}
+    every = {
+        name: dict.fromkeys(
+            (*cluster[name], *(of for one in cluster[name] for of in like.get(one, ())))
+        )
+        for name in found
+    }
+    return {
+        name: [f"{room.SERVERS} of cluster {of}".strip() for of in of_one]
+        for name, of_one in every.items()
+    }
 
 
 def list_rollout_lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
@@ -246,7 +333,11 @@ def list_rollout_lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
     counts = {state: rollout.list_hosts_in_state(state) for state in (DO, DONE, LEFT_OUT)}
     proofs = [name for name in counts[DO] if not rollout.hosts[name].change]
     again = f" and {len(proofs)} to be proven or put back into service" if proofs else ""
-    number = f" in {len(rollout.batches)} batch{'' if len(rollout.batches) == 1 else 'es'}" if batches else ""
+    number = (
+        f" in {len(rollout.batches)} batch{'' if len(rollout.batches) == 1 else 'es'}"
+        if batches
+        else ""
+    )
     todo = f"{len(counts[DO]) - len(proofs)} to change{again}{number}"
     rest = f"{len(counts[DONE])} already as desired, {len(counts[LEFT_OUT])} left out"
     lines = [f"{outcomes.format_host_count(len(rollout.hosts))}: {todo}, {rest}"]
@@ -254,7 +345,11 @@ def list_rollout_lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
     for text in sorted({rollout.hosts[name].hardware for name in counts[DO]}):
         of_one = [name for name in counts[DO] if rollout.hosts[name].hardware == text]
         lines.append(f"  class {text}: {names.show_some_runs(of_one)}")
-    lines += [f"  as desired, to be proven or put back into service: {names.show_some_runs(proofs)}"] if proofs else []
+    lines += (
+        [f"  as desired, to be proven or put back into service: {names.show_some_runs(proofs)}"]
+        if proofs
+        else []
+    )
     for n, batch in enumerate(rollout.batches if batches else (), 1):
         wave = "canaries" if batch.wave == CANARY else f"wave {batch.wave}"
         lines.append(f"  batch {n}, {wave}: {names.show_some_runs(batch.hosts)}")
@@ -276,4 +371,6 @@ def digests(rollout: Rollout) -> list[tuple[str, str]]:
 
     An approval passes them on between jobs that share no files.
     """
-    return sorted({(h.hardware, h.change) for h in rollout.hosts.values() if h.state == DO and h.change})
+    return sorted(
+        {(h.hardware, h.change) for h in rollout.hosts.values() if h.state == DO and h.change}
+    )

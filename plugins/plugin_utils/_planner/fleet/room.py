@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the hosts of a batch that have to wait, since others of their group have not come back into service.
+"""Find the hosts of a batch that have to wait, since others of their group have not come back into
+service.
 
 The batches of a plan are within the limits if each host is back when its batch has ended. A host
 whose work did not end in time stays out of service, and so does one that failed while it was
@@ -18,7 +19,11 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.progress import Progress, end_progress, map_held_hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.progress import (
+    Progress,
+    end_progress,
+    map_held_hosts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Limit
 
 SERVERS = "servers"  # the kind of a group that no setting widens
@@ -30,7 +35,9 @@ def limits(plan: Mapping[str, Any]) -> Limit:
     return Limit(known.get("groups") or {}, known.get("allowed") or {})
 
 
-def begin_batch(progress: Progress, out: Sequence[str], rest: Sequence[Mapping[str, str]], most: Limit) -> Progress:
+def begin_batch(
+    progress: Progress, out: Sequence[str], rest: Sequence[Mapping[str, str]], most: Limit
+) -> Progress:
     """Return the progress with the hosts of the next batch that have to wait.
 
     It is paused if no host of a later batch could start either. A server that did not come through
@@ -39,13 +46,23 @@ def begin_batch(progress: Progress, out: Sequence[str], rest: Sequence[Mapping[s
     out: the hosts that are out of service.
     rest: each batch that has not ended, the next one first, as host -> class.
     """
-    missing = {host: list_server_groups(host, most) for host in progress.bad if host not in out and list_server_groups(host, most)}
+    missing = {
+        host: list_server_groups(host, most)
+        for host in progress.bad
+        if host not in out and list_server_groups(host, most)
+    }
     out, most = [*out, *missing], dc.replace(most, groups={**most.groups, **missing})
     if not out or progress.ended:
         return progress
-    free = [[host for host in batch if host not in map_held_hosts(progress, batch)] for batch in rest]
+    free = [
+        [host for host in batch if host not in map_held_hosts(progress, batch)] for batch in rest
+    ]
     here = map_waiting_hosts(out, free[0], most)
-    full = [group for group, number in count_groups_out(out, most).items() if number >= most.allowed.get(group, number + 1)]
+    full = [
+        group
+        for group, number in count_groups_out(out, most).items()
+        if number >= most.allowed.get(group, number + 1)
+    ]
     if here and all(set(full) & set(most.groups.get(host, ())) for hosts in free for host in hosts):
         return end_progress(progress, next(iter(here.values())), paused=True)
     known = {text: list(hosts) for text, hosts in progress.full.items()}
@@ -63,11 +80,22 @@ def map_waiting_hosts(out: Sequence[str], batch: Iterable[str], most: Limit) -> 
     counts, found = count_groups_out(out, most), {}
     for host in batch:
         groups = most.groups.get(host, ())
-        full = next((group for group in groups if group in most.allowed and counts[group] >= most.allowed[group]), None)
+        full = next(
+            (
+                group
+                for group in groups
+                if group in most.allowed and counts[group] >= most.allowed[group]
+            ),
+            None,
+        )
         if full is None:
             counts.update(groups)
         else:
-            found[host] = explain_full_room(full, [name for name in out if full in most.groups.get(name, ())], most.allowed[full])
+            found[host] = explain_full_room(
+                full,
+                [name for name in out if full in most.groups.get(name, ())],
+                most.allowed[full],
+            )
     return found
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the settings of a rollout before any host is looked at. Each wrong one is an error that names it."""
+"""Read the settings of a rollout before any host is looked at. Each wrong one is an error that
+names it.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, hardware, messages, sink, waves, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    approval,
+    hardware,
+    messages,
+    sink,
+    waves,
+    window,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
 
 PREFIX = "gpufleet_rollout_"
@@ -46,7 +57,9 @@ def build_rollout_settings(options: Mapping[str, Any]) -> RolloutSettings:
     The value None stands for an option that is not set.
     """
     given = list_given_options(options)
-    found = RolloutSettings(**{field: read(given[name]) for name, (field, read) in READ.items() if name in given})
+    found = RolloutSettings(
+        **{field: read(given[name]) for name, (field, read) in READ.items() if name in given}
+    )
     if found.max_unavailable is not None and found.max_unavailable.number <= 0:
         raise PlanError(messages.NONE_UNAVAILABLE.fill(value=given["max_unavailable"]))
     if found.soak_command and not found.soak:
@@ -57,12 +70,18 @@ def build_rollout_settings(options: Mapping[str, Any]) -> RolloutSettings:
 
 
 def list_given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that are set. AWX passes an unanswered question of a survey on as an empty text.
+    """Return the options that are set. AWX passes an unanswered question of a survey on as an empty
+    text.
 
-    max_failed: a list of values by precedence, the rollout's own setting before that of all playbooks.
+    max_failed: a list of values by precedence, the rollout's own setting before that of all
+    playbooks.
     """
     several = options.get("max_failed")
-    values = {**options, "max_failed": next(filter(says, several), None)} if isinstance(several, list | tuple) else options
+    values = (
+        {**options, "max_failed": next(filter(says, several), None)}
+        if isinstance(several, list | tuple)
+        else options
+    )
     return {name: value for name, value in values.items() if says(value)}
 
 
@@ -70,7 +89,8 @@ def says(value: Any) -> bool:
     return value is not None and not (isinstance(value, str) and not value.strip())
 
 
-# Settings of the other playbooks that a rollout does not read -> the settings that it reads instead.
+# Settings of the other playbooks that a rollout does not read -> the settings that it reads
+# instead.
 UNREAD = {
     "gpufleet_serial": messages.SERIAL_UNREAD,
     "gpufleet_fail_on_drift": messages.DRIFT_UNREAD,
@@ -84,7 +104,9 @@ def warn_of_unread_settings(of_run: Mapping[str, Any]) -> list[str]:
     So gpufleet_serial beside gpufleet_rollout_waves gets no warning.
     """
     given = list_given_options(of_run)
-    idle = {name for name, value in given.items() if str(value).strip().lower() in ("false", "no", "0")}
+    idle = {
+        name for name, value in given.items() if str(value).strip().lower() in ("false", "no", "0")
+    }
     idle |= {"gpufleet_serial"} if f"{PREFIX}waves" in given else set()
     return [row.fill() for name, row in UNREAD.items() if name in given.keys() - idle]
 
@@ -102,7 +124,8 @@ TASKS = ("before", "change", "after")
 
 
 def parse_task_files(value: Any) -> Mapping[str, Any]:
-    """Return the files of tasks by the point at which they are run. Raise PlanError for an unknown point.
+    """Return the files of tasks by the point at which they are run. Raise PlanError for an unknown
+    point.
 
     The value is a table, one in JSON as text, or `change=driver.yml,after=check.yml`.
     """
@@ -113,7 +136,9 @@ def parse_task_files(value: Any) -> Mapping[str, Any]:
         raise PlanError(messages.NO_TASKS.fill(value=value))
     unknown = sorted(set(map(str, found)) - set(TASKS))
     if unknown:
-        raise PlanError(messages.UNKNOWN_TASKS.fill(unknown=", ".join(unknown), known=", ".join(TASKS)))
+        raise PlanError(
+            messages.UNKNOWN_TASKS.fill(unknown=", ".join(unknown), known=", ".join(TASKS))
+        )
     return found
 
 
@@ -144,27 +169,41 @@ def parse_check_command(value: Any) -> tuple[str, ...]:
     if value in (None, "", []):
         return ()
     listed = list_of(value)
-    if not isinstance(listed, list) or not all(isinstance(v, str | int | float) and not isinstance(v, bool) for v in listed):
+    if not isinstance(listed, list) or not all(
+        isinstance(v, str | int | float) and not isinstance(v, bool) for v in listed
+    ):
         raise PlanError(messages.SOAK_COMMAND.fill(value=value))
     return tuple(str(v) for v in listed)
 
 
 def list_of(value: Any) -> Any:
     """Parse a list in brackets that was written as text. Return any other value as it is."""
-    return waves.parse_written_list(value) if isinstance(value, str) and value.strip().startswith("[") else value
+    return (
+        waves.parse_written_list(value)
+        if isinstance(value, str) and value.strip().startswith("[")
+        else value
+    )
 
 
 def parse_key_paths(name: str, value: Any) -> tuple[str, ...]:
     return (
-        hardware.require_paths(f"{PREFIX}{name}", [str(v) for v in waves.parse_written_list(value)]) if value not in (None, "", []) else ()
+        hardware.require_paths(f"{PREFIX}{name}", [str(v) for v in waves.parse_written_list(value)])
+        if value not in (None, "", [])
+        else ()
     )
 
 
-WRITTEN = {"host_timeout": "600, which is in seconds", "plugin_wait": "90, which is in seconds", "soak": "60, which is in seconds"}
+WRITTEN = {
+    "host_timeout": "600, which is in seconds",
+    "plugin_wait": "90, which is in seconds",
+    "soak": "60, which is in seconds",
+}
 
 
 def parse_whole_number(name: str, value: Any) -> int:
-    """Return a whole number, which may have been written as text. Raise PlanError for any other value."""
+    """Return a whole number, which may have been written as text. Raise PlanError for any other
+    value.
+    """
     text = str(value).strip()
     if isinstance(value, bool) or not text.isascii() or not text.isdigit():
         row = messages.NEGATIVE_NUMBER if re.fullmatch(r"-\d+", text) else messages.NO_NUMBER
@@ -181,7 +220,8 @@ def build_amount_parser(name: str) -> Callable[[Any], Amount]:
     return functools.partial(waves.parse_amount, f"{PREFIX}{name}")
 
 
-# option -> its field, and the function that reads its value. An option that is not given keeps the field's default.
+# option -> its field, and the function that reads its value. An option that is not given keeps the
+# field's default.
 READ: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "class": ("hardware_class", lambda value: parse_key_paths("class", value) or hardware.CLASS),
     "domain": ("domain", functools.partial(parse_key_paths, "domain")),
@@ -199,5 +239,8 @@ READ: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "plugin_wait": ("plugin_wait", build_number_parser("plugin_wait")),
     "approved_changes": ("approved_changes", approval.parse_approved_digests),
     "until": ("until", parse_until),
-    "events": ("events", lambda value: sink.parse_sink(f"{PREFIX}events", list_of(value), file=True)),
+    "events": (
+        "events",
+        lambda value: sink.parse_sink(f"{PREFIX}events", list_of(value), file=True),
+    ),
 }

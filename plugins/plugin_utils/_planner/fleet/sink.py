@@ -19,7 +19,8 @@ COMMAND_SECONDS = 300  # that a command of the user's may take, on the controlle
 
 
 def parse_sink(setting: str, value: Any, *, file: bool = False) -> tuple[str, ...]:
-    """Return an address as one word, a command as its words, a file behind the word FILE, () for an empty value.
+    """Return an address as one word, a command as its words, a file behind the word FILE, () for an
+    empty value.
 
     file: whether the sink may be a file. Raise PlanError for any other value.
     """

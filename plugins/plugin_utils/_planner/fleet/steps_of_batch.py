@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Choose the task files that a batch of a rollout includes around the change of its hosts.
 
-An include costs the controller a process per host and a heading per batch, even if all hosts skip it. So the playbook includes
-lists of files, and a list has only the files that the batch needs.
+An include costs the controller a process per host and a heading per batch, even if all hosts skip
+it. So the playbook includes lists of files, and a list has only the files that the batch needs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ DIRECTORY = "tasks/rollout"
 class Needs:
     """The needs of a batch.
 
-    ends: the gate lets it not start. drains: an orchestrator was asked about one of its hosts. soaks: its hosts are looked at again
-    after a while. clusters: objects are applied before and after. verifies: one of its hosts has an image for verification. check: check
-    mode.
+    ends: the gate lets it not start. drains: an orchestrator was asked about one of its hosts.
+    soaks: its hosts are looked at again after a while. clusters: objects are applied before and
+    after. verifies: one of its hosts has an image for verification. check: check mode.
     """
 
     ends: bool
@@ -33,7 +33,8 @@ class Needs:
 
 
 def choose_files(needs: Needs, own: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the files of a batch in their order: `change` for a host, `held` for a host that must not start, and `last` for all.
+    """Return the files of a batch in their order: `change` for a host, `held` for a host that must
+    not start, and `last` for all.
 
     own: the files of the user's tasks by point, '' for none.
     """
@@ -44,7 +45,10 @@ def choose_files(needs: Needs, own: Mapping[str, str]) -> dict[str, list[str]]:
     change = [
         *first,
         ("drain", needs.drains),
-        ("gpu_errors_before", needs.soaks),  # an error that the user's tasks cause is one since the change
+        (
+            "gpu_errors_before",
+            needs.soaks,
+        ),  # an error that the user's tasks cause is one since the change
         ("own_before", bool(own.get("before"))),
         ("own_change", bool(own.get("change"))),
         ("converge", True),

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables that users set: which names exist, which of them apply to a whole run, and the sentences about all others."""
+"""The variables that users set: which names exist, which of them apply to a whole run, and the
+sentences about all others.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,19 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Filled, Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Filled,
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import sink, waves
 
 PREFIX = "gpufleet_"
 OWN = "gpufleet_own_variables"
 
-# Of a module: the variables of its options, as this collection's roles and playbooks set them, where the
-# variable is not gpufleet_ and the option's name. '*' is the prefix of the options that are not listed.
+# Of a module: the variables of its options, as this collection's roles and playbooks set them,
+# where the variable is not gpufleet_ and the option's name. '*' is the prefix of the options that
+# are not listed.
 OF_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "awx": {"*": "gpufleet_awx_"},
     "bundle": {
@@ -71,8 +77,9 @@ OF_OPTIONS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-# Settings of the whole run. Ansible reads `hosts` and `serial` of a play before there is a host, so variables of hosts and groups are not
-# seen there; the others are read once per run, for the host that comes first. So all of them come from the command line.
+# Settings of the whole run. Ansible reads `hosts` and `serial` of a play before there is a host, so
+# variables of hosts and groups are not seen there; the others are read once per run, for the host
+# that comes first. So all of them come from the command line.
 RUN: Mapping[str, str] = {
     "gpufleet_hosts": "gpu_nodes",
     "gpufleet_serial": '[1, "10%", "100%"]',
@@ -110,19 +117,33 @@ RUN: Mapping[str, str] = {
     "gpufleet_rollout_host_timeout": "600",
 }
 
-# Of single hosts, read by a rollout (groups that limit how many hosts may be out of service) and for the files of a cluster.
+# Of single hosts, read by a rollout (groups that limit how many hosts may be out of service) and
+# for the files of a cluster.
 OF_HOSTS = frozenset(
     {
         *("gpufleet_cluster", "gpufleet_slurm_partition"),
-        *("gpufleet_kubernetes_device_ids", "gpufleet_kubernetes_hook", "gpufleet_kubernetes_mig_strategy"),
+        *(
+            "gpufleet_kubernetes_device_ids",
+            "gpufleet_kubernetes_hook",
+            "gpufleet_kubernetes_mig_strategy",
+        ),
     }
 )
 
 # Of single hosts, read by the playbook images.
-OF_IMAGES = frozenset({"gpufleet_image_catalogue", "gpufleet_image_gpus", "gpufleet_image_registry", "gpufleet_image_registry_auth_file"})
+OF_IMAGES = frozenset(
+    {
+        "gpufleet_image_catalogue",
+        "gpufleet_image_gpus",
+        "gpufleet_image_registry",
+        "gpufleet_image_registry_auth_file",
+    }
+)
 
 # Of single hosts, read by the playbook hand_over.
-OF_HAND_OVER = frozenset(f"{PREFIX}hand_over_{name}" for name in ("to", "timeout", "interval", "drain"))
+OF_HAND_OVER = frozenset(
+    f"{PREFIX}hand_over_{name}" for name in ("to", "timeout", "interval", "drain")
+)
 
 # The names that roles and playbooks register.
 RESULTS = frozenset(
@@ -141,27 +162,51 @@ RESULTS = frozenset(
             "totals",
         ),
         *("image", "image_fleet"),
-        *("hand_over", "hand_over_look", "hand_over_failure", "hand_over_state", "hand_over_there", "hand_over_back"),
+        *(
+            "hand_over",
+            "hand_over_look",
+            "hand_over_failure",
+            "hand_over_state",
+            "hand_over_there",
+            "hand_over_back",
+        ),
         *("awx_result", "bundle_result", "kubernetes_result"),
         *("drain_check", "drain_result", "undrain_result", "keep_result"),
-        *("rollout", "rollout_settings", "rollout_plan", "rollout_step", "rollout_failure", "rollout_end", "rollout_file"),
+        *(
+            "rollout",
+            "rollout_settings",
+            "rollout_plan",
+            "rollout_step",
+            "rollout_failure",
+            "rollout_end",
+            "rollout_file",
+        ),
         *("rollout_asked", "rollout_ready", "rollout_answer"),
         *("rollout_applied_before", "rollout_applied_after", "rollout_applied_end"),
         *("rollout_health_before", "rollout_health", "rollout_diagnosis", "rollout_soak_result"),
-        *("rollout_result", "rollout_totals"),  # statistics, which AWX passes to the next job as variables
+        *(
+            "rollout_result",
+            "rollout_totals",
+        ),  # statistics, which AWX passes to the next job as variables
     )
 )
 
 
 def list_variable_problems(
-    hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], known: Iterable[str], own: Iterable[str] = ()
+    hosts: Mapping[str, Mapping[str, Any]],
+    run: Mapping[str, Any],
+    known: Iterable[str],
+    own: Iterable[str] = (),
 ) -> list[Message]:
     """List the errors in the variables of a run, one sentence each.
 
-    hosts: each host's gpufleet_ variables. run: what a play's own keywords see. known: the names of the roles' options.
+    hosts: each host's gpufleet_ variables. run: what a play's own keywords see. known: the names of
+    the roles' options.
     """
     return [
-        *_list_unknown(hosts, {*known, *RUN, *RESULTS, *OF_HOSTS, *OF_IMAGES, *OF_HAND_OVER, OWN}, set(own)),
+        *_list_unknown(
+            hosts, {*known, *RUN, *RESULTS, *OF_HOSTS, *OF_IMAGES, *OF_HAND_OVER, OWN}, set(own)
+        ),
         *_list_ignored(hosts, run),
         *_list_wave_problems(run.get("gpufleet_serial")),
         *_list_failure_problems(run.get("gpufleet_max_failed") or 0),
@@ -169,14 +214,19 @@ def list_variable_problems(
     ]
 
 
-def _list_unknown(hosts: Mapping[str, Mapping[str, Any]], known: set[str], own: set[str]) -> list[Message]:
+def _list_unknown(
+    hosts: Mapping[str, Mapping[str, Any]], known: set[str], own: set[str]
+) -> list[Message]:
     found: dict[str, list[str]] = {}
     for host, variables in hosts.items():
         for name in variables:
             if name not in known | own:
                 found.setdefault(name, []).append(host)
     short = {name.removeprefix(PREFIX) for name in known}
-    return [_describe_unknown_name(name, names.show_some_runs(places), short) for name, places in sorted(found.items())]
+    return [
+        _describe_unknown_name(name, names.show_some_runs(places), short)
+        for name, places in sorted(found.items())
+    ]
 
 
 def _describe_unknown_name(name: str, hosts: str, known: Iterable[str]) -> Message:
@@ -190,7 +240,11 @@ def _list_ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]
     """List the settings of the run that hosts or groups set and that the run does not use."""
     found = []
     for name, example in RUN.items():
-        places = [host for host, variables in hosts.items() if name in variables and (name not in run or run[name] != variables[name])]
+        places = [
+            host
+            for host, variables in hosts.items()
+            if name in variables and (name not in run or run[name] != variables[name])
+        ]
         if places:
             row = messages.RUN_SETTING_IN_INVENTORY
             found.append(row.fill(name=name, hosts=names.show_some_runs(places), example=example))
@@ -198,17 +252,31 @@ def _list_ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]
 
 
 def _list_wave_problems(serial: Any) -> list[Message]:
-    """List the sizes of waves that would make Ansible end the run without naming the variable, or take all hosts at once."""
-    if serial is None or (isinstance(serial, str) and serial.startswith("[")):  # a list as text, which older ansible-core reads as a list
+    """List the sizes of waves that would make Ansible end the run without naming the variable, or
+    take all hosts at once.
+    """
+    if serial is None or (
+        isinstance(serial, str) and serial.startswith("[")
+    ):  # a list as text, which older ansible-core reads as a list
         return []
     sizes = [str(size).strip() for size in (serial if isinstance(serial, list) else [serial])]
-    wrong = [size or "''" for size in sizes if not re.fullmatch(r"0*(?:[1-9]\d*|(?:[1-9]\d?|100)\s*%)", size)] if sizes else ["no wave"]
+    wrong = (
+        [
+            size or "''"
+            for size in sizes
+            if not re.fullmatch(r"0*(?:[1-9]\d*|(?:[1-9]\d?|100)\s*%)", size)
+        ]
+        if sizes
+        else ["no wave"]
+    )
     example = RUN["gpufleet_serial"]
     return [messages.WAVE_SIZE.fill(sizes=", ".join(wrong), example=example)] if wrong else []
 
 
 def _list_failure_problems(allowed: Any) -> list[Message]:
-    """List the value that the gate would refuse only after the look at hosts, and that `plan` never reads; [] if it is good."""
+    """List the value that the gate would refuse only after the look at hosts, and that `plan` never
+    reads; [] if it is good.
+    """
     try:
         waves.parse_amount("gpufleet_max_failed", allowed)
     except PlanError:
@@ -224,11 +292,14 @@ def _list_publish_problems(target: Any) -> list[Message]:
     return []
 
 
-RAW_PARAMETERS = "_raw_params"  # the name under which Ansible leaves words of `-e` that are neither a variable nor a file
+# the name under which Ansible leaves words of `-e` that are neither a variable nor a file
+RAW_PARAMETERS = "_raw_params"
 
 
 def suggest_at_sign(left: object) -> list[Message]:
-    """Return a sentence for `-e rollout.yml`, which reads no file; [] for other words. The run would go on for all hosts, with defaults."""
+    """Return a sentence for `-e rollout.yml`, which reads no file; [] for other words. The run
+    would go on for all hosts, with defaults.
+    """
     if left in (None, ""):
         return []
     file = str(left).split()[0]
@@ -241,7 +312,10 @@ def group_by_message(wrong: Mapping[str, Iterable[Message]]) -> list[Message]:
     for host, several in wrong.items():
         for message in several:
             found.setdefault(message, []).append(host)
-    return [_describe_hosts(message, names.show_some_runs(hosts)) for message, hosts in sorted(found.items())]
+    return [
+        _describe_hosts(message, names.show_some_runs(hosts))
+        for message, hosts in sorted(found.items())
+    ]
 
 
 def _describe_hosts(message: Message, hosts: str) -> Message:
@@ -249,7 +323,9 @@ def _describe_hosts(message: Message, hosts: str) -> Message:
     return Message(what, message.code, message.values, why=message.why, next=message.next)
 
 
-def describe_unknown_hosts(pattern: str, matching: Collection[str], groups: Mapping[str, Iterable[str]]) -> Message | None:
+def describe_unknown_hosts(
+    pattern: str, matching: Collection[str], groups: Mapping[str, Iterable[str]]
+) -> Message | None:
     """Return a message if nothing in the inventory has that name. A group without hosts is known."""
     if matching or pattern in groups or not pattern.strip():
         return None
@@ -260,7 +336,10 @@ def describe_unknown_hosts(pattern: str, matching: Collection[str], groups: Mapp
 
 
 def describe_no_hosts(
-    pattern: str, matching: Collection[str], limited: Collection[str], groups: Mapping[str, Collection[str]]
+    pattern: str,
+    matching: Collection[str],
+    limited: Collection[str],
+    groups: Mapping[str, Collection[str]],
 ) -> Message | None:
     """Return a message if a run has no hosts.
 
@@ -274,7 +353,9 @@ def describe_no_hosts(
         return messages.EMPTY_GROUP.fill(pattern=pattern)
     known = {host for hosts in groups.values() for host in hosts} & set(matching)
     if known and not known & set(limited):
-        return messages.LIMIT_LEAVES_NONE.fill(pattern=pattern, hosts=names.show_some_runs(sorted(known)))
+        return messages.LIMIT_LEAVES_NONE.fill(
+            pattern=pattern, hosts=names.show_some_runs(sorted(known))
+        )
     return describe_unknown_hosts(pattern, matching, groups)
 
 

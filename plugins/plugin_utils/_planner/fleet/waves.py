@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cut a rollout into waves, and waves into batches, so that never too many hosts of a group are out of service at once."""
+"""Cut a rollout into waves, and waves into batches, so that never too many hosts of a group are out
+of service at once.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 
 DEFAULT = (1, "10%", "50%", "100%")
@@ -56,7 +60,8 @@ def parse_amount(setting: str, value: Any, example: str = "2, or 10%") -> Amount
 
 
 def parse_wave_sizes(setting: str, value: Any) -> tuple[Amount, ...]:
-    """Parse the sizes of waves, from a list or from text. Raise PlanError for none, or for one that is 0.
+    """Parse the sizes of waves, from a list or from text. Raise PlanError for none, or for one that
+    is 0.
 
     A survey gives text as `1,10%,50%,100%`, and -e gives a list in JSON.
     """
@@ -101,24 +106,33 @@ def cut_waves(hosts: Sequence[str], sizes: Sequence[Amount]) -> list[list[str]]:
 
 @dc.dataclass(frozen=True)
 class Limit:
-    """The number of hosts of each group that may be out of service at once. groups: host -> the groups that it is in."""
+    """The number of hosts of each group that may be out of service at once. groups: host -> the
+    groups that it is in.
+    """
 
     groups: Mapping[str, Sequence[str]]
     allowed: Mapping[str, int]  # group -> hosts; a group that is not there has no limit
 
 
 def limit(
-    most: Amount | None, groups: Mapping[str, Sequence[str]], drained: frozenset[str], single: Mapping[str, Sequence[str]] | None = None
+    most: Amount | None,
+    groups: Mapping[str, Sequence[str]],
+    drained: frozenset[str],
+    single: Mapping[str, Sequence[str]] | None = None,
 ) -> Limit:
     """Build the limit of each group, of all its hosts in this run; it allows at least one host.
 
-    Without the setting (`most` is None), one of the hosts that are drained may be out of service in each group.
+    Without the setting (`most` is None), one of the hosts that are drained may be out of service in
+    each group.
 
     single: host -> groups whose hosts are changed one at a time, whatever the setting.
     """
     if most is not None:
         sizes = Counter(group for of_one in groups.values() for group in of_one)
-        found, allowed = dict(groups), {group: max(1, most.compute_number(size)) for group, size in sizes.items()}
+        found, allowed = (
+            dict(groups),
+            {group: max(1, most.compute_number(size)) for group, size in sizes.items()},
+        )
     else:
         found = {host: of_one for host, of_one in groups.items() if host in drained}
         allowed = {group: 1 for of_one in found.values() for group in of_one}
@@ -135,7 +149,8 @@ def cut_batches(wave: Sequence[str], limits: Limit) -> list[list[str]]:
     """
     found: list[list[str]] = []
     counts: list[Counter[str]] = []
-    # first_free: group -> its first batch that is not full. No earlier batch can take a host of the group, so the search begins there.
+    # first_free: group -> its first batch that is not full. No earlier batch can take a host of the
+    # group, so the search begins there.
     first_free: dict[str, int] = {}
     for host in wave:
         groups = [g for g in limits.groups.get(host, ()) if g in limits.allowed]
@@ -148,6 +163,9 @@ def cut_batches(wave: Sequence[str], limits: Limit) -> list[list[str]]:
         found[n].append(host)
         counts[n].update(groups)
         for g in groups:
-            while first_free.get(g, 0) < len(found) and counts[first_free.get(g, 0)][g] >= limits.allowed[g]:
+            while (
+                first_free.get(g, 0) < len(found)
+                and counts[first_free.get(g, 0)][g] >= limits.allowed[g]
+            ):
                 first_free[g] = first_free.get(g, 0) + 1
     return found

@@ -17,7 +17,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 
 DAYS = ("mo", "tu", "we", "th", "fr", "sa", "su")
-FORM = re.compile(r"(?:(?P<days>[A-Za-z,\-]+)\s+)?(?P<from>\d{1,2}:\d\d)-(?P<to>\d{1,2}:\d\d)(?:\s+(?P<zone>\S+))?")
+FORM = re.compile(
+    r"(?:(?P<days>[A-Za-z,\-]+)\s+)?(?P<from>\d{1,2}:\d\d)-(?P<to>\d{1,2}:\d\d)(?:\s+(?P<zone>\S+))?"
+)
 DAYS_ALONE = r"(?i)(mo|tu|we|th|fr|sa|su)([,-](mo|tu|we|th|fr|sa|su))*"
 MINUTES = 24 * 60
 EXAMPLE = "Mo-Fr 20:00-04:00 Europe/Berlin"
@@ -40,7 +42,9 @@ class Window:
         """Tell whether a moment of the zone's own clock lies within."""
         if self.start < self.end:
             return weekday in self.days and self.start <= minute < self.end
-        return (weekday in self.days and minute >= self.start) or ((weekday - 1) % 7 in self.days and minute < self.end)
+        return (weekday in self.days and minute >= self.start) or (
+            (weekday - 1) % 7 in self.days and minute < self.end
+        )
 
 
 def parse_windows(setting: str, value: Any) -> tuple[Window, ...]:
@@ -61,7 +65,13 @@ def parse_window(setting: str, text: str) -> Window:
     start, end = (parse_minute(setting, text, found[name]) for name in ("from", "to"))
     if start == end:
         raise PlanError(messages.EMPTY_WINDOW.fill(setting=setting, window=text))
-    return Window(parse_days(setting, text, found["days"] or "mo-su"), start, end % MINUTES, found["zone"] or "UTC", text)
+    return Window(
+        parse_days(setting, text, found["days"] or "mo-su"),
+        start,
+        end % MINUTES,
+        found["zone"] or "UTC",
+        text,
+    )
 
 
 def parse_minute(setting: str, text: str, clock: str) -> int:
@@ -94,12 +104,30 @@ def is_open(windows: Sequence[Window], now: Mapping[str, tuple[int, int]]) -> bo
 
 
 def opens(windows: Sequence[Window], now: Mapping[str, tuple[int, int]]) -> str:
-    """Return the time when the first of closed windows opens, by its zone's own clock: `Mo 20:00 Europe/Berlin`."""
-    _wait, first = min(((get_minutes_until_window(w, *now[w.zone]), w) for w in windows), key=lambda found: found[0])
-    day = DAYS[(now[first.zone][0] + (now[first.zone][1] + get_minutes_until_window(first, *now[first.zone])) // MINUTES) % 7].capitalize()
+    """Return the time when the first of closed windows opens, by its zone's own clock: `Mo 20:00
+    Europe/Berlin`.
+    """
+    _wait, first = min(
+        ((get_minutes_until_window(w, *now[w.zone]), w) for w in windows),
+        key=lambda found: found[0],
+    )
+    day = DAYS[
+        (
+            now[first.zone][0]
+            + (now[first.zone][1] + get_minutes_until_window(first, *now[first.zone])) // MINUTES
+        )
+        % 7
+    ].capitalize()
     return f"{day} {first.start // 60:02}:{first.start % 60:02} {first.zone}"
 
 
 def get_minutes_until_window(window: Window, weekday: int, minute_: int) -> int:
     """Return the minutes until a window opens the next time."""
-    return min(gap for day in window.days if (gap := ((day - weekday) * MINUTES + window.start - minute_) % (7 * MINUTES) or 7 * MINUTES))
+    return min(
+        gap
+        for day in window.days
+        if (
+            gap := ((day - weekday) * MINUTES + window.start - minute_) % (7 * MINUTES)
+            or 7 * MINUTES
+        )
+    )

@@ -1,18 +1,26 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The package that brings the NVIDIA runtime: whether a run installs it, and how a person brings its files back."""
+"""The package that brings the NVIDIA runtime: whether a run installs it, and how a person brings
+its files back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import RUNTIME_BINARY, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    RUNTIME_BINARY,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_messages
 
 NAME = "nvidia-container-toolkit-base"
-# The commands that bring the files of an installed package back. No package manager does that in the course of an installation.
+# The commands that bring the files of an installed package back. No package manager does that in
+# the course of an installation.
 REINSTALL: Mapping[str, str] = {
     "apt": "apt-get install --reinstall",
     "dnf": "dnf reinstall",
@@ -21,7 +29,9 @@ REINSTALL: Mapping[str, str] = {
 
 
 def get_package_manager(obs: Observation) -> str:
-    """Return the host's package manager: apt, dnf or zypper. Return '' if the host has none of them."""
+    """Return the host's package manager: apt, dnf or zypper. Return '' if the host has none of
+    them.
+    """
     databases = {a.get("manager") for q, a in obs.answers.items() if q.startswith("package:")}
     if "dpkg" in databases:
         return "apt"
@@ -34,13 +44,16 @@ def get_package_manager(obs: Observation) -> str:
 def matches_wanted_version(version: str, wanted: str) -> bool:
     """Tell whether a version is the wanted one.
 
-    `1.20.1` accepts any packaging of that release, `1.20.1-1` only that packaging, and '' any version.
+    `1.20.1` accepts any packaging of that release, `1.20.1-1` only that packaging, and '' any
+    version.
     """
     return not wanted or version == wanted or version.startswith(f"{wanted}-")
 
 
 def installs(policy: Policy, obs: Observation) -> bool:
-    """Tell whether this run installs the package: it is missing, or its version is another than the requested one."""
+    """Tell whether this run installs the package: it is missing, or its version is another than the
+    requested one.
+    """
     if policy.packages != "present" or policy.single or policy.root != "/":
         return False
     version = obs.get_package(NAME)

@@ -13,7 +13,10 @@ from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    Sentence,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
     Driver,
@@ -25,31 +28,47 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Reason,
     RuntimeMode,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_messages, refusals, traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.consumers import Consumer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decision_messages,
+    refusals,
+    traits,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.consumers import (
+    Consumer,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import platforms
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import device_plugin
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet.device_plugin import Strategies
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.low_level import list_low_level_runtimes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    device_plugin,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet.device_plugin import (
+    Strategies,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.low_level import (
+    list_low_level_runtimes,
+)
 
-# The NVIDIA runtime answers only this prefix, never `cdi.k8s.io/`, its built-in default: a CDI-capable engine answers that one itself, and
-# two answers to one annotation are two injections (gpu-operator#1285, review thread).
+# The NVIDIA runtime answers only this prefix, never `cdi.k8s.io/`, its built-in default: a
+# CDI-capable engine answers that one itself, and two answers to one annotation are two injections
+# (gpu-operator#1285, review thread).
 RUNTIME_PREFIX = "nvidia.cdi.k8s.io/"
 ENGINE_PREFIX = "cdi.k8s.io/"
 
 MODES: Mapping[str, RuntimeMode] = {
     "native-cdi": "cdi",
     "nvidia-runtime": "cdi",
-    # `auto` means a spec made in memory since toolkit 1.18 (jit-cdi in its internal/info/auto.go), so "legacy" has to be written.
+    # `auto` means a spec made in memory since toolkit 1.18 (jit-cdi in its internal/info/auto.go),
+    # so "legacy" has to be written.
     "legacy": "legacy",
-    # The hook binary serves only if the mode is legacy (assertModeIsLegacy in cmd/nvidia-container-runtime-hook/hook_config.go).
+    # The hook binary serves only if the mode is legacy (assertModeIsLegacy in
+    # cmd/nvidia-container-runtime-hook/hook_config.go).
     "oci-hook": "legacy",
     "jit-cdi": "jit-cdi",
 }
 INJECTIONS = tuple(MODES)
 # From what the oldest engines can do to what only new ones can.
 AGE = {"oci-hook": 0, "legacy": 1, "jit-cdi": 2, "nvidia-runtime": 3, "native-cdi": 4}
-# The reason of an injection if the handler is the default one as well, by the code of the reason without that.
+# The reason of an injection if the handler is the default one as well, by the code of the reason
+# without that.
 AS_DEFAULT: Mapping[str, Sentence] = {
     decision_messages.RUNTIME_RESOLVES.code: decision_messages.RUNTIME_RESOLVES_DEFAULT,
     decision_messages.MANAGER_HIDES_CDI.code: decision_messages.MANAGER_HIDES_CDI_DEFAULT,
@@ -58,7 +77,12 @@ NO_PLUGIN = Strategies()
 # From the package nvidia-container-toolkit-operator-extensions (packaging/debian of the toolkit).
 MODE_BINARY = {"cdi": "nvidia-container-runtime.cdi", "legacy": "nvidia-container-runtime.legacy"}
 BASE_PACKAGES = ("nvidia-container-toolkit-base",)
-LEGACY_PACKAGES = ("nvidia-container-toolkit", "nvidia-container-toolkit-base", "libnvidia-container-tools", "libnvidia-container1")
+LEGACY_PACKAGES = (
+    "nvidia-container-toolkit",
+    "nvidia-container-toolkit-base",
+    "libnvidia-container-tools",
+    "libnvidia-container1",
+)
 
 
 def decide_host(
@@ -74,7 +98,8 @@ def decide_host(
     consumers: Iterable[Consumer] = (),
     plugin: Strategies = NO_PLUGIN,
 ) -> HostDecision:
-    """Return the record of one host. An engine that is refused is recorded with its reason and stays as it is.
+    """Return the record of one host. An engine that is refused is recorded with its reason and
+    stays as it is.
 
     Raise PlanError if a forced option cannot work.
     """
@@ -86,15 +111,24 @@ def decide_host(
     mode, decisions, mode_reasons = arbitrate(decisions, mode_binaries or {})
     isolation, isolation_reason = decide_host_isolation(policy, decisions, plugin)
     cap, cap_reason = find_version_cap(found, consumers)
-    reasons = [*mode_reasons, isolation_reason, cap_reason, *([cdi_owner_reason] if cdi_owner_reason else [])]
+    reasons = [
+        *mode_reasons,
+        isolation_reason,
+        cap_reason,
+        *([cdi_owner_reason] if cdi_owner_reason else []),
+    ]
     return HostDecision(
         decisions=tuple(decisions),
         refused=refused,
         skipped=skipped,
         runtime_mode=mode,
-        annotation_prefixes=tuple(dict.fromkeys([RUNTIME_PREFIX, *(p for d in decisions for p in d.annotation_prefixes)])),
+        annotation_prefixes=tuple(
+            dict.fromkeys([RUNTIME_PREFIX, *(p for d in decisions for p in d.annotation_prefixes)])
+        ),
         isolation=isolation,
-        low_level_runtimes=list_low_level_runtimes([i for i in managed if is_handed_over(i, decisions)], low_level or {}),
+        low_level_runtimes=list_low_level_runtimes(
+            [i for i in managed if is_handed_over(i, decisions)], low_level or {}
+        ),
         packages=list_needed_packages(decisions),
         cdi_owner=cdi_owner if reads_specs(found, decisions, policy) else "none",
         cdi_version_cap=cap,
@@ -105,7 +139,9 @@ def decide_host(
 
 
 def is_handed_over(instance: Instance, decisions: list[Decision]) -> bool:
-    """Tell whether containers of this instance go through the NVIDIA runtime, which then calls the low-level one."""
+    """Tell whether containers of this instance go through the NVIDIA runtime, which then calls the
+    low-level one.
+    """
     return any(d.instance == instance.key and d.handler for d in decisions)
 
 
@@ -118,13 +154,21 @@ def explain_no_gpu(policy: Policy, driver: Driver) -> str:
         return ""
     if policy.no_gpu == "fail":
         raise PlanError(decision_messages.NO_GPU_FAILS.fill(evidence=driver.evidence))
-    if driver.platform in platforms.OWN_MODES:  # a GPU is there already, and the modes of this collection do not serve it
+    if (
+        driver.platform in platforms.OWN_MODES
+    ):  # a GPU is there already, and the modes of this collection do not serve it
         return driver.evidence
-    return "" if policy.no_gpu == "prepare" else decision_messages.SKIPPED_WITHOUT_GPU.fill(evidence=driver.evidence)
+    return (
+        ""
+        if policy.no_gpu == "prepare"
+        else decision_messages.SKIPPED_WITHOUT_GPU.fill(evidence=driver.evidence)
+    )
 
 
 def reads_specs(instances: Iterable[Instance], decisions: list[Decision], policy: Policy) -> bool:
-    """Tell whether any program on the host reads CDI specs: a managed engine, the runtime, or an unmanaged engine (Docker, Podman)."""
+    """Tell whether any program on the host reads CDI specs: a managed engine, the runtime, or an
+    unmanaged engine (Docker, Podman).
+    """
     if any(MODES[d.injection] == "cdi" for d in decisions):
         return True
     return not decisions and policy.cdi != "disabled" and any(i.cdi.enabled for i in instances)
@@ -133,14 +177,23 @@ def reads_specs(instances: Iterable[Instance], decisions: list[Decision], policy
 def decide_by_spec_alone(policy: Policy, instance: Instance) -> Decision:
     """Return the decision for an engine without handlers, which only resolves CDI devices.
 
-    Raise PlanError if the options forbid CDI or force another way, since CDI is all that this collection supports for such an engine.
+    Raise PlanError if the options forbid CDI or force another way, since CDI is all that this
+    collection supports for such an engine.
     """
     engine = traits.get_traits(instance.engine)
     if policy.injection not in ("auto", "native-cdi") or policy.cdi == "disabled":
-        asked = f"gpufleet_injection: {policy.injection}" if policy.injection != "auto" else "gpufleet_cdi: disabled"
-        raise PlanError(decision_messages.CDI_ONLY.fill(option=asked, engine=name_engine_with_version(instance)))
+        asked = (
+            f"gpufleet_injection: {policy.injection}"
+            if policy.injection != "auto"
+            else "gpufleet_cdi: disabled"
+        )
+        raise PlanError(
+            decision_messages.CDI_ONLY.fill(option=asked, engine=name_engine_with_version(instance))
+        )
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
-    why = decision_messages.SPEC_ALONE.fill(engine=name_engine_with_version(instance), way=engine.asks_device)
+    why = decision_messages.SPEC_ALONE.fill(
+        engine=name_engine_with_version(instance), way=engine.asks_device
+    )
     return Decision(
         instance=instance.key,
         engine=instance.engine,
@@ -166,7 +219,11 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
         return decide_by_spec_alone(policy, instance)
     injection, why = choose_injection(policy, instance)
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
-    handler = "" if injection == "oci-hook" else (policy.handlers[0].name if policy.handlers else "nvidia")
+    handler = (
+        ""
+        if injection == "oci-hook"
+        else (policy.handlers[0].name if policy.handlers else "nvidia")
+    )
     default, default_why = choose_default(policy, instance, injection, handler, kubelet)
     if default and why.code in AS_DEFAULT:
         why = AS_DEFAULT[why.code].fill(**why.values)
@@ -174,12 +231,18 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
     answered = list_runtime_prefixes(policy) if injection == "nvidia-runtime" else (RUNTIME_PREFIX,)
     plugin_prefix = {"native-cdi": ENGINE_PREFIX, "nvidia-runtime": answered[-1]}.get(injection, "")
     enable = injection == "native-cdi" and not instance.cdi.enabled
-    prefixes = () if instance.detects else answered  # a handler that a manager renders by itself passes no annotation on
+    prefixes = (
+        () if instance.detects else answered
+    )  # a handler that a manager renders by itself passes no annotation on
     reasons = (
         Reason("injection", injection, why, evidence),
         Reason("default", str(default).lower(), default_why),
         Reason("device_list_strategy", ",".join(strategy), strategy_why),
-        Reason("runtime_class", (handler if engine.kubernetes else "") or "none", explain_no_runtime_class(handler, engine)),
+        Reason(
+            "runtime_class",
+            (handler if engine.kubernetes else "") or "none",
+            explain_no_runtime_class(handler, engine),
+        ),
     )
     return Decision(
         instance=instance.key,
@@ -201,12 +264,17 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
 
 
 def list_runtime_prefixes(policy: Policy) -> tuple[str, ...]:
-    """Return the annotation prefixes that the NVIDIA runtime answers for an engine that cannot resolve CDI devices itself.
+    """Return the annotation prefixes that the NVIDIA runtime answers for an engine that cannot
+    resolve CDI devices itself.
 
-    The GPU Operator has its plugin write `cdi.k8s.io/` on all nodes (gpu-operator, transformDevicePluginCtrForCDI). The runtime may answer
-    that prefix if no engine does.
+    The GPU Operator has its plugin write `cdi.k8s.io/` on all nodes (gpu-operator,
+    transformDevicePluginCtrForCDI). The runtime may answer that prefix if no engine does.
     """
-    return (RUNTIME_PREFIX, ENGINE_PREFIX) if policy.device_plugin_prefix == ENGINE_PREFIX else (RUNTIME_PREFIX,)
+    return (
+        (RUNTIME_PREFIX, ENGINE_PREFIX)
+        if policy.device_plugin_prefix == ENGINE_PREFIX
+        else (RUNTIME_PREFIX,)
+    )
 
 
 def explain_no_runtime_class(handler: str, engine: traits.Traits) -> str:
@@ -216,7 +284,9 @@ def explain_no_runtime_class(handler: str, engine: traits.Traits) -> str:
 
 
 def name_engine_with_version(instance: Instance) -> str:
-    """Return an engine's title as its own project writes it, followed by the version if that is known."""
+    """Return an engine's title as its own project writes it, followed by the version if that is
+    known.
+    """
     return f"{traits.get_traits(instance.engine).title} {instance.version}".strip()
 
 
@@ -240,7 +310,9 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, Mes
     if instance.detects:
         return "nvidia-runtime", decision_messages.MANAGER_HIDES_CDI.fill(engine=name)
     if not engine.kubernetes:
-        return "nvidia-runtime", decision_messages.RUNTIME_ASKED.fill(engine=name, way=engine.asks_handler)
+        return "nvidia-runtime", decision_messages.RUNTIME_ASKED.fill(
+            engine=name, way=engine.asks_handler
+        )
     return "nvidia-runtime", decision_messages.RUNTIME_RESOLVES.fill(engine=name)
 
 
@@ -250,11 +322,15 @@ def get_forced_injection(policy: Policy, instance: Instance) -> Injection:
     if injection == "native-cdi" and not instance.cdi.able:
         evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
         values = {"engine": name, "evidence": evidence, "releases": traits.name_cdi_releases()}
-        raise PlanError(decision_messages.NATIVE_CDI_UNSUPPORTED.fill(**values), where=instance.config_path)
+        raise PlanError(
+            decision_messages.NATIVE_CDI_UNSUPPORTED.fill(**values), where=instance.config_path
+        )
     if injection in ("native-cdi", "nvidia-runtime") and policy.cdi == "disabled":
         raise PlanError(decision_messages.CDI_CONTRADICTED.fill(injection=injection))
     if injection == "oci-hook" and not traits.get_traits(instance.engine).hooks:
-        unsupported = decision_messages.HOOKS_UNSUPPORTED.fill(engine=name, engines=traits.name_engines_with_hooks())
+        unsupported = decision_messages.HOOKS_UNSUPPORTED.fill(
+            engine=name, engines=traits.name_engines_with_hooks()
+        )
         raise PlanError(unsupported, where=instance.config_path)
     for known in INJECTIONS:
         if injection == known:
@@ -263,7 +339,9 @@ def get_forced_injection(policy: Policy, instance: Instance) -> Injection:
     raise PlanError(decision_messages.INJECTION_UNKNOWN.fill(injection=injection, injections=names))
 
 
-def choose_default(policy: Policy, instance: Instance, injection: Injection, handler: str, kubelet: Kubelet) -> tuple[bool, str]:
+def choose_default(
+    policy: Policy, instance: Instance, injection: Injection, handler: str, kubelet: Kubelet
+) -> tuple[bool, str]:
     if not handler:
         if policy.set_as_default == "enabled":
             raise PlanError(decision_messages.DEFAULT_CONTRADICTED.fill())
@@ -279,16 +357,28 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
     if injection != "native-cdi":
         return True, decision_messages.RUNTIME_STARTS_ALL.fill()
     declared = [s for s in policy.device_plugin_strategy if s.startswith("cdi-")]
-    if (kubelet.expected or instance.used_by_kubelet) and instance.default_handler == handler and not declared:
+    if (
+        (kubelet.expected or instance.used_by_kubelet)
+        and instance.default_handler == handler
+        and not declared
+    ):
         runs = kubelet.present or instance.used_by_kubelet
-        return True, (decision_messages.KUBELET_RUNS_HERE if runs else decision_messages.KUBELET_INSTALLED_HERE).fill()
+        return True, (
+            decision_messages.KUBELET_RUNS_HERE
+            if runs
+            else decision_messages.KUBELET_INSTALLED_HERE
+        ).fill()
     return False, decision_messages.ENGINE_INJECTS.fill()
 
 
-def choose_device_list_strategy(policy: Policy, instance: Instance, injection: Injection, kubelet: Kubelet) -> tuple[tuple[str, ...], str]:
-    """Return the strategies that a Kubernetes device plugin needs in its settings, and why. Return () for an engine that no kubelet uses.
+def choose_device_list_strategy(
+    policy: Policy, instance: Instance, injection: Injection, kubelet: Kubelet
+) -> tuple[tuple[str, ...], str]:
+    """Return the strategies that a Kubernetes device plugin needs in its settings, and why. Return
+    () for an engine that no kubelet uses.
 
-    The kubelet's gate DevicePluginCDIDevices is on by default from 1.29 (KEP 4009; pkg/features/kube_features.go of Kubernetes).
+    The kubelet's gate DevicePluginCDIDevices is on by default from 1.29 (KEP 4009;
+    pkg/features/kube_features.go of Kubernetes).
     """
     engine = traits.get_traits(instance.engine)
     if not engine.kubernetes:
@@ -322,16 +412,30 @@ def _is_at_least(version: str, *numbers: int) -> bool:
     return parsed is not None and parsed.is_at_least(*numbers)
 
 
-def arbitrate(decisions: list[Decision], binaries: Mapping[str, str | None]) -> tuple[RuntimeMode, list[Decision], list[Reason]]:
-    """Choose one mode of the NVIDIA runtime for all instances of a host, since the mode is one setting per host.
+def arbitrate(
+    decisions: list[Decision], binaries: Mapping[str, str | None]
+) -> tuple[RuntimeMode, list[Decision], list[Reason]]:
+    """Choose one mode of the NVIDIA runtime for all instances of a host, since the mode is one
+    setting per host.
 
-    Instances that need another mode use the binary that carries that mode. Raise PlanError if this binary is missing.
+    Instances that need another mode use the binary that carries that mode. Raise PlanError if this
+    binary is missing.
     """
-    modes = list(dict.fromkeys(d.runtime_mode for d in decisions if d.handler)) or [d.runtime_mode for d in decisions[:1]]
+    modes = list(dict.fromkeys(d.runtime_mode for d in decisions if d.handler)) or [
+        d.runtime_mode for d in decisions[:1]
+    ]
     if not modes:
-        return "cdi", decisions, [Reason("runtime_mode", "cdi", decision_messages.NO_MODE_NEEDED.fill())]
+        return (
+            "cdi",
+            decisions,
+            [Reason("runtime_mode", "cdi", decision_messages.NO_MODE_NEEDED.fill())],
+        )
     if len(modes) == 1:
-        return modes[0], decisions, [Reason("runtime_mode", modes[0], decision_messages.ONE_MODE.fill())]
+        return (
+            modes[0],
+            decisions,
+            [Reason("runtime_mode", modes[0], decision_messages.ONE_MODE.fill())],
+        )
     first, others = modes[0], modes[1:]
     for mode in others:
         binary = MODE_BINARY.get(mode, "")
@@ -345,19 +449,36 @@ def arbitrate(decisions: list[Decision], binaries: Mapping[str, str | None]) -> 
 def decide_host_isolation(
     policy: Policy, decisions: list[Decision], plugin: Strategies = NO_PLUGIN
 ) -> tuple[Literal["strict", "compatible"], Reason]:
-    """Decide whether NVIDIA_VISIBLE_DEVICES works in unprivileged containers ('compatible') or not ('strict').
+    """Decide whether NVIDIA_VISIBLE_DEVICES works in unprivileged containers ('compatible') or not
+    ('strict').
 
-    With a default handler, an image that sets NVIDIA_VISIBLE_DEVICES=all gets every GPU unless the variable stops counting.
+    With a default handler, an image that sets NVIDIA_VISIBLE_DEVICES=all gets every GPU unless the
+    variable stops counting.
     """
     if policy.isolation == "strict":
         return "strict", Reason("isolation", "strict", decision_messages.ISOLATION_FORCED.fill())
     if policy.isolation == "compatible":
-        return "compatible", Reason("isolation", "compatible", decision_messages.ISOLATION_FORCED.fill())
+        return "compatible", Reason(
+            "isolation", "compatible", decision_messages.ISOLATION_FORCED.fill()
+        )
     by_mounts = [d for d in decisions if "volume-mounts" in d.device_list_strategy]
-    by_env = [d for d in decisions if d not in by_mounts and (d.default or "envvar" in d.device_list_strategy)]
+    by_env = [
+        d
+        for d in decisions
+        if d not in by_mounts and (d.default or "envvar" in d.device_list_strategy)
+    ]
     if by_env:
-        return "compatible", Reason("isolation", "compatible", decision_messages.VARIABLE_NEEDED.fill())
-    asking = next((engine for engine in (traits.get_traits(d.engine) for d in decisions) if engine.asks_variable), None)
+        return "compatible", Reason(
+            "isolation", "compatible", decision_messages.VARIABLE_NEEDED.fill()
+        )
+    asking = next(
+        (
+            engine
+            for engine in (traits.get_traits(d.engine) for d in decisions)
+            if engine.asks_variable
+        ),
+        None,
+    )
     if asking:
         why = decision_messages.USERS_ARE_ROOT.fill(way=asking.asks_variable, engine=asking.title)
         return "compatible", Reason("isolation", "compatible", why)
@@ -370,15 +491,23 @@ def decide_host_isolation(
     return "strict", Reason("isolation", "strict", decision_messages.BY_CDI.fill())
 
 
-def find_version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) -> tuple[str, Reason]:
+def find_version_cap(
+    instances: Iterable[Instance], others: Iterable[Consumer] = ()
+) -> tuple[str, Reason]:
     """Return the newest CDI version that the oldest consumer of the host's spec reads, and why.
 
     Return 0.6.0 if no consumer is known.
     """
-    able = [Consumer(i.engine, i.version, i.cdi.max_version) for i in instances if i.cdi.able and i.cdi.max_version]
+    able = [
+        Consumer(i.engine, i.version, i.cdi.max_version)
+        for i in instances
+        if i.cdi.able and i.cdi.max_version
+    ]
     known = [*able, *others]
     if not known:
-        return "0.6.0", Reason("cdi_version_cap", "0.6.0", decision_messages.CDI_LIBRARY_UNKNOWN.fill())
+        return "0.6.0", Reason(
+            "cdi_version_cap", "0.6.0", decision_messages.CDI_LIBRARY_UNKNOWN.fill()
+        )
     oldest = min(known, key=lambda c: tuple(int(n) for n in c.newest.split(".")))
     name = f"{oldest.name} {oldest.version}".strip()
     text = decision_messages.OLDEST_CONSUMER.fill(consumer=name)
@@ -388,7 +517,8 @@ def find_version_cap(instances: Iterable[Instance], others: Iterable[Consumer] =
 def list_needed_packages(decisions: list[Decision]) -> tuple[str, ...]:
     """Return the packages that the decisions need.
 
-    The base package is enough if no decision uses the prestart hook. An engine that only reads CDI specs needs no package.
+    The base package is enough if no decision uses the prestart hook. An engine that only reads CDI
+    specs needs no package.
     """
     if not any(d.handler or d.hook for d in decisions):
         return ()

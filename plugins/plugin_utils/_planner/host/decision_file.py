@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The decision as it stays on the host for later readers: a file, and the same as a local fact of Ansible.
+"""The decision as it stays on the host for later readers: a file, and the same as a local fact of
+Ansible.
 
-It holds what was decided and why. Evidence and reasons may change once the decision is in force, so they do not count as a change.
+It holds what was decided and why. Evidence and reasons may change once the decision is in force, so
+they do not count as a change.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     JOURNAL_DIR,
     Decision,
@@ -24,27 +28,50 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import OWN_RECORD
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals, owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import Decided, add_cause, get_policy_cause
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    OWN_RECORD,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    originals,
+    owned_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
+    Decided,
+    add_cause,
+    get_policy_cause,
+)
 
 SCHEMA = 1
 DECISION_PATH = f"{JOURNAL_DIR}/decision.json"
-# Ansible's setup module runs facts that are executable and parses the others: 0644 makes it data (`ansible_local.gpufleet`).
+# Ansible's setup module runs facts that are executable and parses the others: 0644 makes it data
+# (`ansible_local.gpufleet`).
 FACT_PATH = "/etc/ansible/facts.d/gpufleet.fact"
 MODE = "0644"
 WRITER = "gpufleet.nvidia"
-# Keys that describe how a host looked at the time of the decision; all others hold before and after a run alike.
+# Keys that describe how a host looked at the time of the decision; all others hold before and after
+# a run alike.
 RECORDED_ONLY = ("reasons", "why")
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
-    return [queries.ask_for_file(DECISION_PATH, keep=OWN_RECORD), queries.ask_for_file(FACT_PATH, keep=OWN_RECORD), owned_file.ORIGINALS]
+    return [
+        queries.ask_for_file(DECISION_PATH, keep=OWN_RECORD),
+        queries.ask_for_file(FACT_PATH, keep=OWN_RECORD),
+        owned_file.ORIGINALS,
+    ]
 
 
 def plan_decision_files(
-    policy: Policy, obs: Observation, host: HostDecision, driver: Driver, going: Iterable[str] = (), decided: Decided = get_policy_cause
+    policy: Policy,
+    obs: Observation,
+    host: HostDecision,
+    driver: Driver,
+    going: Iterable[str] = (),
+    decided: Decided = get_policy_cause,
 ) -> Plan:
     """Plan the two files of the decision. going: files of other tools that this run takes over."""
     if host.skipped:
@@ -54,7 +81,9 @@ def plan_decision_files(
         return add_cause(gone, decided()) if gone.changes else gone
     files = list_taken_over_files(obs, going)
     wanted = {**build_public_record(host, driver), **({"taken_over": list(files)} if files else {})}
-    return merge_plans([plan_decision_write(obs, path, wanted) for path in (DECISION_PATH, FACT_PATH)])
+    return merge_plans(
+        [plan_decision_write(obs, path, wanted) for path in (DECISION_PATH, FACT_PATH)]
+    )
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
@@ -70,7 +99,9 @@ def was_here(obs: Observation) -> bool:
 
 
 def list_recorded_engines(obs: Observation) -> frozenset[str]:
-    """Return the engines that this collection has configured on this host, as its record lists them."""
+    """Return the engines that this collection has configured on this host, as its record lists
+    them.
+    """
     found = parse_decision_record(obs.get_file(FACT_PATH, OWN_RECORD)).get("engines")
     known = [e for e in found if isinstance(e, dict)] if isinstance(found, list) else []
     return frozenset(str(e.get("engine")) for e in known)
@@ -86,7 +117,8 @@ def get_recorded_plugin_source(obs: Observation) -> str:
 
 
 def get_recorded_spec_place(obs: Observation) -> str:
-    """Return the directory that the last run recorded for the CDI specs of a host whose engines have directories of their own.
+    """Return the directory that the last run recorded for the CDI specs of a host whose engines
+    have directories of their own.
 
     Return '' if none is recorded.
     """
@@ -98,7 +130,9 @@ def get_recorded_spec_place(obs: Observation) -> str:
 
 
 def list_taken_over_files(obs: Observation, going: Iterable[str] = ()) -> tuple[str, ...]:
-    """List the files of other tools that this collection has removed, by the journal, or by the record if the journal is gone."""
+    """List the files of other tools that this collection has removed, by the journal, or by the
+    record if the journal is gone.
+    """
     known = (
         [o.path for o in originals.list_originals(obs) if o.existed and o.after is None]
         if originals.has_journal(obs)
@@ -115,32 +149,61 @@ def list_recorded_takeovers(obs: Observation) -> list[str]:
 def plan_decision_withdrawal(obs: Observation, why: str) -> Plan:
     files = [obs.get_file(path, OWN_RECORD) for path in (DECISION_PATH, FACT_PATH)]
     return merge_plans(
-        [owned_file.plan_owned_file_restore(obs, f, why=why, own=parse_decision_record(f).get("writer") == WRITER) for f in files]
+        [
+            owned_file.plan_owned_file_restore(
+                obs, f, why=why, own=parse_decision_record(f).get("writer") == WRITER
+            )
+            for f in files
+        ]
     )
 
 
 def plan_decision_write(obs: Observation, path: str, wanted: dict[str, Any]) -> Plan:
     file = owned_file.require_readable(obs.get_file(path, OWN_RECORD))
     before = parse_decision_record(file)
-    if owned_file.has_right_mode(file, MODE) and drop_momentary_values(before) == drop_momentary_values(wanted):
+    if owned_file.has_right_mode(file, MODE) and drop_momentary_values(
+        before
+    ) == drop_momentary_values(wanted):
         return Plan()
     why = "other programs on the host can read how containers get GPUs here"
     after = summarise_decision(wanted)
     written = owned_file.plan_owned_file(
-        file, render_decision(wanted), why=why, key="decision", before=summarise_decision(before) or None, after=after, mode=MODE
+        file,
+        render_decision(wanted),
+        why=why,
+        key="decision",
+        before=summarise_decision(before) or None,
+        after=after,
+        mode=MODE,
     )
     found = written.differences
-    if before and summarise_decision(before) == after:  # what both begin with, so the values that differ are shown
+    if (
+        before and summarise_decision(before) == after
+    ):  # what both begin with, so the values that differ are shown
         # Not the reasons beside them, which read otherwise once a decision is in force.
-        now, will = (dict(owned_file.list_value_leaves(drop_momentary_values(record))) for record in (before, wanted))
+        now, will = (
+            dict(owned_file.list_value_leaves(drop_momentary_values(record)))
+            for record in (before, wanted)
+        )
         keys = [key for key in dict.fromkeys((*will, *now)) if now.get(key) != will.get(key)]
-        rows = [dc.replace(found[0], key=key, before=now.get(key), after=will.get(key)) for key in keys[: owned_file.VALUES]]
-        found = tuple(rows) or (dc.replace(found[0], key="mode", before=f"{file.mode & 0o7777:04o}", after=MODE),)
-    return dc.replace(written, differences=found, lasting={file.path: render_decision(drop_momentary_values(wanted))})
+        rows = [
+            dc.replace(found[0], key=key, before=now.get(key), after=will.get(key))
+            for key in keys[: owned_file.VALUES]
+        ]
+        found = tuple(rows) or (
+            dc.replace(found[0], key="mode", before=f"{file.mode & 0o7777:04o}", after=MODE),
+        )
+    return dc.replace(
+        written,
+        differences=found,
+        lasting={file.path: render_decision(drop_momentary_values(wanted))},
+    )
 
 
 def render_decision(wanted: dict[str, Any]) -> str:
-    """Return the record as JSON. It holds no time and no run ID, so equal decisions give equal bytes."""
+    """Return the record as JSON. It holds no time and no run ID, so equal decisions give equal
+    bytes.
+    """
     return json.dumps(wanted, indent=2, sort_keys=True) + "\n"
 
 
@@ -156,9 +219,17 @@ def build_public_record(host: HostDecision, driver: Driver) -> dict[str, Any]:
         "annotation_prefixes": list(host.annotation_prefixes),
         "isolation": host.isolation,
         "device_plugin": {"strategies": list(host.plugin_strategies), "source": host.plugin_source},
-        "cdi": {"owner": host.cdi_owner, "version_cap": host.cdi_version_cap, **({"place": host.cdi_place} if placed else {})},
-        # UUIDs are left out: the driver reports them only after the first use of a GPU, which is not a change of the host.
-        "driver": {"version": driver.version, "gpus": [{"index": g.index, "bus_id": g.bus_id, "model": g.model} for g in driver.gpus]},
+        "cdi": {
+            "owner": host.cdi_owner,
+            "version_cap": host.cdi_version_cap,
+            **({"place": host.cdi_place} if placed else {}),
+        },
+        # UUIDs are left out: the driver reports them only after the first use of a GPU, which is
+        # not a change of the host.
+        "driver": {
+            "version": driver.version,
+            "gpus": [{"index": g.index, "bus_id": g.bus_id, "model": g.model} for g in driver.gpus],
+        },
         "reasons": [dc.asdict(r) for r in host.reasons],
     }
 
@@ -166,15 +237,24 @@ def build_public_record(host: HostDecision, driver: Driver) -> dict[str, Any]:
 def build_engine_record(decision: Decision) -> dict[str, Any]:
     """Return one instance's part of the record.
 
-    The record leaves out `enable_cdi`: once the switch is written, it describes nothing about the host.
+    The record leaves out `enable_cdi`: once the switch is written, it describes nothing about the
+    host.
     """
-    fields = {f.name: getattr(decision, f.name) for f in dc.fields(Decision) if f.name not in ("enable_cdi", "reasons")}
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+    fields = {
+        f.name: getattr(decision, f.name)
+        for f in dc.fields(Decision)
+        if f.name not in ("enable_cdi", "reasons")
+    }
+    plain = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()
+    }
     return {**plain, "reasons": [dc.asdict(r) for r in decision.reasons]}
 
 
 def drop_momentary_values(value: Any) -> Any:
-    """Return a record without the values that describe only the moment (RECORDED_ONLY), for comparison with another record."""
+    """Return a record without the values that describe only the moment (RECORDED_ONLY), for
+    comparison with another record.
+    """
     if isinstance(value, dict):
         return {k: drop_momentary_values(v) for k, v in value.items() if k not in RECORDED_ONLY}
     return [drop_momentary_values(v) for v in value] if isinstance(value, list) else value
@@ -192,4 +272,7 @@ def parse_decision_record(file: ObservedFile) -> dict[str, Any]:
 def summarise_decision(recorded: dict[str, Any]) -> str:
     engines = recorded.get("engines")
     known = [e for e in engines if isinstance(e, dict)] if isinstance(engines, list) else []
-    return "; ".join(f"{e.get('engine')} {e.get('engine_version') or ''}".strip() + f": {e.get('injection')}" for e in known)
+    return "; ".join(
+        f"{e.get('engine')} {e.get('engine_version') or ''}".strip() + f": {e.get('injection')}"
+        for e in known
+    )

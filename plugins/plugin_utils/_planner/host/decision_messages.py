@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 # --- hosts and options
 
@@ -98,7 +100,9 @@ RUNTIME_RESOLVES_DEFAULT = Sentence(
     "{engine} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode, as default handler",
 )
 HANDLER_ASKED = Sentence("decision.handler-asked", "{way} {handler} requests the handler")
-CLASS_ASKED = Sentence("decision.class-asked", "management containers request the handler by RuntimeClass")
+CLASS_ASKED = Sentence(
+    "decision.class-asked", "management containers request the handler by RuntimeClass"
+)
 HOOK_ALWAYS = Sentence("decision.hook-always", "the hook runs for every container")
 
 # --- the default handler
@@ -109,7 +113,9 @@ DEFAULT_STAYS = Sentence(
     "decision.default-stays",
     "it is the default now, which containers may rely on, and stays the default until gpufleet_set_as_default: disabled",
 )
-USERS_NAME_IT = Sentence("decision.users-name-it", "users name the device or the runtime when they run a container")
+USERS_NAME_IT = Sentence(
+    "decision.users-name-it", "users name the device or the runtime when they run a container"
+)
 MANAGER_RENDERS_DEFAULT = Sentence(
     "decision.manager-renders-default",
     "the manager of this containerd renders the default handler from its own configuration, which "
@@ -138,8 +144,12 @@ ENGINE_INJECTS = Sentence(
 
 # --- the device plugin's strategies
 
-NO_KUBELET_USES = Sentence("decision.no-kubelet-uses", "no kubelet uses {engine}, so no device plugin does")
-DECLARED_STRATEGY = Sentence("decision.strategy-declared", "gpufleet_device_plugin_strategy declares this")
+NO_KUBELET_USES = Sentence(
+    "decision.no-kubelet-uses", "no kubelet uses {engine}, so no device plugin does"
+)
+DECLARED_STRATEGY = Sentence(
+    "decision.strategy-declared", "gpufleet_device_plugin_strategy declares this"
+)
 NO_ANNOTATIONS = Sentence(
     "decision.no-annotations",
     "the handler that the manager of this containerd renders passes no annotations on",
@@ -148,20 +158,28 @@ VARIABLE_AND_PREFIX = Sentence(
     "decision.variable-and-prefix",
     "the NVIDIA runtime reads both the variable and its own annotation prefix",
 )
-VARIABLE_ONLY = Sentence("decision.variable-only", "without CDI, only the environment variable works")
-ANNOTATIONS_ONLY = Sentence("decision.annotations-only", "{engine} {version} reads CDI annotations but not the CRI field")
+VARIABLE_ONLY = Sentence(
+    "decision.variable-only", "without CDI, only the environment variable works"
+)
+ANNOTATIONS_ONLY = Sentence(
+    "decision.annotations-only", "{engine} {version} reads CDI annotations but not the CRI field"
+)
 KUBELET_TOO_OLD = Sentence(
     "decision.kubelet-too-old",
     "kubelet {version} does not pass CDI devices by default (alpha in 1.28, on from 1.29)",
 )
-KUBELET_PASSES = Sentence("decision.kubelet-passes", "kubelet {version} passes CDI devices in the CRI field")
+KUBELET_PASSES = Sentence(
+    "decision.kubelet-passes", "kubelet {version} passes CDI devices in the CRI field"
+)
 CRI_FIELD_READ = Sentence("decision.cri-field-read", "the engine reads the CRI field")
 
 # --- the host's own settings
 
 NO_MODE_NEEDED = Sentence("decision.no-mode-needed", "no instance needs the NVIDIA runtime")
 ONE_MODE = Sentence("decision.one-mode", "every instance of this host needs the same mode")
-MODE_PROGRAMS = Sentence("decision.mode-programs", "instances that need {modes} use the mode-specific binaries")
+MODE_PROGRAMS = Sentence(
+    "decision.mode-programs", "instances that need {modes} use the mode-specific binaries"
+)
 ISOLATION_FORCED = Sentence("decision.isolation-forced", "gpufleet_isolation forces this")
 VARIABLE_NEEDED = Sentence(
     "decision.variable-needed",
@@ -183,4 +201,6 @@ CDI_LIBRARY_UNKNOWN = Sentence(
     "decision.cdi-library-unknown",
     "the NVIDIA runtime reads the spec here, and the version of its CDI library is not known",
 )
-OLDEST_CONSUMER = Sentence("decision.oldest-consumer", "{consumer} is the oldest consumer of the host's CDI spec")
+OLDEST_CONSUMER = Sentence(
+    "decision.oldest-consumer", "{consumer} is the oldest consumer of the host's CDI spec"
+)

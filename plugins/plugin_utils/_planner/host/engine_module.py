@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan the work of the modules that configure one engine, by their options instead of a decision about the host."""
+"""Plan the work of the modules that configure one engine, by their options instead of a decision
+about the host.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     build_refused_instance_error,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
     host,
@@ -35,9 +39,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 
 
 def list_engine_module_questions(engine: str) -> Callable[[Policy], list[queries.Question]]:
-    """Return a function that lists the questions of one engine's module. The journal knows which handlers came from a file taken over."""
+    """Return a function that lists the questions of one engine's module. The journal knows which
+    handlers came from a file taken over.
+    """
     rooms = (host.ENGINES[engine], gpu_operator, programs)
-    return lambda policy: [*(q for room in rooms for q in room.list_questions(policy)), owned_file.ORIGINALS]
+    return lambda policy: [
+        *(q for room in rooms for q in room.list_questions(policy)),
+        owned_file.ORIGINALS,
+    ]
 
 
 def plan_engine_module(policy: Policy, obs: Observation, engine: str) -> Plan:
@@ -50,8 +59,12 @@ def plan_engine_module(policy: Policy, obs: Observation, engine: str) -> Plan:
     return host.sum_plans(parts, lowering.get_policy_cause)
 
 
-def find_single_instance(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Decision]:
-    """Return the instance that a single-resource module works on, and a decision by its options. Raise PlanError for none or several."""
+def find_single_instance(
+    policy: Policy, obs: Observation, engine: str
+) -> tuple[Instance, Decision]:
+    """Return the instance that a single-resource module works on, and a decision by its options.
+    Raise PlanError for none or several.
+    """
     instances = host.ENGINES[engine].find_instances(dc.replace(policy, engines=(engine,)), obs)
     instances = gpu_operator.leave_alone(policy, obs, instances)
     found = [i for i in instances if not i.refusal]
@@ -65,7 +78,9 @@ def find_single_instance(policy: Policy, obs: Observation, engine: str) -> tuple
     instance, handler = found[0], policy.handlers[0].name
     desired = dc.replace(policy, injection="nvidia-runtime", cdi="auto")
     if policy.set_as_default == "auto":  # leaves the engine's default as it is
-        desired = dc.replace(desired, set_as_default="enabled" if instance.default_handler == handler else "disabled")
+        desired = dc.replace(
+            desired, set_as_default="enabled" if instance.default_handler == handler else "disabled"
+        )
     decision = decide.decide_one(desired, instance, Kubelet())
     prefixes = policy.annotation_prefixes or decision.annotation_prefixes
     enable = instance.cdi.able and not instance.cdi.enabled and policy.cdi == "enabled"
@@ -73,7 +88,12 @@ def find_single_instance(policy: Policy, obs: Observation, engine: str) -> tuple
 
 
 def plan_engine_module_removal(policy: Policy, obs: Observation, engine: str) -> Plan:
-    """Plan what a single-resource module takes back from this engine's configuration, whatever the state of the engine."""
+    """Plan what a single-resource module takes back from this engine's configuration, whatever the
+    state of the engine.
+    """
     desired = dc.replace(policy, engines=(engine,))
     covers = functools.partial(host.CONFIGURED[engine].owns_file, desired, obs)
-    return lowering.add_cause(restore.plan_take_back(desired, obs, {engine: host.CONFIGURED[engine]}, covers=covers), "policy")
+    return lowering.add_cause(
+        restore.plan_take_back(desired, obs, {engine: host.CONFIGURED[engine]}, covers=covers),
+        "policy",
+    )

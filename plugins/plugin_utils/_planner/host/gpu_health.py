@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge the health of a host's GPUs by the Xid errors in the kernel log, and by NVIDIA's own short diagnosis.
+"""Judge the health of a host's GPUs by the Xid errors in the kernel log, and by NVIDIA's own short
+diagnosis.
 
 The driver writes the Xid errors. What cannot be read is not known, and is never taken for healthy.
 """
@@ -14,14 +15,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names, values
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    names,
+    values,
+)
 
 KERNEL_LOG = "/dev/kmsg"
-# `NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python, ...`; with MIG the instance follows the address, older drivers have no `PCI:`.
+# `NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python, ...`; with MIG the instance follows the
+# address, older drivers have no `PCI:`.
 XID = r"^NVRM: Xid \((?:PCI:)?(?P<pci>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})[^)]{0,40}\): (?P<xid>\d{1,5})\b"
-# Errors of applications leave the GPU as healthy as before. NVIDIA's device plugin ignores the same ones
-# (k8s-device-plugin, internal/rm/health.go). What each one means: https://docs.nvidia.com/deploy/xid-errors/. All others count.
+# Errors of applications leave the GPU as healthy as before. NVIDIA's device plugin ignores the same
+# ones (k8s-device-plugin, internal/rm/health.go). What each one means:
+# https://docs.nvidia.com/deploy/xid-errors/. All others count.
 OF_APPLICATIONS: Mapping[int, str] = {
     13: "graphics engine exception",
     31: "GPU memory page fault",
@@ -38,7 +46,8 @@ MOST_TESTS = 64  # that failed: twice as many as DCGM has in all
 # A line of its table, `| NVML Library | Pass |`; of a GPU since DCGM 4, `| | GPU0: Fail |`.
 # A name is words with spaces between them. So a line of any length can be read in only one way.
 VERDICT = re.compile(
-    r"^\|\s*(?:(?P<test>[\w/()-]+(?: +[\w/()-]+)*)\s*)?\|\s*(?:GPU ?\d+: )?(?P<verdict>Pass|Fail|Warn|Skip)\b", re.IGNORECASE
+    r"^\|\s*(?:(?P<test>[\w/()-]+(?: +[\w/()-]+)*)\s*)?\|\s*(?:GPU ?\d+: )?(?P<verdict>Pass|Fail|Warn|Skip)\b",
+    re.IGNORECASE,
 )
 
 
@@ -47,11 +56,17 @@ def log_question(path: str) -> queries.Question:
 
 
 def ask_for_diagnosis() -> queries.Question:
-    return queries.ask_for_command(list(DIAGNOSIS), timeout=DIAGNOSIS_SECONDS, shows=(VERDICT.pattern.replace("^", "(?i)^", 1),))
+    return queries.ask_for_command(
+        list(DIAGNOSIS),
+        timeout=DIAGNOSIS_SECONDS,
+        shows=(VERDICT.pattern.replace("^", "(?i)^", 1),),
+    )
 
 
 def read_xid_errors(obs: Observation, path: str) -> dict[str, Any]:
-    """Return the Xid errors of this boot. If they are not known, `known` is False and `why` has the reason."""
+    """Return the Xid errors of this boot. If they are not known, `known` is False and `why` has the
+    reason.
+    """
     answer = obs.get_answer_or_error(log_question(path))
     value = answer.get("value") or {}
     why = str((answer.get("error") or {}).get("message") or value.get("why") or "")
@@ -67,11 +82,20 @@ def read_xid_errors(obs: Observation, path: str) -> dict[str, Any]:
         for e in value.get("found") or ()
     ]
     ends = {key: -1 if value.get(key) is None else int(value[key]) for key in ("first", "last")}
-    return {"known": True, "why": "", "boot": str(value.get("boot")), **ends, "complete": bool(value.get("complete")), "errors": errors}
+    return {
+        "known": True,
+        "why": "",
+        "boot": str(value.get("boot")),
+        **ends,
+        "complete": bool(value.get("complete")),
+        "errors": errors,
+    }
 
 
 def format_log_time(seconds: int) -> str:
-    return values.format_moment(datetime.datetime.fromtimestamp(int(seconds), tz=datetime.timezone.utc))
+    return values.format_moment(
+        datetime.datetime.fromtimestamp(int(seconds), tz=datetime.timezone.utc)
+    )
 
 
 def read_diagnosis(obs: Observation) -> dict[str, Any]:
@@ -83,16 +107,31 @@ def read_diagnosis(obs: Observation) -> dict[str, Any]:
     answer = obs.get_answer_or_error(question)
     line = " ".join(DIAGNOSIS)
     if "error" in answer:
-        return {"known": False, "why": str(answer["error"].get("message") or f"{line} could not be run"), "failed": []}
+        return {
+            "known": False,
+            "why": str(answer["error"].get("message") or f"{line} could not be run"),
+            "failed": [],
+        }
     if answer.get("timed_out"):
-        return {"known": False, "why": f"{line} did not end within {DIAGNOSIS_SECONDS} seconds", "failed": []}
+        return {
+            "known": False,
+            "why": f"{line} did not end within {DIAGNOSIS_SECONDS} seconds",
+            "failed": [],
+        }
     failed, verdicts = list_failed_tests(str(answer.get("stdout") or ""))
     known = bool(failed) or (answer.get("rc") == 0 and verdicts > 0)
-    return {"known": known, "why": "" if known else f"{line} ended with exit status {answer.get('rc')}, without a result", "failed": failed}
+    return {
+        "known": known,
+        "why": ""
+        if known
+        else f"{line} ended with exit status {answer.get('rc')}, without a result",
+        "failed": failed,
+    }
 
 
 def list_failed_tests(table: str) -> tuple[list[str], int]:
-    """Return the tests that failed, and the number of tests that were made (skipped ones do not count).
+    """Return the tests that failed, and the number of tests that were made (skipped ones do not
+    count).
 
     A line without a name belongs to the test above it.
     """
@@ -106,11 +145,16 @@ def list_failed_tests(table: str) -> tuple[list[str], int]:
     return list(found), verdicts
 
 
-# --- what is new since an earlier look ----------------------------------------------------------------------------------
+# --- what is new since an earlier look
+# ----------------------------------------------------------------------------------
 
 
-def list_errors_since(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
-    """Return the errors that only the later log has, and a reason why some may be missing, '' if all are known."""
+def list_errors_since(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[list[Mapping[str, Any]], str]:
+    """Return the errors that only the later log has, and a reason why some may be missing, '' if
+    all are known.
+    """
     if not after.get("known"):
         return [], str(after.get("why") or "the kernel log was not looked at")
     if not before.get("known"):
@@ -126,8 +170,12 @@ def list_sick_errors(errors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, A
 
 
 def describe_xid_errors(errors: Sequence[Mapping[str, Any]]) -> str:
-    """List the errors in words: `Xid 79 of the GPU 0000:41:00 (2026-01-31T16:58:44Z), Xid 31 ... and 3 more`."""
-    return names.show_few_texts([f"Xid {e['xid']} of the GPU {e['pci']} ({e['time']})" for e in errors], SHOWN)
+    """List the errors in words: `Xid 79 of the GPU 0000:41:00 (2026-01-31T16:58:44Z), Xid 31 ...
+    and 3 more`.
+    """
+    return names.show_few_texts(
+        [f"Xid {e['xid']} of the GPU {e['pci']} ({e['time']})" for e in errors], SHOWN
+    )
 
 
 SHOWN = 3

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses as dc
 import functools
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -18,7 +17,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     QueryFailed,
     Refusal,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import end_with_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     STANDARD_PATH,
     Cause,
@@ -31,7 +29,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
     decision_file,
@@ -39,7 +39,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     installation,
     low_level,
     lowering,
-    originals,
     owned_file,
     processes,
     refusals,
@@ -60,16 +59,36 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     staleness,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import detect as podman_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import host as known_bad_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import rules as known_bad_rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect as containerd_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    detect as crio_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
+    detect as podman_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
+    host as known_bad_host,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
+    rules as known_bad_rules,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import verdict
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import cgroup_driver, device_plugin, dra
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import kubelet as kubernetes_kubelet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known as managers_known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    cgroup_driver,
+    device_plugin,
+    dra,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    kubelet as kubernetes_kubelet,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import (
+    known as managers_known,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     device_nodes,
     metrics,
@@ -79,17 +98,25 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     swarm,
     toolkit_config,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal, table_row
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import resource as sharing_resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
+    resource as sharing_resource,
+)
 
 # A new engine is one more file and one more row.
-ENGINES = {traits.CONTAINERD: containerd_detect, traits.CRIO: crio_detect, traits.DOCKER: docker_detect, traits.PODMAN: podman_detect}
+ENGINES = {
+    traits.CONTAINERD: containerd_detect,
+    traits.CRIO: crio_detect,
+    traits.DOCKER: docker_detect,
+    traits.PODMAN: podman_detect,
+}
 CONFIGURED = {name: engine for name, engine in ENGINES.items() if traits.get_traits(name).handlers}
 LEFTOVERS = {traits.CRIO: crio_detect.list_left_alone_leftovers}
 REASONED = {traits.CONTAINERD: containerd_detect}  # whose handlers have a cgroup driver each
-KUBERNETES = (*managers_known.list_kubernetes_managers(), gpu_operator.TOOL)  # what comes with it, or needs it
+KUBERNETES = (
+    *managers_known.list_kubernetes_managers(),
+    gpu_operator.TOOL,
+)  # what comes with it, or needs it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
-OF_RELEASE = re.compile(r"[A-Za-z0-9._~+-]{1,64}")  # os-release(5): letters, digits and a few signs, for use in scripts
 # CRI-O's own packages put its runtimes outside PATH.
 LOW_LEVEL_PATHS = [*STANDARD_PATH, "/usr/libexec/crio"]
 
@@ -112,13 +139,23 @@ def list_low_level_questions() -> list[queries.Question]:
 
 def list_host_low_level_runtimes(policy: Policy, obs: Observation) -> tuple[str, ...]:
     """Return the low-level runtimes of a host, without a decision."""
-    return low_level.list_low_level_runtimes([], obs.get_answer(list_low_level_questions()[0]).get("found") or {})
+    return low_level.list_low_level_runtimes(
+        [], obs.get_answer(list_low_level_questions()[0]).get("found") or {}
+    )
 
 
 def list_host_questions(policy: Policy) -> list[queries.Question]:
     """Return all questions that a normal host needs, for one look."""
-    own = [*list_low_level_questions(), queries.ask_for_program(MODE_BINARIES), owned_file.ORIGINALS]
-    engines = [q for name, engine in ENGINES.items() for q in engine.list_questions(refusals.narrow_policy_to_engine(policy, name))]
+    own = [
+        *list_low_level_questions(),
+        queries.ask_for_program(MODE_BINARIES),
+        owned_file.ORIGINALS,
+    ]
+    engines = [
+        q
+        for name, engine in ENGINES.items()
+        for q in engine.list_questions(refusals.narrow_policy_to_engine(policy, name))
+    ]
     every = (
         gpus,
         device_nodes,
@@ -141,35 +178,51 @@ def list_host_questions(policy: Policy) -> list[queries.Question]:
 
 
 def see(policy: Policy, obs: Observation) -> SeenHost:
-    """Find the engines, the GPUs and the other writers, and decide. With state: absent, an undecidable host gets an empty record."""
+    """Find the engines, the GPUs and the other writers, and decide. With state: absent, an
+    undecidable host gets an empty record.
+    """
     try:
         return decide_seen_host(policy, obs)
     except PlanError:
         if policy.state != "absent":
             raise
         nothing = resource.record_of_options("none", "")
-        here = tuple(i for i in restore.find_every_engine(policy, obs, CONFIGURED).instances if i.binary)
+        here = tuple(
+            i for i in restore.find_every_engine(policy, obs, CONFIGURED).instances if i.binary
+        )
         return SeenHost(here, Driver("none", "", (), "not inspected"), Kubelet(), nothing)
 
 
 def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
     instances = tuple(
-        i for name, engine in ENGINES.items() for i in engine.find_instances(refusals.narrow_policy_to_engine(policy, name), obs)
+        i
+        for name, engine in ENGINES.items()
+        for i in engine.find_instances(refusals.narrow_policy_to_engine(policy, name), obs)
     )
-    if not podman_detect.counts_as_engine(policy, [i for i in instances if i.engine != podman_detect.NAME]):
+    if not podman_detect.counts_as_engine(
+        policy, [i for i in instances if i.engine != podman_detect.NAME]
+    ):
         instances = tuple(i for i in instances if i.engine != podman_detect.NAME)
     kubelet = kubernetes_kubelet.find_kubelet(policy, obs)
     same = cgroup_driver.is_same_socket
-    instances = tuple(dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same(kubelet.endpoint, i.socket)) for i in instances)
+    instances = tuple(
+        dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same(kubelet.endpoint, i.socket))
+        for i in instances
+    )
     instances = tuple(refuse_without_kubelet(policy, i, kubelet, instances) for i in instances)
     instances = gpu_operator.leave_alone(policy, obs, instances)
     driver = gpus.parse_driver(policy, obs)
     readers = consumers.list_other_consumers(policy, obs, instances)
     cap, _reason = decide.find_version_cap(instances, readers)
     specs = placement.choose_spec_directory(
-        policy, instances, podman_detect.narrow_podman_directories(obs, readers), decision_file.get_recorded_spec_place(obs)
+        policy,
+        instances,
+        podman_detect.narrow_podman_directories(obs, readers),
+        decision_file.get_recorded_spec_place(obs),
     )
-    owner, owner_reason = cdi_refresh.choose_cdi_owner(policy, obs, cap, None if specs.usual else specs.common)
+    owner, owner_reason = cdi_refresh.choose_cdi_owner(
+        policy, obs, cap, None if specs.usual else specs.common
+    )
     record = decide.decide_host(
         policy,
         instances,
@@ -182,7 +235,10 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
         consumers=readers,
         plugin=device_plugin.find_plugin_strategies(policy, obs, kubelet),
     )
-    record = dc.replace(record, decisions=tuple(add_engine_reasons(policy, obs, instances, d) for d in record.decisions))
+    record = dc.replace(
+        record,
+        decisions=tuple(add_engine_reasons(policy, obs, instances, d) for d in record.decisions),
+    )
     record = specs.place_record(record)
     return SeenHost(
         instances,
@@ -194,36 +250,66 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
     )
 
 
-def add_engine_reasons(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decision: Decision) -> Decision:
+def add_engine_reasons(
+    policy: Policy, obs: Observation, instances: tuple[Instance, ...], decision: Decision
+) -> Decision:
     """Return a decision with the further reasons that only its engine's configuration shows."""
     asked = REASONED.get(decision.engine)
     instance = next(i for i in instances if i.key == decision.instance)
     return (
-        dc.replace(decision, reasons=(*decision.reasons, *asked.explain_decision(policy, obs, instance, decision))) if asked else decision
+        dc.replace(
+            decision,
+            reasons=(*decision.reasons, *asked.explain_decision(policy, obs, instance, decision)),
+        )
+        if asked
+        else decision
     )
 
 
-def refuse_without_kubelet(policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]) -> Instance:
+def refuse_without_kubelet(
+    policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]
+) -> Instance:
     """Refuse an engine that no kubelet can use on a host of Kubernetes, unless the policy names it."""
     kubernetes = kubelet.present or any(i.manager in KUBERNETES for i in instances)
     engine = traits.get_traits(instance.engine)
     open_ = not instance.refusal or instance.refusal.kind in ("stopped", "silent")
-    if engine.kubernetes or not engine.handlers or not open_ or instance.engine in policy.engines or not kubernetes:
+    if (
+        engine.kubernetes
+        or not engine.handlers
+        or not open_
+        or instance.engine in policy.engines
+        or not kubernetes
+    ):
         return instance
     values = {"title": engine.title, "version": instance.version, "engine": instance.engine}
     beside = host_messages.BESIDE_KUBERNETES.fill(**values)
     return dc.replace(instance, refusal=Refusal(beside, kind="unasked"))
 
 
-def judge_host_combinations(policy: Policy, obs: Observation, seen: SeenHost, plan: Plan | None) -> known_bad_rules.JudgedRows:
-    """Judge the host by the table of known-bad combinations: as the plan would leave it, or as it is if there is no plan."""
-    return verdict.judge_known_bad(known_bad_host.KnownBadLook(policy, obs, seen.instances, seen.driver, seen.record, seen.freshness, plan))
+def judge_host_combinations(
+    policy: Policy, obs: Observation, seen: SeenHost, plan: Plan | None
+) -> known_bad_rules.JudgedRows:
+    """Judge the host by the table of known-bad combinations: as the plan would leave it, or as it
+    is if there is no plan.
+    """
+    return verdict.judge_known_bad(
+        known_bad_host.KnownBadLook(
+            policy, obs, seen.instances, seen.driver, seen.record, seen.freshness, plan
+        )
+    )
 
 
-def plan_host(policy: Policy, obs: Observation, seen: SeenHost, probe_source: str, residents: Mapping[str, str] | None = None) -> Plan:
+def plan_host(
+    policy: Policy,
+    obs: Observation,
+    seen: SeenHost,
+    probe_source: str,
+    residents: Mapping[str, str] | None = None,
+) -> Plan:
     """Plan the host, and check the plan against the table of known-bad combinations.
 
-    residents: sources of the programs that stay on the host. Raise PlanError if no plan can be made or the table stops it.
+    residents: sources of the programs that stay on the host. Raise PlanError if no plan can be made
+    or the table stops it.
     """
     try:
         found = plan_resources(policy, obs, seen, probe_source, residents)
@@ -232,21 +318,37 @@ def plan_host(policy: Policy, obs: Observation, seen: SeenHost, probe_source: st
     except PlanError as error:
         try:
             more = judge_host_combinations(policy, obs, seen, None)
-        except PlanError:  # what the table needs could not be learned, and the plan is refused as it is
+        except (
+            PlanError
+        ):  # what the table needs could not be learned, and the plan is refused as it is
             raise error from None
         raise verdict.explain_refused_plan(policy, more, error) from None
-    return verdict.add_known_bad_advice(policy, judge_host_combinations(policy, obs, seen, found), found)
+    return verdict.add_known_bad_advice(
+        policy, judge_host_combinations(policy, obs, seen, found), found
+    )
 
 
 def report_known_bad(
-    policy: Policy, obs: Observation, seen: SeenHost, plan: Plan | None, error: PlanError | None = None
+    policy: Policy,
+    obs: Observation,
+    seen: SeenHost,
+    plan: Plan | None,
+    error: PlanError | None = None,
 ) -> list[dict[str, Any]]:
-    """Return what a result reports of the table of known-bad combinations. error: the reason why there is no plan."""
+    """Return what a result reports of the table of known-bad combinations. error: the reason why
+    there is no plan.
+    """
     stopped = error.judged if isinstance(error, verdict.Stopped) else None
     return verdict.convert_rows(stopped or judge_host_combinations(policy, obs, seen, plan))
 
 
-def plan_resources(policy: Policy, obs: Observation, seen: SeenHost, probe_source: str, residents: Mapping[str, str] | None) -> Plan:
+def plan_resources(
+    policy: Policy,
+    obs: Observation,
+    seen: SeenHost,
+    probe_source: str,
+    residents: Mapping[str, str] | None,
+) -> Plan:
     """Return the sum of the resources' plans as one transaction."""
     if policy.state == "absent":
         return plan_host_removal(policy, obs)
@@ -259,9 +361,19 @@ def plan_resources(policy: Policy, obs: Observation, seen: SeenHost, probe_sourc
     by_key = {i.key: i for i in seen.instances}
     pinned, installing = installation.plan_installation(policy, obs, record)
     placed = placement.place_specs_in_policy(policy, record)
-    nodes = functools.cache(lambda: device_nodes.plan_device_nodes(policy, obs, seen.driver, (residents or {}).get("device_nodes", "")))
+    nodes = functools.cache(
+        lambda: device_nodes.plan_device_nodes(
+            policy, obs, seen.driver, (residents or {}).get("device_nodes", "")
+        )
+    )
     others = functools.cache(lambda: other_writers.plan_other_writers(policy, obs, record))
-    config = functools.partial(toolkit_config.plan_toolkit_config, policy, obs, record, installing=bool(installing.commands))
+    config = functools.partial(
+        toolkit_config.plan_toolkit_config,
+        policy,
+        obs,
+        record,
+        installing=bool(installing.commands),
+    )
     decides = functools.partial(get_decision_cause, policy, obs, seen)
     parts = order_resource_plans(
         [
@@ -269,24 +381,50 @@ def plan_resources(policy: Policy, obs: Observation, seen: SeenHost, probe_sourc
             lambda: installation.plan_first_stages(pinned, obs, record, installing, others()),
             nodes,
             lambda: mark_package_file(config()) if installing.commands else config(),
-            *(functools.partial(ENGINES[d.engine].plan_instance, policy, obs, by_key[d.instance], d) for d in record.decisions),
+            *(
+                functools.partial(
+                    ENGINES[d.engine].plan_instance, policy, obs, by_key[d.instance], d
+                )
+                for d in record.decisions
+            ),
             lambda: programs.require_default(policy, obs, seen.instances, record.decisions),
             lambda: oci_hook.plan_hook_file(policy, obs, record, decides),
-            lambda: plan_host_specs(policy, obs, seen, probe_source, nodes(), (residents or {}).get("cdi_guard", "")),
+            lambda: plan_host_specs(
+                policy, obs, seen, probe_source, nodes(), (residents or {}).get("cdi_guard", "")
+            ),
             lambda: Plan() if installing.commands else others(),
             lambda: device_plugin.advise_on_device_plugin(policy, record),
             lambda: Plan(advice=dra.advise_on_dra(judge_claims(policy, obs, seen, after=True))),
-            lambda: Plan(advice=(*consumers.advise_on_enroot(obs), *podman_detect.advise_on_podman(placed, obs))),
-            lambda: Plan(advice=swarm.advise_on_swarm(policy, obs, seen.instances, record, seen.driver)),
+            lambda: Plan(
+                advice=(
+                    *consumers.advise_on_enroot(obs),
+                    *podman_detect.advise_on_podman(placed, obs),
+                )
+            ),
+            lambda: Plan(
+                advice=swarm.advise_on_swarm(policy, obs, seen.instances, record, seen.driver)
+            ),
             lambda: sharing_resource.plan_sharing(
-                policy, obs, seen.driver, seen.kubelet, *((residents or {}).get(name, "") for name in sharing_resource.PROGRAM_NAMES)
+                policy,
+                obs,
+                seen.driver,
+                seen.kubelet,
+                *((residents or {}).get(name, "") for name in sharing_resource.PROGRAM_NAMES),
             ),
         ]
     )
-    recorded = decision_file.plan_decision_files(policy, obs, record, seen.driver, list_host_takeovers(obs, parts), decides)
+    recorded = decision_file.plan_decision_files(
+        policy, obs, record, seen.driver, list_host_takeovers(obs, parts), decides
+    )
     stale = [verdict.path for verdict in seen.freshness if verdict.state == "stale"]
-    measured = metrics.plan_metrics(policy, obs, record, seen.driver, stale, merge_plans([*parts, recorded]))
-    alone = (*(sentence for _key, sentence in record.refused), *processes.advise_on_other_processes(obs), *seen.driver.notes)
+    measured = metrics.plan_metrics(
+        policy, obs, record, seen.driver, stale, merge_plans([*parts, recorded])
+    )
+    alone = (
+        *(sentence for _key, sentence in record.refused),
+        *processes.advise_on_other_processes(obs),
+        *seen.driver.notes,
+    )
     return sum_plans([*parts, recorded, measured, Plan(advice=alone)], decides)
 
 
@@ -298,17 +436,26 @@ def sum_plans(parts: list[Plan], decides: lowering.Decided) -> Plan:
 
 
 def get_decision_cause(policy: Policy, obs: Observation, seen: SeenHost) -> Cause:
-    """Return the cause for what goes by the host's decision. Raise PlanError if it rests on a component that does not answer."""
+    """Return the cause for what goes by the host's decision. Raise PlanError if it rests on a
+    component that does not answer.
+    """
     refusals.require_heard_engines(policy, seen.instances)
-    device_plugin.require_serving_plugin(obs, seen.record, decision_file.get_recorded_plugin_source(obs))
-    return "uninstalled" if decision_file.list_recorded_engines(obs) - {i.engine for i in seen.instances} else "policy"
+    device_plugin.require_serving_plugin(
+        obs, seen.record, decision_file.get_recorded_plugin_source(obs)
+    )
+    return (
+        "uninstalled"
+        if decision_file.list_recorded_engines(obs) - {i.engine for i in seen.instances}
+        else "policy"
+    )
 
 
 def order_resource_plans(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
     """Return the plans of resources that do not wait for one another.
 
-    If several of them have more questions, raise one NeedMore with all of them, so one look answers them. An error counts only once
-    everything before it is planned, so the same error is reported however much was asked at once.
+    If several of them have more questions, raise one NeedMore with all of them, so one look answers
+    them. An error counts only once everything before it is planned, so the same error is reported
+    however much was asked at once.
     """
     plans: list[Plan] = []
     unanswered: list[queries.Question] = []
@@ -327,109 +474,126 @@ def order_resource_plans(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
 
 
 def list_host_takeovers(obs: Observation, parts: list[Plan]) -> list[str]:
-    """List the files of other tools that this run removes, or that preceded a file that goes now, by their names in the journal."""
-    removed = {str(change["path"]) for part in parts for change in part.changes if change["op"] == "remove"}
-    adopted = [left.path for part in parts for left in part.leftovers if left.fate == "adopted" and left.path in removed]
-    before = [path for path, kept in owned_file.get_journal_originals(obs).items() if path in removed and kept.get("existed")]
+    """List the files of other tools that this run removes, or that preceded a file that goes now,
+    by their names in the journal.
+    """
+    removed = {
+        str(change["path"]) for part in parts for change in part.changes if change["op"] == "remove"
+    }
+    adopted = [
+        left.path
+        for part in parts
+        for left in part.leftovers
+        if left.fate == "adopted" and left.path in removed
+    ]
+    before = [
+        path
+        for path, kept in owned_file.get_journal_originals(obs).items()
+        if path in removed and kept.get("existed")
+    ]
     return [*(obs.get_file(path).place for path in adopted), *before]
 
 
-def plan_left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: tuple[Decision, ...]) -> Plan:
-    """Return what other tools left outside the engines' configurations, and in those of engines that are left alone.
+def plan_left_by_others(
+    policy: Policy,
+    obs: Observation,
+    instances: tuple[Instance, ...],
+    decisions: tuple[Decision, ...],
+) -> Plan:
+    """Return what other tools left outside the engines' configurations, and in those of engines
+    that are left alone.
 
-    Most often, what was left there is why an engine is left alone. Pods that cannot start are reported first.
+    Most often, what was left there is why an engine is left alone. Pods that cannot start are
+    reported first.
     """
     first = programs.plan_missing_programs(policy, obs, instances, decisions)
     its_state = functools.partial(gpu_operator.judge_operator_state, policy, obs, instances)
-    watching = () if policy.single else contested.list_management_specs(policy, obs, lambda path: its_state((path,)))
-    alone = [left for i in instances if i.refusal and i.engine in LEFTOVERS for left in LEFTOVERS[i.engine](policy, obs, i)]
-    return dc.replace(first, leftovers=(*gpu_operator.list_operator_leftovers(policy, obs, instances), *alone, *watching))
+    watching = (
+        ()
+        if policy.single
+        else contested.list_management_specs(policy, obs, lambda path: its_state((path,)))
+    )
+    alone = [
+        left
+        for i in instances
+        if i.refusal and i.engine in LEFTOVERS
+        for left in LEFTOVERS[i.engine](policy, obs, i)
+    ]
+    return dc.replace(
+        first,
+        leftovers=(
+            *gpu_operator.list_operator_leftovers(policy, obs, instances),
+            *alone,
+            *watching,
+        ),
+    )
 
 
 def judge_claims(policy: Policy, obs: Observation, seen: SeenHost, *, after: bool) -> dra.Dra:
-    """Tell whether pods get GPUs by claims here. after: judge the host as the plan leaves it, else as it is."""
-    return dra.judge_dra(policy, obs, seen.record, seen.instances, seen.driver, seen.kubelet, after=after)
+    """Tell whether pods get GPUs by claims here. after: judge the host as the plan leaves it, else
+    as it is.
+    """
+    return dra.judge_dra(
+        policy, obs, seen.record, seen.instances, seen.driver, seen.kubelet, after=after
+    )
 
 
-def plan_host_specs(policy: Policy, obs: Observation, seen: SeenHost, probe_source: str, nodes: Plan, program: str) -> Plan:
+def plan_host_specs(
+    policy: Policy, obs: Observation, seen: SeenHost, probe_source: str, nodes: Plan, program: str
+) -> Plan:
     """Plan the spec of the host as it is once its device nodes are right.
 
-    A driver that this same run loads shows its GPUs only afterwards, so the next run writes its spec.
+    A driver that this same run loads shows its GPUs only afterwards, so the next run writes its
+    spec.
     """
     if seen.driver.state == "not-loaded" and nodes.restarts:
         return Plan(advice=(host_messages.DRIVER_LOADS.fill(),))
     said = Plan(advice=seen.specs.advise_on_placement(seen.record, kubelet=seen.kubelet.expected))
-    placed, after = placement.place_specs_in_policy(policy, seen.record), device_nodes.predict_device_nodes(policy, obs, seen.driver)
-    done = resource.plan_specs_and_outcome(
-        placed, after, seen.record, seen.driver, probe_source, functools.partial(get_decision_cause, policy, obs, seen)
+    placed, after = (
+        placement.place_specs_in_policy(policy, seen.record),
+        device_nodes.predict_device_nodes(policy, obs, seen.driver),
     )
-    return merge_plans([done[0], resource.plan_spec_watch(placed, after, seen.record, done, program), said])
+    done = resource.plan_specs_and_outcome(
+        placed,
+        after,
+        seen.record,
+        seen.driver,
+        probe_source,
+        functools.partial(get_decision_cause, policy, obs, seen),
+    )
+    return merge_plans(
+        [done[0], resource.plan_spec_watch(placed, after, seen.record, done, program), said]
+    )
 
 
 def mark_package_file(plan: Plan) -> Plan:
-    """Return a plan whose diff tells that a package brings the file: its other lines stay, and are not known yet."""
+    """Return a plan whose diff tells that a package brings the file: its other lines stay, and are
+    not known yet.
+    """
     note = "# (the package installs the file, and its other lines stay)\n"
-    return dc.replace(plan, diffs=tuple((path, old, new if old else note + new) for path, old, new in plan.diffs))
+    return dc.replace(
+        plan, diffs=tuple((path, old, new if old else note + new) for path, old, new in plan.diffs)
+    )
 
 
 def plan_host_removal(policy: Policy, obs: Observation) -> Plan:
-    """Plan to give back what was there before. Packages stay, since other programs on the host may need them."""
-    rooms = (toolkit_config, oci_hook, resource, device_nodes, sharing_resource, cdi_refresh, decision_file, metrics, repository)
-    return lowering.add_cause(restore.plan_take_back(policy, obs, CONFIGURED, [room.plan_absent(policy, obs) for room in rooms]), "policy")
-
-
-def report_host_facts(seen: SeenHost, plan: Plan, state: str = "present", *, done: bool = False) -> dict[str, Any]:
-    """Return what a result reports in addition to the plan. done: the plan is carried out, and not only shown."""
-    row: dict[str, Any] = {
-        **table_row.build_host_row(seen.instances, seen.record, plan, seen.driver),
-        "managed": not refusals.is_host_left_alone(seen.record),
-    }
-    stale = staleness.summarise_verdicts(seen.freshness)
-    if state == "absent":
-        row = {**row, "injection": "-", "why": describe_taken_back(plan, done)}
-    elif stale:
-        row = {**row, "why": f"{stale}; {row['why']}"}
-    return {"decision": dc.asdict(seen.record), "row": row, "freshness": staleness.convert_verdicts(seen.freshness)}
-
-
-def report_compared_values(seen: SeenHost, obs: Observation) -> dict[str, Any]:
-    """Return the values by which hosts of a fleet are compared, and the drift and pending restarts of a host by its journal."""
-    return {
-        "versions": {"driver": seen.driver.version, "toolkit": packages.get_installed_toolkit(obs)},
-        "drift": originals.list_drift(obs),
-        "pending": list(journal.get_journal(obs).get("pending") or ()),
-    }
-
-
-def describe_taken_back(plan: Plan, done: bool) -> str:
-    """Return the words of the table for what happens to the host, and for what is left to do."""
-    if not plan.changes:
-        return host_messages.NOTHING_WRITTEN.fill()
-    row = host_messages.FILES_TAKEN_BACK if done else host_messages.TO_BE_TAKEN_BACK
-    whole = row.fill(files=count_plan_files(plan))
-    if not plan.pending:
-        return whole
-    return host_messages.RESTART_LEFT_TO_YOU.fill(done=whole, units=" and ".join(plan.pending))
-
-
-def count_plan_files(plan: Plan) -> str:
-    return f"{len(plan.changes)} file{'' if len(plan.changes) == 1 else 's'}"
-
-
-def get_operating_system(obs: Observation) -> dict[str, str]:
-    """Return the operating system's ID and version, for classes of hosts; '' for a value of an unusual form."""
-    release = obs.host.get("os_release") or {}
-    texts = {"id": str(release.get("ID") or ""), "version": str(release.get("VERSION_ID") or "")}
-    return {name: text if OF_RELEASE.fullmatch(text) else "" for name, text in texts.items()}
-
-
-def report_host(policy: Policy, obs: Observation, seen: SeenHost, plan: Plan) -> dict[str, Any]:
-    return {
-        **report_host_facts(seen, plan, policy.state),
-        **report_compared_values(seen, obs),
-        "os": get_operating_system(obs),
-        "instances": [{"key": i.key, **dc.asdict(i), "refusal": end_with_code(i.refusal.message)} for i in seen.instances],
-        "driver": dc.asdict(seen.driver),
-        "kubelet": dc.asdict(seen.kubelet),
-        "dra": dra.report_dra(judge_claims(policy, obs, seen, after=policy.state == "present")),
-    }
+    """Plan to give back what was there before. Packages stay, since other programs on the host may
+    need them.
+    """
+    rooms = (
+        toolkit_config,
+        oci_hook,
+        resource,
+        device_nodes,
+        sharing_resource,
+        cdi_refresh,
+        decision_file,
+        metrics,
+        repository,
+    )
+    return lowering.add_cause(
+        restore.plan_take_back(
+            policy, obs, CONFIGURED, [room.plan_absent(policy, obs) for room in rooms]
+        ),
+        "policy",
+    )

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 ELSEWHERE = "set gpufleet_config_path and gpufleet_socket if it is in another place"
 UNUSED = "If this host is not to use it, remove its package and its unit, or list the other engines in gpufleet_engines"

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A service of this collection that stays on a host: a small program, the file with its instructions, and the units that start it.
+"""A service of this collection that stays on a host: a small program, the file with its
+instructions, and the units that start it.
 
-systemd never reloads, since that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48). It reads
-a new unit when the unit is first started, and reads all of them at boot. So a unit's file never changes; what may change is in the other
-file. A drop-in of multi-user.target wants the unit: unlike a link, it is a plain file that can be given back.
+systemd never reloads, since that takes GPUs from containers that got them by the legacy hook
+(nvidia-container-toolkit issue 48). It reads a new unit when the unit is first started, and reads
+all of them at boot. So a unit's file never changes; what may change is in the other file. A drop-in
+of multi-user.target wants the unit: unlike a link, it is a plain file that can be given back.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
+    transaction,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
@@ -21,8 +26,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Restart,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import OWN_UNIT, WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    OWN_UNIT,
+    WHOLE,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
@@ -36,7 +46,8 @@ BEFORE = " ".join(
         *known.own_engine_units(),
     )
 )
-# RHEL 8 has its Python in /usr/libexec only. By path: systemd's own PATH begins with /usr/local, which is not root's alone everywhere.
+# RHEL 8 has its Python in /usr/libexec only. By path: systemd's own PATH begins with /usr/local,
+# which is not root's alone everywhere.
 PYTHONS = "/usr/bin/python3 /usr/libexec/platform-python /run/current-system/sw/bin/python3"
 START = f"for p in {PYTHONS}; do [ -x $p ] && exec $p -I -S %s; done; echo There is no Python at {PYTHONS} >&2; exit 127"
 
@@ -45,7 +56,8 @@ START = f"for p in {PYTHONS}; do [ -x $p ] && exec $p -I -S %s; done; echo There
 class Resident:
     """A set of units that stays on a host, with the program that they run.
 
-    units: name -> text. wanted: the units that start at boot. program: the source; '' if the units run no program of this collection.
+    units: name -> text. wanted: the units that start at boot. program: the source; '' if the units
+    run no program of this collection.
     """
 
     name: str
@@ -54,7 +66,9 @@ class Resident:
     why: str
     settings: str = ""
     program: str = ""
-    shows: tuple[str, ...] = ()  # keys of the settings whose values people read before there are any
+    shows: tuple[
+        str, ...
+    ] = ()  # keys of the settings whose values people read before there are any
 
     @property
     def program_path(self) -> str:
@@ -78,7 +92,11 @@ def build_service_command(name: str, *words: str) -> list[str]:
 
     words: its arguments after the file with its instructions.
     """
-    return ["/bin/sh", "-c", START % " ".join((get_program_path(name), get_settings_path(name), *words))]
+    return [
+        "/bin/sh",
+        "-c",
+        START % " ".join((get_program_path(name), get_settings_path(name), *words)),
+    ]
 
 
 def write_exec_start(name: str, *words: str) -> str:
@@ -97,8 +115,9 @@ def write_service_drop_in(name: str) -> str:
 def write_service_unit(name: str, description: str, *, seconds: int, after: str = "") -> str:
     """Return a unit that runs the program once, before any program that starts containers.
 
-    seconds: the time after which systemd goes on without the program. A unit of this type has no limit of its own. A program that waits in
-    the kernel for a GPU that does not answer ends by no signal, and every engine would wait for it at boot.
+    seconds: the time after which systemd goes on without the program. A unit of this type has no
+    limit of its own. A program that waits in the kernel for a GPU that does not answer ends by no
+    signal, and every engine would wait for it at boot.
     """
     later = f" {after}" if after else ""
     return (
@@ -109,30 +128,53 @@ def write_service_unit(name: str, description: str, *, seconds: int, after: str 
 
 
 def list_service_paths(name: str, units: tuple[str, ...]) -> tuple[str, ...]:
-    return (get_program_path(name), get_settings_path(name), *(f"{UNITS}/{unit}" for unit in units), write_service_drop_in(name))
+    return (
+        get_program_path(name),
+        get_settings_path(name),
+        *(f"{UNITS}/{unit}" for unit in units),
+        write_service_drop_in(name),
+    )
 
 
 def list_service_questions(name: str, units: tuple[str, ...]) -> list[queries.Question]:
     files = [
-        queries.ask_for_file(path, keep=OWN_UNIT if path.startswith(f"{UNITS}/") else WHOLE) for path in list_service_paths(name, units)
+        queries.ask_for_file(path, keep=OWN_UNIT if path.startswith(f"{UNITS}/") else WHOLE)
+        for path in list_service_paths(name, units)
     ]
     return [*files, queries.ask_for_units(list(units)), owned_file.ORIGINALS]
 
 
 def plan_service(policy: Policy, obs: Observation, wanted: Resident) -> Plan:
-    """Plan the files that differ. Units that watch start with them; the plan that needs a service starts it."""
+    """Plan the files that differ. Units that watch start with them; the plan that needs a service
+    starts it.
+    """
     texts = {f"{UNITS}/{unit}": text for unit, text in wanted.units.items()}
-    texts[write_service_drop_in(wanted.name)] = f"# Written by gpufleet.nvidia.\n[Unit]\nWants={' '.join(wanted.wanted)}\n"
+    texts[write_service_drop_in(wanted.name)] = (
+        f"# Written by gpufleet.nvidia.\n[Unit]\nWants={' '.join(wanted.wanted)}\n"
+    )
     if wanted.program:
         texts[wanted.program_path] = wanted.program
         texts[wanted.settings_path] = wanted.settings
-    files = merge_plans([plan_service_file(obs, path, text, wanted.why, wanted.shows) for path, text in sorted(texts.items())])
-    watching = [u for u in wanted.wanted if not u.endswith(".service") and obs.get_unit(u).get("ActiveState") != "active"]
-    restarts = tuple(Restart(u, "start", wanted.why) for u in watching) if policy.root == "/" else ()
+    files = merge_plans(
+        [
+            plan_service_file(obs, path, text, wanted.why, wanted.shows)
+            for path, text in sorted(texts.items())
+        ]
+    )
+    watching = [
+        u
+        for u in wanted.wanted
+        if not u.endswith(".service") and obs.get_unit(u).get("ActiveState") != "active"
+    ]
+    restarts = (
+        tuple(Restart(u, "start", wanted.why) for u in watching) if policy.root == "/" else ()
+    )
     return dc.replace(files, restarts=restarts)
 
 
-def plan_service_file(obs: Observation, path: str, text: str, why: str, shows: Sequence[str] = ()) -> Plan:
+def plan_service_file(
+    obs: Observation, path: str, text: str, why: str, shows: Sequence[str] = ()
+) -> Plan:
     file = owned_file.require_readable(obs.get_file(path))
     if file.content == text and owned_file.has_right_mode(file):
         return Plan()
@@ -141,14 +183,27 @@ def plan_service_file(obs: Observation, path: str, text: str, why: str, shows: S
     return owned_file.plan_owned_file(file, text, why=why)
 
 
-def plan_service_removal(policy: Policy, obs: Observation, name: str, units: tuple[str, ...], why: str) -> Plan:
-    """Plan to remove the files. A unit that watches is stopped first, since otherwise it would go on until the next boot."""
+def plan_service_removal(
+    policy: Policy, obs: Observation, name: str, units: tuple[str, ...], why: str
+) -> Plan:
+    """Plan to remove the files. A unit that watches is stopped first, since otherwise it would go
+    on until the next boot.
+    """
     wanted = list_service_questions(name, units)
     if not all(obs.was_asked(q) for q in wanted if q["kind"] == "file"):
         raise NeedMore(wanted)  # in one more look, not in one for each
     files = [obs.get_file(path) for path in list_service_paths(name, units)]
-    back = merge_plans([owned_file.plan_owned_file_restore(obs, f, why=why, own="gpufleet" in f.path) for f in files])
-    watching = [u for u in units if not u.endswith(".service") and obs.get_unit(u).get("ActiveState") == "active"]
+    back = merge_plans(
+        [
+            owned_file.plan_owned_file_restore(obs, f, why=why, own="gpufleet" in f.path)
+            for f in files
+        ]
+    )
+    watching = [
+        u
+        for u in units
+        if not u.endswith(".service") and obs.get_unit(u).get("ActiveState") == "active"
+    ]
     if back.empty or policy.root != "/" or not watching:
         return back
     stop: transaction.PackageCommand = {

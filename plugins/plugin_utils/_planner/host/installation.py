@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The packages of a host and their source: what goes before everything else, for a whole host or alone."""
+"""The packages of a host and their source: what goes before everything else, for a whole host or
+alone.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,30 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide, owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import host as bundle_host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decide,
+    owned_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
+    host as bundle_host,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages, repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+    repository,
+)
 
 
 def list_installation_questions(policy: Policy) -> list[queries.Question]:
     """Return the questions whose answers `plan_base_package` needs."""
-    return [owned_file.ORIGINALS, *packages.list_questions(policy), *repository.list_host_repository_questions(policy)]
+    return [
+        owned_file.ORIGINALS,
+        *packages.list_questions(policy),
+        *repository.list_host_repository_questions(policy),
+    ]
 
 
 def plan_base_package(policy: Policy, obs: Observation) -> Plan:
@@ -39,29 +55,44 @@ def plan_base_package(policy: Policy, obs: Observation) -> Plan:
     return plan_first_stages(pinned, obs, record, found, Plan())
 
 
-def plan_installation(policy: Policy, obs: Observation, record: HostDecision) -> tuple[Policy, Plan]:
+def plan_installation(
+    policy: Policy, obs: Observation, record: HostDecision
+) -> tuple[Policy, Plan]:
     """Return the policy and the plan that installs the packages.
 
     If there is an archive of packages, the policy asks for its version.
     """
     pinned = bundle_host.pin_archive_in_policy(policy, obs, record)
-    return pinned, bundle_host.narrow_install_plan(pinned, obs, packages.plan_packages(pinned, obs, record))
+    return pinned, bundle_host.narrow_install_plan(
+        pinned, obs, packages.plan_packages(pinned, obs, record)
+    )
 
 
-def plan_first_stages(policy: Policy, obs: Observation, record: HostDecision, installing: Plan, others: Plan) -> Plan:
-    """Return the plan of what goes first: the repository that has the packages, then the packages, each in its own transaction.
+def plan_first_stages(
+    policy: Policy, obs: Observation, record: HostDecision, installing: Plan, others: Plan
+) -> Plan:
+    """Return the plan of what goes first: the repository that has the packages, then the packages,
+    each in its own transaction.
 
-    After them the host is looked at again, so files that the packages brought are edited like any other. The transaction that brings the
-    packages also keeps the units that come with them from writing.
+    After them the host is looked at again, so files that the packages brought are edited like any
+    other. The transaction that brings the packages also keeps the units that come with them from
+    writing.
     """
     some, names = bool(installing.commands), packages.list_missing_packages(policy, obs, record)
     source = Plan()
     if record.packages:
         offered = functools.partial(packages.are_packages_offered, obs, names)
         usual = functools.partial(
-            repository.plan_needed_repository, policy, obs, missing=some, offered=offered, slow=packages.must_ask_package_manager(obs)
+            repository.plan_needed_repository,
+            policy,
+            obs,
+            missing=some,
+            offered=offered,
+            slow=packages.must_ask_package_manager(obs),
         )
-        source = bundle_host.plan_needed_archive(policy, obs, record) if policy.bundle_file else usual()
+        source = (
+            bundle_host.plan_needed_archive(policy, obs, record) if policy.bundle_file else usual()
+        )
     if not some:
         return merge_plans([installing, source])
     trusting = repository.list_trust_commands(policy, obs, source)

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 OWN_FILE_UNREADABLE = Sentence(
     "restore.file-unreadable",
@@ -40,7 +42,9 @@ BACK_KEPT = Sentence(
     "restore.back-kept",
     "state: absent restores what the journal kept, whether or not the engine still exists",
 )
-PART_UNKNOWN = Sentence("restore.part-unknown", "it is not known which part of it this collection wrote")
+PART_UNKNOWN = Sentence(
+    "restore.part-unknown", "it is not known which part of it this collection wrote"
+)
 STATE_UNKNOWN = Sentence("restore.state-unknown", "not known: {reason}")
 COPY_DAMAGED = Sentence("restore.copy-damaged", "{reasons}", next="Nothing was changed")
 NOT_ALL_BACK = Sentence(

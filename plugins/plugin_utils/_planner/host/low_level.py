@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The programs behind handlers: NVIDIA's runtime, the low-level runtimes that it hands over to, and programs that are neither.
+"""The programs behind handlers: NVIDIA's runtime, the low-level runtimes that it hands over to, and
+programs that are neither.
 
-The NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it finds
-(nvidia-container-toolkit, internal/oci/runtime_low_level.go). So engines with different ones cannot be served together.
+The NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it
+finds (nvidia-container-toolkit, internal/oci/runtime_low_level.go). So engines with different ones
+cannot be served together.
 """
 
 from __future__ import annotations
@@ -14,15 +16,21 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import STANDARD_PATH, Instance
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    STANDARD_PATH,
+    Instance,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_messages
 
 # The runtimes that take the same arguments and the same bundle as runc.
 KNOWN = ("runc", "crun", "youki")
-# Sandboxed runtimes: their options and annotations mean nothing to runc, and runc's nothing to them.
+# Sandboxed runtimes: their options and annotations mean nothing to runc, and runc's nothing to
+# them.
 SANDBOXED = frozenset(("runsc", "kata-runtime", "sysbox-runc", "crun-wasm"))
 PROGRAM = "nvidia-container-runtime"
-NVIDIA = re.compile(rf"{PROGRAM}(?:\.\w+)?")  # and its mode-specific siblings: .cdi, .legacy, .experimental
+NVIDIA = re.compile(
+    rf"{PROGRAM}(?:\.\w+)?"
+)  # and its mode-specific siblings: .cdi, .legacy, .experimental
 
 
 def is_nvidia_runtime(program: object) -> bool:
@@ -34,7 +42,9 @@ def is_nvidia_runtime(program: object) -> bool:
 
 
 def is_mode_variant(program: object) -> bool:
-    """Tell whether a program is a variant of the NVIDIA runtime whose name sets its mode, whatever the runtime's configuration sets."""
+    """Tell whether a program is a variant of the NVIDIA runtime whose name sets its mode, whatever
+    the runtime's configuration sets.
+    """
     return is_nvidia_runtime(program) and posixpath.basename(str(program)) != PROGRAM
 
 
@@ -43,7 +53,9 @@ def is_known_runtime(program: str) -> bool:
 
 
 def is_foreign_runtime(program: str) -> bool:
-    """Tell whether a program is neither NVIDIA's nor a runtime that it can hand over to, such as a shim of the node's own system."""
+    """Tell whether a program is neither NVIDIA's nor a runtime that it can hand over to, such as a
+    shim of the node's own system.
+    """
     return bool(program) and not is_nvidia_runtime(program) and not is_known_runtime(program)
 
 
@@ -57,11 +69,18 @@ def shorten_program(program: str) -> str:
 
     The NVIDIA runtime looks names up in PATH.
     """
-    return posixpath.basename(program) if posixpath.dirname(program) in (*STANDARD_PATH, "") else program
+    return (
+        posixpath.basename(program)
+        if posixpath.dirname(program) in (*STANDARD_PATH, "")
+        else program
+    )
 
 
-def list_low_level_runtimes(instances: Iterable[Instance], found: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Return the host's list of low-level runtimes: the ones that engines use, then the others on the host.
+def list_low_level_runtimes(
+    instances: Iterable[Instance], found: Mapping[str, str | None]
+) -> tuple[str, ...]:
+    """Return the host's list of low-level runtimes: the ones that engines use, then the others on
+    the host.
 
     found: the programs on the host by name. If there are none at all, return runc and crun.
     Raise PlanError if the engines use different ones.

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules for options' values that an argument spec cannot express. A wrong value ends the task before any connection is opened."""
+"""Rules for options' values that an argument spec cannot express. A wrong value ends the task
+before any connection is opened.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, OptionName, Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    OptionName,
+    Sentence,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import wanted
 
@@ -29,16 +38,37 @@ PACKAGE_VERSION = re.compile(r"[0-9][0-9A-Za-z.+:~-]*")
 ADDRESS = re.compile(r"(https?://[^\s/]+|file:///)\S*")
 # One character is legal as well, but makes older CDI libraries panic.
 CDI_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
-# The part of an annotation's key before its name: a DNS subdomain (Kubernetes, "Labels and annotations").
+# The part of an annotation's key before its name: a DNS subdomain (Kubernetes, "Labels and
+# annotations").
 PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/")
 CHANNEL = re.compile(r"0|[1-9][0-9]{0,6}")
-CHANNELS = 1 << 20  # a channel's number is the minor of its node (nvidia-container-toolkit, pkg/nvcdi/lib-imex.go)
+CHANNELS = (
+    1 << 20
+)  # a channel's number is the minor of its node (nvidia-container-toolkit, pkg/nvcdi/lib-imex.go)
 FABRIC_KINDS = {"cdi_imex_channels": "imex-channel", "cdi_nvswitch": "nvswitch"}
 SWITCHES = ("cdi", "set_as_default")
-BOOLEANS = {"true": "enabled", "yes": "enabled", "on": "enabled", "false": "disabled", "no": "disabled", "off": "disabled"}
-# Options of type `path` whose paths are on the host that is managed. They never become those of the controller.
+BOOLEANS = {
+    "true": "enabled",
+    "yes": "enabled",
+    "on": "enabled",
+    "false": "disabled",
+    "no": "disabled",
+    "off": "disabled",
+}
+# Options of type `path` whose paths are on the host that is managed. They never become those of the
+# controller.
 HOST_PATHS = frozenset(
-    ("root", "config_path", "socket", "drop_in_path", "path", "cdi_spec_dirs", "cdi_driver_root", "cdi_dev_root", "metrics_dir")
+    (
+        "root",
+        "config_path",
+        "socket",
+        "drop_in_path",
+        "path",
+        "cdi_spec_dirs",
+        "cdi_driver_root",
+        "cdi_dev_root",
+        "metrics_dir",
+    )
 )
 # On the machine that tasks of the cluster's API are delegated to; kubernetes.core expands it there.
 DELEGATED_PATHS = frozenset(("kubeconfig",))
@@ -58,7 +88,12 @@ class OptionRule:
 
 
 def _is_path(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith("/") and not CONTROL.search(value) and ".." not in value.split("/")
+    return (
+        isinstance(value, str)
+        and value.startswith("/")
+        and not CONTROL.search(value)
+        and ".." not in value.split("/")
+    )
 
 
 def _is_file(value: Any) -> bool:
@@ -66,7 +101,12 @@ def _is_file(value: Any) -> bool:
 
 
 def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and not re.search(r"\s", value) and not CONTROL.search(value)
+    return (
+        isinstance(value, str)
+        and bool(value)
+        and not re.search(r"\s", value)
+        and not CONTROL.search(value)
+    )
 
 
 def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
@@ -87,7 +127,9 @@ RULES: Mapping[str, OptionRule] = {
     "metrics_dir": PATH,
     "evidence_file": FILE,
     "path": FILE,
-    "socket": OptionRule(lambda v: _is_file(v) and len(v.encode()) <= SOCKET_LENGTH, messages.OPTION_SOCKET),
+    "socket": OptionRule(
+        lambda v: _is_file(v) and len(v.encode()) <= SOCKET_LENGTH, messages.OPTION_SOCKET
+    ),
     "drop_in_path": FILE,
     "service": OptionRule(_matches(SERVICE), messages.OPTION_SERVICE),
     "engine_version": OptionRule(_matches(ENGINE_VERSION), messages.OPTION_ENGINE_VERSION),
@@ -104,11 +146,16 @@ RULES: Mapping[str, OptionRule] = {
     "url": REPOSITORY,
     "toolkit_repository": REPOSITORY,
 }
-# What Ansible's type `path` would replace on the machine that validates, which is the controller: a home, a variable of the environment.
+# What Ansible's type `path` would replace on the machine that validates, which is the controller: a
+# home, a variable of the environment.
 EXPANDS = re.compile(r"^~|\$\w|\$\{")
-LITERAL = OptionRule(lambda value: not (isinstance(value, str) and EXPANDS.search(value)), messages.OPTION_LITERAL)
+LITERAL = OptionRule(
+    lambda value: not (isinstance(value, str) and EXPANDS.search(value)), messages.OPTION_LITERAL
+)
 ITEMS: Mapping[str, OptionRule] = {
-    "cdi_spec_dirs": OptionRule(lambda v: _is_path(v) and host_paths.clean_host_path(v) != "/", PATH.row),
+    "cdi_spec_dirs": OptionRule(
+        lambda v: _is_path(v) and host_paths.clean_host_path(v) != "/", PATH.row
+    ),
     "annotation_prefixes": OptionRule(_matches(PREFIX), messages.OPTION_ANNOTATION_PREFIX),
     "cdi_imex_channels": OptionRule(
         lambda v: v == "all" or (_matches(CHANNEL)(v) and int(v) < CHANNELS),
@@ -119,7 +166,8 @@ ITEMS: Mapping[str, OptionRule] = {
 
 
 def check_options(options: Mapping[str, Any], *, docker: bool = False) -> None:
-    """Raise PlanError for the first value that no host can accept. An option that is empty or missing is not set.
+    """Raise PlanError for the first value that no host can accept. An option that is empty or
+    missing is not set.
 
     docker: Docker is the only engine that the options are for.
     """
@@ -131,7 +179,11 @@ def check_options(options: Mapping[str, Any], *, docker: bool = False) -> None:
         raise PlanError(messages.TWO_SOURCES.fill(repository=options["toolkit_repository"]))
     for name in ("url", "toolkit_repository"):
         check_no_credentials(name, str(options.get(name) or ""))
-    wanted.check_sharing(options.get("sharing"), str(options.get("root") or "/"), str(options.get("cdi_driver_root") or "/"))
+    wanted.check_sharing(
+        options.get("sharing"),
+        str(options.get("root") or "/"),
+        str(options.get("cdi_driver_root") or "/"),
+    )
     for name, value in (options.get("handlers") or {}).items():
         check_name(str(name), docker or _has_no_kubernetes(options.get("engines") or ()))
         check_handler(str(name), value or {})
@@ -139,9 +191,14 @@ def check_options(options: Mapping[str, Any], *, docker: bool = False) -> None:
 
 def clean_option_paths(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return checked options with each path of a host in its one spelling."""
-    found = {name: _clean_value(value) if name in HOST_PATHS else value for name, value in options.items()}
+    found = {
+        name: _clean_value(value) if name in HOST_PATHS else value
+        for name, value in options.items()
+    }
     if options.get("handlers"):
-        found["handlers"] = {name: _clean_handler_binary(value) for name, value in options["handlers"].items()}
+        found["handlers"] = {
+            name: _clean_handler_binary(value) for name, value in options["handlers"].items()
+        }
     return found
 
 
@@ -152,7 +209,11 @@ def _clean_value(value: Any) -> Any:
 
 
 def _clean_handler_binary(handler: Any) -> Any:
-    return {**handler, "binary": host_paths.clean_host_path(handler["binary"])} if handler and handler.get("binary") else handler
+    return (
+        {**handler, "binary": host_paths.clean_host_path(handler["binary"])}
+        if handler and handler.get("binary")
+        else handler
+    )
 
 
 def check_classes(options: Mapping[str, Any]) -> None:
@@ -164,7 +225,9 @@ def check_classes(options: Mapping[str, Any]) -> None:
         for name in ("cdi_class", "cdi_model_class"):
             if options.get(option) and options.get(name) == taken:
                 given, fabric = OptionName(name), OptionName(option)
-                raise PlanError(messages.FABRIC_CLASS.fill(option=given, value=taken, fabric=fabric))
+                raise PlanError(
+                    messages.FABRIC_CLASS.fill(option=given, value=taken, fabric=fabric)
+                )
 
 
 def _check_each(options: Mapping[str, Any]) -> None:
@@ -183,7 +246,9 @@ def _check_each(options: Mapping[str, Any]) -> None:
 def _has_no_kubernetes(engines: Iterable[str]) -> bool:
     """Tell whether none of these engines has handlers that a RuntimeClass names."""
     named = [traits.TRAITS.get(engine) for engine in engines]
-    return bool(named) and all(engine is not None and engine.handlers and not engine.kubernetes for engine in named)
+    return bool(named) and all(
+        engine is not None and engine.handlers and not engine.kubernetes for engine in named
+    )
 
 
 def explain_choice(name: str, value: Any, choices: Iterable[Any]) -> Message:
@@ -206,7 +271,8 @@ def check_no_credentials(name: str, address: str) -> None:
 def check_name(name: str, docker: bool) -> None:
     """Raise PlanError for a name that cannot name a handler.
 
-    Kubernetes requests a handler by RuntimeClass. With Docker alone, only `docker run --runtime` names it.
+    Kubernetes requests a handler by RuntimeClass. With Docker alone, only `docker run --runtime`
+    names it.
     """
     if not (DOCKER_HANDLER if docker else HANDLER).fullmatch(name):
         row = messages.DOCKER_HANDLER_NAME if docker else messages.HANDLER_NAME

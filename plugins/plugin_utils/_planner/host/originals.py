@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files from before our first change, as the journal keeps them, and the rule that taking back leaves none of them behind.
+"""The files from before our first change, as the journal keeps them, and the rule that taking back
+leaves none of them behind.
 
 The resources make a plan that takes back, each for what it can judge. `complete_whole_removal`
 completes it from the journal, which needs no engine. A file that still is as we wrote it gets its
@@ -15,9 +16,18 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, merge_plans
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import journal_messages, owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    merge_plans,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    journal_messages,
+    owned_file,
+)
 
 WHY = journal_messages.BACK_KEPT.fill()
 UNKNOWN = journal_messages.PART_UNKNOWN.fill()
@@ -25,7 +35,9 @@ UNKNOWN = journal_messages.PART_UNKNOWN.fill()
 
 @dc.dataclass(frozen=True)
 class Original:
-    """A file in the journal: its hashes before our first change, as we last wrote it, and now; None if there is (was) no file."""
+    """A file in the journal: its hashes before our first change, as we last wrote it, and now; None
+    if there is (was) no file.
+    """
 
     path: str
     existed: bool
@@ -54,7 +66,10 @@ def can_cover_everything(_path: str) -> bool:
 
 
 def list_originals(obs: Observation) -> tuple[Original, ...]:
-    return tuple(_read_original(path, answer) for path, answer in sorted(owned_file.get_journal_originals(obs).items()))
+    return tuple(
+        _read_original(path, answer)
+        for path, answer in sorted(owned_file.get_journal_originals(obs).items())
+    )
 
 
 def _read_original(path: str, answer: Mapping[str, Any]) -> Original:
@@ -64,7 +79,9 @@ def _read_original(path: str, answer: Mapping[str, Any]) -> Original:
 
 
 def list_drift(obs: Observation) -> list[dict[str, str]]:
-    """List the files that differ from what this collection wrote, with their state: the journal compared with the host."""
+    """List the files that differ from what this collection wrote, with their state: the journal
+    compared with the host.
+    """
     found = [(o.path, describe_drift(o)) for o in list_originals(obs)]
     return [{"path": path, "state": state} for path, state in found if state]
 
@@ -77,15 +94,26 @@ def describe_drift(one: Original) -> str:
         return ""
     if one.now is None:
         return "removed since"
-    return "as before this collection" if one.now == one.before else "changed since" if one.after else "back again"
+    return (
+        "as before this collection"
+        if one.now == one.before
+        else "changed since"
+        if one.after
+        else "back again"
+    )
 
 
 def require_sound(obs: Observation, covers: Covers = can_cover_everything) -> None:
     """Raise PlanError for a damaged copy of a covered file.
 
-    A damaged copy must not count as no copy: the file would be judged as if its earlier content had never been known.
+    A damaged copy must not count as no copy: the file would be judged as if its earlier content had
+    never been known.
     """
-    broken = [d for d in obs.get_answer(owned_file.ORIGINALS).get("damaged") or () if covers(str(d.get("path")))]
+    broken = [
+        d
+        for d in obs.get_answer(owned_file.ORIGINALS).get("damaged") or ()
+        if covers(str(d.get("path")))
+    ]
     if broken:
         reasons = "; ".join(str(d.get("why")) for d in broken)
         raise PlanError(journal_messages.COPY_DAMAGED.fill(reasons=reasons))
@@ -100,7 +128,9 @@ def has_journal(obs: Observation) -> bool:
     return bool(answer.get("known") or answer.get("originals"))
 
 
-def complete_resource_removal(obs: Observation, paths: Iterable[str], plan: Callable[[], Plan]) -> Plan:
+def complete_resource_removal(
+    obs: Observation, paths: Iterable[str], plan: Callable[[], Plan]
+) -> Plan:
     """Complete the plan of one resource, whose files are known by name, from the journal.
 
     Raise PlanError as `complete_whole_removal` does.
@@ -116,8 +146,9 @@ def complete_whole_removal(
 ) -> Plan:  # fmt: skip
     """Return the plan, completed by all that it leaves of what the journal kept.
 
-    obstacle: returns why the resource that knows a path has not judged it. reader: returns what is left to do for programs that read a path
-    which is given back. Raise PlanError if something cannot be given back.
+    obstacle: returns why the resource that knows a path has not judged it. reader: returns what is
+    left to do for programs that read a path which is given back. Raise PlanError if something
+    cannot be given back.
     """
     done = {str(change["path"]) for change in plan.changes} | set(plan.released)
     rest = [o for o in list_originals(obs) if covers(o.path) and o.path not in done]
@@ -125,7 +156,14 @@ def complete_whole_removal(
     refuse_left_originals(left)
     back = [o for o in rest if o.now == o.after and o.now != o.before]
     gone = tuple(journal_messages.REMOVED_SINCE.fill(path=o.path) for o in rest if _is_removed(o))
-    return merge_plans([plan, *(_plan_restore(obs, o) for o in back), *(reader(o.path) for o in back), Plan(advice=gone)])
+    return merge_plans(
+        [
+            plan,
+            *(_plan_restore(obs, o) for o in back),
+            *(reader(o.path) for o in back),
+            Plan(advice=gone),
+        ]
+    )
 
 
 def refuse_left_originals(left: Iterable[str]) -> None:
@@ -156,4 +194,6 @@ def _plan_restore(obs: Observation, one: Original) -> Plan:
     answer = owned_file.get_journal_originals(obs)[one.path]
     file = ObservedFile(one.path, one.now is not None, "file", None, one.now)
     seen = obs.get_file(one.path) if f"file:{one.path}" in obs.answers else file
-    return owned_file.restore(file if seen.error else seen, answer, WHY)  # the executor reports what is wrong with its place
+    return owned_file.restore(
+        file if seen.error else seen, answer, WHY
+    )  # the executor reports what is wrong with its place

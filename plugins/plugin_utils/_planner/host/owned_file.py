@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file that is owned by this collection: the plan that writes it, and the plan that gives back what stood there before."""
+"""A file that is owned by this collection: the plan that writes it, and the plan that gives back
+what stood there before.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,24 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
+    transaction,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     JOURNAL_DIR,
     Cause,
     Difference,
     Plan,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import journal_messages
 
 BACK = journal_messages.BACK_BEFORE.fill()
@@ -31,16 +41,26 @@ ORIGINALS = queries.ask_for_originals(JOURNAL_DIR)
 def require_readable(file: ObservedFile) -> ObservedFile:
     """Return the file. Raise PlanError with the reason if nothing can be planned about it."""
     if file.error:
-        raise PlanError(journal_messages.OWN_FILE_UNREADABLE.fill(reason=file.error), where=file.path)
+        raise PlanError(
+            journal_messages.OWN_FILE_UNREADABLE.fill(reason=file.error), where=file.path
+        )
     if file.exists and file.type not in ("file", ""):
         raise PlanError(journal_messages.NOT_REGULAR.fill(type=file.type), where=file.path)
     return file
 
 
 def plan_owned_file(
-    file: ObservedFile, text: str, *, why: str, key: str = "", before: Any = None, after: Any = None, mode: str = "0644"
+    file: ObservedFile,
+    text: str,
+    *,
+    why: str,
+    key: str = "",
+    before: Any = None,
+    after: Any = None,
+    mode: str = "0644",
 ) -> Plan:
-    """Plan to write a file. Callers compare first, by content if a file has one, so a re-ordered file is not a change.
+    """Plan to write a file. Callers compare first, by content if a file has one, so a re-ordered
+    file is not a change.
 
     before, after: the words for people, if they tell more than which content the file has.
     """
@@ -54,7 +74,11 @@ def plan_owned_file(
         "expect": file.sha256 if file.exists else None,
     }
     return Plan(
-        differences=(Difference("file", file.path, key, found, name_content(text) if after is None else after, why),),
+        differences=(
+            Difference(
+                "file", file.path, key, found, name_content(text) if after is None else after, why
+            ),
+        ),
         changes=(change,),
         diffs=((file.path, (file.content or "") if file.exists else "", text),),
     )
@@ -67,7 +91,9 @@ def name_content(text: str | None) -> str:
     return f"content {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:DIGITS]}"
 
 
-def write_values(file: ObservedFile, text: str, *, why: str, shows: Sequence[str] = (), mode: str = "0644") -> Plan:
+def write_values(
+    file: ObservedFile, text: str, *, why: str, shows: Sequence[str] = (), mode: str = "0644"
+) -> Plan:
     """Plan to write a JSON file of this collection, and show the values that change.
 
     For a new file, show the values at the top-level keys `shows`.
@@ -77,7 +103,10 @@ def write_values(file: ObservedFile, text: str, *, why: str, shows: Sequence[str
     if not now:
         wanted = {key: value for key, value in wanted.items() if key.partition(".")[0] in shows}
     keys = [key for key in dict.fromkeys((*wanted, *now)) if now.get(key) != wanted.get(key)]
-    rows = tuple(Difference("file", file.path, key, now.get(key), wanted.get(key), why) for key in keys[:VALUES])
+    rows = tuple(
+        Difference("file", file.path, key, now.get(key), wanted.get(key), why)
+        for key in keys[:VALUES]
+    )
     rest = len(keys) > VALUES or not now or not rows
     return dc.replace(whole, differences=(*rows, *(whole.differences if rest else ())))
 
@@ -123,10 +152,11 @@ def plan_owned_file_removal(file: ObservedFile, *, why: str, cause: Cause | None
 
 
 def plan_owned_file_restore(obs: Observation, file: ObservedFile, *, why: str, own: bool) -> Plan:
-    """Plan to restore the bytes from before, if the journal has them and the file is still what we wrote.
+    """Plan to restore the bytes from before, if the journal has them and the file is still what we
+    wrote.
 
-    Otherwise our file goes, and another's stays.
-    own: the content shows that this collection wrote it, whatever the journal has. A file that cannot be read shows nothing.
+    Otherwise our file goes, and another's stays. own: the content shows that this collection wrote
+    it, whatever the journal has. A file that cannot be read shows nothing.
     """
     original = get_journal_originals(obs).get(file.path)
     if original or (
@@ -154,21 +184,36 @@ def plan_owned_file_restore(obs: Observation, file: ObservedFile, *, why: str, o
 
 def describe_changed_since(path: str, original: Mapping[str, Any]) -> str:
     """Return the words for a file of this collection that was changed by others, and that goes."""
-    row = journal_messages.CHANGED_PUT_BACK if original.get("existed") else journal_messages.CHANGED_REMOVED
+    row = (
+        journal_messages.CHANGED_PUT_BACK
+        if original.get("existed")
+        else journal_messages.CHANGED_REMOVED
+    )
     return row.fill(path=path)
 
 
 def forget_removed_files(plan: Plan) -> Plan:
-    """Return a plan that keeps no copy of the files it removes: they are ours, so no copy may look like a file from before us."""
-    return dc.replace(plan, changes=tuple(transaction.forget_original(change) for change in plan.changes))
+    """Return a plan that keeps no copy of the files it removes: they are ours, so no copy may look
+    like a file from before us.
+    """
+    return dc.replace(
+        plan, changes=tuple(transaction.forget_original(change) for change in plan.changes)
+    )
 
 
-def restore(file: ObservedFile, original: Mapping[str, Any], why: str, *, changed: bool = False) -> Plan:
-    """Plan one change that the executor carries out with the bytes in the journal; the content shown here serves the diff only.
+def restore(
+    file: ObservedFile, original: Mapping[str, Any], why: str, *, changed: bool = False
+) -> Plan:
+    """Plan one change that the executor carries out with the bytes in the journal; the content
+    shown here serves the diff only.
 
     changed: the file was changed by others since, which the executor would refuse otherwise.
     """
-    change: transaction.Restore = {"path": file.path, "op": "restore", "expect": file.sha256 if file.exists else None}
+    change: transaction.Restore = {
+        "path": file.path,
+        "op": "restore",
+        "expect": file.sha256 if file.exists else None,
+    }
     if changed:
         change["changed"] = True
     return Plan(
@@ -178,14 +223,33 @@ def restore(file: ObservedFile, original: Mapping[str, Any], why: str, *, change
     )
 
 
-def back(path: str, exists: bool, existed: bool, why: str, cause: Cause | None = None) -> Difference:
+def back(
+    path: str, exists: bool, existed: bool, why: str, cause: Cause | None = None
+) -> Difference:
     """Return the difference of a file that is given back whole, in the same words for every owner."""
-    return Difference("file", path, "", "present" if exists else None, "the content from before" if existed else None, why, cause)
+    return Difference(
+        "file",
+        path,
+        "",
+        "present" if exists else None,
+        "the content from before" if existed else None,
+        why,
+        cause,
+    )
 
 
 def build_keys_out_difference(path: str) -> Difference:
-    """Return the difference of a file that was changed by others since, or that has no copy: only our keys go."""
-    return Difference("file", path, "", "with this collection's keys", "without them", journal_messages.KEY_BY_KEY.fill())
+    """Return the difference of a file that was changed by others since, or that has no copy: only
+    our keys go.
+    """
+    return Difference(
+        "file",
+        path,
+        "",
+        "with this collection's keys",
+        "without them",
+        journal_messages.KEY_BY_KEY.fill(),
+    )
 
 
 def get_journal_originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:
@@ -198,5 +262,7 @@ def get_journal_originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:
 
 
 def was_taken_away(original: Mapping[str, Any]) -> bool:
-    """Tell whether our last change to a file removed a file that was there before us, whatever is there now."""
+    """Tell whether our last change to a file removed a file that was there before us, whatever is
+    there now.
+    """
     return bool(original.get("existed", True)) and original.get("sha256_after") is None

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Processes as evidence: only a process that the node has verified steers a plan. Any other is named and left alone."""
+"""Processes as evidence: only a process that the node has verified steers a plan. Any other is
+named and left alone.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Instance,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_messages
 
 UNVERIFIED = "unverified"  # in the place of a manager
@@ -30,7 +34,8 @@ def get_program_name(process: Mapping[str, Any]) -> str:
 def flag(argv: Iterable[object], *names: str) -> str:
     """Return the value of a flag on a command line; '' if it is not given.
 
-    If a flag is given twice, the last value counts: Go's flag package, and with it urfave/cli and pflag, set the value each time.
+    If a flag is given twice, the last value counts: Go's flag package, and with it urfave/cli and
+    pflag, set the value each time.
     """
     return (flag_values(argv, *names) or ("",))[-1]
 
@@ -56,7 +61,9 @@ def is_everything_declared(policy: Policy) -> bool:
 
 
 def list_unverified_processes(obs: Observation, name: str) -> tuple[Mapping[str, Any], ...]:
-    """Return root's processes of that name that break a rule: they are present, and evidence of nothing else."""
+    """Return root's processes of that name that break a rule: they are present, and evidence of
+    nothing else.
+    """
     return tuple(p for p in obs.list_unverified() if get_program_name(p) == name)
 
 
@@ -78,10 +85,22 @@ def build_untrusted_instance(engine: str, title: str, process: Mapping[str, Any]
 
     It holds no configuration, socket or unit that the process reports of itself.
     """
-    nothing = Cdi(False, False, (), "", Evidence("files", "not inspected: the process could not be verified"))
+    nothing = Cdi(
+        False, False, (), "", Evidence("files", "not inspected: the process could not be verified")
+    )
     program_ = str(process.get("exe") or "")
     return Instance(
-        engine, "", program_, "", "", "", UNVERIFIED, True, nothing, cri=False, refusal=refuse_unverified_process(title, process)
+        engine,
+        "",
+        program_,
+        "",
+        "",
+        "",
+        UNVERIFIED,
+        True,
+        nothing,
+        cri=False,
+        refusal=refuse_unverified_process(title, process),
     )
 
 

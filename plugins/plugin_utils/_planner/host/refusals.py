@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Engines that are left alone, and the result for their host: refused by a cause, not managed, or managed all the same.
+"""Engines that are left alone, and the result for their host: refused by a cause, not managed, or
+managed all the same.
 
-An engine that is stopped, silent or not verified is not gone: it is unknown what it will need when it is back.
+An engine that is stopped, silent or not verified is not gone: it is unknown what it will need when
+it is back.
 """
 
 from __future__ import annotations
@@ -11,14 +13,20 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal, RefusalKind
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+    RefusalKind,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     HostDecision,
     Instance,
     Policy,
     build_refused_instance_error,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_messages
 
 # The kinds of refusal by which nothing is known of an engine, the most telling first.
@@ -28,7 +36,8 @@ FOR_A_PERSON: tuple[RefusalKind, ...] = (*NOT_KNOWN, "unfit")
 
 
 def refuse_stopped_engine(obs: Observation, title: str, unit: str) -> Refusal:
-    """Return the refusal of an installed engine that does not run: it can neither report nor prove anything.
+    """Return the refusal of an installed engine that does not run: it can neither report nor prove
+    anything.
 
     title: the engine, as its project writes it. unit: its unit of systemd, '' if none is known.
     """
@@ -59,7 +68,11 @@ def narrow_policy_to_engine(policy: Policy, engine: str) -> Policy:
 
 def open_ones(policy: Policy, instances: Iterable[Instance]) -> list[Instance]:
     """List the requested engines that nothing is known about now, the most telling first."""
-    found = [i for i in instances if i.refusal and i.refusal.kind in NOT_KNOWN and is_engine_chosen(policy, i)]
+    found = [
+        i
+        for i in instances
+        if i.refusal and i.refusal.kind in NOT_KNOWN and is_engine_chosen(policy, i)
+    ]
     return sorted(found, key=lambda i: NOT_KNOWN.index(i.refusal.kind))
 
 
@@ -71,7 +84,11 @@ def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:
     found = tuple(instances)
     if not found:
         raise PlanError(host_messages.NO_ENGINE_HERE.fill())
-    cause = None if any(not i.refusal and is_engine_chosen(policy, i) for i in found) else choose_refused_engine(policy, found)
+    cause = (
+        None
+        if any(not i.refusal and is_engine_chosen(policy, i) for i in found)
+        else choose_refused_engine(policy, found)
+    )
     if cause:
         raise build_refused_instance_error(cause)
     for engine in policy.engines:
@@ -81,21 +98,30 @@ def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:
 
 
 def require_heard_engines(policy: Policy, instances: Iterable[Instance]) -> None:
-    """Raise PlanError before anything is taken away by a decision that a requested engine has no part in."""
+    """Raise PlanError before anything is taken away by a decision that a requested engine has no
+    part in.
+    """
     for one in open_ones(policy, instances)[:1]:
         why = host_messages.WOULD_TAKE_AWAY.fill()
         raise PlanError(one.refusal.message, where=one.config_path or one.binary, why=why)
 
 
 def choose_refused_engine(policy: Policy, instances: tuple[Instance, ...]) -> Instance | None:
-    """Return the engine for which a host is refused if none can be configured, the most telling first; None if there is none.
+    """Return the engine for which a host is refused if none can be configured, the most telling
+    first; None if there is none.
 
-    A stopped or unfit engine beside a running engine that others configure is most often unused. A containerd that serves Docker alone is a
-    part of Docker.
+    A stopped or unfit engine beside a running engine that others configure is most often unused. A
+    containerd that serves Docker alone is a part of Docker.
     """
-    served = any(i.refusal and i.refusal.kind == "writer" and i.running and i.cri for i in instances)
+    served = any(
+        i.refusal and i.refusal.kind == "writer" and i.running and i.cri for i in instances
+    )
     kinds = ("silent",) if served else FOR_A_PERSON
-    wanted = [i for i in instances if i.refusal and i.refusal.kind in kinds and is_engine_chosen(policy, i)]
+    wanted = [
+        i
+        for i in instances
+        if i.refusal and i.refusal.kind in kinds and is_engine_chosen(policy, i)
+    ]
     return min(wanted, key=lambda i: kinds.index(i.refusal.kind), default=None)
 
 

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Take back with state: absent, in any state of the engines: stopped, removed, refused, broken, or next to another one.
+"""Take back with state: absent, in any state of the engines: stopped, removed, refused, broken, or
+next to another one.
 
-Each engine takes back what it can judge. The rest is given back from the journal, or named; if it is named, nothing is changed at all.
+Each engine takes back what it can judge. The rest is given back from the journal, or named; if it
+is named, nothing is changed at all.
 """
 
 from __future__ import annotations
@@ -12,15 +14,22 @@ import dataclasses as dc
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Instance,
     Plan,
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decision_file,
     host_messages,
@@ -30,12 +39,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     owned_file,
     refusals,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator, nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    gpu_operator,
+    nvidia_ctk,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 # The programs of all handlers that this collection has ever written by itself begin with this name.
 PROGRAM = low_level.PROGRAM
-# The managers whose configuration lets our part be separated from the rest. What other managers render is never edited.
+# The managers whose configuration lets our part be separated from the rest. What other managers
+# render is never edited.
 JUDGED = (*(m.name for m in known.MANAGERS if m.taken_back), nvidia_ctk.TOOL, gpu_operator.TOOL)
 
 
@@ -47,7 +60,9 @@ class RemovableEngine(Protocol):
     def plan_absent(self, policy: Policy, obs: Observation, instance: Instance) -> Plan: ...
 
     def find_remnant(self, policy: Policy, obs: Observation) -> Instance | None:
-        """Return the configuration of an engine that was not found as an engine that does not run; None if there is no configuration."""
+        """Return the configuration of an engine that was not found as an engine that does not run;
+        None if there is no configuration.
+        """
 
     def get_main_file(self, policy: Policy, obs: Observation) -> str:
         """Return the first file of its configuration."""
@@ -74,7 +89,9 @@ class Search:
 
 
 def find_every_engine(policy: Policy, obs: Observation, engines: Engines) -> Search:
-    """Find every engine with its instances, whatever `engines` lists: our file is taken back even if that option has changed since."""
+    """Find every engine with its instances, whatever `engines` lists: our file is taken back even
+    if that option has changed since.
+    """
     instances: list[Instance] = []
     obstacles: dict[str, str] = {}
     for name, engine in engines.items():
@@ -93,20 +110,31 @@ def plan_take_back(
     policy: Policy, obs: Observation, engines: Engines, rooms: Iterable[Plan] = (),
     covers: originals.Covers = originals.can_cover_everything,
 ) -> Plan:  # fmt: skip
-    """Plan to take everything back in one transaction. Raise PlanError if something cannot be given back."""
+    """Plan to take everything back in one transaction. Raise PlanError if something cannot be given
+    back.
+    """
     originals.require_sound(obs, covers)
     found = find_every_engine(policy, obs, engines)
     plans, broken, refused = plan_instance_removals(policy, obs, engines, found)
     require_one(policy, plans)
     merged = merge_plans([*plans.values(), *rooms])
     require_copies(policy, obs, engines, merged, broken)
-    context = Context(policy, obs, engines, dc.replace(found, obstacles={**refused, **found.obstacles, **broken}))
-    done = originals.complete_whole_removal(obs, merged, covers=covers, obstacle=context.explain_obstacle, reader=context.plan_left_to_do)
+    context = Context(
+        policy, obs, engines, dc.replace(found, obstacles={**refused, **found.obstacles, **broken})
+    )
+    done = originals.complete_whole_removal(
+        obs,
+        merged,
+        covers=covers,
+        obstacle=context.explain_obstacle,
+        reader=context.plan_left_to_do,
+    )
     return dc.replace(done, advice=(*done.advice, *advise_without_journal(policy, obs, done)))
 
 
 def advise_without_journal(policy: Policy, obs: Observation, done: Plan) -> tuple[str, ...]:
-    """Return advice for a host without a journal, from which no earlier file can be restored; () if there is a journal or no change.
+    """Return advice for a host without a journal, from which no earlier file can be restored; () if
+    there is a journal or no change.
 
     The record of a whole host still knows the names of the files.
     """
@@ -122,7 +150,8 @@ def advise_without_journal(policy: Policy, obs: Observation, done: Plan) -> tupl
 def plan_instance_removals(
     policy: Policy, obs: Observation, engines: Engines, found: Search
 ) -> tuple[dict[str, Plan], dict[str, str], dict[str, str]]:
-    """Return the plan of each instance by its key; the engines that could not judge; and the engines that another system manages.
+    """Return the plan of each instance by its key; the engines that could not judge; and the
+    engines that another system manages.
 
     The last two come with the reason.
     """
@@ -135,9 +164,16 @@ def plan_instance_removals(
             continue
         try:
             own = refusals.narrow_policy_to_engine(policy, instance.engine)
-            done = engines[instance.engine].plan_absent(own, obs, dc.replace(instance, refusal=Refusal()))
+            done = engines[instance.engine].plan_absent(
+                own, obs, dc.replace(instance, refusal=Refusal())
+            )
             plans[instance.key] = merge_plans(
-                [done, advise_on_unknown_engine(policy, instance, done, found.obstacles.get(instance.engine, ""))]
+                [
+                    done,
+                    advise_on_unknown_engine(
+                        policy, instance, done, found.obstacles.get(instance.engine, "")
+                    ),
+                ]
             )
         except PlanError as error:
             broken[instance.engine] = error.placed
@@ -145,7 +181,9 @@ def plan_instance_removals(
 
 
 def advise_on_unknown_engine(policy: Policy, instance: Instance, done: Plan, why: str) -> Plan:
-    """Return advice to restart an engine that could not be looked for: it may run with what is taken out now."""
+    """Return advice to restart an engine that could not be looked for: it may run with what is
+    taken out now.
+    """
     if not why or not done.changes or policy.root != "/":
         return Plan()
     row = journal_messages.ENGINE_UNKNOWN
@@ -163,9 +201,17 @@ def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
         raise PlanError(host_messages.SEVERAL_INSTANCES.fill(instances=", ".join(changing)))
 
 
-def require_copies(policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]) -> None:
-    """Raise PlanError for files without a copy that could not be judged: they carry this collection's mark, or look like its own."""
-    done = {str(change["path"]) for change in merged.changes} | set(merged.released) | set(owned_file.get_journal_originals(obs))
+def require_copies(
+    policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]
+) -> None:
+    """Raise PlanError for files without a copy that could not be judged: they carry this
+    collection's mark, or look like its own.
+    """
+    done = (
+        {str(change["path"]) for change in merged.changes}
+        | set(merged.released)
+        | set(owned_file.get_journal_originals(obs))
+    )
     marked = [
         (name, path)
         for name, engine in engines.items()
@@ -173,7 +219,9 @@ def require_copies(policy: Policy, obs: Observation, engines: Engines, merged: P
         if path not in done
     ]
     row = journal_messages.MARKED_WITHOUT_COPY
-    left = [row.fill(path=path, reason=broken.get(name) or originals.UNKNOWN) for name, path in marked]
+    left = [
+        row.fill(path=path, reason=broken.get(name) or originals.UNKNOWN) for name, path in marked
+    ]
     left += [
         journal_messages.SUSPECTED.fill(reason=why)
         for name, why in broken.items()
@@ -183,11 +231,17 @@ def require_copies(policy: Policy, obs: Observation, engines: Engines, merged: P
 
 
 def may_have_own_keys(policy: Policy, obs: Observation, path: str) -> bool:
-    """Tell whether a file that cannot be judged may contain keys of this collection that no journal knows."""
+    """Tell whether a file that cannot be judged may contain keys of this collection that no journal
+    knows.
+    """
     file = obs.get_file(path, file_places.NOTHING)
     if not file.exists or not may_be_own(policy, obs):
         return False
-    return decision_file.was_here(obs) if file.content is None else any(h.binary in file.content for h in policy.handlers)
+    return (
+        decision_file.was_here(obs)
+        if file.content is None
+        else any(h.binary in file.content for h in policy.handlers)
+    )
 
 
 def may_be_own(policy: Policy, obs: Observation) -> bool:
@@ -201,7 +255,8 @@ def may_be_own(policy: Policy, obs: Observation) -> bool:
 def build_other_handler_error(name: str, program: str, where: str, line: int | None) -> PlanError:
     """Return the error for a handler that is not among those named in the options.
 
-    In a file that others have changed, our handlers are found by their names, so a handler that stays has to be reported.
+    In a file that others have changed, our handlers are found by their names, so a handler that
+    stays has to be reported.
     """
     other = journal_messages.OTHER_HANDLER.fill(handler=name, program=program)
     return PlanError(other, where=where, line=line)
@@ -217,13 +272,21 @@ class Context:
     found: Search
 
     def find_engine(self, path: str) -> str:
-        return next((name for name, engine in self.engines.items() if engine.owns_file(self.policy, self.obs, path)), "")
+        return next(
+            (
+                name
+                for name, engine in self.engines.items()
+                if engine.owns_file(self.policy, self.obs, path)
+            ),
+            "",
+        )
 
     def explain_obstacle(self, path: str) -> str:
         return self.found.obstacles.get(self.find_engine(path), "")
 
     def plan_left_to_do(self, path: str) -> Plan:
-        """Return advice and pending restarts for an engine that could not be inspected, whose file is given back.
+        """Return advice and pending restarts for an engine that could not be inspected, whose file
+        is given back.
 
         The engine runs with the file from before until it is restarted.
         """

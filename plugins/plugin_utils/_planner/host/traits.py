@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The properties of engines that the planner asks for without knowing which engine it is. A new engine is one more row."""
+"""The properties of engines that the planner asks for without knowing which engine it is. A new
+engine is one more row.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,16 @@ CRIO = "crio"
 DOCKER = "docker"
 PODMAN = "podman"
 
-# Seconds for an engine to answer after its restart. It recovers its containers first: seconds on an idle host, more on a full one.
+# Seconds for an engine to answer after its restart. It recovers its containers first: seconds on an
+# idle host, more on a full one.
 SERVES_WITHIN = 90
 
 
 @dc.dataclass(frozen=True)
 class OperatorVariables:
-    """The environment variables that the GPU Operator's toolkit reads for an engine, and their defaults (operator v26.7)."""
+    """The environment variables that the GPU Operator's toolkit reads for an engine, and their
+    defaults (operator v26.7).
+    """
 
     config: str
     default_config: str
@@ -37,20 +42,33 @@ class Traits:
 
     title: str
     kubernetes: bool  # serves CRI, so a kubelet can use it
-    handlers: bool  # has a configuration with handlers; one without reads CDI specs, and that is all
+    handlers: (
+        bool  # has a configuration with handlers; one without reads CDI specs, and that is all
+    )
     hooks: bool  # runs the files of its hooks directories by itself
     proof: Literal["cri", "api", "command"]
     asks_handler: str = ""  # the command line by which a person asks for a handler
     asks_device: str = ""  # the one by which a person asks for a CDI device
-    asks_variable: str = ""  # its words for NVIDIA_VISIBLE_DEVICES, for which it calls the prestart hook by itself
+    asks_variable: str = (
+        ""  # its words for NVIDIA_VISIBLE_DEVICES, for which it calls the prestart hook by itself
+    )
     variable_by_cdi: str = ""  # the first release that takes CDI for that instead of the hook
     first_cdi: str = ""  # its first release that resolves CDI devices, for people
-    first_field: str = ""  # its first release that takes CDI devices from a kubelet (the CRI field CDIDevices)
-    pod_note: str = ""  # the annotation in which it keeps a pod's handler, which its list of pods leaves empty
+    first_field: str = (
+        ""  # its first release that takes CDI devices from a kubelet (the CRI field CDIDevices)
+    )
+    pod_note: str = (
+        ""  # the annotation in which it keeps a pod's handler, which its list of pods leaves empty
+    )
     load_image: str = ""
-    checks_default: bool = False  # it does not start without the program of its default handler (CRI-O, ValidateRuntimes)
-    file_versions: bool = False  # its configuration files declare versions, which may differ from one to the other
-    operator: OperatorVariables | None = None  # None: the operator's toolkit needs no setting for it, or does not configure it
+    # it does not start without the program of its default handler (CRI-O, ValidateRuntimes)
+    checks_default: bool = False
+    file_versions: bool = (
+        False  # its configuration files declare versions, which may differ from one to the other
+    )
+    operator: OperatorVariables | None = (
+        None  # None: the operator's toolkit needs no setting for it, or does not configure it
+    )
 
 
 TRAITS = {

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find what runs on a host, as far as a drain needs to know: who gives it work, and which work a change would end."""
+"""Find what runs on a host, as far as a drain needs to know: who gives it work, and which work a
+change would end.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +11,33 @@ import re
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal as report_journal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
+    journal as report_journal,
+)
 
 SLURM_UNIT = "slurmd.service"
-# A program that asks for the driver's version opens the control node alone. Work opens a GPU's own node, or the one of unified memory.
-# The path may begin with any directory: files of a process in a chroot have the names that the host sees.
+# A program that asks for the driver's version opens the control node alone. Work opens a GPU's own
+# node, or the one of unified memory. The path may begin with any directory: files of a process in a
+# chroot have the names that the host sees.
 GPU_NODES = r"(/.*)?/dev/nvidia(\d+|-uvm|-caps/.*)( \(deleted\))?$"
-# A kubelet trusts the CA of its cluster, on workers and on control planes alike. These are the files of k3s and RKE2 (agent), of MicroK8s
-# (a node that has joined another one keeps the CA of that one beside its own), of k0s, and of kubeadm and EKS.
+# A kubelet trusts the CA of its cluster, on workers and on control planes alike. These are the
+# files of k3s and RKE2 (agent), of MicroK8s (a node that has joined another one keeps the CA of
+# that one beside its own), of k0s, and of kubeadm and EKS.
 CLUSTER = queries.ask_for_certificates(
     "cluster",
     (
         *("/var/lib/rancher/k3s/agent/server-ca.crt", "/var/lib/rancher/rke2/agent/server-ca.crt"),
-        *("/var/snap/microk8s/current/certs/ca.remote.crt", "/var/snap/microk8s/current/certs/ca.crt"),
+        *(
+            "/var/snap/microk8s/current/certs/ca.remote.crt",
+            "/var/snap/microk8s/current/certs/ca.crt",
+        ),
         *("/var/lib/k0s/pki/ca.crt", "/etc/kubernetes/pki/ca.crt"),
     ),
 )
@@ -32,14 +46,17 @@ HOLDERS = queries.ask_for_holders("GPUs", GPU_NODES, queries.WATCHERS)
 
 
 def list_work_questions(policy: Policy) -> list[queries.Question]:
-    """Return the questions to a running host. Nothing runs in a directory tree, so it is asked nothing."""
+    """Return the questions to a running host. Nothing runs in a directory tree, so it is asked
+    nothing.
+    """
     return [queries.ask_for_units([SLURM_UNIT]), HOLDERS, CLUSTER] if policy.root == "/" else []
 
 
 def list_gpu_processes(obs: Observation) -> list[str]:
     """List the processes that use the GPUs.
 
-    Processes that could not be looked at may be work. So the list names them as not known (`drain.UNKNOWN`).
+    Processes that could not be looked at may be work. So the list names them as not known
+    (`drain.UNKNOWN`).
     """
     answer = obs.get_answer_or_error(HOLDERS)
     if "error" in answer:
@@ -62,11 +79,17 @@ def get_cluster_by_ca(obs: Observation) -> str:
 
 def report_work(policy: Policy, obs: Observation, plan: Plan, *, kubelet: bool) -> dict[str, Any]:
     here = policy.root == "/"
-    slurm = here and obs.get_unit(SLURM_UNIT).get("ActiveState") in ("active", "activating", "reloading")
+    slurm = here and obs.get_unit(SLURM_UNIT).get("ActiveState") in (
+        "active",
+        "activating",
+        "reloading",
+    )
     return {
         "hostname": str(obs.host.get("hostname") or "") if here else "",
         "boot_id": str(obs.host.get("boot_id") or "") if here else "",
-        "orchestrators": [name for name, runs in (("slurm", slurm), ("kubernetes", here and kubelet)) if runs],
+        "orchestrators": [
+            name for name, runs in (("slurm", slurm), ("kubernetes", here and kubelet)) if runs
+        ],
         "at_work": report_journal.name_running_transaction(obs),
         "cluster": get_cluster_by_ca(obs) if here and kubelet else "",
         "ends": list(plan.ends),

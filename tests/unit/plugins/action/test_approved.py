@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is sent to a host is what was approved for it, whatever has changed since: on hosts that run, by whole tasks."""
+"""What is sent to a host is what was approved for it, whatever has changed since: on hosts that
+run, by whole tasks.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,11 @@ def converge(host: Host, digest: str, **options: Any) -> dict[str, Any]:
 
 def sent(host: Host) -> list[Any]:
     """The transactions that the host got."""
-    return [request for request in host.wire if isinstance(request, dict) and "changes" in request and "journal_dir" in request]
+    return [
+        request
+        for request in host.wire
+        if isinstance(request, dict) and "changes" in request and "journal_dir" in request
+    ]
 
 
 def test_what_was_approved_is_done(node: Node) -> None:
@@ -96,21 +102,30 @@ def test_a_host_that_changed_after_the_approval_is_not_changed(node: Node) -> No
     with running(node) as host:
         digest = look(host)
         host.put("/dev/nvidia2", gpus.node(195, 2))
-        host.write(f"/proc/driver/nvidia/gpus/{gpus.BUSES[2]}/information", gpus.information(gpus.BUSES[2], 2, gpus.UUIDS[2]))
+        host.write(
+            f"/proc/driver/nvidia/gpus/{gpus.BUSES[2]}/information",
+            gpus.information(gpus.BUSES[2], 2, gpus.UUIDS[2]),
+        )
         assert converge(host, digest)["msg"].startswith(PHASE)
         assert sent(host) == []
 
 
 CONFLICTS = [
-    # what somebody writes between the look and the transaction, whether what is planned then is what was approved
+    # what somebody writes between the look and the transaction, whether what is planned then is
+    # what was approved
     ("", True),
     ("\n[debug]\n  address = '/run/debug.sock'\n", True),
-    ('\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]\n  runtime_type = "io.containerd.runc.v2"\n', False),
+    (
+        '\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]\n  runtime_type = "io.containerd.runc.v2"\n',
+        False,
+    ),
 ]
 
 
 @pytest.mark.parametrize(("more", "same"), CONFLICTS)
-def test_after_a_conflict_the_new_plan_is_compared(node: Node, more: str, same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_conflict_the_new_plan_is_compared(
+    node: Node, more: str, same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     exchange = transport.run_host_program
     with running(node) as host:
         digest = look(host)
@@ -128,11 +143,23 @@ def test_after_a_conflict_the_new_plan_is_compared(node: Node, more: str, same: 
         assert same or result["msg"].startswith(PHASE)
 
 
-# ---------------------------------------------------------------- packages, after which the host is planned again
+# ---------------------------------------------------------------- packages, after which the host is
+# planned again
 
-FAMILY = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
+FAMILY = (
+    "libnvidia-container1",
+    "libnvidia-container-tools",
+    "nvidia-container-toolkit-base",
+    "nvidia-container-toolkit",
+)
 OFFERED = "".join(f"{name}:\n  Installed: (none)\n  Candidate: 1.17.8-1\n" for name in FAMILY)
-BROUGHT = ("nvidia-cdi-hook", "nvidia-ctk", "nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy")
+BROUGHT = (
+    "nvidia-cdi-hook",
+    "nvidia-ctk",
+    "nvidia-container-runtime",
+    "nvidia-container-runtime.cdi",
+    "nvidia-container-runtime.legacy",
+)
 CONFIG = """disable-require = false
 
 [nvidia-container-cli]
@@ -146,8 +173,13 @@ runtimes = ["docker-runc", "runc", "crun"]
 
 def installed(_argv: list[str]) -> str:
     """What the packages do, in the host's own directory."""
-    status, config = pathlib.Path("/var/lib/dpkg/status"), pathlib.Path("/etc/nvidia-container-runtime/config.toml")
-    rows = (f"Package: {name}\nStatus: install ok installed\nVersion: 1.17.8-1\n\n" for name in FAMILY)
+    status, config = (
+        pathlib.Path("/var/lib/dpkg/status"),
+        pathlib.Path("/etc/nvidia-container-runtime/config.toml"),
+    )
+    rows = (
+        f"Package: {name}\nStatus: install ok installed\nVersion: 1.17.8-1\n\n" for name in FAMILY
+    )
     status.write_text(status.read_text() + "".join(rows))
     config.write_text(CONFIG)
     for name in BROUGHT:
@@ -189,7 +221,9 @@ def test_a_host_that_changes_between_the_stages_gets_the_first_alone(node: Node)
         without_packages(host, with_another_gpu)
         result = converge(host, look(host, packages="present"), packages="present")
         assert result["failed"]
-        assert result["msg"].startswith(f"{PHASE}after its first stage this host plans something else")
+        assert result["msg"].startswith(
+            f"{PHASE}after its first stage this host plans something else"
+        )
         assert "write /etc/ansible/facts.d/gpufleet.fact" in result["msg"]
         assert "What was done before stays in place: " in result["msg"]
         assert (len(sent(host)), result["changed"]) == (1, True)
@@ -206,17 +240,28 @@ REPOSITORY = {
 
 def probed(argv: list[str]) -> str:
     """What the programs answer that a look brings: whether the repository is reached, and NVML."""
-    found = {"tried": True, "reached": True, "why": ""} if "proxies" in argv[-1] else gpus.nvml(2)["probe:nvml"]["value"]
+    found = (
+        {"tried": True, "reached": True, "why": ""}
+        if "proxies" in argv[-1]
+        else gpus.nvml(2)["probe:nvml"]["value"]
+    )
     return json.dumps(found)
 
 
 @pytest.mark.parametrize(("version", "known"), [("1.17.8-1", True), ("", False)])
-def test_a_repository_whose_release_the_plan_knows_brings_what_was_approved(node: Node, version: str, known: bool) -> None:
-    """Without one, the mirror has an older release than the plan reckons with, and another CDI spec would follow."""
+def test_a_repository_whose_release_the_plan_knows_brings_what_was_approved(
+    node: Node, version: str, known: bool
+) -> None:
+    """Without one, the mirror has an older release than the plan reckons with, and another CDI spec
+    would follow.
+    """
     with running(node) as host:
         without_packages(host, installed)
         host.path("/etc/apt/sources.list.d/gpufleet-nvidia.sources").unlink()
-        first: list[Any] = [("apt-cache", 0, LISTS, ""), (f"{sys.executable} -I -S - ", 0, probed, "")]
+        first: list[Any] = [
+            ("apt-cache", 0, LISTS, ""),
+            (f"{sys.executable} -I -S - ", 0, probed, ""),
+        ]
         host.known[:] = [*first, *host.known, ("apt-get", 0, "", ""), ("apt-config", 0, "", "")]
         more = {**REPOSITORY, "toolkit_version": version}
         result = converge(host, look(host, **more), **more)
@@ -225,7 +270,12 @@ def test_a_repository_whose_release_the_plan_knows_brings_what_was_approved(node
         assert known or "gpufleet_toolkit_version" in result["msg"]
 
 
-@pytest.mark.parametrize(("value", "code"), [("5f0c1d2e3a4b5c6d", "older-change"), ("yes", "digest"), ("A" * 64, "digest")])
-def test_what_is_no_digest_is_refused_before_a_host_is_looked_at(node: Node, value: str, code: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [("5f0c1d2e3a4b5c6d", "older-change"), ("yes", "digest"), ("A" * 64, "digest")],
+)
+def test_what_is_no_digest_is_refused_before_a_host_is_looked_at(
+    node: Node, value: str, code: str
+) -> None:
     with pytest.raises(PlanError, match=rf"\[approval.{code}\]$"):
         approved.parse_approval(value)

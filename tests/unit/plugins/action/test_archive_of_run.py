@@ -26,15 +26,21 @@ CASES = {
 
 
 @pytest.mark.parametrize(("name", "more", "says"), CASES.values(), ids=CASES)
-def test_an_archive_that_cannot_be_read_is_named_with_its_reason(name: str, more: dict[str, str], says: str, tmp_path: Path) -> None:
+def test_an_archive_that_cannot_be_read_is_named_with_its_reason(
+    name: str, more: dict[str, str], says: str, tmp_path: Path
+) -> None:
     (tmp_path / "bundle.tar").write_bytes(b"an archive")
     os.mkfifo(tmp_path / "pipe")
-    found = variables_check.list_wrong_archives({"gpufleet_bundle_file": str(tmp_path / name) if name else "", **more})
+    found = variables_check.list_wrong_archives(
+        {"gpufleet_bundle_file": str(tmp_path / name) if name else "", **more}
+    )
     assert [text for text in found if says in text and text.startswith(str(tmp_path))] == found
     assert len(found) == bool(says)
 
 
-def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_not_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = tmp_path / "bundle.tar"
     place.write_bytes(b"an archive")
 

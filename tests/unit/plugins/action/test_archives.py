@@ -44,13 +44,19 @@ def test_what_is_packed_is_read(tmp_path: Path) -> None:
 
 def test_nobody_and_no_time_is_in_an_archive() -> None:
     with tarfile.open(fileobj=io.BytesIO(bundles.archive())) as archive:
-        assert {(m.uid, m.gid, m.uname, m.gname, m.mtime, m.mode) for m in archive} == {(0, 0, "", "", 0, 0o644)}
+        assert {(m.uid, m.gid, m.uname, m.gname, m.mtime, m.mode) for m in archive} == {
+            (0, 0, "", "", 0, 0o644)
+        }
 
 
-NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789._-~/\u00e9", min_size=1, max_size=150).filter(lambda name: not name.endswith("/"))
+NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789._-~/\u00e9", min_size=1, max_size=150).filter(
+    lambda name: not name.endswith("/")
+)
 
 
-@given(st.dictionaries(NAMES, st.binary(max_size=200), max_size=8), st.randoms(use_true_random=False))
+@given(
+    st.dictionaries(NAMES, st.binary(max_size=200), max_size=8), st.randoms(use_true_random=False)
+)
 def test_the_same_files_make_the_same_bytes(files: dict[str, bytes], chance: object) -> None:
     """In whatever order they come, and whatever the umask and the time are."""
     shuffled = list(files.items())
@@ -76,7 +82,11 @@ def joined(one: bytes, other: bytes) -> bytes:
 def header(kind: bytes, size: int) -> bytes:
     """A header that says a size, which GNU's form has room for."""
     block = bytearray(tarfile.TarInfo("long").tobuf())
-    block[124:136], block[156:157], block[148:156] = b"\x80" + size.to_bytes(11, "big"), kind, b" " * 8
+    block[124:136], block[156:157], block[148:156] = (
+        b"\x80" + size.to_bytes(11, "big"),
+        kind,
+        b" " * 8,
+    )
     block[148:156] = b"%06o\0 " % sum(block)
     return bytes(block)
 
@@ -87,38 +97,89 @@ BAD: dict[str, tuple[bytes, str]] = {
         repacked(lambda f: f.update({f"apt/x86_64/{DEB}": b"x" * len(f[f"apt/x86_64/{DEB}"])})),
         f"apt/x86_64/{DEB} has not the bytes that its manifest.json says",
     ),
-    "a longer package": (repacked(lambda f: f.update({f"apt/x86_64/{DEB}": f[f"apt/x86_64/{DEB}"] + b"x"})), "has not the bytes"),
-    "another key": (repacked(lambda f: f.update({"key.asc": b"yek\n"})), "key.asc has not the bytes"),
-    "a missing index": (repacked(lambda f: f.pop("apt/x86_64/InRelease")), "apt/x86_64/InRelease is missing in it"),
-    "a file more": (repacked(lambda f: f.update({"more": b""})), "it holds 'more', which its manifest.json does not list"),
+    "a longer package": (
+        repacked(lambda f: f.update({f"apt/x86_64/{DEB}": f[f"apt/x86_64/{DEB}"] + b"x"})),
+        "has not the bytes",
+    ),
+    "another key": (
+        repacked(lambda f: f.update({"key.asc": b"yek\n"})),
+        "key.asc has not the bytes",
+    ),
+    "a missing index": (
+        repacked(lambda f: f.pop("apt/x86_64/InRelease")),
+        "apt/x86_64/InRelease is missing in it",
+    ),
+    "a file more": (
+        repacked(lambda f: f.update({"more": b""})),
+        "it holds 'more', which its manifest.json does not list",
+    ),
     "a file twice": (
         joined(bundles.archive(), bundles.tar({"key.asc": b"key\n"})),
         "it holds 'key.asc', which its manifest.json does not list",
     ),
-    "a manifest twice": (joined(bundles.archive(), bundles.tar({manifest.NAME: b"{}"})), "it holds 'manifest.json'"),
-    "a name that leads out": (joined(bundles.archive(), bundles.tar({"../../etc/cron.d/x": b""})), "it holds '../../etc/cron.d/x'"),
-    "an absolute name": (joined(bundles.archive(), bundles.tar({"/etc/cron.d/x": b""})), "it holds '/etc/cron.d/x'"),
+    "a manifest twice": (
+        joined(bundles.archive(), bundles.tar({manifest.NAME: b"{}"})),
+        "it holds 'manifest.json'",
+    ),
+    "a name that leads out": (
+        joined(bundles.archive(), bundles.tar({"../../etc/cron.d/x": b""})),
+        "it holds '../../etc/cron.d/x'",
+    ),
+    "an absolute name": (
+        joined(bundles.archive(), bundles.tar({"/etc/cron.d/x": b""})),
+        "it holds '/etc/cron.d/x'",
+    ),
     "a symbolic link": (
         joined(bundles.archive(), bundles.tar({"key.asc": b""}, tarfile.SYMTYPE)),
         "'key.asc', which is not a regular file",
     ),
-    "a hard link": (joined(bundles.archive(), bundles.tar({"key.asc": b""}, tarfile.LNKTYPE)), "'key.asc', which is not a regular file"),
-    "a device": (joined(bundles.archive(), bundles.tar({"key.asc": b""}, tarfile.CHRTYPE)), "'key.asc', which is not a regular file"),
-    "a directory": (joined(bundles.archive(), bundles.tar({"apt": b""}, tarfile.DIRTYPE)), "'apt', which is not a regular file"),
-    "no manifest": (archives.pack_archive(bundles.content()), "it does not begin with a manifest.json"),
-    "a manifest that is none": (archives.pack_archive({manifest.NAME: b"{}"}), "its schema is None"),
+    "a hard link": (
+        joined(bundles.archive(), bundles.tar({"key.asc": b""}, tarfile.LNKTYPE)),
+        "'key.asc', which is not a regular file",
+    ),
+    "a device": (
+        joined(bundles.archive(), bundles.tar({"key.asc": b""}, tarfile.CHRTYPE)),
+        "'key.asc', which is not a regular file",
+    ),
+    "a directory": (
+        joined(bundles.archive(), bundles.tar({"apt": b""}, tarfile.DIRTYPE)),
+        "'apt', which is not a regular file",
+    ),
+    "no manifest": (
+        archives.pack_archive(bundles.content()),
+        "it does not begin with a manifest.json",
+    ),
+    "a manifest that is none": (
+        archives.pack_archive({manifest.NAME: b"{}"}),
+        "its schema is None",
+    ),
     "a manifest without end": (
         archives.pack_archive({manifest.NAME: b" " * (manifest.LONGEST + 1)}),
         "it does not begin with a manifest.json",
     ),
-    "cut off in a package": (bundles.archive()[: CUT // 2], "truncated|is missing in it|has not the bytes"),
+    "cut off in a package": (
+        bundles.archive()[: CUT // 2],
+        "truncated|is missing in it|has not the bytes",
+    ),
     "cut off in its first block": (bundles.archive()[:300], "it is truncated, or no tar archive"),
     "nothing": (b"", "it is truncated, or no tar archive"),
     "only zeros": (b"\0" * 10240, "it is empty"),
-    "a file longer than any disk": (header(tarfile.REGTYPE, 1 << 80), "it is truncated, or no tar archive|does not begin with"),
-    "a package longer than any disk": (joined(bundles.archive(), header(tarfile.REGTYPE, 1 << 80)), "it is truncated|does not list"),
-    "a name longer than any memory": (header(tarfile.GNUTYPE_LONGNAME, 1 << 80), "it is truncated, or no tar archive"),
-    "attributes longer than any memory": (header(tarfile.XHDTYPE, 1 << 62) + bytes(1024), "it is truncated, or no tar archive"),
+    "a file longer than any disk": (
+        header(tarfile.REGTYPE, 1 << 80),
+        "it is truncated, or no tar archive|does not begin with",
+    ),
+    "a package longer than any disk": (
+        joined(bundles.archive(), header(tarfile.REGTYPE, 1 << 80)),
+        "it is truncated|does not list",
+    ),
+    "a name longer than any memory": (
+        header(tarfile.GNUTYPE_LONGNAME, 1 << 80),
+        "it is truncated, or no tar archive",
+    ),
+    "attributes longer than any memory": (
+        header(tarfile.XHDTYPE, 1 << 62) + bytes(1024),
+        "it is truncated, or no tar archive",
+    ),
     "a name for a name without end": (
         (header(tarfile.GNUTYPE_LONGNAME, 5) + b"aaaaa".ljust(512, b"\0")) * 3000,
         "it is truncated, or no tar archive",
@@ -129,7 +190,9 @@ BAD: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("data", "says"), BAD.values(), ids=BAD)
-def test_an_archive_that_is_not_whole_is_refused_in_one_sentence(data: bytes, says: str, tmp_path: Path) -> None:
+def test_an_archive_that_is_not_whole_is_refused_in_one_sentence(
+    data: bytes, says: str, tmp_path: Path
+) -> None:
     place = tmp_path / "bundle.tar"
     place.write_bytes(data)
     for _time in (1, 2):  # no verdict is kept of what was refused
@@ -154,15 +217,22 @@ def test_no_cut_goes_unnoticed_where_it_takes_bytes(at: int) -> None:
 
 @pytest.mark.parametrize("name", ["missing.tar", "run"])
 def test_a_file_that_cannot_be_read_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match=f"{name}: this archive of packages cannot be used .*Name a file of this controller"):
+    with pytest.raises(
+        PlanError,
+        match=f"{name}: this archive of packages cannot be used .*Name a file of this controller",
+    ):
         archives.verify_archive(str(tmp_path / name))
 
 
-def test_one_process_of_a_run_reads_it_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_of_a_run_reads_it_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = tmp_path / "bundle.tar"
     place.write_bytes(bundles.archive())
     archives.verify_archive(str(place))
-    monkeypatch.setattr(archives, "_verify_manifest", lambda _stream: pytest.fail("it was read again"))
+    monkeypatch.setattr(
+        archives, "_verify_manifest", lambda _stream: pytest.fail("it was read again")
+    )
     assert archives.verify_archive(str(place)) == bundles.described(bundles.content())
 
 
@@ -180,7 +250,9 @@ def test_an_archive_that_changes_while_hosts_do_is_not_used(tmp_path: Path) -> N
 
 
 def test_licences_are_read_from_a_package() -> None:
-    assert archives.list_deb_licences("libnvidia-container1", bundles.deb("libnvidia-container1")) == ("Apache-2.0",)
+    assert archives.list_deb_licences(
+        "libnvidia-container1", bundles.deb("libnvidia-container1")
+    ) == ("Apache-2.0",)
 
 
 ODD = {
@@ -190,7 +262,9 @@ ODD = {
     "in free text": bundles.deb("libnvidia-container1", "Do as you like.\n"),
     "cut off": bundles.deb("libnvidia-container1")[:150],
     "a size that leads back": b"!<arch>\n" + f"{'x':<48}{-60:<10}`\n".encode() * 2,
-    "a size that is none": bundles.deb("libnvidia-container1").replace(b"4         `", b"x         `"),
+    "a size that is none": bundles.deb("libnvidia-container1").replace(
+        b"4         `", b"x         `"
+    ),
 }
 
 
@@ -204,9 +278,17 @@ def test_the_bytes_of_a_change_are_filled_in_when_it_is_sent(tmp_path: Path) -> 
     place.write_bytes(bundles.archive())
     plain: transaction.Write = {"path": "/etc/a", "op": "write", "content": "text"}
     there: transaction.Archived = {"file": str(place), "name": name, "sha256": ""}
-    archived: transaction.Write = {"path": "/b", "op": "write", "content": "", "mode": "0644", "archived": there}
+    archived: transaction.Write = {
+        "path": "/b",
+        "op": "write",
+        "content": "",
+        "mode": "0644",
+        "archived": there,
+    }
     text = base64.b64encode(bundles.content()[name]).decode()
-    assert archives.fill_changes_from_archive([plain, archived, {"path": "/c", "op": "remove"}]) == [
+    assert archives.fill_changes_from_archive(
+        [plain, archived, {"path": "/c", "op": "remove"}]
+    ) == [
         plain,
         {"path": "/b", "op": "write", "content": text, "mode": "0644", "encoding": "base64"},
         {"path": "/c", "op": "remove"},

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is the same for all hosts is done once, when Ansible loads the action; each host gets a process that starts from there."""
+"""What is the same for all hosts is done once, when Ansible loads the action; each host gets a
+process that starts from there.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,17 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import host as host_action
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 
 from tests.unit import running_host
 from tests.unit.running_host import Node
 from tests.unit.running_hosts import ENGINES, build
 
 OPTIONS = {"packages": "ignore", "no_gpu": "prepare"}
-# A plan from a recorded look, as a host's process makes it: which patterns it compiles, and which of the collection's files it reads.
+# A plan from a recorded look, as a host's process makes it: which patterns it compiles, and which
+# of the collection's files it reads.
 PLAN = """
 import builtins, json, re, sys
 from ansible_collections.gpufleet.nvidia.plugins.action import host as action
@@ -68,5 +73,12 @@ def test_the_plan_of_a_converged_host_compiles_no_pattern_and_reads_no_file(
     found = looked_at(nodes, engine, monkeypatch)
     seen = json.dumps({"host": found.host, "answers": found.answers})
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run([sys.executable, "-c", PLAN], input=seen, capture_output=True, text=True, check=True, env=environ)
+    done = subprocess.run(
+        [sys.executable, "-c", PLAN],
+        input=seen,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environ,
+    )
     assert json.loads(done.stdout) == []

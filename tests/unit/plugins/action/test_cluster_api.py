@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A change of a node that somebody else was faster with: it is made again from the node as it is by now, if that is still there."""
+"""A change of a node that somebody else was faster with: it is made again from the node as it is by
+now, if that is still there.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import cluster_api, draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    cluster_api,
+    draining,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
@@ -18,13 +23,17 @@ CONFLICT = {"failed": True, "msg": "Failed to patch: the object has been modifie
 
 
 class Answers:
-    """kubernetes.core as it answers: for each call of a module the next of its answers, the last one forever."""
+    """kubernetes.core as it answers: for each call of a module the next of its answers, the last
+    one forever.
+    """
 
     def __init__(self, patches: list[dict[str, Any]], nodes: list[list[dict[str, Any]]]) -> None:
         self.patches, self.nodes = patches, nodes
         self.tried: list[Any] = []
 
-    def run_module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+    def run_module(
+        self, name: str, arguments: Mapping[str, Any], *, check: bool = False
+    ) -> dict[str, Any]:
         if name == "kubernetes.core.k8s_info":
             return {"resources": self.nodes.pop(0) if len(self.nodes) > 1 else self.nodes[0]}
         self.tried.append((arguments["patch"], check))
@@ -62,7 +71,9 @@ REFUSED: list[tuple[list[dict[str, Any]], list[list[dict[str, Any]]], str]] = [
 
 
 @pytest.mark.parametrize(("patches", "nodes", "code"), REFUSED)
-def test_a_node_that_is_gone_or_never_still_is_said(patches: list[dict[str, Any]], nodes: list[list[dict[str, Any]]], code: str) -> None:
+def test_a_node_that_is_gone_or_never_still_is_said(
+    patches: list[dict[str, Any]], nodes: list[list[dict[str, Any]]], code: str
+) -> None:
     answers = Answers(patches, nodes)
     with pytest.raises(PlanError) as refused:
         carried_out(answers)
@@ -75,27 +86,40 @@ THERE = {"Node": "gpu1", "Namespace": "plugin", "ConfigMap": "config", "RuntimeC
 
 
 class Silent:
-    """kubernetes.core where the API answers 400, or a list without items, for some kinds: the module lists nothing, and does not fail."""
+    """kubernetes.core where the API answers 400, or a list without items, for some kinds: the
+    module lists nothing, and does not fail.
+    """
 
     def __init__(self, *kinds: str, but: str = "") -> None:
         self.kinds, self.but = kinds, but
 
-    def run_module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+    def run_module(
+        self, name: str, arguments: Mapping[str, Any], *, check: bool = False
+    ) -> dict[str, Any]:
         silent = arguments["kind"] in self.kinds and arguments.get("name") != self.but
         there = "" if silent else arguments.get("name") or THERE[arguments["kind"]]
         return {"api_found": True, "resources": [{"metadata": {"name": there}}] if there else []}
 
 
-# What is not there is made, and what no node needs is removed: all configurations of the plugin, and all RuntimeClasses of this collection.
+# What is not there is made, and what no node needs is removed: all configurations of the plugin,
+# and all RuntimeClasses of this collection.
 SILENT = [
     (("Node",), "cannot list the nodes"),
-    (("ConfigMap",), "cannot read the ConfigMap plugin/config (the API shows no ConfigMap kube-root-ca.crt there either"),
-    (("ConfigMap", "Namespace"), "cannot read the namespace plugin (the API shows no namespace `default` either"),
+    (
+        ("ConfigMap",),
+        "cannot read the ConfigMap plugin/config (the API shows no ConfigMap kube-root-ca.crt there either",
+    ),
+    (
+        ("ConfigMap", "Namespace"),
+        "cannot read the namespace plugin (the API shows no namespace `default` either",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("kinds", "said"), SILENT)
-def test_a_cluster_that_does_not_list_what_every_cluster_has_is_refused(kinds: tuple[str, ...], said: str) -> None:
+def test_a_cluster_that_does_not_list_what_every_cluster_has_is_refused(
+    kinds: tuple[str, ...], said: str
+) -> None:
     with pytest.raises(PlanError) as refused:
         cluster_api.ClusterApi(Silent(*kinds), {}).look("plugin", "config")  # type: ignore[arg-type]
     assert said in str(refused.value)
@@ -112,19 +136,32 @@ class Dry:
     """kubernetes.core that shows an object as it would be, with all who have written it."""
 
     def __init__(self, *managers: str) -> None:
-        self.made = {"metadata": {"name": "nvidia", "managedFields": [{"manager": who, "operation": "Apply"} for who in managers]}}
+        self.made = {
+            "metadata": {
+                "name": "nvidia",
+                "managedFields": [{"manager": who, "operation": "Apply"} for who in managers],
+            }
+        }
         self.real = 0
 
-    def run_module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+    def run_module(
+        self, name: str, arguments: Mapping[str, Any], *, check: bool = False
+    ) -> dict[str, Any]:
         self.real += not check
         return {"changed": True, "result": self.made}
 
 
 @pytest.mark.parametrize(
     ("managers", "makes", "refused"),
-    [(("k3s", "gpufleet.nvidia"), True, True), (("k3s", "gpufleet.nvidia"), False, False), (("gpufleet.nvidia",), True, False)],
+    [
+        (("k3s", "gpufleet.nvidia"), True, True),
+        (("k3s", "gpufleet.nvidia"), False, False),
+        (("gpufleet.nvidia",), True, False),
+    ],
 )
-def test_what_was_not_listed_and_is_somebody_elses_is_not_taken_over(managers: tuple[str, ...], makes: bool, refused: bool) -> None:
+def test_what_was_not_listed_and_is_somebody_elses_is_not_taken_over(
+    managers: tuple[str, ...], makes: bool, refused: bool
+) -> None:
     answers = Dry(*managers)
     calls = [api_calls.Call("write the RuntimeClass nvidia", "k8s", {}, (), makes=makes)]
     api = cluster_api.ClusterApi(answers, {})  # type: ignore[arg-type]

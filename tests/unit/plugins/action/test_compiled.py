@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions import is compiled once, and not in every run: a copy of the collection, read through Ansible's loader."""
+"""What the actions import is compiled once, and not in every run: a copy of the collection, read
+through Ansible's loader.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[4]
 
-# What Python was asked to compile while Ansible loaded an action; which parts came from a compiled form says `compile`, an audit event.
+# What Python was asked to compile while Ansible loaded an action; which parts came from a compiled
+# form says `compile`, an audit event.
 LOAD = """
 import json, sys
 compiled = []
@@ -39,8 +42,15 @@ def collection(tmp_path: Path) -> Path:
 
 def load(collection: Path, **more: str) -> tuple[str, int, list[str]]:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    environment = {**inherited, "ANSIBLE_COLLECTIONS_PATH": str(collection.parents[2]), "HOME": str(collection.parents[2]), **more}
-    run = subprocess.run([sys.executable, "-c", LOAD], env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        **inherited,
+        "ANSIBLE_COLLECTIONS_PATH": str(collection.parents[2]),
+        "HOME": str(collection.parents[2]),
+        **more,
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", LOAD], env=environment, capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
     module, value, compiled = json.loads(run.stdout.splitlines()[-1])
     return module, value, compiled

@@ -15,7 +15,12 @@ from ansible_collections.gpufleet.nvidia.plugins.modules import drain
 PAGE = (Path(__file__).parents[4] / "docs/drain.md").read_text(encoding="utf-8")
 BLOCKS = [yaml.safe_load(block) for block in re.findall(r"(?ms)^```yaml\n(.*?)^```", PAGE)]
 ROLE = next(block for block in BLOCKS if block.get("kind") == "ClusterRole")
-RIGHTS = [(verb, resource) for rule in ROLE["rules"] for resource in rule["resources"] for verb in rule["verbs"]]
+RIGHTS = [
+    (verb, resource)
+    for rule in ROLE["rules"]
+    for resource in rule["resources"]
+    for verb in rule["verbs"]
+]
 NOTE = next(note for note in yaml.safe_load(drain.DOCUMENTATION)["notes"] if "account" in note)
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of the drain that are wrong in themselves: the run ends over them before a host is looked at, and leaves none out for them."""
+"""Settings of the drain that are wrong in themselves: the run ends over them before a host is
+looked at, and leaves none out for them.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,17 @@ GOOD: list[dict[str, Any]] = [
     {"gpufleet_drain": "never"},
     {"gpufleet_drain_commands": BOTH},
     {"gpufleet_drain_commands": {}},
-    {"gpufleet_drain_commands": {**BOTH, "wait": ["/bin/idle", 3]}, "gpufleet_drain_by": ["commands"]},
+    {
+        "gpufleet_drain_commands": {**BOTH, "wait": ["/bin/idle", 3]},
+        "gpufleet_drain_by": ["commands"],
+    },
     {"gpufleet_drain_commands": BOTH, "gpufleet_drain_by": "commands,slurm"},
     {"gpufleet_drain_timeout": "7200", "gpufleet_drain_interval": 60},
     {"gpufleet_rollout_id": "driver-580-2026-03"},
-    {"gpufleet_rollout_id": "", "gpufleet_drain_by": ""},  # questions of a survey that nobody answered
+    {
+        "gpufleet_rollout_id": "",
+        "gpufleet_drain_by": "",
+    },  # questions of a survey that nobody answered
 ]
 WRONG: list[tuple[dict[str, Any], str]] = [
     (
@@ -52,5 +60,7 @@ def test_settings_that_a_host_can_be_drained_with_are_taken(given: dict[str, Any
 
 
 @pytest.mark.parametrize(("given", "code"), WRONG)
-def test_settings_that_no_host_can_be_drained_with_are_one_message(given: dict[str, Any], code: str) -> None:
+def test_settings_that_no_host_can_be_drained_with_are_one_message(
+    given: dict[str, Any], code: str
+) -> None:
     assert [message.code for message in variables_check.list_wrong_host_values(given)] == [code]

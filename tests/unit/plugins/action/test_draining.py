@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is asked of Slurm and Kubernetes, and what is not done where somebody was faster: orchestrators that a table plays."""
+"""What is asked of Slurm and Kubernetes, and what is not done where somebody was faster:
+orchestrators that a table plays.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,24 @@ ARGS |= {"method": "wait", "kubernetes_hold": "cordon"}
 
 
 def calls(answer: Module) -> draining.Calls:
-    def execute(module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def execute(
+        module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
         return answer(module_name, module_args)
 
-    played: Any = types.SimpleNamespace(_task=types.SimpleNamespace(check_mode=False), _execute_module=execute)
+    played: Any = types.SimpleNamespace(
+        _task=types.SimpleNamespace(check_mode=False), _execute_module=execute
+    )
     return draining.Calls(played, {})
 
 
 def scontrol(state: str, reason: str, said: list[Sequence[str]]) -> Module:
     def answer(_name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         said.append(args["argv"][4:])
-        return {"rc": 0, "stdout": f"NodeName=gpu1 Arch=x\n   State={state} X=1\n   Reason={reason} [ann@2026-01-01T00:00:00]\n"}
+        return {
+            "rc": 0,
+            "stdout": f"NodeName=gpu1 Arch=x\n   State={state} X=1\n   Reason={reason} [ann@2026-01-01T00:00:00]\n",
+        }
 
     return answer
 
@@ -52,7 +61,9 @@ def scontrol(state: str, reason: str, said: list[Sequence[str]]) -> Module:
 def test_slurm_gets_no_mark_on_a_drain_that_is_somebody_elses_by_now(step: str) -> None:
     """With the mark it would pass for this rollout's own, and be ended with it."""
     said: list[Sequence[str]] = []
-    slurm = draining.Slurm(calls(scontrol("IDLE+DRAIN", "fan is dead", said)), ARGS, ("gpu1",), "why")
+    slurm = draining.Slurm(
+        calls(scontrol("IDLE+DRAIN", "fan is dead", said)), ARGS, ("gpu1",), "why"
+    )
     with pytest.raises(draining.Refused, match="drained by somebody else"):
         slurm.take_out() if step == "take_out" else slurm.keep("why")
     assert not [words for words in said if "update" in words]
@@ -61,7 +72,9 @@ def test_slurm_gets_no_mark_on_a_drain_that_is_somebody_elses_by_now(step: str) 
 def test_slurm_gets_the_reason_on_a_node_of_this_rollout_that_is_down() -> None:
     said: list[Sequence[str]] = []
     mark = drain_slurm.build_slurm_mark(ARGS["rollout"])
-    slurm = draining.Slurm(calls(scontrol("DOWN+DRAIN", f"{mark} before", said)), ARGS, ("gpu1",), "why")
+    slurm = draining.Slurm(
+        calls(scontrol("DOWN+DRAIN", f"{mark} before", said)), ARGS, ("gpu1",), "why"
+    )
     slurm.keep("it was lost")
     assert [words[-1] for words in said if "update" in words] == [f"reason={mark} it was lost"]
 
@@ -92,23 +105,35 @@ NODE: dict[str, Any] = {
 }
 
 
-POD = {"metadata": {"name": "web", "namespace": "team"}, "spec": {"containers": []}, "status": {"phase": "Running"}}
+POD = {
+    "metadata": {"name": "web", "namespace": "team"},
+    "spec": {"containers": []},
+    "status": {"phase": "Running"},
+}
 NO_LIST: list[tuple[dict[str, Any], dict[str, Any]]] = [
     # what k8s_info says, and what a drain in check mode does
     ({"resources": [], "api_found": False, "msg": "Failed to find API"}, {}),
     ({}, {}),
-    ({"resources": [], "api_found": True}, {"failed": True, "msg": "Failed to list pod from node gpu1 due to: Bad Request"}),
+    (
+        {"resources": [], "api_found": True},
+        {"failed": True, "msg": "Failed to list pod from node gpu1 due to: Bad Request"},
+    ),
     ({"resources": [{"kind": "Status", "status": "Success"}], "api_found": True}, {}),
     ({"resources": [POD, None], "api_found": True}, {}),
     (
         {"resources": [POD], "api_found": True},
-        {"failed": True, "msg": "Failed to list pod from node gpu1 due to: Invalid value for `items`"},
+        {
+            "failed": True,
+            "msg": "Failed to list pod from node gpu1 due to: Invalid value for `items`",
+        },
     ),
 ]
 
 
 @pytest.mark.parametrize(("answer", "tried"), NO_LIST)
-def test_a_list_of_pods_that_the_api_did_not_give_is_no_empty_one(answer: dict[str, Any], tried: dict[str, Any]) -> None:
+def test_a_list_of_pods_that_the_api_did_not_give_is_no_empty_one(
+    answer: dict[str, Any], tried: dict[str, Any]
+) -> None:
     def played(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         if name.endswith("k8s_drain"):
             return tried
@@ -130,16 +155,29 @@ def test_a_node_that_stopped_working_and_is_somebody_elses_is_left_alone(step: s
 
     kubernetes = draining.Kubernetes(calls(played), ARGS, ("gpu1",), "why", "")
     with pytest.raises(draining.Refused):
-        {"take_out": kubernetes.take_out, "give_back": kubernetes.give_back, "keep": lambda: kubernetes.keep("why")}[step]()
+        {
+            "take_out": kubernetes.take_out,
+            "give_back": kubernetes.give_back,
+            "keep": lambda: kubernetes.keep("why"),
+        }[step]()
     assert done
     assert all(name.endswith("k8s_info") for name in done), "the API is only asked"
 
 
-@pytest.mark.parametrize(("method", "hold", "refused"), [("evict", "taint", True), ("evict", "cordon", False), ("wait", "taint", False)])
-def test_nothing_is_evicted_from_a_node_that_an_earlier_run_holds_by_a_taint(method: str, hold: str, refused: bool) -> None:
+@pytest.mark.parametrize(
+    ("method", "hold", "refused"),
+    [("evict", "taint", True), ("evict", "cordon", False), ("wait", "taint", False)],
+)
+def test_nothing_is_evicted_from_a_node_that_an_earlier_run_holds_by_a_taint(
+    method: str, hold: str, refused: bool
+) -> None:
     """k8s_drain would cordon it, and the mark says that there is no cordon to take back."""
     marks = {"gpufleet.nvidia/rollout": "r7", "gpufleet.nvidia/hold": hold}
-    spec = {"unschedulable": True} if hold == "cordon" else {"taints": [{"key": "gpufleet.nvidia/rollout", "effect": "NoSchedule"}]}
+    spec = (
+        {"unschedulable": True}
+        if hold == "cordon"
+        else {"taints": [{"key": "gpufleet.nvidia/rollout", "effect": "NoSchedule"}]}
+    )
     node = {**NODE, "metadata": {"name": "gpu1", "annotations": marks}, "spec": spec}
     evicted: list[str] = []
 
@@ -149,29 +187,63 @@ def test_nothing_is_evicted_from_a_node_that_an_earlier_run_holds_by_a_taint(met
             return {}
         return {"resources": [node] if args.get("kind") == "Node" else [], "api_found": True}
 
-    args = {**ARGS, "method": method, "kubernetes_force": False, "kubernetes_delete_emptydir_data": False}
+    args = {
+        **ARGS,
+        "method": method,
+        "kubernetes_force": False,
+        "kubernetes_delete_emptydir_data": False,
+    }
     kubernetes = draining.Kubernetes(calls(played), args, ("gpu1",), "why", "")
-    with pytest.raises(draining.Refused, match="held by a taint") if refused else contextlib.nullcontext():
+    with (
+        pytest.raises(draining.Refused, match="held by a taint")
+        if refused
+        else contextlib.nullcontext()
+    ):
         kubernetes.describe_waiting(1)
     assert not (refused and evicted)
 
 
 OUTAGES = [
-    # which orchestrator, what its first answer is; whether a drain that has begun waits until it answers again
+    # which orchestrator, what its first answer is; whether a drain that has begun waits until it
+    # answers again
     ("slurm", {"rc": 124}, True),
-    ("slurm", {"rc": 1, "stderr": "slurm_load_node error: Unable to contact slurm controller (connect failure)"}, True),
-    ("slurm", {"rc": 1, "stderr": "slurm_load_node error: Socket timed out on send/recv operation"}, True),
+    (
+        "slurm",
+        {
+            "rc": 1,
+            "stderr": "slurm_load_node error: Unable to contact slurm controller (connect failure)",
+        },
+        True,
+    ),
+    (
+        "slurm",
+        {"rc": 1, "stderr": "slurm_load_node error: Socket timed out on send/recv operation"},
+        True,
+    ),
     ("slurm", {"rc": 1, "stderr": "slurm_load_node error: Invalid user id"}, False),
     ("slurm", {"rc": 127, "stderr": "timeout: failed to run command 'scontrol'"}, False),
     ("slurm", AnsibleConnectionFailure("no route to host"), True),
-    ("kubernetes", {"failed": True, "msg": "HTTPSConnectionPool(host='api'): Max retries exceeded with url: /api"}, True),
-    ("kubernetes", {"failed": True, "msg": "Max retries exceeded (SSLError(CERTIFICATE_VERIFY_FAILED))"}, False),
+    (
+        "kubernetes",
+        {
+            "failed": True,
+            "msg": "HTTPSConnectionPool(host='api'): Max retries exceeded with url: /api",
+        },
+        True,
+    ),
+    (
+        "kubernetes",
+        {"failed": True, "msg": "Max retries exceeded (SSLError(CERTIFICATE_VERIFY_FAILED))"},
+        False,
+    ),
     ("kubernetes", {"failed": True, "msg": "401\nReason: Unauthorized\n"}, False),
 ]
 
 
 @pytest.mark.parametrize(("who", "first", "waits"), OUTAGES)
-def test_a_drain_waits_where_its_orchestrator_is_out_of_reach_for_a_while(who: str, first: Any, waits: bool) -> None:
+def test_a_drain_waits_where_its_orchestrator_is_out_of_reach_for_a_while(
+    who: str, first: Any, waits: bool
+) -> None:
     said: list[Sequence[str]] = []
     drained_node = scontrol("IDLE+DRAIN", "gpufleet.nvidia r7: why", said)
     outages = [first]
@@ -189,14 +261,17 @@ def test_a_drain_waits_where_its_orchestrator_is_out_of_reach_for_a_while(who: s
     one = draining.Slurm if who == "slurm" else draining.Kubernetes
     more = {} if who == "slurm" else {"boot_id": ""}
     made: Any = one(calls(played), {**ARGS, "timeout": 60, "interval": 0}, ("gpu1",), "why", **more)
-    run = action_drain.Run(made.args, drain.DrainDecision(True, "why"), {who: made}, False, {who: Standing("held")}, ())
+    run = action_drain.Run(
+        made.args, drain.DrainDecision(True, "why"), {who: made}, False, {who: Standing("held")}, ()
+    )
     found = run.drain()
     assert not outages
     assert found["outcome"] == ("drained" if waits else "left_out")
 
 
 HELD = [
-    # how the node stands in Slurm and in Kubernetes, whether the host has to be drained; whose work is waited for
+    # how the node stands in Slurm and in Kubernetes, whether the host has to be drained; whose work
+    # is waited for
     ("held", "held", True, ["slurm", "kubernetes"]),
     ("held", "in_service", True, ["slurm", "kubernetes"]),
     ("held", "in_service", False, ["slurm"]),  # one of them was put back before the run was killed
@@ -205,7 +280,9 @@ HELD = [
 
 
 @pytest.mark.parametrize(("slurm", "kubernetes", "needed", "wanted"), HELD)
-def test_only_who_holds_the_host_is_waited_for(slurm: str, kubernetes: str, needed: bool, wanted: list[str]) -> None:
+def test_only_who_holds_the_host_is_waited_for(
+    slurm: str, kubernetes: str, needed: bool, wanted: list[str]
+) -> None:
     asked: list[str] = []
 
     class Ended(Played):
@@ -215,7 +292,9 @@ def test_only_who_holds_the_host_is_waited_for(slurm: str, kubernetes: str, need
 
     every = {"slurm": Ended("slurm"), "kubernetes": Ended("kubernetes")}
     standings = {"slurm": Standing(slurm), "kubernetes": Standing(kubernetes)}
-    found = action_drain.Run(ARGS, drain.DrainDecision(needed, "why"), every, False, standings, ()).drain()
+    found = action_drain.Run(
+        ARGS, drain.DrainDecision(needed, "why"), every, False, standings, ()
+    ).drain()
     assert found["outcome"] == "drained"
     assert sorted(asked) == sorted(wanted)
 
@@ -243,7 +322,14 @@ class Played:
 
 
 def drained(one: Played, before: str) -> dict[str, Any]:
-    run = action_drain.Run(ARGS, drain.DrainDecision(True, "why"), {"kubernetes": one}, False, {"kubernetes": Standing(before)}, ())
+    run = action_drain.Run(
+        ARGS,
+        drain.DrainDecision(True, "why"),
+        {"kubernetes": one},
+        False,
+        {"kubernetes": Standing(before)},
+        (),
+    )
     return run.drain()
 
 
@@ -268,8 +354,12 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("state", "refuses", "outcome"), KEPT)
-def test_a_node_that_is_not_ready_gets_its_reason_as_well(state: str, refuses: bool, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that was lost in the middle of its change is not Ready, and people look there for why it is out of service."""
+def test_a_node_that_is_not_ready_gets_its_reason_as_well(
+    state: str, refuses: bool, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that was lost in the middle of its change is not Ready, and people look there for why
+    it is out of service.
+    """
     one, said = Played(state), []
 
     def keep(_self: Played, why: str, *, try_only: bool = False) -> None:
@@ -279,7 +369,14 @@ def test_a_node_that_is_not_ready_gets_its_reason_as_well(state: str, refuses: b
 
     monkeypatch.setattr(Played, "keep", keep)
     args = {**ARGS, "reason": "it was lost"}
-    run = action_drain.Run(args, drain.DrainDecision(True, "why"), {"kubernetes": one}, False, {"kubernetes": Standing(state)}, ())
+    run = action_drain.Run(
+        args,
+        drain.DrainDecision(True, "why"),
+        {"kubernetes": one},
+        False,
+        {"kubernetes": Standing(state)},
+        (),
+    )
     assert run.keep()["outcome"] == outcome
     assert said == (["it was lost"] if outcome == "kept" else [])
 
@@ -292,11 +389,20 @@ def test_a_node_that_could_not_be_put_back_is_named() -> None:
 
 
 @pytest.mark.parametrize(("boot_id", "names"), [("b", ("login", "gpu1")), ("", ("gpu1",))])
-def test_a_host_that_does_not_tell_its_boot_has_no_say_in_its_nodes_name(boot_id: str, names: tuple[str, ...]) -> None:
+def test_a_host_that_does_not_tell_its_boot_has_no_say_in_its_nodes_name(
+    boot_id: str, names: tuple[str, ...]
+) -> None:
     """Kubernetes would be asked for whatever node it names, with nothing to compare it with."""
     args = {**ARGS, "kubernetes_node": ""}
     played: Any = types.SimpleNamespace()
-    found = draining.choose_orchestrators(played, {"inventory_hostname": "gpu1"}, args, drain.Work("login", boot_id), "why", ["kubernetes"])
+    found = draining.choose_orchestrators(
+        played,
+        {"inventory_hostname": "gpu1"},
+        args,
+        drain.Work("login", boot_id),
+        "why",
+        ["kubernetes"],
+    )
     kubernetes = found["kubernetes"]
     assert isinstance(kubernetes, draining.Kubernetes)
     assert kubernetes.names == names

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of tasks of the user's: what Ansible would refuse in a batch is refused before a host is looked at."""
+"""Files of tasks of the user's: what Ansible would refuse in a batch is refused before a host is
+looked at.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,14 @@ GOOD = [
     "",
     "- debug:\n    msg: '{{ inventory_hostname }}'\n",
     "- name: Load the driver\n  command: modprobe nvidia\n  become: true\n  when: not ansible_check_mode\n",
-    "- ansible.builtin.import_tasks: more.yml\n",  # read from the directory of the file, when Ansible comes to it
+    # read from the directory of the file, when Ansible comes to it
+    "- ansible.builtin.import_tasks: more.yml\n",
     "- include_role:\n    name: site.driver\n",
     "- block:\n    - reboot:\n  rescue:\n    - debug:\n  when: true\n",
     "- ansible.builtin.meta: noop\n",
 ]
-# Misspelt keywords are looked for among modules, which needs collections: tests/unit/playbooks/test_rollout_settings.py.
+# Misspelt keywords are looked for among modules, which needs collections:
+# tests/unit/playbooks/test_rollout_settings.py.
 WRONG = [
     ("- debug:\n  command: /bin/true\n", "conflicting action statements"),
     ("- name: Nothing\n", "no module/action detected in task"),
@@ -46,7 +50,9 @@ def test_a_file_that_ansible_takes_is_taken(text: str, play: Play, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("text", "why"), WRONG)
-def test_a_file_that_ansible_refuses_is_refused_with_its_name_and_ansibles_reason(text: str, why: str, play: Play, tmp_path: Path) -> None:
+def test_a_file_that_ansible_refuses_is_refused_with_its_name_and_ansibles_reason(
+    text: str, why: str, play: Play, tmp_path: Path
+) -> None:
     path = tmp_path / "driver.yml"
     path.write_text(text)
     with pytest.raises(PlanError, match=why) as raised:

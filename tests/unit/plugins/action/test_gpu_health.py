@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module gpu_health as a task: one operation, what is not known is said, and a diagnosis that fails is a failure."""
+"""The module gpu_health as a task: one operation, what is not known is said, and a diagnosis that
+fails is a failure.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ LOG = (
 def test_errors_are_told_with_their_gpu_and_time(host: Host) -> None:
     probed(host, LOG)
     found = run(host)
-    assert found["kernel_log"]["errors"] == [{"xid": 79, "pci": "0000:c6:00", "time": "2026-01-31T16:58:44Z", "sequence": 7}]
+    assert found["kernel_log"]["errors"] == [
+        {"xid": 79, "pci": "0000:c6:00", "time": "2026-01-31T16:58:44Z", "sequence": 7}
+    ]
     assert (found["changed"], found["diagnosis"], found["kernel_log"]["known"]) == (False, {}, True)
     assert len(host.wire) == 2, "one request, one answer"
 
@@ -56,13 +60,20 @@ def test_a_log_that_cannot_be_read_is_not_known_and_no_failure(host: Host) -> No
     probed(host, '{"why": "/dev/kmsg cannot be read: Operation not permitted"}')
     found = run(host)
     assert not found.get("failed")
-    assert found["kernel_log"] == {"known": False, "why": "/dev/kmsg cannot be read: Operation not permitted", "errors": []}
+    assert found["kernel_log"] == {
+        "known": False,
+        "why": "/dev/kmsg cannot be read: Operation not permitted",
+        "errors": [],
+    }
 
 
 @pytest.mark.parametrize(
-    ("verdict", "status", "failed", "known"), [("Pass", 0, False, True), ("Fail", 226, True, True), ("nothing", 1, False, False)]
+    ("verdict", "status", "failed", "known"),
+    [("Pass", 0, False, True), ("Fail", 226, True, True), ("nothing", 1, False, False)],
 )
-def test_a_diagnosis_that_fails_is_a_failure(host: Host, verdict: str, status: int, failed: bool, known: bool) -> None:
+def test_a_diagnosis_that_fails_is_a_failure(
+    host: Host, verdict: str, status: int, failed: bool, known: bool
+) -> None:
     host.program(LINE, TABLE.format(verdict), status=status)
     probed(host, LOG)
     found = run(host, diagnosis=True)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No action raises: every failure is a result of JSON's own types, and one that nobody expected has not a word of a host in it."""
+"""No action raises: every failure is a result of JSON's own types, and one that nobody expected has
+not a word of a host in it.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleActionFail, AnsibleActionSkip, AnsibleConnectionFailure, AnsibleError
+from ansible.errors import (
+    AnsibleActionFail,
+    AnsibleActionSkip,
+    AnsibleConnectionFailure,
+    AnsibleError,
+)
 from ansible.utils.display import Display
 from ansible.utils.unsafe_proxy import AnsibleUnsafeText
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, guard
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    guard,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 from hypothesis import given
@@ -29,7 +40,9 @@ FORGED = "/etc/x: fine\n\nPLAY RECAP ****\nc17 : ok=3\n\x1b[8m\u202e"
 SHOWN = r"/etc/x: fine\n\nPLAY RECAP ****\nc17 : ok=3\n\x1b[8m\u202e"
 BUG = f"; {guard.BUG}"
 FAILED = {"failed": True, "changed": False}
-CONTEXT = "\n\nThe error appears to be in '/home/x/site.yml': line 3, column 7, but may\nbe elsewhere"
+CONTEXT = (
+    "\n\nThe error appears to be in '/home/x/site.yml': line 3, column 7, but may\nbe elsewhere"
+)
 
 
 def raising(error: BaseException) -> Callable[[], dict[str, Any]]:
@@ -47,19 +60,40 @@ TOLD: list[tuple[Exception, dict[str, Any]]] = [
         {
             **FAILED,
             "msg": f"{SHOWN}:3: broken ({TEMPLATE}). Correct it",
-            "error": {"code": "", "what": "broken", "where": SHOWN, "line": 3, "why": TEMPLATE, "next": "Correct it"},
+            "error": {
+                "code": "",
+                "what": "broken",
+                "where": SHOWN,
+                "line": 3,
+                "why": TEMPLATE,
+                "next": "Correct it",
+            },
         },
     ),
     (AnsibleActionFail(FORGED), {**FAILED, "msg": SHOWN}),
     (
-        AnsibleActionFail("no answer", result={"rc": 1, "exception": "Traceback ...", "module_stdout": TEMPLATE, "changed": True}),
+        AnsibleActionFail(
+            "no answer",
+            result={
+                "rc": 1,
+                "exception": "Traceback ...",
+                "module_stdout": TEMPLATE,
+                "changed": True,
+            },
+        ),
         {**FAILED, "msg": "no answer", "rc": 1, "module_stdout": TEMPLATE},
     ),
-    (AnsibleConnectionFailure(f"ssh: {TEMPLATE}\r\n"), {"unreachable": True, "changed": False, "msg": f"ssh: {TEMPLATE}"}),
+    (
+        AnsibleConnectionFailure(f"ssh: {TEMPLATE}\r\n"),
+        {"unreachable": True, "changed": False, "msg": f"ssh: {TEMPLATE}"},
+    ),
     (AnsibleError(f"'asc' is undefined{CONTEXT}"), {**FAILED, "msg": "'asc' is undefined"}),
     (ValueError(TEMPLATE), {**FAILED, "msg": f"ValueError{BUG}"}),
     (KeyError(TEMPLATE), {**FAILED, "msg": f"KeyError{BUG}"}),
-    (UnicodeDecodeError("utf-8", TEMPLATE.encode(), 0, 1, TEMPLATE), {**FAILED, "msg": f"UnicodeDecodeError{BUG}"}),
+    (
+        UnicodeDecodeError("utf-8", TEMPLATE.encode(), 0, 1, TEMPLATE),
+        {**FAILED, "msg": f"UnicodeDecodeError{BUG}"},
+    ),
     (RecursionError(TEMPLATE), {**FAILED, "msg": f"RecursionError{BUG}"}),
     (MemoryError(), {**FAILED, "msg": f"MemoryError{BUG}"}),
     (OSError(errno.ENOSPC, TEMPLATE, TEMPLATE), {**FAILED, "msg": f"OSError (ENOSPC){BUG}"}),
@@ -73,13 +107,19 @@ def test_a_failure_is_returned(error: Exception, result: dict[str, Any]) -> None
     assert found == result
 
 
-@pytest.mark.parametrize("error", [AnsibleActionSkip("check mode"), KeyboardInterrupt(), SystemExit(2), GeneratorExit()], ids=repr)
+@pytest.mark.parametrize(
+    "error",
+    [AnsibleActionSkip("check mode"), KeyboardInterrupt(), SystemExit(2), GeneratorExit()],
+    ids=repr,
+)
 def test_what_ansible_needs_passes(error: BaseException) -> None:
     with pytest.raises(type(error)):
         raising(error)()
 
 
-def test_an_unexpected_error_names_our_own_line_and_tells_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_names_our_own_line_and_tells_no_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     told: list[str] = []
     monkeypatch.setattr(Display, "vvv", lambda _self, text, *_more, **_others: told.append(text))
 
@@ -97,17 +137,29 @@ def test_an_unexpected_error_names_our_own_line_and_tells_no_value(monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    "breaks", [(escape, "escape_result"), (arguments, "build_option_failure"), (guard, "describe_ansible_error")], ids=lambda part: part[1]
+    "breaks",
+    [
+        (escape, "escape_result"),
+        (arguments, "build_option_failure"),
+        (guard, "describe_ansible_error"),
+    ],
+    ids=lambda part: part[1],
 )
-@pytest.mark.parametrize("error", [PlanError(TEMPLATE), AnsibleError(TEMPLATE)], ids=["PlanError", "AnsibleError"])
-def test_a_failure_of_what_makes_failures_is_one_too(error: Exception, breaks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [PlanError(TEMPLATE), AnsibleError(TEMPLATE)], ids=["PlanError", "AnsibleError"]
+)
+def test_a_failure_of_what_makes_failures_is_one_too(
+    error: Exception, breaks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_given: Any) -> Any:
         raise KeyError(TEMPLATE)
 
     monkeypatch.setattr(*breaks, broken)
     found = raising(error)()
     assert (found["failed"], found["changed"]) == (True, False)
-    used = breaks[1] == "escape_result" or (breaks[1] == "build_option_failure") == isinstance(error, PlanError)
+    used = breaks[1] == "escape_result" or (breaks[1] == "build_option_failure") == isinstance(
+        error, PlanError
+    )
     assert (TEMPLATE in found["msg"]) is not used
 
 
@@ -117,7 +169,11 @@ def test_a_result_that_cannot_be_shown_is_a_failure(monkeypatch: pytest.MonkeyPa
             raise ValueError(TEMPLATE)
 
     found = base.shown(lambda: {"msg": "fine", "more": Odd(a=1)})()
-    assert (found["failed"], TEMPLATE in found["msg"], f"ValueError in {HERE} line " in found["msg"]) == (True, False, True)
+    assert (
+        found["failed"],
+        TEMPLATE in found["msg"],
+        f"ValueError in {HERE} line " in found["msg"],
+    ) == (True, False, True)
 
 
 class Level(int):
@@ -138,7 +194,10 @@ class Word(str):
         ({Word("k"): (Word("v"),)}, {"k": ["v"]}),
         (float("nan"), "nan"),
         (float("inf"), "inf"),
-        ({3: 1, None: 2, True: 3, 1.5: 4, (1, 2): 5}, {"3": 1, "null": 2, "true": 3, "1.5": 4, "<tuple>": 5}),
+        (
+            {3: 1, None: 2, True: 3, 1.5: 4, (1, 2): 5},
+            {"3": 1, "null": 2, "true": 3, "1.5": 4, "<tuple>": 5},
+        ),
         ({"a"}, ["a"]),
         (b"bytes", "<bytes>"),
         (Path(TEMPLATE), "<PosixPath>"),
@@ -146,8 +205,20 @@ class Word(str):
     ids=repr,
 )
 def test_a_result_has_the_types_of_json_alone(value: Any, shown: Any) -> None:
-    found = base.shown(lambda: {"value": value, "evidence": value, "ansible_stats": value, "diff": [{"before": value}]})()
-    assert found == {"value": shown, "evidence": shown, "ansible_stats": shown, "diff": [{"before": shown}]}
+    found = base.shown(
+        lambda: {
+            "value": value,
+            "evidence": value,
+            "ansible_stats": value,
+            "diff": [{"before": value}],
+        }
+    )()
+    assert found == {
+        "value": shown,
+        "evidence": shown,
+        "ansible_stats": shown,
+        "diff": [{"before": shown}],
+    }
     assert plain(found)
 
 
@@ -160,9 +231,17 @@ def plain(value: Any) -> bool:
 
 
 texts = st.text(max_size=5)
-odd = texts.map(Word) | texts.map(AnsibleUnsafeText) | st.integers().map(Level) | st.floats() | st.binary(max_size=3)
+odd = (
+    texts.map(Word)
+    | texts.map(AnsibleUnsafeText)
+    | st.integers().map(Level)
+    | st.floats()
+    | st.binary(max_size=3)
+)
 keys = odd | st.none() | st.booleans() | st.tuples(st.integers())
-values = st.recursive(odd, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3))
+values = st.recursive(
+    odd, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3)
+)
 
 
 @given(st.dictionaries(texts, values))
@@ -190,5 +269,7 @@ GUARDED = base.shown(dict).__code__
 
 @pytest.mark.parametrize("name", ACTIONS)
 def test_every_action_is_guarded(name: str) -> None:
-    action = importlib.import_module(f"ansible_collections.gpufleet.nvidia.plugins.action.{name}").ActionModule
+    action = importlib.import_module(
+        f"ansible_collections.gpufleet.nvidia.plugins.action.{name}"
+    ).ActionModule
     assert action.run.__code__ is GUARDED

@@ -9,20 +9,38 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import hand_over as action_hand_over
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain_kubernetes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import TOOLKIT_LABEL
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    drain_kubernetes,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import (
+    TOOLKIT_LABEL,
+)
 
-TOOLKIT = {"spec": {"template": {"spec": {"containers": [{"securityContext": {"privileged": True}}]}}}}
-LABELS, ROLLOUT = {"false": f"labels:\n  {TOOLKIT_LABEL}: 'false'\n", "true": f"labels:\n  {TOOLKIT_LABEL}: 'true'\n", "": ""}, "r7"
+TOOLKIT = {
+    "spec": {"template": {"spec": {"containers": [{"securityContext": {"privileged": True}}]}}}
+}
+LABELS, ROLLOUT = (
+    {
+        "false": f"labels:\n  {TOOLKIT_LABEL}: 'false'\n",
+        "true": f"labels:\n  {TOOLKIT_LABEL}: 'true'\n",
+        "": "",
+    },
+    "r7",
+)
 
 
 class Played:
-    """The API of a cluster with one node and the operator's toolkit, that has no pod there. It is asked, and never changed."""
+    """The API of a cluster with one node and the operator's toolkit, that has no pod there. It is
+    asked, and never changed.
+    """
 
     def __init__(self, label: str, **annotations: str) -> None:
         labels = {"labels": {TOOLKIT_LABEL: label}} if label else {}
         spec = {"unschedulable": True} if annotations else {}
-        self.there = {"metadata": {"name": "gpu1", "annotations": annotations, **labels}, "spec": spec}
+        self.there = {
+            "metadata": {"name": "gpu1", "annotations": annotations, **labels},
+            "spec": spec,
+        }
 
     def get_node(self, _name: str) -> dict[str, Any]:
         return self.there
@@ -42,31 +60,65 @@ def checked(api: Played, to: str, *, check: bool = True) -> dict[str, Any]:
 
 WAYS = [
     # the label, where the node has to go, what is said of the steps
-    ("true", "collection", f"it is drained, the label {TOOLKIT_LABEL}=false is set, its host is converged"),
-    ("", "collection", f"it is drained, the label {TOOLKIT_LABEL}=false is set, its host is converged"),
-    ("false", "operator", f"it is drained, what this collection has changed is taken back, the label {TOOLKIT_LABEL}=true is set"),
+    (
+        "true",
+        "collection",
+        f"it is drained, the label {TOOLKIT_LABEL}=false is set, its host is converged",
+    ),
+    (
+        "",
+        "collection",
+        f"it is drained, the label {TOOLKIT_LABEL}=false is set, its host is converged",
+    ),
+    (
+        "false",
+        "operator",
+        f"it is drained, what this collection has changed is taken back, the label {TOOLKIT_LABEL}=true is set",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("label", "to", "steps"), WAYS)
-def test_in_check_mode_the_steps_are_said_and_the_label_is_shown(label: str, to: str, steps: str) -> None:
+def test_in_check_mode_the_steps_are_said_and_the_label_is_shown(
+    label: str, to: str, steps: str
+) -> None:
     found = checked(Played(label), to)
     assert (found["needed"], found["changed"]) == (True, True)
     assert f". It would be handed over to the {to}: {steps}" in found["msg"]
     after = LABELS["false" if to == "collection" else "true"]
-    assert found["diff"] == [{"before_header": "Node gpu1", "after_header": "Node gpu1", "before": LABELS[label], "after": after}]
+    assert found["diff"] == [
+        {
+            "before_header": "Node gpu1",
+            "after_header": "Node gpu1",
+            "before": LABELS[label],
+            "after": after,
+        }
+    ]
 
 
-@pytest.mark.parametrize(("label", "to", "check"), [("false", "collection", True), ("true", "state", True), ("true", "collection", False)])
-def test_nothing_is_announced_that_no_later_task_does_and_nothing_that_it_says_itself(label: str, to: str, check: bool) -> None:
+@pytest.mark.parametrize(
+    ("label", "to", "check"),
+    [("false", "collection", True), ("true", "state", True), ("true", "collection", False)],
+)
+def test_nothing_is_announced_that_no_later_task_does_and_nothing_that_it_says_itself(
+    label: str, to: str, check: bool
+) -> None:
     found = checked(Played(label), to, check=check)
     assert (found["needed"], found["changed"], "diff" in found) == (not check, False, False)
     assert "It would be handed over" not in found["msg"]
 
 
 @pytest.mark.parametrize(("holder", "held"), [(ROLLOUT, True), ("another", False)])
-def test_only_a_node_that_this_rollout_holds_is_handed_over_once_more(holder: str, held: bool) -> None:
-    marks = {drain_kubernetes.ROLLOUT: holder, drain_kubernetes.HELD: "cordon", drain_kubernetes.WHY: "a disk is full"}
+def test_only_a_node_that_this_rollout_holds_is_handed_over_once_more(
+    holder: str, held: bool
+) -> None:
+    marks = {
+        drain_kubernetes.ROLLOUT: holder,
+        drain_kubernetes.HELD: "cordon",
+        drain_kubernetes.WHY: "a disk is full",
+    }
     found = checked(Played("false", **marks), "collection")
     assert found["needed"] is held
-    assert ("is held out of service by this collection (a disk is full; to put it back" in found["msg"]) is held
+    assert (
+        "is held out of service by this collection (a disk is full; to put it back" in found["msg"]
+    ) is held

@@ -13,7 +13,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import host_verify
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base, host_look, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    host_look,
+    transport,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
@@ -21,11 +26,19 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import cases, handed_on
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import facts, look
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    cases,
+    handed_on,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    facts,
+    look,
+)
 
 from tests.unit import running_host
 from tests.unit.builders import obs
@@ -34,33 +47,58 @@ from tests.unit.running_host import Host, Node
 from tests.unit.running_hosts import ENGINES, build
 
 CONTAINERD_16 = instance(version="1.6.20")
-RUNTIMES = {"defaultRuntimeName": "nvidia", "runtimes": {"nvidia": {"options": {"SystemdCgroup": True}}}}
+RUNTIMES = {
+    "defaultRuntimeName": "nvidia",
+    "runtimes": {"nvidia": {"options": {"SystemdCgroup": True}}},
+}
 SYSTEMD = {"info": {"config": {"containerd": RUNTIMES}}}
 
 
 class Stage:
     """An action whose look and whose node are played."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, driver: Driver = ONE_GPU, answer: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        driver: Driver = ONE_GPU,
+        answer: dict[str, Any] | None = None,
+    ) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.answer = answer
         self.claims: dra.Dra | None = None
-        seen = host.SeenHost((CONTAINERD_16,), driver, Kubelet(), record(Policy(), CONTAINERD_16, driver=driver))
-        found = cases.list_cases(seen.record, seen.instances, driver, image="", statuses={CONTAINERD_16.socket: SYSTEMD})
-        proof = handed_on.Proof(found, cases.explain_no_cases(seen.record, found), dc.asdict(seen.record))
+        seen = host.SeenHost(
+            (CONTAINERD_16,), driver, Kubelet(), record(Policy(), CONTAINERD_16, driver=driver)
+        )
+        found = cases.list_cases(
+            seen.record, seen.instances, driver, image="", statuses={CONTAINERD_16.socket: SYSTEMD}
+        )
+        proof = handed_on.Proof(
+            found, cases.explain_no_cases(seen.record, found), dc.asdict(seen.record)
+        )
         monkeypatch.setattr(
-            host_look, "observe_and_plan", lambda *_arguments: (None, base.Outcome(Plan(), {"proof": proof, "claims": self.claims}))
+            host_look,
+            "observe_and_plan",
+            lambda *_arguments: (
+                None,
+                base.Outcome(Plan(), {"proof": proof, "claims": self.claims}),
+            ),
         )
         monkeypatch.setattr(transport, "run_host_program", self.exchange)
 
-    def exchange(self, _action: Any, program: str, request: dict[str, Any], _variables: Any, _way: str) -> dict[str, Any]:
+    def exchange(
+        self, _action: Any, program: str, request: dict[str, Any], _variables: Any, _way: str
+    ) -> dict[str, Any]:
         self.sent.append((program, request))
-        good = [{"name": c["name"], "ok": True, "problems": [], "error": None} for c in request["cases"]]
+        good = [
+            {"name": c["name"], "ok": True, "problems": [], "error": None} for c in request["cases"]
+        ]
         return self.answer or {"schema": 1, "cases": good, "left": []}
 
     def run(self, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
         action = host_verify.ActionModule.__new__(host_verify.ActionModule)
-        action._task = types.SimpleNamespace(args={"image": "probe:1", **arguments}, check_mode=check, diff=False, async_val=0)
+        action._task = types.SimpleNamespace(
+            args={"image": "probe:1", **arguments}, check_mode=check, diff=False, async_val=0
+        )
         action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
         action._supports_check_mode = True
         return action.run(None, {})
@@ -74,12 +112,21 @@ def test_a_proven_host(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(c["name"], c["image"], c["cgroup_parent"]) for c in request["cases"]] == [
         ("containerd: one", "probe:1", "system.slice"), ("containerd: none", "probe:1", "system.slice"),
     ]  # fmt: skip
-    assert (result["proven"], result["changed"], result["left"], result["skipped_why"], "failed" in result) == (True, False, [], "", False)
+    assert (
+        result["proven"],
+        result["changed"],
+        result["left"],
+        result["skipped_why"],
+        "failed" in result,
+    ) == (True, False, [], "", False)
 
 
 def test_a_host_that_is_not_proven_fails_with_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = "/dev/nvidia0 was requested and is not in the container"
-    answer = {"cases": [{"name": "containerd: one", "ok": False, "problems": [problem], "error": None}], "left": [{"sandbox": "s"}]}
+    answer = {
+        "cases": [{"name": "containerd: one", "ok": False, "problems": [problem], "error": None}],
+        "left": [{"sandbox": "s"}],
+    }
     result = Stage(monkeypatch, answer=answer).run()
     assert (result["failed"], result["proven"], result["left"]) == (True, False, [{"sandbox": "s"}])
     assert result["msg"].startswith(f"2 of 2 checks failed. containerd: one: {problem}.")
@@ -90,7 +137,10 @@ def test_check_mode_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch)
     result = stage.run(check=True)
     assert stage.sent == []
-    assert [(c["name"], c["ok"]) for c in result["checks"]] == [("containerd: one", None), ("containerd: none", None)]
+    assert [(c["name"], c["ok"]) for c in result["checks"]] == [
+        ("containerd: one", None),
+        ("containerd: none", None),
+    ]
 
 
 def test_a_host_without_gpu_is_not_started_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,9 +151,14 @@ def test_a_host_without_gpu_is_not_started_on(monkeypatch: pytest.MonkeyPatch) -
     assert "no NVIDIA device on the PCI bus" in result["skipped_why"]
 
 
-def test_a_host_that_lacks_something_for_claims_is_not_started_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_lacks_something_for_claims_is_not_started_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     stage = Stage(monkeypatch)
-    stage.claims = dra.Dra("gpufleet_dra is true", (dra.DraNeed("an engine that resolves CDI devices", False, "it cannot", "Update it"),))
+    stage.claims = dra.Dra(
+        "gpufleet_dra is true",
+        (dra.DraNeed("an engine that resolves CDI devices", False, "it cannot", "Update it"),),
+    )
     result = stage.run(dra=True)
     assert stage.sent == []
     assert (result["failed"], result["proven"], result["dra"]["ready"]) == (True, False, False)
@@ -121,7 +176,8 @@ def test_an_empty_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["failed"], found["error"]["code"]) == (True, "host.verify-without-image")
 
 
-# --- with the result of the task before -----------------------------------------------------------------------------------
+# --- with the result of the task before
+# -----------------------------------------------------------------------------------
 
 IMAGE = {"image": "probe:1", "timeout": 1}
 PREPARE = {"no_gpu": "prepare"}
@@ -133,20 +189,27 @@ def node_() -> Iterator[Node]:
     yield from running_host.nodes()
 
 
-def operations(host: Host, module: str, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def operations(
+    host: Host, module: str, **options: Any
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A task's result, and the request of each time that it went to the host."""
     before = len(host.wire)
     result = host.task(module, **options)
     return result, host.wire[before::2]
 
 
-# The played Docker does not restart, so that the containers which a restart would end are asked for in a look of its own.
+# The played Docker does not restart, so that the containers which a restart would end are asked for
+# in a look of its own.
 @pytest.mark.parametrize(("name", "looks"), [("containerd", 1), ("docker", 2)])
-def test_a_converged_host_with_its_proof_is_two_operations(node_: Node, name: str, looks: int) -> None:
+def test_a_converged_host_with_its_proof_is_two_operations(
+    node_: Node, name: str, looks: int
+) -> None:
     host = build(node_, ENGINES[name].copy(), 0o644)
     try:
         changed, several = operations(host, "host", **CONVERGE)
-        assert (changed["changed"], changed["proof"], len(several) > 1) == (True, None, True), changed.get("msg")
+        assert (changed["changed"], changed["proof"], len(several) > 1) == (True, None, True), (
+            changed.get("msg")
+        )
         converged, looked = operations(host, "host", **CONVERGE)
         assert (converged["changed"], len(looked)) == (False, looks)
         own, (look, request) = operations(host, "host_verify", **IMAGE, **PREPARE)
@@ -168,19 +231,25 @@ def test_a_converged_host_with_its_proof_is_two_operations(node_: Node, name: st
     ],
     ids=["other options", "fewer options", "changed", "no decision"],
 )
-def test_what_does_not_hold_for_a_proof_is_looked_at_again(node_: Node, options: dict[str, Any], more: dict[str, Any]) -> None:
+def test_what_does_not_hold_for_a_proof_is_looked_at_again(
+    node_: Node, options: dict[str, Any], more: dict[str, Any]
+) -> None:
     host = build(node_, ENGINES["containerd"].copy(), 0o644)
     try:
         host.task("host", **CONVERGE)
         converged = {**host.task("host", **CONVERGE), **more}
-        _result, requests = operations(host, "host_verify", **IMAGE, **options, host_result=converged)
+        _result, requests = operations(
+            host, "host_verify", **IMAGE, **options, host_result=converged
+        )
         assert "questions" in requests[0]
     finally:
         host.close()
 
 
 def test_a_proof_holds_for_every_option_that_it_is_made_by() -> None:
-    made_by = {field.name for field in dc.fields(Policy)} & set(arguments.derive_argument_spec("host_verify"))
+    made_by = {field.name for field in dc.fields(Policy)} & set(
+        arguments.derive_argument_spec("host_verify")
+    )
     assert set(handed_on.OPTIONS) == made_by
     assert made_by <= set(arguments.derive_argument_spec("host"))
 
@@ -190,7 +259,9 @@ def test_a_name_that_no_terminal_shows_as_it_is_is_not_handed_on() -> None:
     assert handed_on.offer_proof(Policy(), lambda: handed_on.Proof([case], "", {})) is None
 
 
-OFFERED = facts.parse_host_facts({"driver": "535.104.05", "gpus": [{"model": "Tesla V100-SXM2-16GB", "device": "0x1db1"}]}, {})
+OFFERED = facts.parse_host_facts(
+    {"driver": "535.104.05", "gpus": [{"model": "Tesla V100-SXM2-16GB", "device": "0x1db1"}]}, {}
+)
 IMAGES = [
     # what the image says, whether containers are started
     ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.0"}, True),
@@ -223,7 +294,9 @@ def test_a_file_that_describes_no_image_is_said_before_the_host_is_looked_at(
     content: str | None, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(monkeypatch)
-    monkeypatch.setattr(host_look, "observe_and_plan", lambda *_arguments: pytest.fail("the host was looked at"))
+    monkeypatch.setattr(
+        host_look, "observe_and_plan", lambda *_arguments: pytest.fail("the host was looked at")
+    )
     if content is not None:
         (tmp_path / "image.json").write_text(content)
     found = stage.run(image_environment=str(tmp_path / "image.json"))

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module select_image and the filter of the same name: both give what is chosen, and say in a sentence what is wrong."""
+"""The module select_image and the filter of the same name: both give what is chosen, and say in a
+sentence what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,10 @@ def run(**options: Any) -> dict[str, Any]:
 
 def test_the_module_and_the_filter_choose_the_same(file: str) -> None:
     found = run(catalogue=file, facts=A100)
-    assert found["choices"][0]["chosen"]["reference"] == "registry.example.org/team/app@sha256:" + "a" * 64
+    assert (
+        found["choices"][0]["chosen"]["reference"]
+        == "registry.example.org/team/app@sha256:" + "a" * 64
+    )
     assert found["changed"] is False
     assert {key: found[key] for key in ("fits", "choices", "problem")} == select_image(A100, file)
 
@@ -86,14 +91,21 @@ def node() -> Iterator[Node]:
 @pytest.fixture
 def host(node: Node) -> Iterator[Host]:
     made = Host(node)
-    machine = {"architecture": "x86_64", "vendor": "GenuineIntel", "flags": ["sse2"], "library": "glibc 2.36"}
+    machine = {
+        "architecture": "x86_64",
+        "vendor": "GenuineIntel",
+        "flags": ["sse2"],
+        "library": "glibc 2.36",
+    }
     made.program("/", json.dumps(machine))  # the probe is a child of this Python
     yield made
     made.close()
 
 
 def with_gpu(host: Host) -> None:
-    """Two GPUs with driver 550.163.01, as files; device nodes and libraries are not asked for the choice."""
+    """Two GPUs with driver 550.163.01, as files; device nodes and libraries are not asked for the
+    choice.
+    """
     for path, content in gpus.host(1).items():
         if path.startswith(("/proc/", "/sys/")):
             host.write(path, content)
@@ -104,7 +116,11 @@ def test_a_host_is_looked_at_in_one_operation(host: Host, file: str) -> None:
     with_gpu(host)
     found = host.task("image_select", catalogue=file)
     assert found["choices"][0]["chosen"]["name"] == "cuda12", found
-    assert (found["facts"]["driver"], found["facts"]["glibc"], found["changed"]) == ("550.163.01", "2.36", False)
+    assert (found["facts"]["driver"], found["facts"]["glibc"], found["changed"]) == (
+        "550.163.01",
+        "2.36",
+        False,
+    )
     assert found["facts"]["gpus"][0]["compute_capability"] == "9.0"
     assert len(host.wire) == 2, "one request, one answer"
 
@@ -179,7 +195,9 @@ def test_archspec_is_used_where_it_is_there(monkeypatch: pytest.MonkeyPatch) -> 
 
     catalogues.read_archspec_targets.cache_clear()
     monkeypatch.setattr(catalogues.importlib, "import_module", lambda _name: Library)
-    assert catalogues.read_archspec_targets() == {"haswell": cpu.CpuTarget("GenuineIntel", frozenset({"avx2"}))}
+    assert catalogues.read_archspec_targets() == {
+        "haswell": cpu.CpuTarget("GenuineIntel", frozenset({"avx2"}))
+    }
     catalogues.read_archspec_targets.cache_clear()
     monkeypatch.setattr(catalogues.importlib, "import_module", missing)
     assert catalogues.read_archspec_targets() == {}

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The directory of a cluster's files: what cannot be read is no empty directory, and nothing is removed through somebody else's link."""
+"""The directory of a cluster's files: what cannot be read is no empty directory, and nothing is
+removed through somebody else's link.
+"""
 
 from __future__ import annotations
 
@@ -71,12 +73,20 @@ def test_what_is_there_is_read(place: Path) -> None:
     (place / "nodes/notes.txt").write_text("mine")
     (place / "nodes/lost.yaml").symlink_to("nowhere")
     (place / "nodes/folder.yaml").mkdir()
-    assert sorted(kubernetes_objects.read_cluster_directory(place)) == ["configmap.yaml", "helm/values.yaml", "nodes/gpu1.yaml"]
+    assert sorted(kubernetes_objects.read_cluster_directory(place)) == [
+        "configmap.yaml",
+        "helm/values.yaml",
+        "nodes/gpu1.yaml",
+    ]
     assert kubernetes_objects.read_cluster_directory(place.with_name("south")) == {}
 
 
-@pytest.mark.parametrize("link", ["nodes", "."], ids=["below the cluster's directory", "in its place"])
-def test_nothing_is_read_or_removed_through_another_users_link(place: Path, link: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "link", ["nodes", "."], ids=["below the cluster's directory", "in its place"]
+)
+def test_nothing_is_read_or_removed_through_another_users_link(
+    place: Path, link: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     named = place.parent / "elsewhere"
     (place / link).resolve().rename(named)
     (place / link).symlink_to(named)
@@ -92,7 +102,9 @@ def test_nothing_is_read_or_removed_through_another_users_link(place: Path, link
         lambda: kubernetes_objects.write_cluster_file(place, "nodes/gpu1.yaml", None),
         lambda: kubernetes_objects.write_cluster_file(place, "nodes/gpu1.yaml", "new"),
     ):
-        with pytest.raises(PlanError, match=r"gpufleet_kubernetes_dir is not used \(.* is a link of the user"):
+        with pytest.raises(
+            PlanError, match=r"gpufleet_kubernetes_dir is not used \(.* is a link of the user"
+        ):
             act()
     assert kept[0].read_text() == OURS
 

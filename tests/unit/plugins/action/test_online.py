@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is fetched by the controller, and what a host is asked to reach: from a web server of this test, on this machine alone."""
+"""What is fetched by the controller, and what a host is asked to reach: from a web server of this
+test, on this machine alone.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,14 @@ from typing import Any
 import pytest
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.probes import reach
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import online, outside, registry
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.drain import OutOfReach
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    online,
+    outside,
+    registry,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.drain import (
+    OutOfReach,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 requests: list[str] = []
@@ -39,7 +47,14 @@ class _Server(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+    for name in (
+        "http_proxy",
+        "https_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ):
         monkeypatch.delenv(name, raising=False)
     requests.clear()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Server) as found:
@@ -54,8 +69,12 @@ def test_a_text_is_fetched_once_for_a_whole_run(server: str) -> None:
     assert requests == ["/gpgkey"]
 
 
-@pytest.mark.parametrize(("path", "says"), [("/nothing", "404"), ("/long", "longer than 65536 bytes")])
-def test_what_cannot_be_fetched_is_an_answer_too_and_asked_for_again(server: str, path: str, says: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "says"), [("/nothing", "404"), ("/long", "longer than 65536 bytes")]
+)
+def test_what_cannot_be_fetched_is_an_answer_too_and_asked_for_again(
+    server: str, path: str, says: str
+) -> None:
     for _again in (1, 2):
         assert says in online.fetch(server + path)["error"]["message"]
     assert requests == [path, path]
@@ -70,13 +89,16 @@ PROXIES = {
     '// Acquire::http::Proxy "http://proxy.example";\n': False,
     "# proxy=http://proxy.example\n": False,
     'Acquire::Retries "3";\n': False,
-    'PROXY_ENABLED="yes"\nHTTP_PROXY="http://me:secret@proxy.example:3128"\n': True,  # /etc/sysconfig/proxy
+    # /etc/sysconfig/proxy
+    'PROXY_ENABLED="yes"\nHTTP_PROXY="http://me:secret@proxy.example:3128"\n': True,
     'PROXY_ENABLED="no"\nHTTP_PROXY=""\n': False,
 }
 
 
 @pytest.mark.parametrize("text", PROXIES)
-def test_a_package_manager_with_a_proxy_of_its_own_is_not_second_guessed(tmp_path: Path, text: str, server: str) -> None:
+def test_a_package_manager_with_a_proxy_of_its_own_is_not_second_guessed(
+    tmp_path: Path, text: str, server: str
+) -> None:
     (tmp_path / "apt.conf").write_text(text)
     said = reach.run({"url": server, "proxies": [str(tmp_path / "*.conf")]})
     assert said["tried"] is not PROXIES[text]
@@ -104,7 +126,9 @@ def test_a_directory_of_this_host_is_reached(tmp_path: Path) -> None:
 
 
 class _Trickle(http.server.BaseHTTPRequestHandler):
-    """A mirror that keeps whoever asks waiting: it gives a byte now and then, of the body or of the headers."""
+    """A mirror that keeps whoever asks waiting: it gives a byte now and then, of the body or of the
+    headers.
+    """
 
     def do_GET(self) -> None:
         with contextlib.suppress(OSError):
@@ -131,7 +155,12 @@ stopped = threading.Event()
 def trickle(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Its address, where limits are short."""
     assert server
-    for of, name, seconds in ((online, "SECONDS", 1), (online, "WHOLE", 1), (outside, "ADDRESS_SECONDS", 1), (reach, "WHOLE", 1)):
+    for of, name, seconds in (
+        (online, "SECONDS", 1),
+        (online, "WHOLE", 1),
+        (outside, "ADDRESS_SECONDS", 1),
+        (reach, "WHOLE", 1),
+    ):
         monkeypatch.setattr(of, name, seconds)
     monkeypatch.setattr(registry, "SECONDS", 1)
     stopped.clear()
@@ -149,19 +178,27 @@ def refused(work: Callable[[], Any]) -> str:
 
 
 @pytest.mark.parametrize("path", ["/body", "/headers"])
-def test_a_server_that_gives_a_byte_now_and_then_keeps_nobody_waiting(trickle: str, path: str) -> None:
+def test_a_server_that_gives_a_byte_now_and_then_keeps_nobody_waiting(
+    trickle: str, path: str
+) -> None:
     """The limit of a connection begins again with each byte."""
     assert "within 1 s" in online.fetch(trickle + path)["error"]["message"]
     assert "cannot fetch this" in refused(lambda: online.download(trickle + path))
     if path == "/headers":
         assert "within 1 s" in outside.send_request(trickle + path, None, {}, "GET")
-        assert reach.run({"url": trickle + path}) == {"tried": True, "reached": False, "why": "no answer in time"}
+        assert reach.run({"url": trickle + path}) == {
+            "tried": True,
+            "reached": False,
+            "why": "no answer in time",
+        }
 
 
 class _Slow:
     """A body that a clock is played to: each part takes so many seconds."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, part: int, seconds: float, size: int) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, part: int, seconds: float, size: int
+    ) -> None:
         self.now, self.part, self.seconds, self.left = 0.0, part, seconds, size
         monkeypatch.setattr(online, "time", self)
 
@@ -187,7 +224,9 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("part", "seconds", "size", "comes"), BODIES)
-def test_a_download_ends_in_time_or_is_given_up(monkeypatch: pytest.MonkeyPatch, part: int, seconds: float, size: int, comes: bool) -> None:
+def test_a_download_ends_in_time_or_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, part: int, seconds: float, size: int, comes: bool
+) -> None:
     answer = _Slow(monkeypatch, part, seconds, size)
     with contextlib.nullcontext() if comes else pytest.raises(TimeoutError):
         assert len(online.read_answer_body(answer)) == size

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A message calls an option by the name that the user has written: in a role or playbook of this collection, its variable."""
+"""A message calls an option by the name that the user has written: in a role or playbook of this
+collection, its variable.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     VARIABLE_WORD,
     OptionName,
@@ -40,7 +45,9 @@ PATH = Sentence(
     why="{option} names it, and gpufleet_hosts does not",
     next="Remove gpufleet_config_path from {file}",
 )
-MESSAGE = PATH.fill(value="gpufleet_config_path", option=OptionName("drop_in_path"), file="/etc/config_path")
+MESSAGE = PATH.fill(
+    value="gpufleet_config_path", option=OptionName("drop_in_path"), file="/etc/config_path"
+)
 
 
 def make_action(module: str, *, role: Any = None, path: str = "/home/alice/site.yml:7") -> Any:
@@ -54,13 +61,21 @@ OWN_TASK = make_action("containerd_runtime")
 PLACES = {
     "a user's own task": (OWN_TASK, "config_path", "drop_in_path"),
     "a role of somebody else": (make_action("host", role=OTHERS), "config_path", "drop_in_path"),
-    "a role of this collection": (make_action("host", role=OURS), "gpufleet_config_path", "gpufleet_drop_in_path"),
+    "a role of this collection": (
+        make_action("host", role=OURS),
+        "gpufleet_config_path",
+        "gpufleet_drop_in_path",
+    ),
     "a playbook of this collection": (
         make_action("host_info", path=f"{arguments.COLLECTION}/playbooks/plan.yml:3"),
         "gpufleet_config_path",
         "gpufleet_drop_in_path",
     ),
-    "a module without the option": (make_action("toolkit_config"), "gpufleet_config_path", "drop_in_path"),
+    "a module without the option": (
+        make_action("toolkit_config"),
+        "gpufleet_config_path",
+        "drop_in_path",
+    ),
 }
 
 
@@ -81,7 +96,10 @@ TEXTS = {
     "a message with its code": (end_with_code(MESSAGE), True),
     "messages in one text": (join_texts("; ", [MESSAGE, "gpufleet_root"]), True),
     "the rest of a refusal": (Refusal(MESSAGE).message, True),
-    "an error raised again": (PlanError(PlanError(MESSAGE).message, why="another cause").message, True),
+    "an error raised again": (
+        PlanError(PlanError(MESSAGE).message, why="another cause").message,
+        True,
+    ),
     "a message in a message": (Sentence("demo.whole", "{part}").fill(part=MESSAGE), True),
 }
 
@@ -107,7 +125,19 @@ def test_the_result_of_a_failed_task_has_the_names() -> None:
 
 # ---------------------------------------------------------------- variables of options
 # These get the result of another task, or a value that a playbook makes.
-NOT_SET_BY_USERS = {"results", "drained", "host_result", "settings", "plan", "cdi_owner", "cdi_version", "state", "step", "own", "files"}
+NOT_SET_BY_USERS = {
+    "results",
+    "drained",
+    "host_result",
+    "settings",
+    "plan",
+    "cdi_owner",
+    "cdi_version",
+    "state",
+    "step",
+    "own",
+    "files",
+}
 
 
 def find_tasks(value: Any) -> Iterator[tuple[str, str, str]]:
@@ -129,7 +159,9 @@ SET = sorted(
         for part in ("roles/*/tasks/*.yml", "playbooks/*.yml", "playbooks/tasks/*.yml")
         for path in ROOT.glob(part)
         for found in find_tasks(yaml.safe_load(path.read_text()))
-        if found[0] != "variables_check" and found[1] not in NOT_SET_BY_USERS and found[2] not in variables.RESULTS
+        if found[0] != "variables_check"
+        and found[1] not in NOT_SET_BY_USERS
+        and found[2] not in variables.RESULTS
     }
 )
 
@@ -142,15 +174,34 @@ def test_every_option_has_the_variable_by_which_our_tasks_set_it() -> None:
 
 # ---------------------------------------------------------------- rows
 def find_known() -> set[str]:
-    specs = [yaml.safe_load(path.read_text()) for path in sorted(Path(ROOT).glob("roles/*/meta/argument_specs.yml"))]
-    options = {name for spec in specs for entry in spec["argument_specs"].values() for name in entry["options"]}
-    others = (variables.RUN, variables.RESULTS, variables.OF_HOSTS, variables.OF_IMAGES, variables.OF_HAND_OVER)
+    specs = [
+        yaml.safe_load(path.read_text())
+        for path in sorted(Path(ROOT).glob("roles/*/meta/argument_specs.yml"))
+    ]
+    options = {
+        name
+        for spec in specs
+        for entry in spec["argument_specs"].values()
+        for name in entry["options"]
+    }
+    others = (
+        variables.RUN,
+        variables.RESULTS,
+        variables.OF_HOSTS,
+        variables.OF_IMAGES,
+        variables.OF_HAND_OVER,
+    )
     return {*options, *(name for part in others for name in part), variables.OWN}
 
 
-ROWS = [row for path in message_tables.find_tables().values() for row in message_tables.read_rows(path).values()]
-# Words that are names of options, and no words of the language. In a row an option has its variable's name, if there is one.
-# Rows about the options of another task, which the user may write.
+ROWS = [
+    row
+    for path in message_tables.find_tables().values()
+    for row in message_tables.read_rows(path).values()
+]
+# Words that are names of options, and no words of the language. In a row an option has its
+# variable's name, if there is one. Rows about the options of another task, which the user may
+# write.
 OF_ANOTHER_TASK = {"image-fit.nodes-alone"}
 # Words that are keys of an engine's file as well.
 KEYS_OF_ENGINES = {"cdi_spec_dirs", "config_path"}
@@ -169,6 +220,10 @@ def test_rows_call_options_by_variables_that_exist() -> None:
 
 
 def test_rows_call_no_option_by_its_bare_name() -> None:
-    words = re.compile(rf"(?<!module )(?<![\w./{{])({'|'.join(sorted(OPTION_WORDS, key=len, reverse=True))})(?![\w}}!])")
+    words = re.compile(
+        rf"(?<!module )(?<![\w./{{])({'|'.join(sorted(OPTION_WORDS, key=len, reverse=True))})(?![\w}}!])"
+    )
     found = {row.code: words.findall(f"{row.what} {row.why} {row.next}") for row in ROWS}
-    assert {code: bare for code, bare in found.items() if bare and code not in OF_ANOTHER_TASK} == {}
+    assert {
+        code: bare for code, bare in found.items() if bare and code not in OF_ANOTHER_TASK
+    } == {}

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files and messages that leave the controller: whole or not at all, never through somebody else's link, and a failure in a sentence."""
+"""Files and messages that leave the controller: whole or not at all, never through somebody else's
+link, and a failure in a sentence.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 
 
 class Keeper(http.server.BaseHTTPRequestHandler):
-    """Keeps what is put there; /full/ has no room, and /moved/ leads to a page that answers everybody."""
+    """Keeps what is put there; /full/ has no room, and /moved/ leads to a page that answers
+    everybody.
+    """
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -79,12 +83,16 @@ def test_a_link_of_the_files_name_is_replaced_and_what_it_leads_to_stays(tmp_pat
     assert not (tmp_path / "report.html").is_symlink()
 
 
-def test_a_link_of_ones_own_is_followed_and_one_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_of_ones_own_is_followed_and_one_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     assert outside.make_writable_directory(str(tmp_path / "link/x")) == tmp_path / "link/x"
     owner = (tmp_path / "link").lstat().st_uid
-    os.chown(tmp_path / "link", 12345, -1, follow_symlinks=False) if owner == 0 else monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    os.chown(
+        tmp_path / "link", 12345, -1, follow_symlinks=False
+    ) if owner == 0 else monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with pytest.raises(PlanError, match=r"gpufleet_report_dir .*\[file.foreign-link\]$"):
         outside.require_usable_directory(str(tmp_path / "link/x"))
 
@@ -96,7 +104,10 @@ def test_a_file_in_the_place_of_a_directory_is_said(tmp_path: Path) -> None:
 
 
 def test_an_address_gets_each_file_by_its_name(tmp_path: Path, server: Any) -> None:
-    files = [outside.write_outside_file(tmp_path, "report.html", "page"), outside.write_outside_file(tmp_path, "report.json", "{}")]
+    files = [
+        outside.write_outside_file(tmp_path, "report.html", "page"),
+        outside.write_outside_file(tmp_path, "report.json", "{}"),
+    ]
     assert outside.publish([address(server) + "?signature=s"], files) == ""
     assert server.kept == [
         ("PUT", "/reports/report.html?signature=s", "text/html; charset=utf-8", b"page"),
@@ -104,9 +115,13 @@ def test_an_address_gets_each_file_by_its_name(tmp_path: Path, server: Any) -> N
     ]
 
 
-def test_a_failure_is_one_sentence_without_what_opens_the_address(tmp_path: Path, server: Any) -> None:
+def test_a_failure_is_one_sentence_without_what_opens_the_address(
+    tmp_path: Path, server: Any
+) -> None:
     file = outside.write_outside_file(tmp_path, "report.html", "page")
-    why = outside.publish([address(server, "/full/?signature=secret").replace("//", "//user:secret@")], [file])
+    why = outside.publish(
+        [address(server, "/full/?signature=secret").replace("//", "//user:secret@")], [file]
+    )
     assert "HTTP Error 507" in why
     assert "/full/report.html" in why
     assert "secret" not in why
@@ -122,41 +137,57 @@ def test_a_redirect_is_no_success(server: Any, method: str, status: int) -> None
     assert why.endswith(", a redirect, which is not followed: set the address that it leads to")
 
 
-def test_what_another_user_has_put_in_a_files_place_is_not_sent(tmp_path: Path, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_user_has_put_in_a_files_place_is_not_sent(
+    tmp_path: Path, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "key").write_text("secret")
     file = tmp_path / "report.json"
     file.symlink_to("key")
     assert outside.publish([address(server)], [file]) == "", "a link of one's own is followed"
     server.kept.clear()
     owner = file.lstat().st_uid
-    os.chown(file, 12345, -1, follow_symlinks=False) if owner == 0 else monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    os.chown(file, 12345, -1, follow_symlinks=False) if owner == 0 else monkeypatch.setattr(
+        os, "geteuid", lambda: owner + 1
+    )
     for sink_ in ([address(server)], ["/bin/sh", "-c", 'cat "$1" >"$0"', str(tmp_path / "copy")]):
-        assert "report.json is not sent, since it belongs to the user" in outside.publish(sink_, [file])
+        assert "report.json is not sent, since it belongs to the user" in outside.publish(
+            sink_, [file]
+        )
     assert server.kept == []
     assert not (tmp_path / "copy").exists()
 
 
 def test_a_file_with_a_text_that_is_no_unicode_is_written_all_the_same(tmp_path: Path) -> None:
     outside.write_outside_file(tmp_path, "report.json", "a\udcffb")
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.json", "a\\udcffb")]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [
+        ("report.json", "a\\udcffb")
+    ]
 
 
 def test_a_command_gets_the_names_and_says_why_it_failed(tmp_path: Path) -> None:
     file = outside.write_outside_file(tmp_path, "report.html", "page")
     assert outside.publish(["/bin/sh", "-c", 'cp "$1" "$0"', str(tmp_path / "copy")], [file]) == ""
     assert (tmp_path / "copy").read_text() == "page"
-    assert outside.publish(["/bin/sh", "-c", "echo full >&2; exit 3"], [file]) == "/bin/sh ended with 3: full"
+    assert (
+        outside.publish(["/bin/sh", "-c", "echo full >&2; exit 3"], [file])
+        == "/bin/sh ended with 3: full"
+    )
     assert "No such file" in outside.publish(["/nowhere/publish"], [file])
 
 
-def test_an_event_goes_to_the_end_of_a_file_to_a_command_or_to_an_address(tmp_path: Path, server: Any) -> None:
+def test_an_event_goes_to_the_end_of_a_file_to_a_command_or_to_an_address(
+    tmp_path: Path, server: Any
+) -> None:
     file = tmp_path / "events.jsonl"
     for event in ("1", "2"):
         assert outside.emit(["file:", str(file)], event) == ""
         assert outside.emit(["/bin/sh", "-c", 'cat >>"$0"', str(tmp_path / "copy")], event) == ""
         assert outside.emit([address(server)], event) == ""
     assert file.read_text() == (tmp_path / "copy").read_text() == "1\n2\n"
-    assert [(kept[0], kept[1], kept[3]) for kept in server.kept] == [("POST", "/reports/", b"1"), ("POST", "/reports/", b"2")]
+    assert [(kept[0], kept[1], kept[3]) for kept in server.kept] == [
+        ("POST", "/reports/", b"1"),
+        ("POST", "/reports/", b"2"),
+    ]
 
 
 def test_events_go_through_no_link_and_a_failure_is_a_sentence(tmp_path: Path) -> None:
@@ -167,7 +198,10 @@ def test_events_go_through_no_link_and_a_failure_is_a_sentence(tmp_path: Path) -
     assert "No such file" in outside.emit(["file:", str(tmp_path / "nowhere/x")], "1")
 
 
-@pytest.mark.parametrize(("reads", "why"), [(False, "No such device or address"), (True, "it is no file that lines can be added to")])
+@pytest.mark.parametrize(
+    ("reads", "why"),
+    [(False, "No such device or address"), (True, "it is no file that lines can be added to")],
+)
 def test_events_wait_for_no_reader_of_a_pipe(tmp_path: Path, reads: bool, why: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK) if reads else None

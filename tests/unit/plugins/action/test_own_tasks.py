@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of the user's in a rollout: which hosts they may take out of service, for the default limit and for the drain."""
+"""Files of the user's in a rollout: which hosts they may take out of service, for the default limit
+and for the drain.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,32 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import drain, rollout_plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    rollout,
+    settings,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    registered,
+)
 
 from tests.unit.rollout_looks import CHANGE, looked
 
-CHANGES, CHECKS = {"before": "", "change": "driver.yml", "after": ""}, {"before": "", "change": "", "after": "check.yml"}
+CHANGES, CHECKS = (
+    {"before": "", "change": "driver.yml", "after": ""},
+    {"before": "", "change": "", "after": "check.yml"},
+)
 HOSTS = ("gpu1", "gpu2", "gpu3")
 LIMITS = [
-    # the files, a variable of the hosts, what the question about the drain said; the sizes of the batches
+    # the files, a variable of the hosts, what the question about the drain said; the sizes of the
+    # batches
     ({}, {}, "not_needed", [3]),
     (CHECKS, {}, "not_needed", [3]),
-    (CHANGES, {}, "not_needed", [1, 1, 1]),  # no process uses a GPU now, and the file reboots the hosts all the same
+    (
+        CHANGES,
+        {},
+        "not_needed",
+        [1, 1, 1],
+    ),  # no process uses a GPU now, and the file reboots the hosts all the same
     (CHANGES, {}, "", [1, 1, 1]),  # nobody was asked
     (CHANGES, {"gpufleet_drain_driver_changes": False}, "not_needed", [3]),
     (CHANGES, {"gpufleet_drain_driver_changes": "no"}, "not_needed", [3]),
@@ -32,13 +48,28 @@ LIMITS = [
 def test_hosts_that_a_file_of_the_user_may_reboot_go_one_at_a_time(
     tasks: dict[str, str], variables: dict[str, Any], outcome: str, sizes: list[int]
 ) -> None:
-    found = {"gpufleet_host_info": looked(CHANGE), **variables, **({registered.DRAIN_CHECK: {"outcome": outcome}} if outcome else {})}
+    found = {
+        "gpufleet_host_info": looked(CHANGE),
+        **variables,
+        **({registered.DRAIN_CHECK: {"outcome": outcome}} if outcome else {}),
+    }
     wanted = settings.build_rollout_settings({"canaries": 0, "waves": "100%"})
     of_all = {"ansible_play_hosts_all": HOSTS, "hostvars": dict.fromkeys(HOSTS, found)}
-    plan = rollout.plan_rollout(rollout_plan.read_fleet(of_all, wanted, "gpufleet_host_info", tasks), wanted)
+    plan = rollout.plan_rollout(
+        rollout_plan.read_fleet(of_all, wanted, "gpufleet_host_info", tasks), wanted
+    )
     assert [len(batch.hosts) for batch in plan.batches] == sizes
 
 
 def test_the_drain_of_a_rollout_knows_the_users_files() -> None:
-    assert drain.get_rollout_task_files({registered.ROLLOUT_SETTINGS: {"settings": {"tasks": CHANGES}}}) == CHANGES
-    assert drain.get_rollout_task_files({}) == drain.get_rollout_task_files({registered.ROLLOUT_SETTINGS: {"failed": True}}) == {}
+    assert (
+        drain.get_rollout_task_files(
+            {registered.ROLLOUT_SETTINGS: {"settings": {"tasks": CHANGES}}}
+        )
+        == CHANGES
+    )
+    assert (
+        drain.get_rollout_task_files({})
+        == drain.get_rollout_task_files({registered.ROLLOUT_SETTINGS: {"failed": True}})
+        == {}
+    )

@@ -27,11 +27,17 @@ def test_a_plan_is_written_through_no_link_of_others(tmp_path: Path) -> None:
     assert precious.read_text() == "kept"
     assert not plan.is_symlink()
     assert rollout_settings.read_plan(str(plan)) == PLAN
-    assert {p.name for p in tmp_path.iterdir()} == {"precious", "plan.json", f".plan.json.{os.getpid()}"}
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "precious",
+        "plan.json",
+        f".plan.json.{os.getpid()}",
+    }
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
-def test_a_plan_is_for_those_who_may_read_it_by_the_umask(umask: int, mode: int, tmp_path: Path) -> None:
+def test_a_plan_is_for_those_who_may_read_it_by_the_umask(
+    umask: int, mode: int, tmp_path: Path
+) -> None:
     before = os.umask(umask)
     try:
         rollout_plan.write_rollout_plan(str(tmp_path / "plan.json"), PLAN)
@@ -78,13 +84,22 @@ def test_an_approval_that_is_none_is_refused(made: object, code: str, tmp_path: 
         rollout_settings.read_plan(str(tmp_path / "plan.json"))
 
 
-@pytest.mark.parametrize(("mode", "accepted"), [(0o600, True), (0o644, True), (0o664, True), (0o666, False), (0o602, False)])
-def test_an_approval_may_be_shared_with_a_group_and_not_with_everybody(mode: int, accepted: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mode", "accepted"),
+    [(0o600, True), (0o644, True), (0o664, True), (0o666, False), (0o602, False)],
+)
+def test_an_approval_may_be_shared_with_a_group_and_not_with_everybody(
+    mode: int, accepted: bool, tmp_path: Path
+) -> None:
     """With the umask 0002 a plan is its group's as well from the beginning."""
     plan = tmp_path / "plan.json"
     rollout_plan.write_rollout_plan(str(plan), PLAN)
     plan.chmod(mode)
-    with contextlib.nullcontext() if accepted else pytest.raises(PlanError, match=r"\[rollout-file.plan-writable\]$"):
+    with (
+        contextlib.nullcontext()
+        if accepted
+        else pytest.raises(PlanError, match=r"\[rollout-file.plan-writable\]$")
+    ):
         assert rollout_settings.read_plan(str(plan)) == PLAN
 
 

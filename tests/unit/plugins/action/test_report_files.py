@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reports that were kept, as files of anybody's: one that is none is said in a sentence with its name."""
+"""Reports that were kept, as files of anybody's: one that is none is said in a sentence with its
+name.
+"""
 
 from __future__ import annotations
 

@@ -12,15 +12,28 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch, rollout_report
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, rollout, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    progress,
+    rollout,
+    settings,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    registered,
+)
 
-PLAN = {"batches": [{"wave": "canaries", "hosts": ["gpu1", "gpu2"]}, {"wave": "1", "hosts": ["gpu3"]}]}
-BEGUN, ENDED = ({"point": point, "progress": {"done": done}} for point, done in (("begin", 0), ("end", 2)))
+PLAN = {
+    "batches": [{"wave": "canaries", "hosts": ["gpu1", "gpu2"]}, {"wave": "1", "hosts": ["gpu3"]}]
+}
+BEGUN, ENDED = (
+    {"point": point, "progress": {"done": done}} for point, done in (("begin", 0), ("end", 2))
+)
 
 
 def hosts(**steps: Any) -> dict[str, dict[str, Any]]:
-    return {host: {registered.ROLLOUT_STEP: steps[host]} if host in steps else {} for host in ("gpu1", "gpu2", "gpu3")}
+    return {
+        host: {registered.ROLLOUT_STEP: steps[host]} if host in steps else {}
+        for host in ("gpu1", "gpu2", "gpu3")
+    }
 
 
 @pytest.mark.parametrize(
@@ -34,14 +47,24 @@ def hosts(**steps: Any) -> dict[str, dict[str, Any]]:
         (1, {"gpu1": ENDED, "gpu3": {"point": "begin", "progress": {"done": 2}}}, 2),
     ],
 )
-def test_a_gate_goes_on_from_the_batch_before(number: int, steps: dict[str, Any], done: int) -> None:
+def test_a_gate_goes_on_from_the_batch_before(
+    number: int, steps: dict[str, Any], done: int
+) -> None:
     assert rollout_batch.get_progress_before_batch(PLAN, number, hosts(**steps)).done == done
 
 
-@pytest.mark.parametrize("steps", [{}, {"gpu1": BEGUN}, {"gpu1": {"skipped": True}}, {"gpu1": {"failed": True, "msg": "no"}}])
-def test_a_gate_that_does_not_know_what_was_lost_lets_nobody_start_and_the_report_comes(steps: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [{}, {"gpu1": BEGUN}, {"gpu1": {"skipped": True}}, {"gpu1": {"failed": True, "msg": "no"}}],
+)
+def test_a_gate_that_does_not_know_what_was_lost_lets_nobody_start_and_the_report_comes(
+    steps: dict[str, Any],
+) -> None:
     found = rollout_batch.get_progress_before_batch(PLAN, 1, hosts(**steps))
-    assert "what became of batch 1 of the rollout is not known, so batch 2 does not begin" in found.ended
+    assert (
+        "what became of batch 1 of the rollout is not known, so batch 2 does not begin"
+        in found.ended
+    )
     assert not found.paused
     assert set(progress.map_held_hosts(found, {"gpu3": "a"})) == {"gpu3"}
 
@@ -74,14 +97,22 @@ BEGIN: dict[str, Any] = {"point": "begin", "progress": {}, "ended": "", "held": 
         ({**BEGIN, "point": "end"}, {}, "pending"),
     ],
 )
-def test_a_host_that_started_and_has_no_result_is_lost_and_not_pending(step: dict[str, Any], bad: dict[str, str], said: str) -> None:
+def test_a_host_that_started_and_has_no_result_is_lost_and_not_pending(
+    step: dict[str, Any], bad: dict[str, str], said: str
+) -> None:
     plan = {**PLAN, "hosts": {"gpu1": ABOUT}}
-    found = rollout_report.get_rollout_result("gpu1", plan, {registered.ROLLOUT_STEP: step}, progress.Progress(bad=bad))
+    found = rollout_report.get_rollout_result(
+        "gpu1", plan, {registered.ROLLOUT_STEP: step}, progress.Progress(bad=bad)
+    )
     assert outcomes.explain_trouble(found) == said
 
 
-@pytest.mark.parametrize(("variables", "said"), [({}, "lost"), ({registered.CONVERGED: {"changed": False}}, "no")])
-def test_a_gate_takes_a_host_that_started_and_has_no_result_for_lost(variables: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(
+    ("variables", "said"), [({}, "lost"), ({registered.CONVERGED: {"changed": False}}, "no")]
+)
+def test_a_gate_takes_a_host_that_started_and_has_no_result_for_lost(
+    variables: dict[str, Any], said: str
+) -> None:
     assert rollout_batch.get_host_word(variables, check=False) == said
 
 
@@ -91,11 +122,19 @@ def test_a_gate_takes_a_host_that_started_and_has_no_result_for_lost(variables: 
         ({}, False),
         ({"failed": True, "msg": "no such file", "timedout": {}}, False),
         ({"failed": True, "msg": "Timed out after 5 second(s).", "timedout": {"period": 5}}, True),
-        ({"failed": True, "msg": "The node action failed to execute in the expected time frame (5) and was terminated"}, True),  # 2.16
+        (
+            {
+                "failed": True,
+                "msg": "The node action failed to execute in the expected time frame (5) and was terminated",
+            },
+            True,
+        ),  # 2.16
     ],
 )
 def test_a_host_that_took_longer_than_it_may_is_lost(failure: dict[str, Any], lost: bool) -> None:
-    found = rollout_batch.get_converged_result({registered.FAILURE: failure, registered.CONVERGED: {"changed": True}})
+    found = rollout_batch.get_converged_result(
+        {registered.FAILURE: failure, registered.CONVERGED: {"changed": True}}
+    )
     assert bool(found.get("unreachable")) is lost
 
 
@@ -109,9 +148,17 @@ FAR = [
 
 
 @pytest.mark.parametrize(("until", "wave", "why"), FAR)
-def test_a_run_until_its_canaries_pauses_before_the_first_wave(until: str, wave: Any, why: str) -> None:
-    found = rollout_batch.limit_to_wave(progress.Progress(), settings.build_rollout_settings({"until": until}), wave)
-    assert (found.ended.startswith(why), bool(found.ended), found.paused) == (True, bool(why), bool(why))
+def test_a_run_until_its_canaries_pauses_before_the_first_wave(
+    until: str, wave: Any, why: str
+) -> None:
+    found = rollout_batch.limit_to_wave(
+        progress.Progress(), settings.build_rollout_settings({"until": until}), wave
+    )
+    assert (found.ended.startswith(why), bool(found.ended), found.paused) == (
+        True,
+        bool(why),
+        bool(why),
+    )
 
 
 class Counted(dict[str, Any]):
@@ -127,8 +174,16 @@ class Counted(dict[str, Any]):
 
 
 def test_each_value_of_a_host_is_read_once_for_its_line_in_the_report() -> None:
-    variables = Counted({registered.LOOK: {"decision": {}}, registered.CONVERGED: {"changed": True}, registered.ROLLOUT_STEP: BEGIN})
+    variables = Counted(
+        {
+            registered.LOOK: {"decision": {}},
+            registered.CONVERGED: {"changed": True},
+            registered.ROLLOUT_STEP: BEGIN,
+        }
+    )
     planned = {"class": "a", "state": rollout.DO, "gpus": 1, "running": []}
-    found = rollout_report.get_rollout_result("gpu1", {"hosts": {"gpu1": planned}}, base.Once(variables), progress.Progress())
+    found = rollout_report.get_rollout_result(
+        "gpu1", {"hosts": {"gpu1": planned}}, base.Once(variables), progress.Progress()
+    )
     assert found["changed"]
     assert max(variables.reads.values()) == 1

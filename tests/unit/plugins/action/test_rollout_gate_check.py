@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whatever gpufleet_rollout_gate_check answers is a sentence without what opens its address, and no error, which would take the report."""
+"""Whatever gpufleet_rollout_gate_check answers is a sentence without what opens its address, and no
+error, which would take the report.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
 
 @pytest.mark.parametrize(("port", "said"), ANSWERS, indirect=["port"])
 def test_an_address_that_is_not_well(port: int, said: str) -> None:
-    why = rollout_batch.explain_gate_answer((f"http://user:secret@127.0.0.1:{port}/alerts?token=secret",))
+    why = rollout_batch.explain_gate_answer(
+        (f"http://user:secret@127.0.0.1:{port}/alerts?token=secret",)
+    )
     assert said in why
     assert bool(why) is bool(said)
     assert "secret" not in why
@@ -66,7 +70,10 @@ COMMANDS = [
     (["sh", "-c", "echo fires >&2; exit 3", "--token=secret"], "sh ended with 3: fires"),
     (["sh", "-c", r"printf '\377 fires'; exit 3"], "sh ended with 3: \ufffd fires"),  # no UTF-8
     (["sh", "-c", "exit 3"], "sh ended with 3"),
-    (["/nowhere/healthy"], "/nowhere/healthy: [Errno 2] No such file or directory: '/nowhere/healthy'"),
+    (
+        ["/nowhere/healthy"],
+        "/nowhere/healthy: [Errno 2] No such file or directory: '/nowhere/healthy'",
+    ),
     (["healthy\0"], "healthy\0: embedded null byte"),
 ]
 

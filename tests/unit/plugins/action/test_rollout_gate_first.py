@@ -1,13 +1,18 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The check outside is asked before the first batch of a run: a run that it has stopped is not gone on with while it is not well."""
+"""The check outside is asked before the first batch of a run: a run that it has stopped is not gone
+on with while it is not well.
+"""
 
 from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    progress,
+    settings,
+)
 
 WELL, ILL = ["/bin/true"], ["/bin/false"]
 CASES = [
@@ -21,6 +26,11 @@ CASES = [
 
 
 @pytest.mark.parametrize(("check", "number", "ended", "why"), CASES)
-def test_the_first_batch_does_not_begin_while_the_check_is_not_well(check: list[str], number: int, ended: str, why: str) -> None:
+def test_the_first_batch_does_not_begin_while_the_check_is_not_well(
+    check: list[str], number: int, ended: str, why: str
+) -> None:
     wanted = settings.build_rollout_settings({"gate_check": check, "gate_retries": 0})
-    assert rollout_batch.ask_gate_before_first(progress.Progress(ended=ended), wanted, number).ended == why
+    assert (
+        rollout_batch.ask_gate_before_first(progress.Progress(ended=ended), wanted, number).ended
+        == why
+    )

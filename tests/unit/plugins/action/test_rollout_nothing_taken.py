@@ -23,7 +23,11 @@ RUNS: list[tuple[list[dict[str, Any]], progress.Progress, str]] = [
     ([OUT], GOES_ON, "1 of 1 host left out: gpu1 (gpu1: its directory is no whole path)"),
     ([OUT, OUT], GOES_ON, "2 of 2 hosts left out: gpu[1-2] (gpu1: its directory is no whole path)"),
     ([WAITS, OUT], GOES_ON, "1 of 2 hosts left out: gpu2 (gpu2: its directory is no whole path)"),
-    ([OUT, UNMANAGED], GOES_ON, "1 of 2 hosts left out: gpu1 (gpu1: its directory is no whole path)"),
+    (
+        [OUT, UNMANAGED],
+        GOES_ON,
+        "1 of 2 hosts left out: gpu1 (gpu1: its directory is no whole path)",
+    ),
     ([OUT, DONE], GOES_ON, ""),
     ([OUT, SAME], GOES_ON, ""),
     ([OUT, WOULD], GOES_ON, ""),
@@ -38,7 +42,9 @@ RUNS: list[tuple[list[dict[str, Any]], progress.Progress, str]] = [
 
 
 @pytest.mark.parametrize(("became", "found", "said"), RUNS)
-def test_a_rollout_that_takes_no_host_fails_and_says_why(became: list[dict[str, Any]], found: progress.Progress, said: str) -> None:
+def test_a_rollout_that_takes_no_host_fails_and_says_why(
+    became: list[dict[str, Any]], found: progress.Progress, said: str
+) -> None:
     results = {f"gpu{number}": result for number, result in enumerate(became, 1)}
     problem = rollout_report.explain_nothing_taken(outcomes.count_outcomes(results), results, found)
     assert problem == (f"no host was changed, and none is as desired: {said}" if said else "")

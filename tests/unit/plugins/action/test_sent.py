@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How much goes to a host: at most what ARCHITECTURE.md says, and not so much less that the page would be untrue."""
+"""How much goes to a host: at most what ARCHITECTURE.md says, and not so much less that the page
+would be untrue.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,18 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 
 ROOT = Path(__file__).resolve().parents[4]
-PROGRAMS = {"a look": "observe", "a change": "transaction", "an acknowledgement": "acknowledge", "a proof": "container_check"}
+PROGRAMS = {
+    "a look": "observe",
+    "a change": "transaction",
+    "an acknowledgement": "acknowledge",
+    "a proof": "container_check",
+}
 ROW = re.compile(r"^ *\| (an? [\w ]+) \| ([\d ]+) \| ([\d ]+) \| ([\d ]+) \|$", re.MULTILINE)
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 ROWS = {name: [int(cell.replace(" ", "")) for cell in cells] for name, *cells in ROW.findall(PAGE)}
 # zlib-ng, which some distributions have in zlib's place, compresses source text a little less.
 OTHER_ZLIB = 1.06 if "zlib-ng" in zlib.ZLIB_RUNTIME_VERSION else 1.0
-WHOLE_LOOK = 56_180  # loader, sources and questions
+WHOLE_LOOK = 57_100  # loader, sources and questions
 
 
 def test_the_page_has_every_program() -> None:
@@ -41,12 +48,25 @@ def test_a_program_is_as_small_as_the_page_says(row: str) -> None:
     sent = transport.list_program_sources(PROGRAMS[row])
     counted = sum(1 for _name, text in sent for line in text.splitlines() if line.strip())
     assert len(sent) == parts
-    assert 0.94 * lines <= counted <= lines, f"{counted} lines: write the table in ARCHITECTURE.md again"
+    assert 0.94 * lines <= counted <= lines, (
+        f"{counted} lines: write the table in ARCHITECTURE.md again"
+    )
     assert 0.94 * size <= len(transport.pack_program_sources(PROGRAMS[row])) <= size * OTHER_ZLIB, (
         "write the table in ARCHITECTURE.md again"
     )
 
 
 def test_a_look_of_node_with_all_its_questions() -> None:
-    request = {"schema": 1, "root": "/", **queries.pack_questions(queries.merge_questions(host.list_host_questions(Policy())))}
-    assert len(transport.build_interpreter_input("observe", request, "gpufleet-" + "0" * 32 + ":", keep=True)) <= WHOLE_LOOK * OTHER_ZLIB
+    request = {
+        "schema": 1,
+        "root": "/",
+        **queries.pack_questions(queries.merge_questions(host.list_host_questions(Policy()))),
+    }
+    assert (
+        len(
+            transport.build_interpreter_input(
+                "observe", request, "gpufleet-" + "0" * 32 + ":", keep=True
+            )
+        )
+        <= WHOLE_LOOK * OTHER_ZLIB
+    )

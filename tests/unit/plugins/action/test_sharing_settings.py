@@ -10,20 +10,36 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.action import variables_check
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 
 CASES: list[tuple[dict[str, Any], str]] = [
     # variables of a host, the code of what is said; '' for nothing
     ({}, ""),
     ({"gpufleet_sharing": {}}, ""),
-    ({"gpufleet_sharing": {0: "time_slicing", "NVIDIA A100-SXM4-80GB": {"dedicated": {"exclusive": True}}}}, ""),
+    (
+        {
+            "gpufleet_sharing": {
+                0: "time_slicing",
+                "NVIDIA A100-SXM4-80GB": {"dedicated": {"exclusive": True}},
+            }
+        },
+        "",
+    ),
     ({"gpufleet_sharing": {"0": "time_slicng"}}, "sharing.unknown-policy"),
-    ({"gpufleet_sharing": {"0": {"time_slicing": {"interval": "10ms"}}}}, "sharing.unknown-interval"),
+    (
+        {"gpufleet_sharing": {"0": {"time_slicing": {"interval": "10ms"}}}},
+        "sharing.unknown-interval",
+    ),
     ({"gpufleet_sharing": {"0": {"dedicated": {"exclusiv": True}}}}, "sharing.unknown-key"),
     ({"gpufleet_sharing": yaml.safe_load("{'0': 2024-01-01}")}, "options.read-as-date"),
     ({"gpufleet_sharing": yaml.safe_load("{2024-01-01: mps}")}, "options.key-read-as-date"),
     ({"gpufleet_sharing": {"GPU-abc": "dedicated"}}, "sharing.not-a-gpu"),
-    ({"gpufleet_sharing": {"0": "dedicated"}, "gpufleet_root": "/srv/image"}, "sharing.beneath-root"),
+    (
+        {"gpufleet_sharing": {"0": "dedicated"}, "gpufleet_root": "/srv/image"},
+        "sharing.beneath-root",
+    ),
 ]
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One path has many spellings. Options and files in any of them mean the same: a second run changes nothing, and all can be taken back."""
+"""One path has many spellings. Options and files in any of them mean the same: a second run changes
+nothing, and all can be taken back.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,28 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, options
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import daemons
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import config as crio_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import detect as podman_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    daemons,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    config as crio_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config as docker_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
+    detect as podman_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    cgroup_driver,
+)
 
 from tests.unit import cdi_plans, running_hosts
 from tests.unit.bare_trees import NODE, SINGLE, State, Tree
@@ -111,7 +127,9 @@ def given(case: Case, how: str, root: pathlib.Path) -> dict[str, Any]:
 def of_task(module: str, named: dict[str, Any]) -> dict[str, Any]:
     """The options of a task as its action has them."""
     spec = arguments.derive_argument_spec(module)
-    action: Any = SimpleNamespace(_task=SimpleNamespace(args={k: v for k, v in named.items() if k in spec}))
+    action: Any = SimpleNamespace(
+        _task=SimpleNamespace(args={k: v for k, v in named.items() if k in spec})
+    )
     return arguments.read_task_options(action, spec)
 
 
@@ -121,7 +139,10 @@ def run(tree: Tree, module: str, named: dict[str, Any]) -> dict[str, Any]:
     if module == "host":
         return tree.task(policy, host.list_host_questions, action_node.plan_host_module)
     if module == "oci_hook":
-        about, plan = (functools.partial(f, path=args["path"]) for f in (oci_hook.list_hook_module_questions, oci_hook.plan_for))
+        about, plan = (
+            functools.partial(f, path=args["path"])
+            for f in (oci_hook.list_hook_module_questions, oci_hook.plan_for)
+        )
         return tree.task(policy, about, plan)
     return tree.task(policy, *SINGLE[module.removesuffix("_runtime")])
 
@@ -134,11 +155,17 @@ def tree(tmp_path: pathlib.Path, name: str, files: dict[str, str]) -> Tree:
 
 
 def refused(case: Case, how: str) -> str:
-    """Why a spelling is refused before a host is looked at: a link can lead `..` elsewhere, and no file ends with a slash."""
+    """Why a spelling is refused before a host is looked at: a link can lead `..` elsewhere, and no
+    file ends with a slash.
+    """
     files = ("config_path", "drop_in_path", "socket", "path", "handlers")
     if how == "two dots":
         return r"\[options\.(path|file|socket)\]"
-    return r"\[options\.(file|socket)\]" if how == "a slash at the end" and case.option in files else ""
+    return (
+        r"\[options\.(file|socket)\]"
+        if how == "a slash at the end" and case.option in files
+        else ""
+    )
 
 
 def test_every_option_with_a_path_of_a_host_has_a_case() -> None:
@@ -147,18 +174,26 @@ def test_every_option_with_a_path_of_a_host_has_a_case() -> None:
 
 @pytest.mark.parametrize("how", SPELLINGS)
 @pytest.mark.parametrize("case", OPTIONS, ids=[f"{case.module} {case.option}" for case in OPTIONS])
-def test_an_option_means_the_same_in_every_spelling(tmp_path: pathlib.Path, case: Case, how: str) -> None:
+def test_an_option_means_the_same_in_every_spelling(
+    tmp_path: pathlib.Path, case: Case, how: str
+) -> None:
     if why := refused(case, how):
         with pytest.raises(PlanError, match=why):
             of_task(case.module, given(case, how, tmp_path))
         return
     if case.module == "cdi_spec":
-        plans = [cdi_plans.plan(cdi_plans.seen(), **spec_options(case, spelled, tmp_path)) for spelled in ("plain", how)]
+        plans = [
+            cdi_plans.plan(cdi_plans.seen(), **spec_options(case, spelled, tmp_path))
+            for spelled in ("plain", how)
+        ]
         assert plans[0] == plans[1]
         return
     plain, other = (tree(tmp_path, name, case.files) for name in ("plain", "other"))
     before = other.state()
-    asked = {name: given(case, spelled, made.root) for name, spelled, made in (("plain", "plain", plain), ("other", how, other))}
+    asked = {
+        name: given(case, spelled, made.root)
+        for name, spelled, made in (("plain", "plain", plain), ("other", how, other))
+    }
     assert run(plain, case.module, asked["plain"])["changed"]
     assert run(other, case.module, asked["other"])["changed"]
     assert timeless(other.state()) == timeless(plain.state())
@@ -171,7 +206,10 @@ def test_an_option_means_the_same_in_every_spelling(tmp_path: pathlib.Path, case
 
 def timeless(state: State) -> State:
     """Take the times of runs out of a tree's state: metrics have them."""
-    return {path: (re.sub(rb"[0-9]{9,}", b"", data) if data else data, *rest) for path, (data, *rest) in state.items()}
+    return {
+        path: (re.sub(rb"[0-9]{9,}", b"", data) if data else data, *rest)
+        for path, (data, *rest) in state.items()
+    }
 
 
 def spec_options(case: Case, how: str, root: pathlib.Path) -> dict[str, Any]:
@@ -187,8 +225,13 @@ def imports(pattern: str) -> str:
 
 
 def require_lasting(made: Tree, module: str, named: dict[str, Any]) -> dict[str, Any]:
-    """Run a task three times: it changes, then it does not, then the bytes from before are back. Return the first result."""
-    before, asked = made.state(), {"root": str(made.root), "engine_version": VERSIONS[module], **named}
+    """Run a task three times: it changes, then it does not, then the bytes from before are back.
+    Return the first result.
+    """
+    before, asked = (
+        made.state(),
+        {"root": str(made.root), "engine_version": VERSIONS[module], **named},
+    )
     first = run(made, module, asked)
     assert (first["failed"], first["changed"]) == (False, True)
     again = run(made, module, asked)
@@ -200,23 +243,41 @@ def require_lasting(made: Tree, module: str, named: dict[str, Any]) -> dict[str,
 
 
 @pytest.mark.parametrize("how", SPELLINGS[:3])
-@pytest.mark.parametrize("pattern", ["/etc/containerd/conf.d/*.toml", "/etc/containerd/conf.d/10-site.toml", "conf.d/*.toml"])
-def test_imports_mean_the_same_in_every_spelling(tmp_path: pathlib.Path, pattern: str, how: str) -> None:
+@pytest.mark.parametrize(
+    "pattern",
+    ["/etc/containerd/conf.d/*.toml", "/etc/containerd/conf.d/10-site.toml", "conf.d/*.toml"],
+)
+def test_imports_mean_the_same_in_every_spelling(
+    tmp_path: pathlib.Path, pattern: str, how: str
+) -> None:
     """containerd cleans them (resolveImports in its server/config)."""
-    files = {ROOT: imports(spell(pattern, how)), "/etc/containerd/conf.d/10-site.toml": "version = 3\n"}
+    files = {
+        ROOT: imports(spell(pattern, how)),
+        "/etc/containerd/conf.d/10-site.toml": "version = 3\n",
+    }
     require_lasting(tree(tmp_path, "tree", files), CONTAINERD, {})
 
 
 def test_dots_in_an_import_are_read_by_their_letters(tmp_path: pathlib.Path) -> None:
-    """A link before `..` leads elsewhere for the kernel, and not for containerd, which cleans the path before it opens it."""
-    made = tree(tmp_path, "tree", {ROOT: imports("/etc/containerd/x/../conf.d/*.toml"), "/srv/below/.keep": ""})
+    """A link before `..` leads elsewhere for the kernel, and not for containerd, which cleans the
+    path before it opens it.
+    """
+    made = tree(
+        tmp_path,
+        "tree",
+        {ROOT: imports("/etc/containerd/x/../conf.d/*.toml"), "/srv/below/.keep": ""},
+    )
     made.path("/etc/containerd/x").symlink_to("/srv/below")
     require_lasting(made, CONTAINERD, {})
 
 
 # The list of directories for CDI specs in each engine's file, as a text with the place of the list.
 LISTS = [
-    (CONTAINERD, ROOT, "version = 3\n[plugins.'io.containerd.cri.v1.runtime']\ncdi_spec_dirs = %s\n"),
+    (
+        CONTAINERD,
+        ROOT,
+        "version = 3\n[plugins.'io.containerd.cri.v1.runtime']\ncdi_spec_dirs = %s\n",
+    ),
     (CRIO, "/etc/crio/crio.conf.d/99-site.conf", "[crio.runtime]\ncdi_spec_dirs = %s\n"),
     (DOCKER, "/etc/docker/daemon.json", '{"cdi-spec-dirs": %s}\n'),
 ]
@@ -224,8 +285,12 @@ LISTS = [
 
 @pytest.mark.parametrize("how", SPELLINGS)
 @pytest.mark.parametrize(("module", "path", "text"), LISTS)
-def test_directories_are_the_wanted_ones_in_every_spelling(tmp_path: pathlib.Path, module: str, path: str, text: str, how: str) -> None:
-    """The CDI library cleans them (WithSpecDirs), so a file that has them in another spelling stays as it is."""
+def test_directories_are_the_wanted_ones_in_every_spelling(
+    tmp_path: pathlib.Path, module: str, path: str, text: str, how: str
+) -> None:
+    """The CDI library cleans them (WithSpecDirs), so a file that has them in another spelling stays
+    as it is.
+    """
     made = tree(tmp_path, "tree", {path: text % json.dumps([spell("/srv/cdi", how), "/etc/cdi"])})
     done = require_lasting(made, module, {"cdi_spec_dirs": ["/srv/cdi", "/etc/cdi"]})
     own = "90-gpufleet.conf"  # CRI-O's drop-in of this collection says all that it asks for
@@ -233,11 +298,19 @@ def test_directories_are_the_wanted_ones_in_every_spelling(tmp_path: pathlib.Pat
 
 
 @pytest.mark.parametrize("how", SPELLINGS)
-def test_the_runtimes_own_directories_stay_as_they_are_spelled(tmp_path: pathlib.Path, how: str) -> None:
+def test_the_runtimes_own_directories_stay_as_they_are_spelled(
+    tmp_path: pathlib.Path, how: str
+) -> None:
     path = "/etc/nvidia-container-runtime/config.toml"
     written = f"[nvidia-container-runtime.modes.cdi]\nspec-dirs = {json.dumps([spell('/srv/cdi', how)])}\n"
     made = tree(tmp_path, "tree", {ROOT: V2, path: written})
-    asked = {"root": str(made.root), "engines": ["containerd"], "engine_version": "2.1.9", "cdi_spec_dirs": ["/srv/cdi"], **NODE}
+    asked = {
+        "root": str(made.root),
+        "engines": ["containerd"],
+        "engine_version": "2.1.9",
+        "cdi_spec_dirs": ["/srv/cdi"],
+        **NODE,
+    }
     done = run(made, "host", asked)
     assert [d for d in done["differences"] if "spec-dirs" in d["key"]] == []
     assert spell("/srv/cdi", how) in made.read(path)
@@ -245,13 +318,18 @@ def test_the_runtimes_own_directories_stay_as_they_are_spelled(tmp_path: pathlib
 
 
 @pytest.mark.parametrize("how", SPELLINGS)
-def test_a_directory_that_is_named_twice_counts_in_its_last_place(tmp_path: pathlib.Path, how: str) -> None:
+def test_a_directory_that_is_named_twice_counts_in_its_last_place(
+    tmp_path: pathlib.Path, how: str
+) -> None:
     """The last directory has the highest priority."""
     named = ["/etc/cdi", "/srv/cdi", spell("/etc/cdi", how)]
     if how == "two dots":
         assert host_paths.clean_directories(named) == ("/srv/cdi", "/etc/cdi")
     else:
-        assert of_task(CONTAINERD, {"cdi_spec_dirs": named})["cdi_spec_dirs"] == ["/srv/cdi", "/etc/cdi"]
+        assert of_task(CONTAINERD, {"cdi_spec_dirs": named})["cdi_spec_dirs"] == [
+            "/srv/cdi",
+            "/etc/cdi",
+        ]
 
 
 # ---------------------------------------------------------------- what daemons say
@@ -260,7 +338,11 @@ def test_a_directory_that_is_named_twice_counts_in_its_last_place(tmp_path: path
 FLAGS: list[tuple[str, list[str], str]] = [
     ("containerd", ["--config", "/etc//containerd/./config.toml"], ROOT),
     ("containerd", ["--config=/etc/containerd/config.toml/"], ROOT),
-    ("containerd", ["-c", "/etc/other/../containerd/config.toml"], "/etc/other/../containerd/config.toml"),  # a link can lead elsewhere
+    (
+        "containerd",
+        ["-c", "/etc/other/../containerd/config.toml"],
+        "/etc/other/../containerd/config.toml",
+    ),  # a link can lead elsewhere
     ("crio", ["--config", "/etc//crio/crio.conf"], "/etc/crio/crio.conf"),
     ("dockerd", ["--config-file", "/etc//docker/./daemon.json"], "/etc/docker/daemon.json"),
 ]
@@ -275,7 +357,12 @@ FILES: dict[str, Callable[[Observation], str]] = {
 
 @pytest.mark.parametrize(("program", "flags", "path"), FLAGS)
 def test_a_daemons_file_has_one_name(program: str, flags: list[str], path: str) -> None:
-    running = {"pid": 7, "exe": f"/usr/bin/{program}", "argv": [program, *flags], "unit": f"{program}.service"}
+    running = {
+        "pid": 7,
+        "exe": f"/usr/bin/{program}",
+        "argv": [program, *flags],
+        "unit": f"{program}.service",
+    }
     seen = obs(processes=[running], units={f"{program}.service": {}})
     assert FILES[program](seen) == path
 
@@ -295,7 +382,9 @@ def process() -> Iterator[Node]:
 
 @pytest.mark.parametrize("how", SPELLINGS[:3])
 @pytest.mark.parametrize(("name", "module", "flags"), RUNNING)
-def test_flags_of_a_daemon_mean_the_same_in_every_spelling(process: Node, name: str, module: str, flags: dict[str, str], how: str) -> None:
+def test_flags_of_a_daemon_mean_the_same_in_every_spelling(
+    process: Node, name: str, module: str, flags: dict[str, str], how: str
+) -> None:
     spec = running_hosts.ENGINES[name].copy()
     spec.argv += [f"{flag}={spell(path, how)}" for flag, path in flags.items()]
     host = running_hosts.build(process, spec, 0o644)
@@ -319,26 +408,50 @@ def test_flags_of_a_daemon_mean_the_same_in_every_spelling(process: Node, name: 
 def state(host: Host, files: dict[str, str]) -> dict[str, str]:
     """The text of each file beneath the directories of an engine's configuration."""
     folders = {host.path(name).parent for name in files if name.startswith("/etc/")}
-    return {str(path): path.read_text() for folder in folders for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path): path.read_text()
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_a_drop_in_directory_has_one_name() -> None:
     argv = ["crio", "--config-dir", "/etc/crio//conf.d/"]
     seen = obs(processes=[{"pid": 7, "exe": "/usr/bin/crio", "argv": argv, "unit": "crio.service"}])
     where = crio_config.find_crio_paths(Policy(), seen)
-    assert (where.directory, where.drop_in) == ("/etc/crio/conf.d", "/etc/crio/conf.d/90-gpufleet.conf")
+    assert (where.directory, where.drop_in) == (
+        "/etc/crio/conf.d",
+        "/etc/crio/conf.d/90-gpufleet.conf",
+    )
 
 
 @pytest.mark.parametrize("how", SPELLINGS)
 def test_the_engines_directories_have_one_name(how: str) -> None:
-    said = {"default_runtime": "crun", "hooks_dir": [spell("/etc/hooks.d", how)], "cdi_spec_dirs": [spell("/etc/cdi", how)]}
+    said = {
+        "default_runtime": "crun",
+        "hooks_dir": [spell("/etc/hooks.d", how)],
+        "cdi_spec_dirs": [spell("/etc/cdi", how)],
+    }
     force = crio_config.merge_crio_tables([{"crio": {"runtime": said}}], (1, 34), "files")
-    hooks = "/etc/x/../hooks.d" if how == "two dots" else "/etc/hooks.d"  # CRI-O opens it as it is, and the CDI library does not
+    hooks = (
+        "/etc/x/../hooks.d" if how == "two dots" else "/etc/hooks.d"
+    )  # CRI-O opens it as it is, and the CDI library does not
     assert (force.hooks_dirs, force.cdi_dirs) == ((hooks,), ("/etc/cdi",))
-    assert docker_detect.describe_docker_cdi("28.5.2", {"CDISpecDirs": [spell("/etc/cdi", how)]}, None).dirs == ("/etc/cdi",)
-    stopped = obs(files={"/etc/docker/daemon.json": json.dumps({"cdi-spec-dirs": [spell("/etc/cdi", how)]})})
-    assert docker_config.list_docker_cdi_dirs(Policy(), stopped, "/etc/docker/daemon.json") == ("/etc/cdi",)
-    conf = obs(files={"/etc/containers/containers.conf": f'[engine]\ncdi_spec_dirs = ["{spell("/etc/cdi", how)}"]\n'})
+    assert docker_detect.describe_docker_cdi(
+        "28.5.2", {"CDISpecDirs": [spell("/etc/cdi", how)]}, None
+    ).dirs == ("/etc/cdi",)
+    stopped = obs(
+        files={"/etc/docker/daemon.json": json.dumps({"cdi-spec-dirs": [spell("/etc/cdi", how)]})}
+    )
+    assert docker_config.list_docker_cdi_dirs(Policy(), stopped, "/etc/docker/daemon.json") == (
+        "/etc/cdi",
+    )
+    conf = obs(
+        files={
+            "/etc/containers/containers.conf": f'[engine]\ncdi_spec_dirs = ["{spell("/etc/cdi", how)}"]\n'
+        }
+    )
     assert podman_detect.looks_into(conf, "5.5.0") == ("/etc/cdi",)
 
 
@@ -376,7 +489,10 @@ SPELLED = [
 @pytest.mark.parametrize(("path", "cleaned", "opened"), SPELLED)
 def test_a_path_has_one_spelling(path: str, cleaned: str, opened: str) -> None:
     assert (host_paths.clean_host_path(path), host_paths.keep_as_opened(path)) == (cleaned, opened)
-    assert (host_paths.clean_host_path(cleaned), host_paths.keep_as_opened(opened)) == (cleaned, opened)
+    assert (host_paths.clean_host_path(cleaned), host_paths.keep_as_opened(opened)) == (
+        cleaned,
+        opened,
+    )
 
 
 # ---------------------------------------------------------------- names that are no text
@@ -390,7 +506,12 @@ def test_a_file_whose_name_is_no_text_is_changed_and_given_back(tmp_path: pathli
         before, odd = bytes(tree.path(path)), bytes(tree.path(path).parent) + b"/\xff.json"
         os.rename(before, odd)
         os.symlink(os.path.basename(odd), before)
-        for options_, changed in (({}, True), ({}, False), ({"state": "absent"}, True), ({"state": "absent"}, False)):
+        for options_, changed in (
+            ({}, True),
+            ({}, False),
+            ({"state": "absent"}, True),
+            ({"state": "absent"}, False),
+        ):
             result = tree.single("docker", engine_version="28.5.2", **options_)
             assert (result.get("failed"), result["changed"]) == (False, changed), result.get("msg")
         assert tree.read(path) == text
@@ -400,5 +521,7 @@ def test_a_file_whose_name_is_no_text_is_changed_and_given_back(tmp_path: pathli
 def test_a_path_that_is_no_text_does_not_travel(tmp_path: pathlib.Path) -> None:
     tree = Tree(tmp_path / "tree")
     tree.write("/usr/lib/systemd/system/docker.service", "")
-    tree.path("/usr/lib/systemd/system/docker.service").write_bytes(b"[Service]\nExecStart=/usr/bin/dockerd --config-file=/etc/\xff.json\n")
+    tree.path("/usr/lib/systemd/system/docker.service").write_bytes(
+        b"[Service]\nExecStart=/usr/bin/dockerd --config-file=/etc/\xff.json\n"
+    )
     assert "--config-file is not known" in tree.single("docker", engine_version="28.5.2")["msg"]

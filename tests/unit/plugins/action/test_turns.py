@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Servers of one cluster take turns, and one that does not come through ends the turns of the others in its run."""
+"""Servers of one cluster take turns, and one that does not come through ends the turns of the
+others in its run.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 from tests.unit import answered
 
 WELL: dict[str, Any] = {"changed": True}
-BROKEN: dict[str, Any] = {"changed": False, "error": {"phase": "health", "message": "k3s.service does not serve"}}
+BROKEN: dict[str, Any] = {
+    "changed": False,
+    "error": {"phase": "health", "message": "k3s.service does not serve"},
+}
 REFUSED = "precheck: this server is not changed, since s1, another server of its cluster, did not come through in this run"
 
 
@@ -40,10 +45,18 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 NEEDED: dict[str, tuple[Policy, tuple[Restart, ...], bool]] = {
     "a server": (Policy(), (Restart("k3s.service"),), True),
-    "a server of RKE2 among others": (Policy(), (Restart("docker.service"), Restart("rke2-server.service")), True),
+    "a server of RKE2 among others": (
+        Policy(),
+        (Restart("docker.service"), Restart("rke2-server.service")),
+        True,
+    ),
     "an agent": (Policy(), (Restart("k3s-agent.service"),), False),
     "a plain containerd": (Policy(), (Restart("containerd.service"),), False),
-    "a server whose restart is left to a person": (Policy(restart="never"), (Restart("k3s.service"),), False),
+    "a server whose restart is left to a person": (
+        Policy(restart="never"),
+        (Restart("k3s.service"),),
+        False,
+    ),
     "a controller of k0s, which takes the change up by itself": (
         Policy(restart="never"),
         (Restart("k0scontroller.service", "wait"),),
@@ -107,7 +120,9 @@ def losing() -> None:
 
 
 @pytest.mark.parametrize("first", [failing, losing])
-def test_after_one_that_did_not_come_through_the_others_stay_as_they_are(first: Callable[[], None]) -> None:
+def test_after_one_that_did_not_come_through_the_others_stay_as_they_are(
+    first: Callable[[], None],
+) -> None:
     first()
     refused = turns.take_turn("one", "s2", never)
     assert refused["error"]["message"] in REFUSED
@@ -135,14 +150,18 @@ def test_a_turn_that_cannot_be_noted_is_not_begun(place: Path) -> None:
 
 
 OTHER_RUNS = {
-    "an earlier run": lambda found: json.dumps({**found, "process": {**found["process"], "started": "1"}}),
+    "an earlier run": lambda found: json.dumps(
+        {**found, "process": {**found["process"], "started": "1"}}
+    ),
     "a file that is cut off": lambda found: json.dumps(found)[:20],
     "a file that says something else": lambda _found: "[]",
 }
 
 
 @pytest.mark.parametrize("said", OTHER_RUNS.values(), ids=OTHER_RUNS)
-def test_what_another_run_has_left_ends_nobodys_turn(said: Callable[[dict[str, Any]], str], place: Path) -> None:
+def test_what_another_run_has_left_ends_nobodys_turn(
+    said: Callable[[dict[str, Any]], str], place: Path
+) -> None:
     turns.take_turn("one", "s1", lambda: BROKEN)
     (file,) = place.glob("*.begun")
     file.write_text(said(json.loads(file.read_text())))
@@ -152,36 +171,63 @@ def test_what_another_run_has_left_ends_nobodys_turn(said: Callable[[dict[str, A
 class Servers:
     """Hosts whose plan restarts k3s, on which the first transaction fails."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, cas: dict[str, str], unfinished: dict[str, dict[str, Any]] | None = None) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        cas: dict[str, str],
+        unfinished: dict[str, dict[str, Any]] | None = None,
+    ) -> None:
         self.cas, self.sent, self.unfinished = cas, list[str](), unfinished or {}
         self.asked: list[str] = []
         monkeypatch.setattr(base.transport, "run_host_program", self.exchange)
 
-    def exchange(self, _action: Any, program: str, request: dict[str, Any], task_vars: dict[str, Any], *_more: Any) -> dict[str, Any]:
+    def exchange(
+        self,
+        _action: Any,
+        program: str,
+        request: dict[str, Any],
+        task_vars: dict[str, Any],
+        *_more: Any,
+    ) -> dict[str, Any]:
         host = task_vars["inventory_hostname"]
         if program == "observe":
             self.asked.append(host)
             left = [self.unfinished[host]] if host in self.unfinished else []
             certificates = {"path": None, "sha256": self.cas.get(host)}
-            return answered.look(request, originals=answered.journal(unfinished=left), certificates=certificates)
+            return answered.look(
+                request, originals=answered.journal(unfinished=left), certificates=certificates
+            )
         self.sent.append(host)
         return BROKEN if len(self.sent) == 1 else WELL
 
-    def converge(self, host: str, restart: Literal["auto", "never"] = "auto", **variables: Any) -> str:
+    def converge(
+        self, host: str, restart: Literal["auto", "never"] = "auto", **variables: Any
+    ) -> str:
         action: Any = SimpleNamespace(
-            _task=SimpleNamespace(check_mode=False, diff=False), _templar=SimpleNamespace(template=lambda value: value)
+            _task=SimpleNamespace(check_mode=False, diff=False),
+            _templar=SimpleNamespace(template=lambda value: value),
         )
-        plan = Plan(differences=(Difference("file", "/x", "", None, "y", "z"),), restarts=(Restart("k3s.service"),))
+        plan = Plan(
+            differences=(Difference("file", "/x", "", None, "y", "z"),),
+            restarts=(Restart("k3s.service"),),
+        )
         questions = [answered.ORIGINALS]
         task_vars = {"inventory_hostname": host, **variables}
         done = base.converge_host(
-            action, task_vars, Policy(restart=restart), lambda _p: questions, lambda _p, _s: base.Outcome(plan), reason="test", way="auto"
+            action,
+            task_vars,
+            Policy(restart=restart),
+            lambda _p: questions,
+            lambda _p, _s: base.Outcome(plan),
+            reason="test",
+            way="auto",
         )
         return str(done.get("msg") or "")
 
 
 CLUSTERS: dict[str, tuple[dict[str, str], dict[str, Any], list[str]]] = {
-    # the CAs of three servers, what the inventory says, and which of them are changed after the first one failed
+    # the CAs of three servers, what the inventory says, and which of them are changed after the
+    # first one failed
     "one cluster by its CA": (dict.fromkeys(("s1", "s2", "s3"), "a" * 64), {}, ["s1"]),
     "a cluster each": ({"s1": "a" * 64, "s2": "b" * 64, "s3": "c" * 64}, {}, ["s1", "s2", "s3"]),
     "one by the inventory": ({}, {"gpufleet_cluster": "prod"}, ["s1"]),
@@ -191,12 +237,19 @@ CLUSTERS: dict[str, tuple[dict[str, str], dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("cas", "variables", "changed"), CLUSTERS.values(), ids=CLUSTERS)
 def test_a_task_changes_no_further_server_of_a_cluster_of_which_one_failed(
-    cas: dict[str, str], variables: dict[str, Any], changed: list[str], monkeypatch: pytest.MonkeyPatch
+    cas: dict[str, str],
+    variables: dict[str, Any],
+    changed: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     servers = Servers(monkeypatch, cas)
     said = {host: servers.converge(host, **variables) for host in ("s1", "s2", "s3")}
     assert servers.sent == changed
-    assert {host for host, text in said.items() if text.startswith(REFUSED)} == {"s1", "s2", "s3"} - set(changed)
+    assert {host for host, text in said.items() if text.startswith(REFUSED)} == {
+        "s1",
+        "s2",
+        "s3",
+    } - set(changed)
     looks = 1 if variables else 2  # one more where the inventory names no cluster
     assert servers.asked == [host for host in said for _look in range(looks)]
     assert work.CLUSTER["id"]
@@ -206,10 +259,15 @@ def left(*units: str, at_work: bool = False) -> dict[str, Any]:
     return {"id": "a1", "state": "applied", "units": list(units), "at_work": at_work}
 
 
-# What a killed run has left on s2, gpufleet_restart, and whether s2 is changed in a run in which s1 did not come through.
+# What a killed run has left on s2, gpufleet_restart, and whether s2 is changed in a run in which s1
+# did not come through.
 INTERRUPTED: dict[str, tuple[dict[str, Any], Literal["auto", "never"], bool]] = {
     "it restarts the server": (left("k3s.service"), "auto", False),
-    "it restarts the server, whatever is left to a person now": (left("k3s.service"), "never", False),
+    "it restarts the server, whatever is left to a person now": (
+        left("k3s.service"),
+        "never",
+        False,
+    ),
     "it restarts another unit": (left("docker.service"), "auto", True),
     "it restarts none": (left(), "auto", True),
     "somebody is at work on it": (left("k3s.service", at_work=True), "auto", False),
@@ -217,7 +275,9 @@ INTERRUPTED: dict[str, tuple[dict[str, Any], Literal["auto", "never"], bool]] = 
 
 
 @pytest.mark.parametrize("case", INTERRUPTED)
-def test_what_was_cut_short_on_a_server_is_taken_back_in_its_turn(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_cut_short_on_a_server_is_taken_back_in_its_turn(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unfinished, restart, changed = INTERRUPTED[case]
     servers = Servers(monkeypatch, {}, {"s2": unfinished})
     servers.converge("s1", gpufleet_cluster="prod")

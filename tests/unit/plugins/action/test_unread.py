@@ -60,32 +60,57 @@ CASES: list[tuple[Any, Any, str]] = [
     ("{{ lookup('file', 'x') }}", AnsibleError("file not found"), "file not found"),
     ("{{ a.b }}", UndefinedError("'a' has no attribute 'b'"), "'a' has no attribute 'b'"),
     ("{{ of_the_site }}", "{{ of_the_site }}", "of_the_site is undefined"),
-    ("x {{ lookup('env', of_the_site) }}", "x {{ lookup('env', of_the_site) }}", "of_the_site is undefined"),
+    (
+        "x {{ lookup('env', of_the_site) }}",
+        "x {{ lookup('env', of_the_site) }}",
+        "of_the_site is undefined",
+    ),
     ("{{ known.deeper }}", "{{ known.deeper }}", "something in {{ known.deeper }} is undefined"),
     ({"a": ["{{ of_the_site }}"]}, {"a": ["{{ of_the_site }}"]}, "of_the_site is undefined"),
-    ("{{ words_of_a_host }}", "{{ lookup('pipe', 'id') }}", ""),  # a value, and no template of the user's
+    (
+        "{{ words_of_a_host }}",
+        "{{ lookup('pipe', 'id') }}",
+        "",
+    ),  # a value, and no template of the user's
     (Hidden(), Hidden(), "no vault secrets found"),
     ({"a": Hidden()}, {"a": Hidden()}, "no vault secrets found"),
 ]
 
 
 @pytest.mark.parametrize(("written", "read", "said"), CASES)
-def test_a_variable_that_cannot_be_read_is_named_with_the_message(written: Any, read: Any, said: str) -> None:
+def test_a_variable_that_cannot_be_read_is_named_with_the_message(
+    written: Any, read: Any, said: str
+) -> None:
     found = unread.explain_unread_variable(Rendered({KEY: read}), {KEY: written, "known": {}})
     assert found == (f"{KEY} cannot be read: {said}" if said else "")
 
 
 def test_what_is_constant_or_read_by_no_role_and_no_connection_is_left_alone() -> None:
-    written = {KEY: "a key", "own": "{{ x }}", "gpufleet_host_info": {"msg": "{{ x }}"}, "ansible_user": "{{ x }}"}
+    written = {
+        KEY: "a key",
+        "own": "{{ x }}",
+        "gpufleet_host_info": {"msg": "{{ x }}"},
+        "ansible_user": "{{ x }}",
+    }
     variables = Rendered(written)
-    assert unread.explain_unread_variable(variables, written) == "ansible_user cannot be read: x is undefined"
+    assert (
+        unread.explain_unread_variable(variables, written)
+        == "ansible_user cannot be read: x is undefined"
+    )
     assert variables.read == ["ansible_user"]
 
 
 # A host's result, and whether its variables are read: only where no action has answered.
 ANSWERS: list[tuple[dict[str, Any], bool]] = [
     ({}, True),
-    ({"failed": True, "msg": "Finalization of task args failed", "exception": "(traceback unavailable)"}, True),
+    (
+        {
+            "failed": True,
+            "msg": "Finalization of task args failed",
+            "exception": "(traceback unavailable)",
+        },
+        True,
+    ),
     ({"changed": True}, False),
     ({"failed": True, "error": {"code": "query.failed"}}, False),
     ({"failed": True, "row": {"engine": "containerd"}}, False),
@@ -118,7 +143,9 @@ def render(value: Any) -> Any:
 
 
 def action_of(module: str, path: str, **given: str) -> Any:
-    """Return an action of one of this collection's modules, for a task with these options in a file."""
+    """Return an action of one of this collection's modules, for a task with these options in a
+    file.
+    """
     task = types.SimpleNamespace(args=given, get_path=lambda: path)
     whole = f"ansible_collections.gpufleet.nvidia.plugins.action.{module}"
     cls = type("ActionModule", (), {"__module__": importlib.import_module(whole).__name__})
@@ -128,14 +155,33 @@ def action_of(module: str, path: str, **given: str) -> Any:
 
 
 OWN = f"{arguments.OWN_TASKS[0]}host/tasks/look.yml:5"
-# The action, the file of its task, the option that the task has, a variable as it is written, the variable that is named.
+# The action, the file of its task, the option that the task has, a variable as it is written, the
+# variable that is named.
 OMITTED: list[tuple[str, str, dict[str, str], dict[str, Any], str]] = [
     ("host_info", OWN, {}, {"gpufleet_root": "{{ of_the_site }}"}, "gpufleet_root"),
-    ("host_info", OWN, {"root": "/"}, {"gpufleet_root": "{{ of_the_site }}"}, ""),  # Ansible has rendered it
+    (
+        "host_info",
+        OWN,
+        {"root": "/"},
+        {"gpufleet_root": "{{ of_the_site }}"},
+        "",
+    ),  # Ansible has rendered it
     ("host_info", OWN, {}, {"gpufleet_root": "{{ known }}"}, ""),
     ("host_info", OWN, {}, {"gpufleet_root": "{{ omit }}"}, ""),
-    ("host_info", OWN, {}, {"gpufleet_root": "/", "gpufleet_drain": "{{ of_the_site }}"}, ""),  # no option of this module
-    ("host_info", "/etc/site.yml:3", {}, {"gpufleet_root": "{{ of_the_site }}"}, ""),  # a user's task
+    (
+        "host_info",
+        OWN,
+        {},
+        {"gpufleet_root": "/", "gpufleet_drain": "{{ of_the_site }}"},
+        "",
+    ),  # no option of this module
+    (
+        "host_info",
+        "/etc/site.yml:3",
+        {},
+        {"gpufleet_root": "{{ of_the_site }}"},
+        "",
+    ),  # a user's task
     ("host_verify", OWN, {}, {"gpufleet_root": "{{ of_the_site }}"}, "gpufleet_root"),
     ("drain", OWN, {}, {"gpufleet_drain": "{{ of_the_site }}"}, "gpufleet_drain"),
 ]
@@ -146,27 +192,40 @@ def test_no_option_is_left_out_for_an_undefined_value(
     module: str, path: str, given: dict[str, str], written: dict[str, Any], named: str
 ) -> None:
     ran: list[Any] = []
-    begun = unread.read_variables_first(lambda _action, _tmp, task_vars: ran.append(task_vars) or {})
+    begun = unread.read_variables_first(
+        lambda _action, _tmp, task_vars: ran.append(task_vars) or {}
+    )
     if not named:
         assert begun(action_of(module, path, **given), None, written) == {}
         assert ran == [written]
         return
     with pytest.raises(PlanError) as caught:
         begun(action_of(module, path, **given), task_vars=written)
-    assert (caught.value.code, str(caught.value).split()[0], ran) == ("action.unreadable-variable", named, [])
+    assert (caught.value.code, str(caught.value).split()[0], ran) == (
+        "action.unreadable-variable",
+        named,
+        [],
+    )
 
 
 def test_lookups_that_do_not_answer_hold_up_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([0, 0, unread.SECONDS + 1])
     monkeypatch.setattr(unread, "time", types.SimpleNamespace(monotonic=lambda: next(times)))
-    hostvars = Hosts({host: Rendered({KEY: AnsibleError("timed out")}) for host in ("gpu1", "gpu2")})
+    hostvars = Hosts(
+        {host: Rendered({KEY: AnsibleError("timed out")}) for host in ("gpu1", "gpu2")}
+    )
     found = unread.fail_unread_hosts(dict.fromkeys(hostvars, {}), hostvars)
     assert {host: bool(result) for host, result in found.items()} == {"gpu1": True, "gpu2": False}
 
 
 @pytest.mark.parametrize(
     ("name", "asked"),
-    [("ansible_host", True), ("ansible_become_exe", True), ("ansible_ssh_private_key_file", True), ("ansible_facts", False)],
+    [
+        ("ansible_host", True),
+        ("ansible_become_exe", True),
+        ("ansible_ssh_private_key_file", True),
+        ("ansible_facts", False),
+    ],
 )
 def test_which_variables_of_ansible_a_connection_needs(name: str, asked: bool) -> None:
     assert list(unread.list_asked_variables({name: "{{ x }}"})) == ([name] if asked else [])

@@ -27,11 +27,18 @@ CASES = [
 @pytest.mark.parametrize(("text", "number"), CASES)
 def test_a_version_that_yaml_has_read_as_a_number_is_refused(text: str, number: Any) -> None:
     name = text.split(":")[0]
-    found = [(message.code, message.values) for message in variables_check.list_wrong_host_values(yaml.safe_load(text))]
-    assert found == ([("options.version-is-number", {"option": name, "value": number})] if number else [])
+    found = [
+        (message.code, message.values)
+        for message in variables_check.list_wrong_host_values(yaml.safe_load(text))
+    ]
+    assert found == (
+        [("options.version-is-number", {"option": name, "value": number})] if number else []
+    )
 
 
 def test_a_version_in_a_list_is_a_version() -> None:
-    [message] = variables_check.list_wrong_host_values(yaml.safe_load("gpufleet_bundle_versions: [1.19.1, 1.20]"))
+    [message] = variables_check.list_wrong_host_values(
+        yaml.safe_load("gpufleet_bundle_versions: [1.19.1, 1.20]")
+    )
     assert message.code == "options.versions-have-number"
     assert message.values == {"option": "gpufleet_bundle_versions", "value": 1.2}

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host made by hand: a systemd whose units are text files, and a runtime that answers CRI. Python 3.6."""
+"""A host made by hand: a systemd whose units are text files, and a runtime that answers CRI. Python
+3.6.
+"""
 
 import hashlib
 import json
@@ -21,8 +23,13 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     trust,
 )
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import cri
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import deadline, launcher
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    deadline,
+    launcher,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    entry as transaction_entry,
+)
 
 VERSION = subprocess.run(["sleep", "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
 LOG = """Starting engine.service...
@@ -100,7 +107,11 @@ class Systemd(object):
     def add(self, name, active="active", enabled="enabled", invocation="i1"):
         unit = self.units / name
         unit.mkdir()
-        for key, value in (("ActiveState", active), ("UnitFileState", enabled), ("InvocationID", invocation)):
+        for key, value in (
+            ("ActiveState", active),
+            ("UnitFileState", enabled),
+            ("InvocationID", invocation),
+        ):
             (unit / key).write_text(value + "\n")
 
     def hook(self, name, action, text):
@@ -132,7 +143,11 @@ def first_on_path(monkeypatch, directory):
     monkeypatch.setattr(trust, "PROGRAM_PATH", (directory,) + trust.PROGRAM_PATH)
     source = launcher.read_part_source
     begins = "PROGRAM_PATH = ("
-    monkeypatch.setattr(launcher, "read_part_source", lambda part: source(part).replace(begins, "%s%r, " % (begins, directory), 1))
+    monkeypatch.setattr(
+        launcher,
+        "read_part_source",
+        lambda part: source(part).replace(begins, "%s%r, " % (begins, directory), 1),
+    )
 
 
 def sha(text):
@@ -144,16 +159,24 @@ def told(text):
     return keyed.digest_with_key(sha(text))
 
 
-# --- a runtime that speaks just enough HTTP/2 ---------------------------------------------------------------------------
+# --- a runtime that speaks just enough HTTP/2
+# ---------------------------------------------------------------------------
 
 
 def frame(kind, flags, stream, payload=b""):
-    return struct.pack(">I", len(payload))[1:] + bytes(bytearray((kind, flags))) + struct.pack(">I", stream) + payload
+    return (
+        struct.pack(">I", len(payload))[1:]
+        + bytes(bytearray((kind, flags)))
+        + struct.pack(">I", stream)
+        + payload
+    )
 
 
 def header(name, value):
     """Return a literal field without indexing and without Huffman code. It has 126 bytes at most."""
-    return b"\x00" + b"".join(bytes(bytearray((len(word),))) + word for word in (name.encode(), value.encode()))
+    return b"\x00" + b"".join(
+        bytes(bytearray((len(word),))) + word for word in (name.encode(), value.encode())
+    )
 
 
 def answer(message, code="0", text="", status_block=b"\x88"):
@@ -166,13 +189,21 @@ def answer(message, code="0", text="", status_block=b"\x88"):
         return frame(1, 0x5, 1, status_block + trailers)
     body = struct.pack(">BI", 0, len(message)) + message
     pieces = [body[at : at + 16384] for at in range(0, len(body), 16384)]
-    return frame(1, 0x4, 1, status_block) + b"".join(frame(0, 0, 1, piece) for piece in pieces) + frame(1, 0x5, 1, trailers)
+    return (
+        frame(1, 0x4, 1, status_block)
+        + b"".join(frame(0, 0, 1, piece) for piece in pieces)
+        + frame(1, 0x5, 1, trailers)
+    )
 
 
 def status_message(config, handlers=(), ready=True):
-    conditions = [(1, 2, [(1, 2, "RuntimeReady"), (2, 0, ready), (4, 2, "" if ready else "starting")])]
+    conditions = [
+        (1, 2, [(1, 2, "RuntimeReady"), (2, 0, ready), (4, 2, "" if ready else "starting")])
+    ]
     info = [(2, 2, [(1, 2, "config"), (2, 2, json.dumps(config))])]
-    return cri.encode_fields([(1, 2, conditions)] + info + [(3, 2, [(1, 2, name)]) for name in handlers])
+    return cri.encode_fields(
+        [(1, 2, conditions)] + info + [(3, 2, [(1, 2, name)]) for name in handlers]
+    )
 
 
 def wire_version(name, version):
@@ -180,7 +211,8 @@ def wire_version(name, version):
 
 
 class Runtime(object):
-    """A runtime that answers each connection with the next of `replies` (bytes to send), the last one forever.
+    """A runtime that answers each connection with the next of `replies` (bytes to send), the last
+    one forever.
 
     None in `replies` means: send nothing.
     """
@@ -243,7 +275,8 @@ def runtime(tmp_path):
         server.close()
 
 
-# --- a host directory with transactions upon it -------------------------------------------------------------------------
+# --- a host directory with transactions upon it
+# -------------------------------------------------------------------------
 
 
 RESTART = [{"name": "engine.service", "action": "restart", "timeout": 20}]
@@ -266,7 +299,15 @@ class Node(object):
 
     def run(self, changes=(), **more):
         request = dict(
-            {"schema": 1, "id": ID, "root": "/", "journal_dir": self.journal, "reason": "test", "changes": list(changes)}, **more
+            {
+                "schema": 1,
+                "id": ID,
+                "root": "/",
+                "journal_dir": self.journal,
+                "reason": "test",
+                "changes": list(changes),
+            },
+            **more,
         )
         return transaction_entry.run(request)
 
@@ -284,7 +325,12 @@ class Node(object):
                 if stat.S_ISREG(state.st_mode):
                     with open(path, "rb") as stream:
                         data = stream.read()
-                found[os.path.relpath(path, str(self.directory))] = (data, stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid)
+                found[os.path.relpath(path, str(self.directory))] = (
+                    data,
+                    stat.S_IMODE(state.st_mode),
+                    state.st_uid,
+                    state.st_gid,
+                )
         return found
 
     def originals(self):
@@ -300,8 +346,16 @@ def node(tmp_path):
 
 
 def ask(root="/", limits=None, **question):
-    question = dict({"keep": {"format": "whole"}} if question.get("kind") in ("file", "glob") else {}, **question)
-    request = {"schema": 1, "root": str(root), "limits": limits, "questions": [dict(question, id="q")]}
+    question = dict(
+        {"keep": {"format": "whole"}} if question.get("kind") in ("file", "glob") else {},
+        **question,
+    )
+    request = {
+        "schema": 1,
+        "root": str(root),
+        "limits": limits,
+        "questions": [dict(question, id="q")],
+    }
     return observe.run(request)["answers"]["q"]
 
 
@@ -319,14 +373,21 @@ def tree(directory, **files):
 
 def edit(node, edits, result, before=CONFIG):
     lines = [{"start": start, "end": end, "text": text} for start, end, text in edits]
-    return {"path": str(node.config), "op": "edit", "expect": sha(before), "edits": lines, "result": sha(result)}
+    return {
+        "path": str(node.config),
+        "op": "edit",
+        "expect": sha(before),
+        "edits": lines,
+        "result": sha(result),
+    }
 
 
 def restore(path):
     return {"path": str(path), "op": "restore", "id": ""}
 
 
-# Starts what systemd-run would start, beside us, with a unit that lives as long as it; a timer is only noted.
+# Starts what systemd-run would start, beside us, with a unit that lives as long as it; a timer is
+# only noted.
 SYSTEMD_RUN = """#!/bin/sh
 echo "$*" >> %(log)s
 case "$*" in *--on-active*) exit 0;; esac
@@ -350,6 +411,10 @@ def host(tmp_path, systemd, monkeypatch):
     monkeypatch.setattr(deadline, "RUNNING", str(tmp_path))
     monkeypatch.setattr(deadline, "UNITS", str(units))
     source, named = launcher.read_part_source, 'UNITS = "/etc/systemd/system"'
-    monkeypatch.setattr(launcher, "read_part_source", lambda part: source(part).replace(named, "UNITS = %r" % str(units)))
+    monkeypatch.setattr(
+        launcher,
+        "read_part_source",
+        lambda part: source(part).replace(named, "UNITS = %r" % str(units)),
+    )
     systemd.add("engine.service")
     return made

@@ -22,20 +22,30 @@ def a_host(tmp_path):
     (tmp_path / "scanned" / "a.yaml").write_text(TEXT)
     (tmp_path / "devices").mkdir()
     for number in (1, 2):
-        (tmp_path / "devices" / str(number)).write_text("Bus: \t %d\nMinor: \t %d\nName: unknown\n" % (number, number))
+        (tmp_path / "devices" / str(number)).write_text(
+            "Bus: \t %d\nMinor: \t %d\nName: unknown\n" % (number, number)
+        )
     (tmp_path / "library").write_text("")
     return tmp_path
 
 
 def settings(host, digest=None):
     finds = ["^Bus:\\s*(\\d+)", "^Minor:\\s*(\\d+)", "^Name: (id-\\d+)"]
-    found = [[str(host / "devices" / "1"), "1", "1", None], [str(host / "devices" / "2"), "2", "2", "id-2"]]
+    found = [
+        [str(host / "devices" / "1"), "1", "1", None],
+        [str(host / "devices" / "2"), "2", "2", "id-2"],
+    ]
     facts = [
         {"what": "the set", "each": str(host / "devices" / "*"), "find": finds, "found": found},
         {"what": "numbers", "numbers": {"/dev/null": [1, 3], str(host / "no node"): [1, 5]}},
         {"what": "files", "paths": [str(host / "library")]},
     ]
-    entry = {"path": str(host / "scanned" / "a.yaml"), "sha256": digest or sha(TEXT), "mode": 0o644, "facts": facts}
+    entry = {
+        "path": str(host / "scanned" / "a.yaml"),
+        "sha256": digest or sha(TEXT),
+        "mode": 0o644,
+        "facts": facts,
+    }
     path = host / "settings.json"
     path.write_text(json.dumps({"schema": 1, "aside": str(host / "aside"), "files": [entry]}))
     return [str(path)]
@@ -71,7 +81,9 @@ def test_a_file_that_cannot_be_looked_at_is_not_gone(host, monkeypatch):
 def test_one_that_waits_in_the_kernel_gets_no_second_one_beside_it(host, capsys):
     wanted = settings(host)
     text = (host / "settings.json").read_text()
-    (host / "settings.json").write_text(json.dumps(dict(json.loads(text), running=str(host / "running"))))
+    (host / "settings.json").write_text(
+        json.dumps(dict(json.loads(text), running=str(host / "running")))
+    )
     assert cdi_guard.main(wanted) == 0
     assert stat.S_IMODE(os.stat(str(host / "running")).st_mode) == 0o600
     (host / "library").unlink()
@@ -79,7 +91,9 @@ def test_one_that_waits_in_the_kernel_gets_no_second_one_beside_it(host, capsys)
         assert alone
         assert cdi_guard.main(wanted) == 1
     assert places(host) == IN_PLACE
-    (host / "settings.json").write_text(json.dumps(dict(json.loads(text), running=str(host / "none" / "running"))))
+    (host / "settings.json").write_text(
+        json.dumps(dict(json.loads(text), running=str(host / "none" / "running")))
+    )
     assert cdi_guard.main(wanted) == 0
     assert "an earlier look has not ended" in capsys.readouterr().out
     assert cdi_guard.main(wanted) == 0
@@ -88,17 +102,34 @@ def test_one_that_waits_in_the_kernel_gets_no_second_one_beside_it(host, capsys)
 
 CHANGES = [
     ("one is gone", lambda host: (host / "devices" / "2").unlink(), "the set changed"),
-    ("one more", lambda host: (host / "devices" / "3").write_text("Bus: 3\nMinor: 3\n"), "the set changed"),
-    ("another number", lambda host: (host / "devices" / "1").write_text("Bus: 1\nMinor: 2\n"), "the set changed"),
-    ("another name", lambda host: (host / "devices" / "2").write_text("Bus: 2\nMinor: 2\nName: id-9\n"), "the set changed"),
+    (
+        "one more",
+        lambda host: (host / "devices" / "3").write_text("Bus: 3\nMinor: 3\n"),
+        "the set changed",
+    ),
+    (
+        "another number",
+        lambda host: (host / "devices" / "1").write_text("Bus: 1\nMinor: 2\n"),
+        "the set changed",
+    ),
+    (
+        "another name",
+        lambda host: (host / "devices" / "2").write_text("Bus: 2\nMinor: 2\nName: id-9\n"),
+        "the set changed",
+    ),
     ("a file is gone", lambda host: (host / "library").unlink(), "library is gone"),
 ]
 
 
-@pytest.mark.parametrize(("change", "why"), [case[1:] for case in CHANGES], ids=[case[0] for case in CHANGES])
+@pytest.mark.parametrize(
+    ("change", "why"), [case[1:] for case in CHANGES], ids=[case[0] for case in CHANGES]
+)
 def test_set_aside_when_it_is_not_true_and_back_when_it_is_again(host, capsys, change, why):
     wanted = settings(host)
-    before = {path: path.read_text() for path in [host / "devices" / "1", host / "devices" / "2", host / "library"]}
+    before = {
+        path: path.read_text()
+        for path in [host / "devices" / "1", host / "devices" / "2", host / "library"]
+    }
     change(host)
     cdi_guard.main(wanted)
     assert places(host) == ASIDE
@@ -128,7 +159,9 @@ def test_what_was_not_known_or_is_not_told_now_counts_as_unchanged(host):
 
 def test_another_device_of_that_name(host):
     wanted = settings(host)
-    text = (host / "settings.json").read_text().replace('"/dev/null": [1, 3]', '"/dev/null": [1, 9]')
+    text = (
+        (host / "settings.json").read_text().replace('"/dev/null": [1, 3]', '"/dev/null": [1, 9]')
+    )
     (host / "settings.json").write_text(text)
     cdi_guard.main(wanted)
     assert places(host) == ASIDE

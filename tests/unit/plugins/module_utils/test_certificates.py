@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which certificates a file holds, as a digest that hosts of one cluster share; nothing else of the file leaves the host."""
+"""Which certificates a file holds, as a digest that hosts of one cluster share; nothing else of the
+file leaves the host.
+"""
 
 import hashlib
 import os
@@ -11,7 +13,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import file_
 
 
 def pem(*bodies, kind="CERTIFICATE"):
-    return "".join(f"-----BEGIN {kind}-----\n{body}\n-----END {kind}-----\n" for body in bodies).encode()
+    return "".join(
+        f"-----BEGIN {kind}-----\n{body}\n-----END {kind}-----\n" for body in bodies
+    ).encode()
 
 
 QUESTION = {"id": "certificates:cluster", "kind": "certificates"}
@@ -33,8 +37,12 @@ def test_certificates_alone_make_the_digest(data, digest):
 
 
 def test_the_order_of_certificates_makes_no_difference_and_which_they_are_does():
-    assert file_queries.digest_certificates(pem("QUJD", "REVG")) == file_queries.digest_certificates(pem("REVG", "QUJD"))
-    assert file_queries.digest_certificates(pem("QUJD", "REVG")) != file_queries.digest_certificates(pem("QUJD"))
+    assert file_queries.digest_certificates(
+        pem("QUJD", "REVG")
+    ) == file_queries.digest_certificates(pem("REVG", "QUJD"))
+    assert file_queries.digest_certificates(
+        pem("QUJD", "REVG")
+    ) != file_queries.digest_certificates(pem("QUJD"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="whose a file is counts from root on")
@@ -42,7 +50,11 @@ def test_the_first_file_that_is_there_answers_and_one_of_somebody_else_is_refuse
     path = tmp_path / "etc/kubernetes/pki/ca.crt"
     path.parent.mkdir(parents=True)
     path.write_bytes(pem("QUJD"))
-    request = {"schema": 1, "root": "/", "questions": [{**QUESTION, "paths": [str(tmp_path / "absent"), str(path)]}]}
+    request = {
+        "schema": 1,
+        "root": "/",
+        "questions": [{**QUESTION, "paths": [str(tmp_path / "absent"), str(path)]}],
+    }
     answer = observe.run(request)["answers"]["certificates:cluster"]
     assert answer == {"path": str(path), "sha256": ONE}
     os.chown(path, 1000, 1000)

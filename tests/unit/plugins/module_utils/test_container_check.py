@@ -1,14 +1,18 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The proof's node side: its bytes against those of the protobuf library, and a scripted runtime that plays each mishap."""
+"""The proof's node side: its bytes against those of the protobuf library, and a scripted runtime
+that plays each mishap.
+"""
 
 import errno
 import os
 import subprocess
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import entry as container_test_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import (
+    entry as container_test_entry,
+)
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import grpc_wire
 
 IMAGE = "localhost/probe:lab"
@@ -23,7 +27,10 @@ SANDBOX = {
     "metadata": {"name": "n", "uid": "u", "namespace": "s"},
     "log_directory": "/run/x",
     "labels": {"gpufleet-check": "1"},
-    "linux": {"cgroup_parent": "system.slice", "security_context": {"namespace_options": {"network": 2, "pid": 1}}},
+    "linux": {
+        "cgroup_parent": "system.slice",
+        "security_context": {"namespace_options": {"network": 2, "pid": 1}},
+    },
 }
 CASE = {
     "env": {"B": "2", "A": "1"},
@@ -44,7 +51,11 @@ BYTES = [
     ),
     (
         "CreateContainerRequest",
-        {"pod_sandbox_id": "s1", "config": container_test_entry.build_container_config(CASE, "i"), "sandbox_config": SANDBOX},
+        {
+            "pod_sandbox_id": "s1",
+            "config": container_test_entry.build_container_config(CASE, "i"),
+            "sandbox_config": SANDBOX,
+        },
         (
             "0a02733112a8010a070a05636865636b12070a0169920101691a072f62696e2f73681a022d631a0e6578656320736c6565702036303032060a0141120131320"
             "60a01421201323a110a022f6312092f6465762f6e756c6c18014a130a0e677075666c6565742d636865636b120131520a0a05612e622f631201645a09636865"
@@ -52,19 +63,40 @@ BYTES = [
             "f72756e2f7832130a0e677075666c6565742d636865636b12013142160a0c73797374656d2e736c69636512060a0408021001"
         ),
     ),
-    ("ExecSyncRequest", {"container_id": "c1", "cmd": ["sh"], "timeout": 300}, "0a0263311202736818ac02"),
-    ("ListPodSandboxRequest", {"filter": {"label_selector": {"gpufleet-check": "1"}}}, "0a151a130a0e677075666c6565742d636865636b120131"),
+    (
+        "ExecSyncRequest",
+        {"container_id": "c1", "cmd": ["sh"], "timeout": 300},
+        "0a0263311202736818ac02",
+    ),
+    (
+        "ListPodSandboxRequest",
+        {"filter": {"label_selector": {"gpufleet-check": "1"}}},
+        "0a151a130a0e677075666c6565742d636865636b120131",
+    ),
     ("ImageStatusRequest", {"image": {"image": "i"}}, "0a030a0169"),
     ("StopContainerRequest", {"container_id": "c1", "timeout": 0}, "0a026331"),
 ]
 ANSWERS = [
-    ("ExecSyncResponse", "0a026f0a12016518ac02", {"stdout": b"o\n", "stderr": b"e", "exit_code": 300}),
+    (
+        "ExecSyncResponse",
+        "0a026f0a12016518ac02",
+        {"stdout": b"o\n", "stderr": b"e", "exit_code": 300},
+    ),
     (
         "ListPodSandboxResponse",
         "0a130a036f6c64208094ebdc032a060a01611201620a110a036e65771801208080c6ecc19183bd18",
-        {"items": [{"id": "old", "created_at": 1000000000}, {"id": "new", "created_at": 1763736000000000000}]},
+        {
+            "items": [
+                {"id": "old", "created_at": 1000000000},
+                {"id": "new", "created_at": 1763736000000000000},
+            ]
+        },
     ),
-    ("ImageStatusResponse", "0a140a087368613235363a3112016920073a030a0169", {"image": {"id": "sha256:1"}}),
+    (
+        "ImageStatusResponse",
+        "0a140a087368613235363a3112016920073a030a0169",
+        {"image": {"id": "sha256:1"}},
+    ),
     ("ImageStatusResponse", "", {"image": None}),
     ("StopContainerResponse", "", {}),
 ]
@@ -81,7 +113,9 @@ def test_answers_are_read_as_the_protobuf_library_wrote_them(name, data, expecte
 
 
 class Runtime(object):
-    """A runtime that answers as it is told: method -> text, message or exception; the rest goes well."""
+    """A runtime that answers as it is told: method -> text, message or exception; the rest goes
+    well.
+    """
 
     def __init__(self, said="", **answers):
         self.said, self.answers, self.calls = said, answers, []
@@ -100,7 +134,9 @@ class Runtime(object):
             "CreateContainer": {"container_id": "container-1"},
             "ExecSync": {"stdout": self.said.encode()},
         }
-        return container_test_entry.encode_message(method + "Response", dict(usual.get(method, {}), **answer))
+        return container_test_entry.encode_message(
+            method + "Response", dict(usual.get(method, {}), **answer)
+        )
 
     @property
     def methods(self):
@@ -111,8 +147,17 @@ PHRASES = ["no shell", "(?:busy|broken|[a-z]+ not found)"]
 
 
 def prove(runtime, tmp_path, **case):
-    wanted = dict({"name": "one", "socket": "/run/x.sock", "nodes": NODES, "list": "/dev/gpufleet-test*"}, **case)
-    request = {"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": [wanted], "phrases": PHRASES}
+    wanted = dict(
+        {"name": "one", "socket": "/run/x.sock", "nodes": NODES, "list": "/dev/gpufleet-test*"},
+        **case,
+    )
+    request = {
+        "schema": 1,
+        "image": IMAGE,
+        "log_parent": str(tmp_path),
+        "cases": [wanted],
+        "phrases": PHRASES,
+    }
     return container_test_entry.run(request, runtime)
 
 
@@ -123,14 +168,24 @@ def lines(*rows):
 ENXIO = "sh: can't open X: No such device or address"
 EPERM = "/bin/sh: 1: cannot open X: Operation not permitted"
 EACCES = "sh: line 1: X: Permission denied"
-GOOD = lines(("listed", GPU0, ""), ("there", GPU0, ENXIO), ("made", GPU1, EPERM), ("made", CONTROL, EPERM))
+GOOD = lines(
+    ("listed", GPU0, ""), ("there", GPU0, ENXIO), ("made", GPU1, EPERM), ("made", CONTROL, EPERM)
+)
 
 # what the container said, and the problems that must be told
 VERDICTS = [
     ("as it should be, no driver behind", GOOD, []),
     ("as it should be, with a driver", GOOD.replace(ENXIO, "ok"), []),
-    ("the optional node is there as well", GOOD + lines(("listed", CONTROL, ""), ("there", CONTROL, ENXIO)), []),
-    ("a container that may not even make nodes", GOOD.replace("made|" + GPU1, "unmade|" + GPU1), []),
+    (
+        "the optional node is there as well",
+        GOOD + lines(("listed", CONTROL, ""), ("there", CONTROL, ENXIO)),
+        [],
+    ),
+    (
+        "a container that may not even make nodes",
+        GOOD.replace("made|" + GPU1, "unmade|" + GPU1),
+        [],
+    ),
     (
         "nothing was injected",
         GOOD.replace("there|" + GPU0, "made|" + GPU0).replace("listed|%s|\n" % GPU0, ""),
@@ -148,8 +203,12 @@ VERDICTS = [
     ),
     (
         "another GPU is simply there",
-        GOOD.replace("made|%s|%s" % (GPU1, EPERM), "there|%s|ok" % GPU1) + lines(("listed", GPU1, "")),
-        [GPU1 + " can be opened although it was not requested (ok)", GPU1 + " is in the container and was not requested"],
+        GOOD.replace("made|%s|%s" % (GPU1, EPERM), "there|%s|ok" % GPU1)
+        + lines(("listed", GPU1, "")),
+        [
+            GPU1 + " can be opened although it was not requested (ok)",
+            GPU1 + " is in the container and was not requested",
+        ],
     ),
     (
         "a node that nobody knows of",
@@ -169,12 +228,17 @@ VERDICTS = [
     (
         "the shell said nothing",
         "",
-        [GPU0 + " was requested and is not in the container", GPU1 + ": whether access is refused could not be determined (no answer)"],
+        [
+            GPU0 + " was requested and is not in the container",
+            GPU1 + ": whether access is refused could not be determined (no answer)",
+        ],
     ),
 ]
 
 
-@pytest.mark.parametrize("said, problems", [row[1:] for row in VERDICTS], ids=[row[0] for row in VERDICTS])
+@pytest.mark.parametrize(
+    "said, problems", [row[1:] for row in VERDICTS], ids=[row[0] for row in VERDICTS]
+)
 def test_verdict(said, problems, tmp_path):
     case = prove(Runtime(said), tmp_path)["cases"][0]
     assert case["problems"] == problems
@@ -198,7 +262,10 @@ def test_the_container_is_started_as_asked_and_everything_is_removed(tmp_path):
     calls = dict(runtime.calls)
     assert calls["RunPodSandbox"]["runtime_handler"] == "special"
     linux = calls["RunPodSandbox"]["config"]["linux"]
-    assert linux == {"cgroup_parent": "system.slice", "security_context": {"namespace_options": {"network": 2, "pid": 1, "ipc": 0}}}
+    assert linux == {
+        "cgroup_parent": "system.slice",
+        "security_context": {"namespace_options": {"network": 2, "pid": 1, "ipc": 0}},
+    }
     config = calls["CreateContainer"]["config"]
     assert config["device_names"] == [{"name": "v/c=0"}]
     assert config["annotations"] == {"a.b/c": "d"}
@@ -211,7 +278,11 @@ def test_the_container_is_started_as_asked_and_everything_is_removed(tmp_path):
 
 FAILURES = [
     ("ImageStatus", "image is missing", ["ListPodSandbox", "ImageStatus"]),
-    ("RunPodSandbox", "no runtime for X is configured", ["ListPodSandbox", "ImageStatus", "RunPodSandbox"]),
+    (
+        "RunPodSandbox",
+        "no runtime for X is configured",
+        ["ListPodSandbox", "ImageStatus", "RunPodSandbox"],
+    ),
     ("CreateContainer", "unresolvable devices", ["StopPodSandbox", "RemovePodSandbox"]),
     ("StartContainer", "hook failed", ["StartContainer", "StopPodSandbox", "RemovePodSandbox"]),
     ("ExecSync", "timed out", ["StopContainer", "StopPodSandbox", "RemovePodSandbox"]),
@@ -229,12 +300,21 @@ def test_a_call_that_fails_is_told_and_cleaned_up_after(method, message, last, t
 
 def test_an_image_that_is_not_there_is_named(tmp_path):
     case = prove(Runtime(ImageStatus={"image": None}), tmp_path)["cases"][0]
-    assert case["error"] == {"step": "ImageStatus", "message": "image localhost/probe:lab is not on this host"}
+    assert case["error"] == {
+        "step": "ImageStatus",
+        "message": "image localhost/probe:lab is not on this host",
+    }
 
 
 def test_a_shell_that_fails_is_an_error(tmp_path):
-    case = prove(Runtime(ExecSync={"exit_code": 127, "stdout": b"", "stderr": b"no shell, token=x"}), tmp_path)["cases"][0]
-    assert case["error"] == {"step": "ExecSync", "message": "the shell in the container ended with 127: no shell"}
+    case = prove(
+        Runtime(ExecSync={"exit_code": 127, "stdout": b"", "stderr": b"no shell, token=x"}),
+        tmp_path,
+    )["cases"][0]
+    assert case["error"] == {
+        "step": "ExecSync",
+        "message": "the shell in the container ended with 127: no shell",
+    }
 
 
 def test_a_sandbox_taken_away_by_a_node_agent_is_tried_again(tmp_path):
@@ -245,15 +325,22 @@ def test_a_sandbox_taken_away_by_a_node_agent_is_tried_again(tmp_path):
 
 
 def test_a_sandbox_that_is_taken_away_each_time_is_an_error(tmp_path):
-    gone = [grpc_wire.CriError(container_test_entry.NOT_FOUND, "sandbox not found") for _try in range(9)]
+    gone = [
+        grpc_wire.CriError(container_test_entry.NOT_FOUND, "sandbox not found") for _try in range(9)
+    ]
     runtime = Runtime(GOOD, CreateContainer=gone)
     assert prove(runtime, tmp_path)["cases"][0]["error"]["step"] == "CreateContainer"
     assert runtime.methods.count("RunPodSandbox") == container_test_entry.TRIES
 
 
 def test_what_cannot_be_removed_is_told(tmp_path):
-    answer = prove(Runtime(GOOD, RemovePodSandbox=grpc_wire.CriError(2, "gRPC status 2", "busy: token=x")), tmp_path)
-    assert answer["left"] == [{"socket": "/run/x.sock", "sandbox": "pod-1", "message": "RemovePodSandbox: busy"}]
+    answer = prove(
+        Runtime(GOOD, RemovePodSandbox=grpc_wire.CriError(2, "gRPC status 2", "busy: token=x")),
+        tmp_path,
+    )
+    assert answer["left"] == [
+        {"socket": "/run/x.sock", "sandbox": "pod-1", "message": "RemovePodSandbox: busy"}
+    ]
     assert answer["cases"][0]["ok"]
 
 
@@ -268,7 +355,9 @@ def test_leftovers_of_a_killed_check_are_removed_and_those_of_a_running_one_are_
 
 def test_a_bad_case_does_not_cost_the_others(tmp_path):
     cases = [{"name": "bad"}, {"name": "good", "socket": "/run/x.sock", "nodes": NODES}]
-    answer = container_test_entry.run({"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": cases}, Runtime(GOOD))
+    answer = container_test_entry.run(
+        {"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": cases}, Runtime(GOOD)
+    )
     assert [case["ok"] for case in answer["cases"]] == [False, True]
     assert answer["cases"][0]["error"]["step"] == "request"
     assert answer["cases"][0]["error"]["message"].startswith("KeyError at entry.py:")
@@ -276,7 +365,10 @@ def test_a_bad_case_does_not_cost_the_others(tmp_path):
 
 def test_device_numbers_of_the_host_come_first_and_a_node_that_nobody_has_is_left_out(tmp_path):
     runtime = Runtime(lines(("there", "/dev/null", "ok")))
-    nodes = [{"path": "/dev/null", "rdev": [9, 9], "expect": "allowed"}, {"path": "/dev/gpufleet-none", "rdev": None, "expect": "refused"}]
+    nodes = [
+        {"path": "/dev/null", "rdev": [9, 9], "expect": "allowed"},
+        {"path": "/dev/gpufleet-none", "rdev": None, "expect": "refused"},
+    ]
     case = prove(runtime, tmp_path, nodes=nodes)["cases"][0]
     assert dict(runtime.calls)["ExecSync"]["cmd"][5:] == ["/dev/null", "1", "3"]
     assert case["ok"]
@@ -306,15 +398,27 @@ def test_a_node_of_the_host_that_cannot_be_looked_at_is_not_left_out(tmp_path, m
         (0, 125, "run", "exit status 125: no such thing"),
     ],
 )
-def test_an_engine_that_cannot_look_for_an_image_is_not_without_it(tmp_path, monkeypatch, there, run, step, message):
+def test_an_engine_that_cannot_look_for_an_image_is_not_without_it(
+    tmp_path, monkeypatch, there, run, step, message
+):
     def answer(argv, *_words, **_more):
-        said = lines(*[("there", node["path"], "ok") for node in NODES if node["expect"] == "allowed"]).encode()
+        said = lines(
+            *[("there", node["path"], "ok") for node in NODES if node["expect"] == "allowed"]
+        ).encode()
         rc = there if argv[1] == "image" else run
-        return {"rc": rc, "stdout": said, "stderr": b"no such thing" if rc else b"", "timed_out": False, "truncated": False}
+        return {
+            "rc": rc,
+            "stdout": said,
+            "stderr": b"no such thing" if rc else b"",
+            "timed_out": False,
+            "truncated": False,
+        }
 
     monkeypatch.setattr(container_test_entry.commands, "run", answer)
     monkeypatch.setitem(globals(), "PHRASES", ["no such thing"])
-    (case,) = prove(None, tmp_path, run=["podman", "run"], image_there=["podman", "image", "exists"])["cases"]
+    (case,) = prove(
+        None, tmp_path, run=["podman", "run"], image_there=["podman", "image", "exists"]
+    )["cases"]
     assert (case["error"] or {}).get("step") == step
     assert (case["error"] or {}).get("message") == message
 
@@ -336,7 +440,11 @@ class Recorder(Runtime):
 # wanted of the record, what the hook writes, what is found wrong
 RECORDS = [
     ({"contains": ["--device=0(?![0-9])"]}, "--device=0 --compute\n", []),
-    ({"contains": ["--device=0(?![0-9])"]}, "--device=01\n", ["says nothing that matches --device=0(?![0-9])"]),
+    (
+        {"contains": ["--device=0(?![0-9])"]},
+        "--device=01\n",
+        ["says nothing that matches --device=0(?![0-9])"],
+    ),
     ({"contains": ["--device=0(?![0-9])"]}, "", ["says nothing that matches --device=0(?![0-9])"]),
     ({"silent": True}, "", []),
     ({"silent": True}, "--device=all\n", ["grew although nothing was requested"]),
@@ -348,7 +456,9 @@ def test_a_record_is_read_from_where_it_ended_before(wanted, line, problems, tmp
     record = tmp_path / "record.jsonl"
     record.write_text("--device=0 of another container\n")
     runtime = Recorder(GOOD, str(record), line)
-    case = prove(runtime, tmp_path, record=dict(wanted, path=str(record), shows="--device=[a-z0-9]+"))["cases"][0]
+    case = prove(
+        runtime, tmp_path, record=dict(wanted, path=str(record), shows="--device=[a-z0-9]+")
+    )["cases"][0]
     assert case["problems"] == ["%s %s" % (record, problem) for problem in problems]
     assert case["record"] == [text.split()[0] for text in line.splitlines()]
 
@@ -363,14 +473,31 @@ def tools(tmp_path):
 
 
 # Not busybox, which prefers its own mknod to that of the PATH; the lab's containers run it.
-SHELLS = [shell for shell in (["/bin/dash"], ["/bin/bash"], ["/bin/bash", "--posix"]) if os.path.exists(shell[0])]
+SHELLS = [
+    shell
+    for shell in (["/bin/dash"], ["/bin/bash"], ["/bin/bash", "--posix"])
+    if os.path.exists(shell[0])
+]
 
 
 @pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
 def test_the_script_speaks_the_same_in_every_shell(shell, tools):
-    arguments = ["/dev/nul[l] /dev/gpufleet-no*", "/dev/null", "1", "3", "/dev/gpufleet-none", "195", "0"]
-    said = subprocess.check_output(shell + ["-c", container_test_entry.SCRIPT, "sh"] + arguments, env={"PATH": tools}).decode()
-    nodes = [{"path": "/dev/null", "expect": "allowed"}, {"path": "/dev/gpufleet-none", "expect": "refused"}]
+    arguments = [
+        "/dev/nul[l] /dev/gpufleet-no*",
+        "/dev/null",
+        "1",
+        "3",
+        "/dev/gpufleet-none",
+        "195",
+        "0",
+    ]
+    said = subprocess.check_output(
+        shell + ["-c", container_test_entry.SCRIPT, "sh"] + arguments, env={"PATH": tools}
+    ).decode()
+    nodes = [
+        {"path": "/dev/null", "expect": "allowed"},
+        {"path": "/dev/gpufleet-none", "expect": "refused"},
+    ]
     assert container_test_entry.judge_container_lines(nodes, said) == (
         ["/dev/null"],
         {"/dev/null": "ok", "/dev/gpufleet-none": "EPERM"},

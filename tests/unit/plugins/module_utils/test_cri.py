@@ -7,14 +7,19 @@ import base64
 import json
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import cri, cri_queries, grpc_wire
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import (
+    cri,
+    cri_queries,
+    grpc_wire,
+)
 
 from .conftest import answer, frame, header, status_message
 
 OK = status_message({})
 
 
-# --- protobuf -------------------------------------------------------------------------------------------------------------
+# --- protobuf
+# -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -52,14 +57,17 @@ def test_a_number_is_no_message():
     assert caught.value.code == grpc_wire.INTERNAL
 
 
-@pytest.mark.parametrize("data", ["08", "0896", "1205aa", "0b", "0d0100", "08ffffffffffffffffffffff01"])
+@pytest.mark.parametrize(
+    "data", ["08", "0896", "1205aa", "0b", "0d0100", "08ffffffffffffffffffffff01"]
+)
 def test_decode_of_what_is_no_message(data):
     with pytest.raises(grpc_wire.CriError) as caught:
         grpc_wire.decode_fields(bytes.fromhex(data))
     assert caught.value.code == grpc_wire.INTERNAL
 
 
-# --- HPACK: the examples of RFC 7541, appendix C ------------------------------------------------------------------------------
+# --- HPACK: the examples of RFC 7541, appendix C
+# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -80,15 +88,29 @@ def test_responses_of_rfc_7541_c_6_with_a_table_of_256_bytes():
     table = grpc_wire.HeaderTable()
     table.limit = 256
     first = table.decode(
-        bytes.fromhex("488264025885aec3771a4b6196d07abe941054d444a8200595040b8166e082a62d1bff6e919d29ad171863c78f0b97c8e9ae82ae43d3")
+        bytes.fromhex(
+            "488264025885aec3771a4b6196d07abe941054d444a8200595040b8166e082a62d1bff6e919d29ad171863c78f0b97c8e9ae82ae43d3"
+        )
     )
-    assert [value for name, value in first] == ["302", "private", "Mon, 21 Oct 2013 20:13:21 GMT", "https://www.example.com"]
+    assert [value for name, value in first] == [
+        "302",
+        "private",
+        "Mon, 21 Oct 2013 20:13:21 GMT",
+        "https://www.example.com",
+    ]
     second = table.decode(bytes.fromhex("4883640effc1c0bf"))
-    assert [value for name, value in second] == ["307", "private", "Mon, 21 Oct 2013 20:13:21 GMT", "https://www.example.com"]
+    assert [value for name, value in second] == [
+        "307",
+        "private",
+        "Mon, 21 Oct 2013 20:13:21 GMT",
+        "https://www.example.com",
+    ]
 
 
 def test_what_a_go_server_sends_for_an_unknown_service():
-    block = bytes.fromhex("885f8b1d75d0620d263d4c4d656440889acac8b21234da8f8208bf40899acac8b5254207317f8db6aeb51fc54a20b677310aa79f")
+    block = bytes.fromhex(
+        "885f8b1d75d0620d263d4c4d656440889acac8b21234da8f8208bf40899acac8b5254207317f8db6aeb51fc54a20b677310aa79f"
+    )
     fields = grpc_wire.HeaderTable().decode(block)
     assert fields[0] == (":status", "200")
     assert fields[1][1] == "application/grpc"
@@ -100,15 +122,24 @@ def test_an_entry_that_was_never_sent_is_an_error():
         grpc_wire.HeaderTable().decode(b"\xff\x30")
 
 
-# --- calls ----------------------------------------------------------------------------------------------------------------
+# --- calls
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_call_sends(runtime):
     server = runtime(answer(b"\x0a\x01x"))
-    assert cri.call_unary(server.path, "runtime.v1.RuntimeService", "Version", b"\x08\x01", 5) == b"\x0a\x01x"
+    assert (
+        cri.call_unary(server.path, "runtime.v1.RuntimeService", "Version", b"\x08\x01", 5)
+        == b"\x0a\x01x"
+    )
     preface, frames = server.requests[0]
     assert preface == b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-    assert [(kind, stream) for kind, flags, stream, payload in frames] == [(4, 0), (8, 0), (1, 1), (0, 1)]
+    assert [(kind, stream) for kind, flags, stream, payload in frames] == [
+        (4, 0),
+        (8, 0),
+        (1, 1),
+        (0, 1),
+    ]
     assert frames[3][3] == b"\x00\x00\x00\x00\x02\x08\x01"
     fields = grpc_wire.HeaderTable().decode(frames[2][3])
     assert (":path", "/runtime.v1.RuntimeService/Version") in fields
@@ -133,7 +164,9 @@ ODD_ANSWERS = {
     "headers in two frames": frame(1, 0, 1, b"\x88" + header("content-type", "x")[:5])
     + frame(9, 0x4, 1, header("content-type", "x")[5:])
     + answer(OK, status_block=b""),
-    "padded data, headers with priority": frame(1, 0x4 | 0x8 | 0x20, 1, b"\x02" + b"\0\0\0\0\x10" + b"\x88" + b"\0\0")
+    "padded data, headers with priority": frame(
+        1, 0x4 | 0x8 | 0x20, 1, b"\x02" + b"\0\0\0\0\x10" + b"\x88" + b"\0\0"
+    )
     + frame(0, 0x8, 1, b"\x03" + b"\0" + len(OK).to_bytes(4, "big") + OK + b"\0\0\0")
     + frame(1, 0x5, 1, header("grpc-status", "0")),
     "a polite goodbye after the call was taken": frame(7, 0, 0, b"\0\0\0\x01\0\0\0\0") + answer(OK),
@@ -148,11 +181,18 @@ def test_answers_that_are_odd_and_right(runtime, what):
 
 def test_a_big_answer(runtime):
     config = {"filler": "x" * 300000}
-    assert cri.read_cri_status(runtime(answer(status_message(config))).path)["info"]["config"] == config
+    assert (
+        cri.read_cri_status(runtime(answer(status_message(config))).path)["info"]["config"]
+        == config
+    )
 
 
 BAD_ANSWERS = {
-    "the server's own error": (answer(None, "5", "no%20such%20thing"), 5, "gRPC status 5 (NOT_FOUND)"),
+    "the server's own error": (
+        answer(None, "5", "no%20such%20thing"),
+        5,
+        "gRPC status 5 (NOT_FOUND)",
+    ),
     "an error after data": (answer(OK, "13", "late"), 13, "gRPC status 13 (INTERNAL)"),
     "no grpc-status": (frame(1, 0x5, 1, b"\x88"), cri.INTERNAL, "not a gRPC server"),
     "not found, in HTTP": (frame(1, 0x5, 1, b"\x8d"), cri.UNAVAILABLE, "HTTP status 404"),
@@ -165,7 +205,9 @@ BAD_ANSWERS = {
     "headers, cut off": (frame(1, 0x5, 1, b"\x00\x01a"), cri.INTERNAL, "cut off"),
     "goaway": (frame(7, 0, 0, b"\0\0\0\0\0\0\0\x0b"), cri.UNAVAILABLE, "HTTP/2 error 11"),
     "compressed": (
-        frame(1, 0x4, 1, b"\x88") + frame(0, 0, 1, b"\x01\0\0\0\x01x") + frame(1, 0x5, 1, header("grpc-status", "0")),
+        frame(1, 0x4, 1, b"\x88")
+        + frame(0, 0, 1, b"\x01\0\0\0\x01x")
+        + frame(1, 0x5, 1, header("grpc-status", "0")),
         cri.INTERNAL,
         "not one uncompressed",
     ),
@@ -200,11 +242,16 @@ def test_nobody_listens(tmp_path):
     assert "none.sock" in caught.value.message
 
 
-# --- the two questions ----------------------------------------------------------------------------------------------------
+# --- the two questions
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_status(runtime):
-    config = {"enableCDI": True, "registry": {"configs": {"r": {"auth": {"password": "hunter2"}}}}, "cdiSpecDirs": ["/etc/cdi", "a b"]}
+    config = {
+        "enableCDI": True,
+        "registry": {"configs": {"r": {"auth": {"password": "hunter2"}}}},
+        "cdiSpecDirs": ["/etc/cdi", "a b"],
+    }
     found = cri.read_cri_status(runtime(answer(status_message(config, ["", "nvidia"]))).path)
     assert found["service"] == "runtime.v1.RuntimeService"
     assert found["handlers"] == ["", "nvidia"]
@@ -212,16 +259,27 @@ def test_status(runtime):
 
 
 def test_of_a_status_only_what_is_listed_leaves_the_host(runtime):
-    config = {"enableCDI": True, "registry": {"configs": {"r": {"auth": {"password": "hunter2"}}}}, "cdiSpecDirs": ["/etc/cdi", "a b"]}
+    config = {
+        "enableCDI": True,
+        "registry": {"configs": {"r": {"auth": {"password": "hunter2"}}}},
+        "cdiSpecDirs": ["/etc/cdi", "a b"],
+    }
     keep = [[["config", "enableCDI"], "bool"], [["config", "cdiSpecDirs"], "paths"]]
     found = cri_queries.select_status(
-        cri.read_cri_status(runtime(answer(status_message(config, ["", "nvidia", "user:pw@host"]))).path), keep
+        cri.read_cri_status(
+            runtime(answer(status_message(config, ["", "nvidia", "user:pw@host"]))).path
+        ),
+        keep,
     )
     assert found["info"] == {"config": {"enableCDI": True, "cdiSpecDirs": ["/etc/cdi", "(hidden)"]}}
     assert found["handlers"] == ["", "nvidia", "(hidden)"]
     assert found["conditions"] == [{"type": "RuntimeReady", "status": True, "reason": ""}]
     assert found["runtime"] == {"RuntimeReady": True}
-    said = {"conditions": [{"type": "at user:pw@host", "status": True, "reason": "a b"}], "handlers": [], "info": {}}
+    said = {
+        "conditions": [{"type": "at user:pw@host", "status": True, "reason": "a b"}],
+        "handlers": [],
+        "info": {},
+    }
     quoting = cri_queries.select_status(said, keep)
     assert (quoting["conditions"], quoting["runtime"]) == (
         [{"type": "(hidden)", "status": True, "reason": "(hidden)"}], {"(hidden)": True},
@@ -240,7 +298,12 @@ def test_a_runtime_without_cri_says_so(runtime):
 
 
 def test_info_that_is_no_json_stays_text(runtime):
-    message = grpc_wire.encode_fields([(2, 2, [(1, 2, "golang"), (2, 2, "go1.22")]), (2, 2, [(1, 2, "n"), (2, 2, base64.b64encode(b"x"))])])
+    message = grpc_wire.encode_fields(
+        [
+            (2, 2, [(1, 2, "golang"), (2, 2, "go1.22")]),
+            (2, 2, [(1, 2, "n"), (2, 2, base64.b64encode(b"x"))]),
+        ]
+    )
     assert cri.read_cri_status(runtime(answer(message)).path)["info"]["golang"] == "go1.22"
 
 
@@ -252,7 +315,11 @@ def test_version(runtime):
 
 def pod(namespace, name, handler, state=0):
     metadata = [(1, 2, name), (2, 2, "uid"), (3, 2, namespace)]
-    return (1, 2, [(1, 2, "f00"), (2, 2, metadata)] + ([(3, 0, state)] if state else []) + [(7, 2, handler)])
+    return (
+        1,
+        2,
+        [(1, 2, "f00"), (2, 2, metadata)] + ([(3, 0, state)] if state else []) + [(7, 2, handler)],
+    )
 
 
 def test_pods_of_a_handler_and_of_no_other(runtime):
@@ -264,15 +331,25 @@ def test_pods_of_a_handler_and_of_no_other(runtime):
             pod("kube-system", "a b\x1b[2J", "nvidia"),
         ]
     )
-    assert cri_queries.list_ready_pods(runtime(answer(message)).path, ["nvidia"]) == {"pods": ["kube-system/(hidden)", "ml/train-0"]}
+    assert cri_queries.list_ready_pods(runtime(answer(message)).path, ["nvidia"]) == {
+        "pods": ["kube-system/(hidden)", "ml/train-0"]
+    }
 
 
 def noted(info):
-    return answer(grpc_wire.encode_fields([(1, 2, [(1, 2, "f00")]), (2, 2, [(1, 2, "info"), (2, 2, json.dumps(info))])]))
+    return answer(
+        grpc_wire.encode_fields(
+            [(1, 2, [(1, 2, "f00")]), (2, 2, [(1, 2, "info"), (2, 2, json.dumps(info))])]
+        )
+    )
 
 
 def test_a_handler_that_the_list_of_pods_does_not_tell_is_looked_up_pod_by_pod(runtime):
-    listed = answer(grpc_wire.encode_fields([pod("ml", "a", ""), pod("ml", "b", ""), pod("ml", "c", ""), pod("ml", "d", "runc")]))
+    listed = answer(
+        grpc_wire.encode_fields(
+            [pod("ml", "a", ""), pod("ml", "b", ""), pod("ml", "c", ""), pod("ml", "d", "runc")]
+        )
+    )
     told = [{"runtimeSpec": {"annotations": {"handler": name}}} for name in ("nvidia", "")]
     server = runtime(listed, noted(told[0]), noted(told[1]), noted({"runtimeSpec": None}))
     assert cri_queries.list_ready_pods(server.path, ["nvidia"], "handler") == {"pods": ["ml/a"]}
@@ -288,14 +365,23 @@ def test_of_pods_that_are_counted_only_numbers_are_told_stopped_ones_too(runtime
             pod("ml", "sandboxed", "kata"),
         ]
     )
-    found = cri_queries.count_sandboxes(runtime(answer(message)).path, ["nvidia", "nvidia-cdi"], ["nvidia-container-toolkit-daemonset"])
-    assert found == {"handlers": {"": 2, "nvidia": 2, "nvidia-cdi": 0}, "named": {"nvidia-container-toolkit-daemonset": 1}}
+    found = cri_queries.count_sandboxes(
+        runtime(answer(message)).path,
+        ["nvidia", "nvidia-cdi"],
+        ["nvidia-container-toolkit-daemonset"],
+    )
+    assert found == {
+        "handlers": {"": 2, "nvidia": 2, "nvidia-cdi": 0},
+        "named": {"nvidia-container-toolkit-daemonset": 1},
+    }
 
 
 def test_pods_are_counted_by_their_own_word_where_the_list_does_not_tell_their_handler(runtime):
     listed = answer(grpc_wire.encode_fields([pod("ml", "a", "", state=1), pod("ml", "b", "")]))
     told = [{"runtimeSpec": {"annotations": {"handler": name}}} for name in ("nvidia-cdi", "")]
-    found = cri_queries.count_sandboxes(runtime(listed, noted(told[0]), noted(told[1])).path, ["nvidia-cdi"], (), "handler")
+    found = cri_queries.count_sandboxes(
+        runtime(listed, noted(told[0]), noted(told[1])).path, ["nvidia-cdi"], (), "handler"
+    )
     assert found == {"handlers": {"": 1, "nvidia-cdi": 1}, "named": {}}
 
 
@@ -303,15 +389,21 @@ def test_a_pod_that_is_removed_between_the_list_and_its_status_uses_no_handler(r
     listed = answer(grpc_wire.encode_fields([pod("ml", "a", ""), pod("ml", "b", "")]))
     other = noted({"runtimeSpec": {"annotations": {"handler": "nvidia"}}})
     gone = answer(None, "5", "not%20found")
-    found = cri_queries.count_sandboxes(runtime(listed, gone, other).path, ["nvidia"], ["a", "b"], "handler")
+    found = cri_queries.count_sandboxes(
+        runtime(listed, gone, other).path, ["nvidia"], ["a", "b"], "handler"
+    )
     assert found == {"handlers": {"": 0, "nvidia": 1}, "named": {"a": 0, "b": 1}}
-    assert cri_queries.list_ready_pods(runtime(listed, gone, other).path, ["nvidia"], "handler") == {"pods": ["ml/b"]}
+    assert cri_queries.list_ready_pods(
+        runtime(listed, gone, other).path, ["nvidia"], "handler"
+    ) == {"pods": ["ml/b"]}
 
 
 def test_a_status_of_a_pod_that_fails_otherwise_is_an_error(runtime):
     listed = answer(grpc_wire.encode_fields([pod("ml", "a", "")]))
     with pytest.raises(cri.CriError):
-        cri_queries.count_sandboxes(runtime(listed, answer(None, "13", "late")).path, ["nvidia"], (), "handler")
+        cri_queries.count_sandboxes(
+            runtime(listed, answer(None, "13", "late")).path, ["nvidia"], (), "handler"
+        )
 
 
 def test_info_that_is_nested_too_deep_is_an_error_of_the_call(runtime):

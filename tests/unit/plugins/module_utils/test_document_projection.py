@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a document in YAML or JSON leaves a host, on every Python of the node. `tests/unit/plugins/plugin_utils/cdi` has the forms."""
+"""What of a document in YAML or JSON leaves a host, on every Python of the node.
+`tests/unit/plugins/plugin_utils/cdi` has the forms.
+"""
 
 import re
 
@@ -63,10 +65,18 @@ def test_equal_values_have_one_keyed_tag(monkeypatch):
     keyed._begin_hmac.cache_clear(), contents._latest.clear()
     monkeypatch.setattr(keyed, "_SOURCES", ("/nonexistent",))
     text = b"x: one\nw: one\nz: two\n"
-    tags = [re.findall(r': "\(hidden ([0-9a-f]{16})', contents.show_content(text, KEEP, "/x")["content"])]
+    tags = [
+        re.findall(
+            r': "\(hidden ([0-9a-f]{16})', contents.show_content(text, KEEP, "/x")["content"]
+        )
+    ]
     monkeypatch.undo()
     keyed._begin_hmac.cache_clear(), contents._latest.clear()
-    tags.append(re.findall(r": \"\(hidden ([0-9a-f]{16})", contents.show_content(text, KEEP, "/x")["content"]))
+    tags.append(
+        re.findall(
+            r": \"\(hidden ([0-9a-f]{16})", contents.show_content(text, KEEP, "/x")["content"]
+        )
+    )
     keyed._begin_hmac.cache_clear(), contents._latest.clear()
     assert [(found[0] == found[1], found[1] == found[2]) for found in tags] == [(True, False)] * 2
     assert tags[0][0] != tags[1][0], "another key, another tag"
@@ -74,6 +84,9 @@ def test_equal_values_have_one_keyed_tag(monkeypatch):
 
 def test_what_cannot_be_read_is_a_code_a_line_and_the_listed_comment_that_it_begins_with():
     found = contents.show_content(b"# ours\nsecret: [\n", KEEP, "/x")
-    assert (found["content"], found["fault"]) == (None, {"code": "yaml-value", "line": 2, "begins": "# ours"})
+    assert (found["content"], found["fault"]) == (
+        None,
+        {"code": "yaml-value", "line": 2, "begins": "# ours"},
+    )
     found = contents.show_content(b"# theirs\nsecret: !tag x\n", KEEP, "/x")
     assert (found["content"], found["fault"]) == (None, {"code": "yaml-form", "line": 2})

@@ -29,7 +29,8 @@ from .conftest import ask
 def device():
     """A device that nobody else holds: (a pattern for it, its descriptor).
 
-    Containers on this machine have terminals of their own, which are called /dev/pts/0 and up there: the one with a high number is taken.
+    Containers on this machine have terminals of their own, which are called /dev/pts/0 and up
+    there: the one with a high number is taken.
     """
     pairs = [os.openpty() for _number in range(40)]
     slave = max((pair[1] for pair in pairs), key=lambda fd: int(os.path.basename(os.ttyname(fd))))
@@ -58,7 +59,9 @@ def test_which_device_and_in_which_control_group(device):
     pattern, slave = device
     named = pattern.replace("/pts/", "/pts/(?P<device>").replace("$", ")$")
     answer = ask(kind="holders", pattern=named, groups=True)
-    group = process_trust.find_trusted_service(pathlib.Path("/proc/self/cgroup").read_text(), pathlib.Path("/proc/1/cgroup").read_text())[0]
+    group = process_trust.find_trusted_service(
+        pathlib.Path("/proc/self/cgroup").read_text(), pathlib.Path("/proc/1/cgroup").read_text()
+    )[0]
     assert answer["held"] == [[os.getpid(), [os.path.basename(os.ttyname(slave))], group]]
     assert answer["pids"] == [os.getpid()]
     assert "held" not in ask(kind="holders", pattern=pattern)
@@ -73,7 +76,9 @@ def test_a_file_that_is_no_device_is_none(tmp_path):
 
 
 def test_a_name_of_a_device_is_none(device):
-    """Opened by O_PATH, for which nobody needs a right to the device: a user without any would be at work on the GPU."""
+    """Opened by O_PATH, for which nobody needs a right to the device: a user without any would be
+    at work on the GPU.
+    """
     pattern, slave = device
     named = os.open(os.ttyname(slave), os.O_PATH)
     child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, pass_fds=[named])
@@ -109,7 +114,12 @@ ctypes.CDLL(None).pthread_exit(None)
 
 def test_a_process_whose_first_thread_has_ended_holds_what_the_others_hold(device):
     pattern, slave = device
-    child = subprocess.Popen([sys.executable, "-c", FIRST_ENDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=slave)
+    child = subprocess.Popen(
+        [sys.executable, "-c", FIRST_ENDS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    )
     try:
         child.stdout.readline()
         while os.listdir("/proc/%d/fd" % child.pid):
@@ -144,10 +154,17 @@ sys.stdin.read()
 def test_a_path_that_is_too_long_to_be_told_hides_no_device(tmp_path):
     """Anybody may make one, and the kernel says of a file there no more than what it is."""
     before = ask(kind="holders", pattern=r".*/device7$")["closed"]
-    child = subprocess.Popen([sys.executable, "-c", LONG], cwd=str(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = subprocess.Popen(
+        [sys.executable, "-c", LONG],
+        cwd=str(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     try:
         child.stdout.readline()
-        paths = ["/proc/%d/fd/%s" % (child.pid, name) for name in os.listdir("/proc/%d/fd" % child.pid)]
+        paths = [
+            "/proc/%d/fd/%s" % (child.pid, name) for name in os.listdir("/proc/%d/fd" % child.pid)
+        ]
         with pytest.raises(OSError) as raised:
             [os.readlink(path) for path in paths]
         assert raised.value.errno == errno.ENAMETOOLONG
@@ -170,7 +187,9 @@ def test_a_file_system_of_a_user_s_own_hides_no_device(monkeypatch, tmp_path, bl
         return real(place, **more)
 
     monkeypatch.setattr(process_queries.os, "stat", refused)
-    monkeypatch.setattr(process_queries.os, "statvfs", lambda _place: types.SimpleNamespace(f_bsize=block))
+    monkeypatch.setattr(
+        process_queries.os, "statvfs", lambda _place: types.SimpleNamespace(f_bsize=block)
+    )
     before = ask(kind="holders", pattern=r".*/device7$")["closed"]
     with path.open():
         assert (ask(kind="holders", pattern=r".*/device7$")["closed"] > before) is closed
@@ -183,16 +202,22 @@ def test_where_only_some_processes_are_shown_nothing_is_known(monkeypatch):
 
 
 def test_a_user_with_many_open_files_leaves_the_other_questions_their_time(monkeypatch, tmp_path):
-    """Half a million for each process, by systemd's default: some processes of anybody's take longer than a whole look may."""
+    """Half a million for each process, by systemd's default: some processes of anybody's take
+    longer than a whole look may.
+    """
     monkeypatch.setattr(process_queries, "_open_files", lambda _pid: time.sleep(0.2) or [])
     (tmp_path / "file").write_text("here")
-    asked = [{"id": "who", "kind": "holders", "pattern": "x"}, {"id": "what", "kind": "dir", "path": str(tmp_path)}]
+    asked = [
+        {"id": "who", "kind": "holders", "pattern": "x"},
+        {"id": "what", "kind": "dir", "path": str(tmp_path)},
+    ]
     answers = observe.run({"questions": asked, "limits": {"seconds": 0.5}})["answers"]
     assert answers["who"]["error"]["kind"] == "timeout"
     assert "error" not in answers["what"]
 
 
-# --- services that watch ----------------------------------------------------------------------------------------------------
+# --- services that watch
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -217,19 +242,43 @@ CASES = [
     # name, what the process is, what the unit says, whether it is a service that only watches
     ("a service", {}, {}, True),
     ("a service that has given up root's rights", {"uids": SOMEBODY}, {}, True),
-    ("the same program in a person's session", {"uids": SOMEBODY, "groups": "0::/user.slice/user-1001.slice/session-3.scope\n"}, {}, False),
-    ("a unit of a person's own manager", {"groups": "0::/user.slice/user-1001.slice/user@1001.service/watcher.service\n"}, {}, False),
-    ("something else in the service's group, a job of cron's for example", {}, {"MainPID": "1"}, False),
+    (
+        "the same program in a person's session",
+        {"uids": SOMEBODY, "groups": "0::/user.slice/user-1001.slice/session-3.scope\n"},
+        {},
+        False,
+    ),
+    (
+        "a unit of a person's own manager",
+        {"groups": "0::/user.slice/user-1001.slice/user@1001.service/watcher.service\n"},
+        {},
+        False,
+    ),
+    (
+        "something else in the service's group, a job of cron's for example",
+        {},
+        {"MainPID": "1"},
+        False,
+    ),
     ("a unit that systemd does not know", {}, {"MainPID": ""}, False),
-    ("a program of the name in a container", {"root": (99, 1), "groups": "0::/kubepods.slice/cri-x.scope\n"}, {}, False),
+    (
+        "a program of the name in a container",
+        {"root": (99, 1), "groups": "0::/kubepods.slice/cri-x.scope\n"},
+        {},
+        False,
+    ),
     ("the same with PIDs of its own", {"pids": 2}, {}, False),
     ("in a user namespace", {"users": "user:[1]"}, {}, False),
     ("another program by now", {"exe": "/usr/bin/train"}, {}, False),
 ]
 
 
-@pytest.mark.parametrize("fields, unit, watches", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_what_only_watches_is_a_service_of_the_hosts_systemd(watcher, monkeypatch, fields, unit, watches):
+@pytest.mark.parametrize(
+    "fields, unit, watches", [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_what_only_watches_is_a_service_of_the_hosts_systemd(
+    watcher, monkeypatch, fields, unit, watches
+):
     pattern, path, child = watcher
     real, first = trust.read_process, trust.read_proc_file("/proc/1/cgroup")
     top = first.splitlines()[-1].split(":", 2)[2].rsplit("/init.scope", 1)[0].rstrip("/")
@@ -237,7 +286,9 @@ def test_what_only_watches_is_a_service_of_the_hosts_systemd(watcher, monkeypatc
     own["groups"] = own["groups"].replace("0::", "0::" + top)
     monkeypatch.setattr(trust, "read_process", lambda pid: real(pid)._replace(**own))
     shown = dict({"MainPID": str(child.pid), "FragmentPath": "", "DropInPaths": ""}, **unit)
-    monkeypatch.setattr(process_queries, "_list_process_units", lambda names: {name: shown for name in names})
+    monkeypatch.setattr(
+        process_queries, "_list_process_units", lambda names: {name: shown for name in names}
+    )
     assert (child.pid not in held(pattern, services=["watcher"])) is watches
 
 
@@ -257,7 +308,13 @@ def test_a_name_that_a_process_gives_itself_counts_for_nothing(device, monkeypat
     monkeypatch.setattr(process_trust.Judge, "is_main_process", lambda self, found: True)
     pattern, slave = device
     words = ["watcher", "-c", CALLS_ITSELF]
-    child = subprocess.Popen(words, executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=slave)
+    child = subprocess.Popen(
+        words,
+        executable=sys.executable,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    )
     try:
         child.stdout.readline()
         assert child.pid in held(pattern, services=["watcher"])

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the look at open files costs on a made-up host, whatever its users do: calls are counted, and a clock is played."""
+"""What the look at open files costs on a made-up host, whatever its users do: calls are counted,
+and a clock is played.
+"""
 
 import collections
 import contextlib
@@ -15,8 +17,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import proce
 
 PATTERN = r"(/.*)?/dev/gpu(?P<device>\d+)$"
 ROOT, ALICE, MALLORY = 0, 1000, 1001
-# files: how many it has open; gpu: whether the last of them is one; threads: of which the first has ended, if it is dead; empty: threads
-# that have a table of their own with nothing in it.
+# files: how many it has open; gpu: whether the last of them is one; threads: of which the first has
+# ended, if it is dead; empty: threads that have a table of their own with nothing in it.
 Process = collections.namedtuple("Process", "user files gpu threads dead empty")
 
 
@@ -91,9 +93,12 @@ def a_player(monkeypatch):
 
 
 WORK = [process(ROOT, 40, gpu=True), process(ALICE, 90, gpu=True)]  # 11 and 12
-MANY = process_queries.PER_USER // 19000  # processes of that many files that one user's share is enough for
+MANY = (
+    process_queries.PER_USER // 19000
+)  # processes of that many files that one user's share is enough for
 CASES = [
-    # name, processes besides WORK, pids that are found, what is not known, at most so many calls of (readlink, scandir, status)
+    # name, processes besides WORK, pids that are found, what is not known, at most so many calls of
+    # (readlink, scandir, status)
     ("two at work", [], [11, 12], None, (133, 3, 3)),
     (
         "250 processes with 19 000 files each",
@@ -102,7 +107,13 @@ CASES = [
         {"processes": 250 - MANY, "users": [MALLORY]},
         (process_queries.PER_USER + 200, 260, 260),
     ),
-    ("400 threads, of which the first has ended", [process(MALLORY, 19000, True, 400, True)], [11, 12, 13], None, (19200, 10, 10)),
+    (
+        "400 threads, of which the first has ended",
+        [process(MALLORY, 19000, True, 400, True)],
+        [11, 12, 13],
+        None,
+        (19200, 10, 10),
+    ),
     ("400 threads", [process(MALLORY, 19000, True, 400)], [11, 12, 13], None, (19200, 10, 10)),
     (
         "threads with empty tables of their own before the one that has a GPU",
@@ -129,8 +140,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("error, closed", [(errno.ENOENT, 0), (errno.ESRCH, 0), (errno.EACCES, 1), (errno.ENOMEM, 1), (errno.EMFILE, 1)])
-def test_a_process_whose_owner_cannot_be_read_may_hold_a_device_unless_it_has_ended(play, monkeypatch, error, closed):
+@pytest.mark.parametrize(
+    "error, closed",
+    [(errno.ENOENT, 0), (errno.ESRCH, 0), (errno.EACCES, 1), (errno.ENOMEM, 1), (errno.EMFILE, 1)],
+)
+def test_a_process_whose_owner_cannot_be_read_may_hold_a_device_unless_it_has_ended(
+    play, monkeypatch, error, closed
+):
     def owner(host, pid):
         if pid == 11:
             raise OSError(error, os.strerror(error))
@@ -141,7 +157,9 @@ def test_a_process_whose_owner_cannot_be_read_may_hold_a_device_unless_it_has_en
     assert (answer["pids"], answer["closed"]) == ([12], closed)
 
 
-@pytest.mark.parametrize("others, found, partial, most", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    "others, found, partial, most", [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
 def test_what_a_look_costs_and_says(play, others, found, partial, most):
     host, answer = play(WORK + others)
     assert answer.get("partial") == partial
@@ -153,7 +171,9 @@ def test_what_a_look_costs_and_says(play, others, found, partial, most):
 
 @pytest.mark.parametrize("tick", [1e-5, 1e-4, 1e-3])
 def test_a_slow_host_is_looked_at_for_its_time_and_no_longer(play, tick):
-    """Each look at the clock takes that long: those who have little are known, as long as there is time for them."""
+    """Each look at the clock takes that long: those who have little are known, as long as there is
+    time for them.
+    """
     host, answer = play(WORK + [process(MALLORY, 19000)] * 250, tick)
     assert answer["pids"] == [11, 12]
     assert answer["partial"]["users"] == [MALLORY]
@@ -170,10 +190,15 @@ def test_time_that_is_over_before_all_users_are_known_is_said(play):
 def test_what_is_not_found_is_not_known(play):
     """A process with a GPU is in the answer, or the answer says that something is missing."""
     for number in (0, 1, 5, 30, 100):
-        processes = [process(1000 + at % 7, (at * 7919) % 19000, at % 3 == 0, 3, at % 5 == 0, at % 4) for at in range(number * 3)]
+        processes = [
+            process(1000 + at % 7, (at * 7919) % 19000, at % 3 == 0, 3, at % 5 == 0, at % 4)
+            for at in range(number * 3)
+        ]
         _host, answer = play(processes)
         holding = {pid for pid, made in _host.processes.items() if made.gpu and made.files}
-        assert holding == set(answer["pids"]) or answer["partial"]["processes"] >= len(holding - set(answer["pids"]))
+        assert holding == set(answer["pids"]) or answer["partial"]["processes"] >= len(
+            holding - set(answer["pids"])
+        )
 
 
 def test_the_user_is_the_one_that_a_process_cannot_choose():

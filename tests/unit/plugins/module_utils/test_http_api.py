@@ -1,17 +1,30 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A proof's container through an engine's HTTP API, against a server that answers as such an engine does."""
+"""A proof's container through an engine's HTTP API, against a server that answers as such an engine
+does.
+"""
 
 import json
 import struct
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import entry as container_test_entry
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test.http_api import HttpEngine, read_log_words
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import (
+    entry as container_test_entry,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test.http_api import (
+    HttpEngine,
+    read_log_words,
+)
 
 NODE = {"path": "/dev/null", "rdev": [1, 3], "expect": "allowed"}
-CASE = {"name": "one", "image": "probe:1", "create": {"User": "0"}, "nodes": [NODE], "list": "/dev/none*"}
+CASE = {
+    "name": "one",
+    "image": "probe:1",
+    "create": {"User": "0"},
+    "nodes": [NODE],
+    "list": "/dev/none*",
+}
 
 
 def reply(status="200 OK", body=b""):
@@ -43,14 +56,23 @@ def whole(connection):
     while b"\r\n\r\n" not in text:
         text += connection.recv(65536)
     head, _end, body = text.partition(b"\r\n\r\n")
-    size = [int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
+    size = [
+        int(line.split(b":")[1])
+        for line in head.split(b"\r\n")
+        if line.lower().startswith(b"content-length:")
+    ]
     while size and len(body) < size[0]:
         body += connection.recv(65536)
     return head.split(b"\r\n")[0].decode(), json.loads(body.decode()) if body else None
 
 
 def run(server, **case):
-    request = {"schema": 1, "timeout": 5, "phrases": ["no such thing", "nope"], "cases": [dict(CASE, socket=server.path, **case)]}
+    request = {
+        "schema": 1,
+        "timeout": 5,
+        "phrases": ["no such thing", "nope"],
+        "cases": [dict(CASE, socket=server.path, **case)],
+    }
     return container_test_entry.run(request)["cases"][0]
 
 
@@ -67,7 +89,12 @@ def test_a_container_is_made_read_and_removed(engine):
         "DELETE /containers/c1?force=1&v=1 HTTP/1.1",
     ]
     body = server.requests[2][1]
-    assert (body["User"], body["Image"], body["Entrypoint"], body["Cmd"][:2]) == ("0", "probe:1", [], ["/bin/sh", "-c"])
+    assert (body["User"], body["Image"], body["Entrypoint"], body["Cmd"][:2]) == (
+        "0",
+        "probe:1",
+        [],
+        ["/bin/sh", "-c"],
+    )
     assert body["Cmd"][4:] == ["/dev/none*", "/dev/null", "1", "3"]
 
 
@@ -79,11 +106,41 @@ REFUSED = [
     ([IMAGE, reply("201 Created", b"not JSON")], "create", "the answer is no JSON"),
     ([IMAGE, CREATED, STARTED, reply(body=b"{}"), STARTED], "wait", UNREPORTED),
     ([IMAGE, CREATED, STARTED, reply(body=b'{"StatusCode": null}'), STARTED], "wait", UNREPORTED),
-    ([IMAGE, CREATED, STARTED, ENDED, reply("500 Oops", b'{"message": "nope, token=x"}'), STARTED], "logs", "nope"),
-    ([IMAGE, reply("400 Bad Request", b'{"message": "no such thing at https://u:pw@h"}')], "create", "no such thing"),
-    ([IMAGE, CREATED, reply("500 Oops", b'{"message": "password=x"}'), STARTED], "start", "status 500"),
+    (
+        [
+            IMAGE,
+            CREATED,
+            STARTED,
+            ENDED,
+            reply("500 Oops", b'{"message": "nope, token=x"}'),
+            STARTED,
+        ],
+        "logs",
+        "nope",
+    ),
+    (
+        [IMAGE, reply("400 Bad Request", b'{"message": "no such thing at https://u:pw@h"}')],
+        "create",
+        "no such thing",
+    ),
+    (
+        [IMAGE, CREATED, reply("500 Oops", b'{"message": "password=x"}'), STARTED],
+        "start",
+        "status 500",
+    ),
     ([IMAGE, CREATED, STARTED, reply("500 Oops", b"not JSON"), STARTED], "wait", "status 500"),
-    ([IMAGE, CREATED, STARTED, reply(body=b'{"StatusCode": 2}'), reply(body=frames(b"nope, token=x")), STARTED], "wait", "with 2: nope"),
+    (
+        [
+            IMAGE,
+            CREATED,
+            STARTED,
+            reply(body=b'{"StatusCode": 2}'),
+            reply(body=frames(b"nope, token=x")),
+            STARTED,
+        ],
+        "wait",
+        "with 2: nope",
+    ),
 ]
 
 
@@ -94,7 +151,9 @@ def test_what_the_engine_says_against_it(engine, replies, step, message):
     assert (found["ok"], found["error"]["step"]) == (False, step)
     assert found["error"]["message"].endswith(message), "known phrases, and nothing around them"
     made = any(line.startswith("POST /containers/c1/start") for line, _body in server.requests)
-    assert made == server.requests[-1][0].startswith("DELETE /containers/c1"), "what was made is removed"
+    assert made == server.requests[-1][0].startswith("DELETE /containers/c1"), (
+        "what was made is removed"
+    )
 
 
 def test_no_engine(tmp_path):
@@ -107,7 +166,9 @@ def test_only_what_was_left_long_ago_is_swept(engine):
     listed = json.dumps([{"Id": "old", "Created": 1}, {"Id": "new", "Created": 2**33}]).encode()
     server = engine(reply(body=listed), STARTED)
     HttpEngine(server.path, 5, str).clean_earlier("gpufleet-check", 900)
-    assert [line.split()[:2] for line, _body in server.requests][1:] == [["DELETE", "/containers/old?force=1&v=1"]]
+    assert [line.split()[:2] for line, _body in server.requests][1:] == [
+        ["DELETE", "/containers/old?force=1&v=1"]
+    ]
     assert "gpufleet-check" in server.requests[0][0]
 
 

@@ -13,7 +13,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 
 from .conftest import CONFIG, RESTART
 
-# --- the journal's directory is judged before anything in it is written or run --------------------------------------------
+# --- the journal's directory is judged before anything in it is written or run
+# --------------------------------------------
 
 ANOTHER = 12345
 
@@ -73,22 +74,35 @@ WRONG = {
     "it is a link into a home": (_link_into_a_home, "belongs to user 12345"),
     "it stands in another account's directory": (_below_anothers, "belongs to user 12345"),
     "the programs' directory is another account's": (_part("owner"), "belongs to user 12345"),
-    "the programs' directory may be written to": (_part("mode"), "may be written to by others (mode 0770)"),
+    "the programs' directory may be written to": (
+        _part("mode"),
+        "may be written to by others (mode 0770)",
+    ),
     "the programs' directory is a link": (_part("link"), "is a symbolic link"),
-    "the directory of programs' words is another account's": (_part("owner", "said"), "belongs to user 12345"),
-    "the directory of specs set aside is another account's": (_part("owner", "aside"), "belongs to user 12345"),
+    "the directory of programs' words is another account's": (
+        _part("owner", "said"),
+        "belongs to user 12345",
+    ),
+    "the directory of specs set aside is another account's": (
+        _part("owner", "aside"),
+        "belongs to user 12345",
+    ),
     "a kept file is another account's": (_file, "belongs to user 12345"),
 }
 
 
 def _state(directory):
-    return sorted((where, subdirs, names) for where, subdirs, names in os.walk(directory, followlinks=True))
+    return sorted(
+        (where, subdirs, names) for where, subdirs, names in os.walk(directory, followlinks=True)
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "here"])
 @pytest.mark.parametrize("wrong", sorted(WRONG))
-def test_a_journal_that_is_not_roots_alone_is_refused_before_anything_is_written_or_run(host, wrong, alone):
+def test_a_journal_that_is_not_roots_alone_is_refused_before_anything_is_written_or_run(
+    host, wrong, alone
+):
     make, sentence = WRONG[wrong]
     make(host)
     before = _state(str(host.directory))
@@ -99,7 +113,13 @@ def test_a_journal_that_is_not_roots_alone_is_refused_before_anything_is_written
     assert _state(str(host.directory)) == before
     assert not host.runs.exists(), "nothing was given to systemd"
     assert host.config.read_text() == CONFIG
-    told = observe.run({"schema": 1, "root": "/", "questions": [{"id": "o", "kind": "originals", "dir": host.journal}]})
+    told = observe.run(
+        {
+            "schema": 1,
+            "root": "/",
+            "questions": [{"id": "o", "kind": "originals", "dir": host.journal}],
+        }
+    )
     assert told["answers"]["o"]["error"]["kind"] == "denied", "what it says is not believed either"
 
 
@@ -116,9 +136,20 @@ def _given_away(path):
         lambda path: os.link(path, path + ".other"),
         lambda path: (os.rename(path, path + ".other"), os.symlink(path + ".other", path)),
         lambda path: open(path, "a").close() or os.truncate(path, 10),
-        lambda path: (open(path + ".new", "w").close(), os.chown(path + ".new", ANOTHER, ANOTHER), os.truncate(path, 1)),
+        lambda path: (
+            open(path + ".new", "w").close(),
+            os.chown(path + ".new", ANOTHER, ANOTHER),
+            os.truncate(path, 1),
+        ),
     ],
-    ids=["another's", "writable", "a further name", "a link", "cut off", "a half-written one of another's"],
+    ids=[
+        "another's",
+        "writable",
+        "a further name",
+        "a link",
+        "cut off",
+        "a half-written one of another's",
+    ],
 )
 def test_a_program_that_is_not_as_we_wrote_it_is_written_again(host, spoil):
     path = launcher.install(host.journal)
@@ -127,6 +158,11 @@ def test_a_program_that_is_not_as_we_wrote_it_is_written_again(host, spoil):
     spoil(path)
     assert launcher.install(host.journal) == path
     found = os.lstat(path)
-    assert (stat.S_ISREG(found.st_mode), found.st_uid, stat.S_IMODE(found.st_mode), found.st_nlink) == (True, 0, 0o600, 1)
+    assert (
+        stat.S_ISREG(found.st_mode),
+        found.st_uid,
+        stat.S_IMODE(found.st_mode),
+        found.st_nlink,
+    ) == (True, 0, 0o600, 1)
     with open(path, "rb") as stream:
         assert stream.read() == good

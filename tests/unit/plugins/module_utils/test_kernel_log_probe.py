@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The search of the kernel log as it runs on a host: a child with its source on standard input, and files as /dev/kmsg reads."""
+"""The search of the kernel log as it runs on a host: a child with its source on standard input, and
+files as /dev/kmsg reads.
+"""
 
 import json
 import os
@@ -12,12 +14,15 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.probes import kernel_log
 
 XID = "NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python, GPU has fallen off the bus."
-PATTERN = r"NVRM: Xid \(PCI:(?P<pci>[0-9A-Fa-f:.]+)\): (?P<xid>[0-9]+)"  # what a controller asks for, in short
+# what a controller asks for, in short
+PATTERN = r"NVRM: Xid \(PCI:(?P<pci>[0-9A-Fa-f:.]+)\): (?P<xid>[0-9]+)"
 
 
 @pytest.fixture
 def written(tmp_path):
-    """A file that only root may write to, as a lab's host has it; its owner is whoever runs the tests."""
+    """A file that only root may write to, as a lab's host has it; its owner is whoever runs the
+    tests.
+    """
 
     def write(text, mode=0o644):
         path = tmp_path / "kmsg"
@@ -32,7 +37,9 @@ def probe(path):
     source = kernel_log.__file__
     with open(source, "rb") as stream:
         args = json.dumps({"path": path, "pattern": PATTERN})
-        said = subprocess.check_output([sys.executable, "-I", "-S", "-", args], stdin=stream, timeout=60)
+        said = subprocess.check_output(
+            [sys.executable, "-I", "-S", "-", args], stdin=stream, timeout=60
+        )
     return json.loads(said.decode())
 
 
@@ -61,14 +68,25 @@ def test_a_log_without_a_line_is_known(written):
 
 
 def flood(*xids):
-    """Lines with these errors, numbered from 0 on; each a kind of its own by its GPU, where it is a pair (Xid, GPU)."""
+    """Lines with these errors, numbered from 0 on; each a kind of its own by its GPU, where it is a
+    pair (Xid, GPU).
+    """
     pairs = [xid if isinstance(xid, tuple) else (xid, 0) for xid in xids]
-    return "".join("4,%d,%d,-;NVRM: Xid (PCI:%08x:41:00): %d, pid=1\n" % (n, n + 1, gpu, xid) for n, (xid, gpu) in enumerate(pairs))
+    return "".join(
+        "4,%d,%d,-;NVRM: Xid (PCI:%08x:41:00): %d, pid=1\n" % (n, n + 1, gpu, xid)
+        for n, (xid, gpu) in enumerate(pairs)
+    )
 
 
-# The errors in the order of the log, what is reported: the numbers of lines with Xid 79, how many of others, the first line it speaks for.
+# The errors in the order of the log, what is reported: the numbers of lines with Xid 79, how many
+# of others, the first line it speaks for.
 FLOODS = [
-    ([79] + [31] * 2000, [0], 10, 0),  # an application of whoever may use a GPU cannot push the error of the GPU out
+    (
+        [79] + [31] * 2000,
+        [0],
+        10,
+        0,
+    ),  # an application of whoever may use a GPU cannot push the error of the GPU out
     ([31] * 2000 + [79], [2000], 10, 0),
     ([79] * 30, list(range(20, 30)), 0, 0),
     ([79] + [(31, gpu) for gpu in range(999)], [0], 999, 0),
@@ -95,7 +113,9 @@ def test_what_is_not_the_kernels_log_is_not_read(written, tmp_path):
         "/dev/null": "is not the kernel's log",
         written(LOG, mode=0o666): "is not the kernel's log",
     }
-    assert {path: probe(path)["why"] for path in cases} == {path: "%s %s" % (path, why) for path, why in cases.items()}
+    assert {path: probe(path)["why"] for path in cases} == {
+        path: "%s %s" % (path, why) for path, why in cases.items()
+    }
 
 
 def test_what_is_not_the_kernels_log_is_not_opened(monkeypatch):

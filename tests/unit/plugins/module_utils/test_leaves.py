@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tags of keys that are not shown: equal for what means the same, unequal for everything else, and telling nothing."""
+"""Tags of keys that are not shown: equal for what means the same, unequal for everything else, and
+telling nothing.
+"""
 
 import json
 
@@ -79,7 +81,9 @@ MOVED = {
 def test_a_string_that_a_program_reads_as_a_list_of_another_name_is_tagged_as_that(name):
     one, other, same = MOVED[name]
     moves = [[["p", "c", "one"], ["p", "c", "list"]]]
-    found, expected = (leaves.tag_leaves(text.encode(), KEEP, [["p"]], moves)["leaves"] for text in (one, other))
+    found, expected = (
+        leaves.tag_leaves(text.encode(), KEEP, [["p"]], moves)["leaves"] for text in (one, other)
+    )
     assert ([leaf[2:] for leaf in found] == [leaf[2:] for leaf in expected]) is same
     assert tags(one) != tags(other), "without moves they are different keys"
 
@@ -120,7 +124,10 @@ DOTS = ".".join(["k"] * 64)
 
 @pytest.mark.parametrize(
     "text",
-    [f"[p]\n{DOTS} = " + "{%s = " % DOTS * 30 + "1" + "}" * 30, "[p]\na = [" + "{%s = " % DOTS * 30 + "1" + "}" * 30 + "]"],
+    [
+        f"[p]\n{DOTS} = " + "{%s = " % DOTS * 30 + "1" + "}" * 30,
+        "[p]\na = [" + "{%s = " % DOTS * 30 + "1" + "}" * 30 + "]",
+    ],
     ids=["in tables", "in an array"],
 )
 def test_keys_of_many_parts_in_each_other_are_told_by_their_line(text):
@@ -146,22 +153,40 @@ class Counted(bytes):
 
 def test_lines_are_not_counted_from_the_beginning_for_each_key():
     text = Counted("".join(f"k{number} = 1\n" for number in range(1000)).encode())
-    assert [line for _number, line, _key, _value in leaves.tag_leaves(text, KEEP, [[]])["leaves"]] != []
+    assert [
+        line for _number, line, _key, _value in leaves.tag_leaves(text, KEEP, [[]])["leaves"]
+    ] != []
     assert Counted.searched <= len(text)
 
 
 @pytest.mark.parametrize(
     ("argv", "kind"),
-    [(["sh", "-c", "echo 'a = 1'; exit 3"], "failed"), (["sh", "-c", "echo 'a = 1'; exec sleep 60"], "timeout"), (["true"], None)],
+    [
+        (["sh", "-c", "echo 'a = 1'; exit 3"], "failed"),
+        (["sh", "-c", "echo 'a = 1'; exec sleep 60"], "timeout"),
+        (["true"], None),
+    ],
 )
 def test_what_a_command_printed_before_it_failed_is_no_answer(argv, kind):
-    question = {"id": "q", "kind": "tags", "prefixes": [[]], "keep": KEEP, "argv": argv, "timeout": 0.5}
+    question = {
+        "id": "q",
+        "kind": "tags",
+        "prefixes": [[]],
+        "keep": KEEP,
+        "argv": argv,
+        "timeout": 0.5,
+    }
     answer = observe.run({"questions": [question]})["answers"]["q"]
     assert answer.get("error", {}).get("kind") == kind
 
 
 @pytest.mark.parametrize(
-    ("more", "kind"), [({"path": "/no/such/file"}, "not-found"), ({"path": "/etc"}, None), ({"argv": ["/no/such/program"]}, None)]
+    ("more", "kind"),
+    [
+        ({"path": "/no/such/file"}, "not-found"),
+        ({"path": "/etc"}, None),
+        ({"argv": ["/no/such/program"]}, None),
+    ],
 )
 def test_what_cannot_be_read_is_an_error(more, kind):
     question = {"id": "q", "kind": "tags", "prefixes": [[]], "keep": KEEP, **more}
@@ -172,4 +197,7 @@ def test_what_cannot_be_read_is_an_error(more, kind):
 
 def test_another_trees_programs_are_not_run():
     question = {"id": "q", "kind": "tags", "prefixes": [[]], "keep": KEEP, "argv": ["true"]}
-    assert observe.run({"root": "/etc", "questions": [question]})["answers"]["q"]["error"]["kind"] == "offline"
+    assert (
+        observe.run({"root": "/etc", "questions": [question]})["answers"]["q"]["error"]["kind"]
+        == "offline"
+    )

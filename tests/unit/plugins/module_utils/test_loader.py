@@ -16,7 +16,10 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import loader, trust
 
 PARTS = [
-    ["used", "from far.away import unused, inner\nimport far.away.inner.most as most\n\ndef run(asked):\n    return [asked, most.value]\n"],
+    [
+        "used",
+        "from far.away import unused, inner\nimport far.away.inner.most as most\n\ndef run(asked):\n    return [asked, most.value]\n",
+    ],
     ["unused", "raise ValueError('this part was run')\n"],
     ["inner.most", "from far.away import unused\nvalue = 7\n"],
     ["touching", "from far.away import unused\n\ndef run(asked):\n    return unused.anything\n"],
@@ -32,7 +35,14 @@ def run(main, asked="x", base=None, keep=False):
     """What a host does with what is sent."""
     with open(loader.__file__) as stream:
         own = stream.read()
-    job = {"package": "far.away", "main": main, "request": asked, "marker": "M:", "base": base, "keep": keep}
+    job = {
+        "package": "far.away",
+        "main": main,
+        "request": asked,
+        "marker": "M:",
+        "base": base,
+        "keep": keep,
+    }
     blobs = [zlib.compress(data.encode()) for data in (own, joined(PARTS), json.dumps(job))]
     start = (
         "import sys,zlib;s=sys.stdin.buffer;n=[int(w) for w in s.readline().split()];"
@@ -40,11 +50,16 @@ def run(main, asked="x", base=None, keep=False):
     )
     words = " ".join(str(len(blob)) for blob in blobs).encode() + b"\n" + b"".join(blobs)
     child = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-I", "-S", "-c", start],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     out, err = child.communicate(words)
     lines = [line for line in out.decode().splitlines() if line.startswith("M:")]
-    return (loader.unpack_job(loader.binascii.a2b_base64(lines[0][2:])) if lines else None), err.decode()
+    return (
+        loader.unpack_job(loader.binascii.a2b_base64(lines[0][2:])) if lines else None
+    ), err.decode()
 
 
 def test_a_part_runs_when_something_of_it_is_used_and_not_before():
@@ -69,7 +84,8 @@ def test_a_sources_text_can_be_had_again():
     assert parts.find_spec("far.elsewhere") is None
 
 
-# --- the compiled form --------------------------------------------------------------------------------------------------
+# --- the compiled form
+# --------------------------------------------------------------------------------------------------
 
 PACKED = zlib.compress(joined(PARTS).encode())
 OTHER = 12345
@@ -93,7 +109,9 @@ def place(base):
 def kept(base):
     """A form that can be told from the plain sources: its answer is another."""
     codes = {part: marshal.dumps(compile(source, part, "exec")) for part, source in PARTS}
-    codes["used"] = marshal.dumps(compile("def run(asked):\n    return 'of the compiled form'\n", "used", "exec"))
+    codes["used"] = marshal.dumps(
+        compile("def run(asked):\n    return 'of the compiled form'\n", "used", "exec")
+    )
     form(base).write(codes)
     assert ran(base) == "of the compiled form"
     return place(base)
@@ -107,9 +125,14 @@ def test_the_first_start_leaves_the_form_that_the_second_one_runs(base):
     assert ran(base, keep=True) == ["x", 7]
     found = os.lstat(str(place(base)))
     assert stat.S_IMODE(found.st_mode) == 0o600
-    assert (os.listdir(str(base)), os.listdir(str(base / "compiled"))) == (["compiled"], [place(base).name])
+    assert (os.listdir(str(base)), os.listdir(str(base / "compiled"))) == (
+        ["compiled"],
+        [place(base).name],
+    )
     assert stat.S_IMODE(os.lstat(str(base / "compiled")).st_mode) == 0o700
-    assert sorted(form(base).read()) == sorted(part for part, _source in PARTS), "those that were not used, too"
+    assert sorted(form(base).read()) == sorted(part for part, _source in PARTS), (
+        "those that were not used, too"
+    )
     assert ran(base, keep=True) == ["x", 7]
     kept(base)
 
@@ -119,7 +142,9 @@ def test_a_form_of_other_sources_is_not_run(base):
     assert form(base, PACKED + b"x").read() == {}
 
 
-@pytest.mark.parametrize("there, keep", [(False, True), (True, False)], ids=["never had us", "check mode"])
+@pytest.mark.parametrize(
+    "there, keep", [(False, True), (True, False)], ids=["never had us", "check mode"]
+)
 def test_nothing_is_left(tmp_path, there, keep):
     base = tmp_path / "lib" / "gpufleet"
     (base if there else tmp_path).mkdir(parents=True, exist_ok=True)
@@ -163,7 +188,9 @@ SPOILT = {
     "the file was cut short": lambda path: bytes_of(path, lambda data: data[:-1]),
     "the file has more": lambda path: bytes_of(path, lambda data: data + b"x"),
     "another digest": lambda path: bytes_of(path, lambda data: b"x" * 32 + data[32:]),
-    "another body": lambda path: bytes_of(path, lambda data: data.replace(b"of the compiled form", b"of somebody's making")),
+    "another body": lambda path: bytes_of(
+        path, lambda data: data.replace(b"of the compiled form", b"of somebody's making")
+    ),
     "a body of another Python": of_another_name,
     "a file that nobody has room for": lambda path: os.truncate(str(path), loader.LARGEST + 1),
     "the directory is somebody else's": lambda path: given_away(path.parent),
@@ -216,7 +243,9 @@ def test_a_form_in_a_sticky_directory_is_safe_if_what_stands_in_it_is_roots(base
 
 @pytest.mark.parametrize("when", ["open", "fstat"])
 def test_what_takes_its_place_after_it_was_opened_is_not_read(base, monkeypatch, when):
-    """Where that is seen (the file has no name any more) nothing is run; what was opened is what runs, if anything."""
+    """Where that is seen (the file has no name any more) nothing is run; what was opened is what
+    runs, if anything.
+    """
     path = kept(base)
     whole, other = form(base).read(), path.parent / "other"
     shutil.copy(str(path), str(other))
@@ -227,7 +256,10 @@ def test_what_takes_its_place_after_it_was_opened_is_not_read(base, monkeypatch,
 
     def swapping(*args, **more):
         found = real(*args, **more)
-        if not swapped and ((when == "open" and args[0] == path.name) or (when == "fstat" and stat.S_ISREG(found.st_mode))):
+        if not swapped and (
+            (when == "open" and args[0] == path.name)
+            or (when == "fstat" and stat.S_ISREG(found.st_mode))
+        ):
             swapped.append(args)
             os.rename(str(path) + ".evil", str(path))
         return found
@@ -263,4 +295,6 @@ def test_a_few_forms_are_kept_the_newest(base):
 
 def test_no_bytecode_of_the_standard_librarys_making_is_left(base):
     assert ran(base, keep=True) == ["x", 7]
-    assert [name for _folder, folders, _names in os.walk(str(base)) for name in folders] == ["compiled"]
+    assert [name for _folder, folders, _names in os.walk(str(base)) for name in folders] == [
+        "compiled"
+    ]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a look costs a host, by what it does not do: files that it need not look at, patterns that it has no use for."""
+"""What a look costs a host, by what it does not do: files that it need not look at, patterns that
+it has no use for.
+"""
 
 import collections
 import os
@@ -9,7 +11,11 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import file_queries, journal, journal_queries
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    file_queries,
+    journal,
+    journal_queries,
+)
 
 
 @pytest.fixture
@@ -31,7 +37,9 @@ def test_of_a_directory_only_names_like_ours_are_looked_at(tmp_path, looked_at):
     os.utime(str(tmp_path / ours), (1, 1))
     for number in range(100):
         tmp_path.joinpath("other%d" % number).write_text("")
-    assert journal_queries.list_strays("", str(tmp_path / "journal"), [str(tmp_path)]) == [str(tmp_path / ours)]
+    assert journal_queries.list_strays("", str(tmp_path / "journal"), [str(tmp_path)]) == [
+        str(tmp_path / ours)
+    ]
     assert looked_at[ours] >= 1
     assert not [name for name in looked_at if name.startswith("other")]
     assert journal.is_stray(str(tmp_path / "journal"), str(tmp_path / "other0")) is False
@@ -41,7 +49,9 @@ def test_a_name_from_a_listing_is_looked_at_once(tmp_path, looked_at):
     for name in ("a.so", "b.so"):
         tmp_path.joinpath(name).write_text("")
     tmp_path.joinpath("c.so").symlink_to("a.so")
-    found = file_queries.list_paths("", ["%s/*.so" % tmp_path, "%s/a.so" % tmp_path, "%s/none" % tmp_path])
+    found = file_queries.list_paths(
+        "", ["%s/*.so" % tmp_path, "%s/a.so" % tmp_path, "%s/none" % tmp_path]
+    )
     assert [os.path.basename(entry["path"]) for entry in found] == ["a.so", "b.so", "c.so"]
     assert [os.path.basename(entry["real"]) for entry in found] == ["a.so", "b.so", "a.so"]
     assert (looked_at["b.so"], looked_at["c.so"], looked_at["none"]) == (1, 1, 1)
@@ -86,12 +96,31 @@ print([pattern for pattern in done if pattern in of_lines], len(done) > 5)
 
 def test_patterns_of_formats_that_are_not_met_are_not_compiled():
     environ = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
-    assert subprocess.check_output([sys.executable, "-c", PATTERNS], env=environ).split() == [b"[]", b"True"]
+    assert subprocess.check_output([sys.executable, "-c", PATTERNS], env=environ).split() == [
+        b"[]",
+        b"True",
+    ]
 
 
-# What a look imports late is time on every host: modules of the standard library that nothing in it is worth.
-DEAR = ("asyncio", "base64", "fnmatch", "glob", "hashlib", "http.client", "platform", "shutil", "socket", "tempfile", "traceback", "typing")
-LATE = [name for name in DEAR if name != "traceback" or sys.version_info >= (3, 8)]  # threading of older ones imports it by itself
+# What a look imports late is time on every host: modules of the standard library that nothing in it
+# is worth.
+DEAR = (
+    "asyncio",
+    "base64",
+    "fnmatch",
+    "glob",
+    "hashlib",
+    "http.client",
+    "platform",
+    "shutil",
+    "socket",
+    "tempfile",
+    "traceback",
+    "typing",
+)
+LATE = [
+    name for name in DEAR if name != "traceback" or sys.version_info >= (3, 8)
+]  # threading of older ones imports it by itself
 
 
 def test_a_look_imports_nothing_that_is_dear():
@@ -102,4 +131,6 @@ def test_a_look_imports_nothing_that_is_dear():
         "print([name for name in %r if name in sys.modules])" % (LATE,)
     )
     environ = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
-    assert subprocess.check_output([sys.executable, "-S", "-c", code], env=environ).split() == [b"[]"]
+    assert subprocess.check_output([sys.executable, "-S", "-c", code], env=environ).split() == [
+        b"[]"
+    ]

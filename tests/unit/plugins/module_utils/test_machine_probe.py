@@ -15,15 +15,27 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.probes impor
 
 def probe(path):
     with open(machine.__file__, "rb") as stream:
-        said = subprocess.check_output([sys.executable, "-I", "-S", "-", json.dumps({"path": str(path)})], stdin=stream, timeout=60)
+        said = subprocess.check_output(
+            [sys.executable, "-I", "-S", "-", json.dumps({"path": str(path)})],
+            stdin=stream,
+            timeout=60,
+        )
     return json.loads(said.decode())
 
 
 CPUS = [
     # what the kernel lists, vendor, flags
-    ("vendor_id\t: GenuineIntel\nflags\t\t: fpu sse2 avx2\n", "GenuineIntel", ["avx2", "fpu", "sse2"]),
+    (
+        "vendor_id\t: GenuineIntel\nflags\t\t: fpu sse2 avx2\n",
+        "GenuineIntel",
+        ["avx2", "fpu", "sse2"],
+    ),
     # flags that one CPU has alone are no ground to run anything
-    ("vendor_id\t: AuthenticAMD\nflags\t\t: fpu avx2\n\nvendor_id\t: AuthenticAMD\nflags\t\t: fpu\n", "AuthenticAMD", ["fpu"]),
+    (
+        "vendor_id\t: AuthenticAMD\nflags\t\t: fpu avx2\n\nvendor_id\t: AuthenticAMD\nflags\t\t: fpu\n",
+        "AuthenticAMD",
+        ["fpu"],
+    ),
     ("Features\t: fp asimd\nCPU implementer\t: 0x41\n", "0x41", ["asimd", "fp"]),
     ("cpu\t\t: POWER9, altivec supported\n", "", []),
     ("", "", []),

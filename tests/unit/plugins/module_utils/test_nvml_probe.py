@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The NVML probe as it runs on a host: a child with its source on standard input, against a library that answers from a file."""
+"""The NVML probe as it runs on a host: a child with its source on standard input, against a library
+that answers from a file.
+"""
 
 import json
 import os
@@ -21,8 +23,22 @@ GPUS = [
     "gpu NVIDIA H100 80GB HBM3|%s|1|00000000:17:00.0|81559|on\n" % UUIDS[0],
     "gpu Tesla V100|%s|0|00000000:AF:00.0|16384|-\n" % UUIDS[1],
 ]
-H100 = {"index": 0, "minor": 1, "bus_id": "0000:17:00.0", "name": "NVIDIA H100 80GB HBM3", "mig": True, "migs": []}
-V100 = {"index": 1, "minor": 0, "bus_id": "0000:af:00.0", "name": "Tesla V100", "mig": None, "migs": []}
+H100 = {
+    "index": 0,
+    "minor": 1,
+    "bus_id": "0000:17:00.0",
+    "name": "NVIDIA H100 80GB HBM3",
+    "mig": True,
+    "migs": [],
+}
+V100 = {
+    "index": 1,
+    "minor": 0,
+    "bus_id": "0000:af:00.0",
+    "name": "Tesla V100",
+    "mig": None,
+    "migs": [],
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +59,11 @@ def ask(library, tmp_path):
     def run(*lines, **more):
         config = tmp_path / "fake-nvml.conf"
         config.write_text(DRIVER + "".join(lines))
-        return probe({"library": more.get("library", library)}, FAKE_NVML=str(config), **more.get("environ", {}))
+        return probe(
+            {"library": more.get("library", library)},
+            FAKE_NVML=str(config),
+            **more.get("environ", {}),
+        )
 
     return run
 
@@ -104,7 +124,10 @@ def test_a_library_that_is_none(tmp_path):
     assert [error["code"] for error in probe({"library": str(path)})["errors"]] == [12]
 
 
-MIGS = ["mig 0|MIG-%d|%d|%d\n" % (number, gi, ci) for number, (gi, ci) in enumerate([(1, 0), (2, 0), (2, 1)])]
+MIGS = [
+    "mig 0|MIG-%d|%d|%d\n" % (number, gi, ci)
+    for number, (gi, ci) in enumerate([(1, 0), (2, 0), (2, 1)])
+]
 
 # What a person would write with NVIDIA's binding; its words for the same answer.
 BINDING = """
@@ -146,7 +169,9 @@ def test_mig_devices(ask):
 
 
 def test_nvidias_binding_gives_the_same_answer(ask, library, tmp_path):
-    pytest.importorskip("pynvml", reason="nvidia-ml-py is a development dependency, and made for newer Pythons")
+    pytest.importorskip(
+        "pynvml", reason="nvidia-ml-py is a development dependency, and made for newer Pythons"
+    )
     answer = ask(*(GPUS + MIGS))
     environ = dict(os.environ, FAKE_NVML=str(tmp_path / "fake-nvml.conf"))
     said = subprocess.check_output([sys.executable, "-c", BINDING, library], env=environ)

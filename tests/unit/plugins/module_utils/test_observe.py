@@ -18,12 +18,20 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
 
 from .conftest import ask, tree
 
-# --- commands and probes --------------------------------------------------------------------------------------------------
+# --- commands and probes
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_command():
-    found = ask(kind="command", argv=["sh", "-c", "cat; echo $LC_ALL; echo oops >&2; exit 3"], shows=[".+"])
-    assert (found["rc"], found["stdout"], found["stderr"], found["timed_out"]) == (3, "C\n", "oops\n", False)
+    found = ask(
+        kind="command", argv=["sh", "-c", "cat; echo $LC_ALL; echo oops >&2; exit 3"], shows=[".+"]
+    )
+    assert (found["rc"], found["stdout"], found["stderr"], found["timed_out"]) == (
+        3,
+        "C\n",
+        "oops\n",
+        False,
+    )
 
 
 def test_what_a_command_reads_takes_no_room_on_any_disk(monkeypatch):
@@ -35,14 +43,18 @@ def test_what_a_command_reads_takes_no_room_on_any_disk(monkeypatch):
     assert ask(kind="probe", source="print(17)", args=None) == {"value": 17}
 
 
-@pytest.mark.parametrize("argv, rc", [(["true"], 0), (["sh", "-c", "exec <&-; exit 3"], 3), (["head", "-c", "1"], 0)])
+@pytest.mark.parametrize(
+    "argv, rc", [(["true"], 0), (["sh", "-c", "exec <&-; exit 3"], 3), (["head", "-c", "1"], 0)]
+)
 def test_a_command_that_does_not_read_what_it_is_given_is_no_failure(argv, rc):
     found = commands.run(argv, stdin=b"y" * 300000)
     assert (found["rc"], found["timed_out"]) == (rc, False)
 
 
 def test_a_command_gets_no_shell():
-    assert ask(kind="command", argv=["echo", "$HOME;`id`"], shows=[".+"])["stdout"] == "$HOME;`id`\n"
+    assert (
+        ask(kind="command", argv=["echo", "$HOME;`id`"], shows=[".+"])["stdout"] == "$HOME;`id`\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,10 +75,14 @@ def test_a_command_is_killed_with_its_children_at_the_limit(tmp_path):
     fifo = str(tmp_path / "fifo")
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    found = ask(kind="command", argv=["sh", "-c", "exec 3> %s; sleep 600 & wait" % fifo], timeout=0.5)
+    found = ask(
+        kind="command", argv=["sh", "-c", "exec 3> %s; sleep 600 & wait" % fifo], timeout=0.5
+    )
     assert (found["rc"], found["timed_out"]) == (None, True)
     os.set_blocking(reader, True)
-    assert os.read(reader, 1) == b""  # returns when the last process that holds the other end is gone
+    assert (
+        os.read(reader, 1) == b""
+    )  # returns when the last process that holds the other end is gone
     os.close(reader)
 
 
@@ -78,14 +94,19 @@ def test_a_child_that_stays_behind_does_not_hold_the_look(tmp_path):
 
 
 def test_too_much_output_and_no_program():
-    assert ask(kind="command", argv=["head", "-c", "1000", "/dev/zero"], max=999)["error"]["kind"] == "too-large"
+    assert (
+        ask(kind="command", argv=["head", "-c", "1000", "/dev/zero"], max=999)["error"]["kind"]
+        == "too-large"
+    )
     assert ask(kind="command", argv=["/no/such/program"])["error"]["kind"] == "not-found"
     assert ask(kind="command", argv="ls")["error"]["kind"] == "bad-question"
 
 
 def test_a_probe():
     source = "import json, sys\nprint(json.dumps({'got': json.loads(sys.argv[1]), 'isolated': sys.flags.isolated}))"
-    assert ask(kind="probe", source=source, args={"a": [1]}) == {"value": {"got": {"a": [1]}, "isolated": 1}}
+    assert ask(kind="probe", source=source, args={"a": [1]}) == {
+        "value": {"got": {"a": [1]}, "isolated": 1}
+    }
 
 
 @pytest.mark.parametrize(
@@ -114,26 +135,58 @@ SPECS = {
 
 def of_specs(tmp_path, **question):
     tree(tmp_path, **SPECS)
-    return ask(pattern=str(tmp_path / "cdi/*"), names=[".json", ".yaml"], inside=[str(tmp_path / "cdi"), str(tmp_path / "run")], **question)
+    return ask(
+        pattern=str(tmp_path / "cdi/*"),
+        names=[".json", ".yaml"],
+        inside=[str(tmp_path / "cdi"), str(tmp_path / "run")],
+        **question,
+    )
 
 
 def test_of_a_directory_only_named_files_are_read_and_no_link_leads_out_of_it(tmp_path):
-    found = {os.path.basename(file["path"]): file for file in of_specs(tmp_path, kind="glob")["files"]}
+    found = {
+        os.path.basename(file["path"]): file for file in of_specs(tmp_path, kind="glob")["files"]
+    }
     read = {name: file["content"] for name, file in found.items() if file["content"] is not None}
-    assert read == {"a.yaml": "path: /one", "b.json": "path: /two", "here.yaml": "path: /one", "other.yaml": "path: /three"}
-    assert {name: file["error"]["kind"] for name, file in found.items() if "error" in file} == {"out.yaml": "outside", "in.yaml": "outside"}
+    assert read == {
+        "a.yaml": "path: /one",
+        "b.json": "path: /two",
+        "here.yaml": "path: /one",
+        "other.yaml": "path: /three",
+    }
+    assert {name: file["error"]["kind"] for name, file in found.items() if "error" in file} == {
+        "out.yaml": "outside",
+        "in.yaml": "outside",
+    }
     assert found["out.yaml"]["error"]["message"].endswith("is a link to %s, outside of %s, and is not read" % (
         tmp_path / "shadow", "%s and %s" % (tmp_path / "cdi", tmp_path / "run")))  # fmt: skip
-    assert (found["out.yaml"]["sha256"], found["out.yaml"]["real"]) == (None, str(tmp_path / "shadow"))
-    types = {name: found[name]["type"] for name in ("notes.txt", "c.yml", "d.yaml.rpmsave", "gone.yaml", "dir.yaml")}
-    assert types == {"notes.txt": "file", "c.yml": "file", "d.yaml.rpmsave": "file", "gone.yaml": "link", "dir.yaml": "dir"}
+    assert (found["out.yaml"]["sha256"], found["out.yaml"]["real"]) == (
+        None,
+        str(tmp_path / "shadow"),
+    )
+    types = {
+        name: found[name]["type"]
+        for name in ("notes.txt", "c.yml", "d.yaml.rpmsave", "gone.yaml", "dir.yaml")
+    }
+    assert types == {
+        "notes.txt": "file",
+        "c.yml": "file",
+        "d.yaml.rpmsave": "file",
+        "gone.yaml": "link",
+        "dir.yaml": "dir",
+    }
 
 
 def test_what_such_files_point_at_is_asked_of_no_others(tmp_path):
-    assert set(of_specs(tmp_path, kind="mentioned", find=["path: (.*)"])["paths"]) == {"/one", "/two", "/three"}
+    assert set(of_specs(tmp_path, kind="mentioned", find=["path: (.*)"])["paths"]) == {
+        "/one",
+        "/two",
+        "/three",
+    }
 
 
-# --- the look as a whole --------------------------------------------------------------------------------------------------
+# --- the look as a whole
+# --------------------------------------------------------------------------------------------------
 
 
 def test_no_question_takes_the_others_with_it(monkeypatch):
@@ -151,16 +204,26 @@ def test_no_question_takes_the_others_with_it(monkeypatch):
         {"id": "7", "kind": "dir", "path": "/dev"},
     ]
     answers = observe.run({"schema": 1, "root": "/", "questions": questions})["answers"]
-    assert [answers[str(number)]["error"]["kind"] for number in range(1, 7)] == ["bad-question"] * 4 + ["failed", "bad-question"]
-    assert re.match(r"RuntimeError at test_observe.py:\d+; this is a bug", answers["5"]["error"]["message"])
+    assert [answers[str(number)]["error"]["kind"] for number in range(1, 7)] == [
+        "bad-question"
+    ] * 4 + ["failed", "bad-question"]
+    assert re.match(
+        r"RuntimeError at test_observe.py:\d+; this is a bug", answers["5"]["error"]["message"]
+    )
     assert answers["7"]["exists"]
 
 
 def test_the_whole_answer_is_bounded_in_size(tmp_path):
     (tmp_path / "a").write_text("x" * 5000)
     question = {"kind": "file", "path": str(tmp_path / "a"), "keep": {"format": "whole"}}
-    questions = [dict(question, id="1"), dict(question, id="2"), {"id": "3", "kind": "file", "path": "/none"}]
-    answers = observe.run({"schema": 1, "root": "/", "limits": {"bytes": 8000}, "questions": questions})["answers"]
+    questions = [
+        dict(question, id="1"),
+        dict(question, id="2"),
+        {"id": "3", "kind": "file", "path": "/none"},
+    ]
+    answers = observe.run(
+        {"schema": 1, "root": "/", "limits": {"bytes": 8000}, "questions": questions}
+    )["answers"]
     assert answers["1"]["size"] == 5000
     assert answers["2"]["error"]["kind"] == "too-large"
     assert answers["3"] == {"exists": False}
@@ -168,27 +231,47 @@ def test_the_whole_answer_is_bounded_in_size(tmp_path):
 
 def test_the_whole_look_is_bounded_in_time(tmp_path):
     (tmp_path / "a").write_text("a" * 40 + "b")
-    slow = {"id": "1", "kind": "mentioned", "pattern": str(tmp_path / "a"), "find": ["(a+)+$"]}  # takes forever, in one call of re
+    slow = {
+        "id": "1",
+        "kind": "mentioned",
+        "pattern": str(tmp_path / "a"),
+        "find": ["(a+)+$"],
+    }  # takes forever, in one call of re
     answers = observe.run(
-        {"schema": 1, "root": "/", "limits": {"seconds": 0.5}, "questions": [slow, {"id": "2", "kind": "dir", "path": "/"}]}
+        {
+            "schema": 1,
+            "root": "/",
+            "limits": {"seconds": 0.5},
+            "questions": [slow, {"id": "2", "kind": "dir", "path": "/"}],
+        }
     )
-    assert [answers["answers"][number]["error"]["kind"] for number in ("1", "2")] == ["timeout", "timeout"]
+    assert [answers["answers"][number]["error"]["kind"] for number in ("1", "2")] == [
+        "timeout",
+        "timeout",
+    ]
 
 
 def test_the_host(tmp_path):
     (tmp_path / "etc").mkdir()
-    (tmp_path / "etc" / "os-release").write_text('# comment\nID=debian\nNAME="Debian GNU/Linux"\nBROKEN="x\n')
+    (tmp_path / "etc" / "os-release").write_text(
+        '# comment\nID=debian\nNAME="Debian GNU/Linux"\nBROKEN="x\n'
+    )
     host = observe.run({"schema": 1, "root": str(tmp_path), "questions": []})["host"]
     assert host["os_release"] == {"ID": "debian", "NAME": "Debian GNU/Linux", "BROKEN": '"x'}
     assert host["python"] == list(sys.version_info[:3])
     assert host["uid"] == os.getuid()
-    assert (host["kernel"], host["hostname"], host["boot_id"]) == ("", "", ""), "a tree has none of the machine on which it lies"
+    assert (host["kernel"], host["hostname"], host["boot_id"]) == ("", "", ""), (
+        "a tree has none of the machine on which it lies"
+    )
 
 
 def test_the_machine_itself():
     host, system = observe.run({"schema": 1, "root": "/", "questions": []})["host"], os.uname()
     assert (host["kernel"], host["hostname"]) == (system.release, system.nodename)
-    assert host["boot_id"] == (host_files.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
+    assert (
+        host["boot_id"]
+        == (host_files.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
+    )
 
 
 def test_questions_for_units_take_one_call_of_systemctl(monkeypatch):
@@ -199,24 +282,35 @@ def test_questions_for_units_take_one_call_of_systemctl(monkeypatch):
         return {name: {"Id": name} for name in names}
 
     monkeypatch.setattr(system, "list_units", units)
-    questions = [{"id": "1", "kind": "units", "names": ["a", "b"]}, {"id": "2", "kind": "units", "names": ["b", "c"]}]
+    questions = [
+        {"id": "1", "kind": "units", "names": ["a", "b"]},
+        {"id": "2", "kind": "units", "names": ["b", "c"]},
+    ]
     answers = observe.run({"schema": 1, "questions": questions})["answers"]
-    assert {key: sorted(answer["units"]) for key, answer in answers.items()} == {"1": ["a", "b"], "2": ["b", "c"]}
+    assert {key: sorted(answer["units"]) for key, answer in answers.items()} == {
+        "1": ["a", "b"],
+        "2": ["b", "c"],
+    }
     assert calls == [["a", "b", "c"]]
 
 
 def test_a_wrong_question_for_units_leaves_the_others_alone(monkeypatch):
-    monkeypatch.setattr(system, "list_units", lambda names, properties=None: {name: {} for name in names})
+    monkeypatch.setattr(
+        system, "list_units", lambda names, properties=None: {name: {} for name in names}
+    )
     questions = [{"id": "1", "kind": "units"}, {"id": "2", "kind": "units", "names": ["b"]}]
     answers = observe.run({"schema": 1, "questions": questions})["answers"]
     assert answers["1"]["error"]["kind"] == "bad-question"
     assert answers["2"]["units"] == {"b": {}}
 
 
-# --- bounded: never a part taken for the whole, never more memory than stated ------------------------------------------------
+# --- bounded: never a part taken for the whole, never more memory than stated
+# ------------------------------------------------
 
 
-def test_files_of_a_pattern_that_are_too_much_together_are_an_error_before_they_are_all_read(tmp_path):
+def test_files_of_a_pattern_that_are_too_much_together_are_an_error_before_they_are_all_read(
+    tmp_path,
+):
     for number in range(70):
         (tmp_path / ("%02d" % number)).write_bytes(b"#" * (255 * 1024))
     found = ask(kind="glob", pattern=str(tmp_path / "*"), max=256 * 1024)
@@ -255,28 +349,50 @@ echo "containerd 1.7.24-1"
     ],
     ids=["not installed", "a broken database", "no word of it"],
 )
-def test_a_package_database_that_cannot_be_read_is_no_host_without_packages(tmp_path, monkeypatch, said, kind):
+def test_a_package_database_that_cannot_be_read_is_no_host_without_packages(
+    tmp_path, monkeypatch, said, kind
+):
     rpm = tmp_path / "rpm"
     rpm.write_text(RPM % said)
     rpm.chmod(0o755)
     run = observe.system.commands.run
-    monkeypatch.setattr(observe.system.commands, "run", lambda argv, **more: run([str(rpm)] + argv[1:], **more))
+    monkeypatch.setattr(
+        observe.system.commands, "run", lambda argv, **more: run([str(rpm)] + argv[1:], **more)
+    )
     if kind is None:
-        assert observe.system._list_rpm(["containerd", "runc"]) == {"containerd": "1.7.24-1", "runc": None}
+        assert observe.system._list_rpm(["containerd", "runc"]) == {
+            "containerd": "1.7.24-1",
+            "runc": None,
+        }
         return
     with pytest.raises(observe.host_files.NodeError) as caught:
         observe.system._list_rpm(["containerd", "runc"])
-    assert (caught.value.kind, "rpm -q says nothing of runc" in caught.value.message) == (kind, True)
+    assert (caught.value.kind, "rpm -q says nothing of runc" in caught.value.message) == (
+        kind,
+        True,
+    )
 
 
 def test_a_list_of_what_may_travel_is_sent_once_and_named_by_its_number(tmp_path):
     (tmp_path / "a").write_text("x = 1\ny = 2\n")
     lists = [{"format": "toml", "places": [[["x"], "int"]]}, {"format": "whole"}]
-    asked = [{"id": str(n), "kind": "file", "path": str(tmp_path / "a"), "keep": n} for n in (0, 1, 2, -1)]
-    asked.append({"id": "o", "kind": "originals", "dir": str(tmp_path / "journal"), "keep": [{"ends": "", "keep": 0}]})
+    asked = [
+        {"id": str(n), "kind": "file", "path": str(tmp_path / "a"), "keep": n}
+        for n in (0, 1, 2, -1)
+    ]
+    asked.append(
+        {
+            "id": "o",
+            "kind": "originals",
+            "dir": str(tmp_path / "journal"),
+            "keep": [{"ends": "", "keep": 0}],
+        }
+    )
     found = observe.run({"schema": 1, "root": "/", "questions": asked, "keeps": lists})["answers"]
     assert "x = 1" in found["0"]["content"]
     assert "y = 2" not in found["0"]["content"]
     assert found["1"]["content"] == "x = 1\ny = 2\n"
-    assert [found[name]["error"]["kind"] for name in ("2", "-1")] == ["bad-question"] * 2, "no list, no content"
+    assert [found[name]["error"]["kind"] for name in ("2", "-1")] == ["bad-question"] * 2, (
+        "no list, no content"
+    )
     assert found["o"]["originals"] == {}

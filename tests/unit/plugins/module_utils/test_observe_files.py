@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a look tells of files and directories, and that of their content only what is listed leaves a host."""
+"""What a look tells of files and directories, and that of their content only what is listed leaves
+a host.
+"""
 
 import hashlib
 import json
@@ -12,7 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import keyed
 
 from .conftest import ask, sha, tree
 
-# --- files ----------------------------------------------------------------------------------------------------------------
+# --- files
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_file(tmp_path):
@@ -21,8 +24,18 @@ def test_a_file(tmp_path):
     path.chmod(0o640)
     found = ask(kind="file", path=str(path))
     assert found["exists"]
-    assert (found["type"], found["mode"], found["size"], found["nlink"], found["rdev"]) == ("file", 0o640, 6, 1, None)
-    assert (found["content"], found["encoding"], found["sha256"]) == ("x = 1\n", "utf-8", keyed.digest_with_key(sha("x = 1\n")))
+    assert (found["type"], found["mode"], found["size"], found["nlink"], found["rdev"]) == (
+        "file",
+        0o640,
+        6,
+        1,
+        None,
+    )
+    assert (found["content"], found["encoding"], found["sha256"]) == (
+        "x = 1\n",
+        "utf-8",
+        keyed.digest_with_key(sha("x = 1\n")),
+    )
     assert (found["real"], found["links"]) == (str(path), [])
     assert found["uid"] == os.getuid()
 
@@ -63,7 +76,10 @@ def test_equal_hidden_values_share_a_tag_and_others_do_not(tmp_path):
     texts = ['path = "a b"', 'path = "a\\u0020b" # x', 'path = "b a"']
     for number, text in enumerate(texts):
         (tmp_path / str(number)).write_text(text)
-    tags = [ask(kind="file", path=str(tmp_path / str(n)), keep=KEEP)["withheld"][0]["tag"] for n in range(3)]
+    tags = [
+        ask(kind="file", path=str(tmp_path / str(n)), keep=KEEP)["withheld"][0]["tag"]
+        for n in range(3)
+    ]
     assert tags[0] == tags[1] != tags[2]
 
 
@@ -112,7 +128,12 @@ def test_links_are_followed_and_told(tmp_path):
 def test_a_dangling_link(tmp_path):
     tree(tmp_path, top="->/nowhere/at/all")
     found = ask(kind="file", path=str(tmp_path / "top"))
-    assert (found["exists"], found["type"], found["real"], found["content"]) == (True, "link", None, None)
+    assert (found["exists"], found["type"], found["real"], found["content"]) == (
+        True,
+        "link",
+        None,
+        None,
+    )
 
 
 def test_a_loop_of_links(tmp_path):
@@ -120,15 +141,25 @@ def test_a_loop_of_links(tmp_path):
     assert "symbolic links" in ask(kind="file", path=str(tmp_path / "a"))["error"]["message"]
 
 
-@pytest.mark.parametrize("link", ["->/etc/real", "->real", "->../../../../etc/real", "->../etc/../etc/real"])
+@pytest.mark.parametrize(
+    "link", ["->/etc/real", "->real", "->../../../../etc/real", "->../etc/../etc/real"]
+)
 def test_beneath_a_root_links_stay_inside(tmp_path, link):
     root = tree(tmp_path, etc__real="inside", etc__link=link)
     found = ask(root=root, kind="file", path="/etc/link")
-    assert (found["content"], found["real"], found["links"]) == ("inside", "/etc/real", ["/etc/link"])
+    assert (found["content"], found["real"], found["links"]) == (
+        "inside",
+        "/etc/real",
+        ["/etc/link"],
+    )
 
 
 def test_beneath_a_root_owners_are_those_of_its_own_files(tmp_path):
-    tree(tmp_path, etc__passwd="keeper:x:%d:0::/:/bin/sh\n" % os.getuid(), etc__group="keepers:x:%d:\n" % os.getgid())
+    tree(
+        tmp_path,
+        etc__passwd="keeper:x:%d:0::/:/bin/sh\n" % os.getuid(),
+        etc__group="keepers:x:%d:\n" % os.getgid(),
+    )
     found = ask(root=tmp_path, kind="file", path="/etc/passwd")
     assert (found["owner"], found["group"]) == ("keeper", "keepers")
 
@@ -138,7 +169,8 @@ def test_beneath_a_root_nothing_is_asked_of_the_running_host(tmp_path, kind):
     assert ask(root=tmp_path, kind=kind)["error"]["kind"] == "offline"
 
 
-# --- directories, patterns ------------------------------------------------------------------------------------------------
+# --- directories, patterns
+# ------------------------------------------------------------------------------------------------
 
 
 def test_a_directory(tmp_path):
@@ -154,7 +186,10 @@ def test_a_directory(tmp_path):
 @pytest.mark.parametrize(
     "pattern, paths",
     [
-        ("/d/*.toml", ["/d/.hidden.toml", "/d/10-a.toml", "/d/9-b.toml"]),  # as Go: byte order, dot files too
+        (
+            "/d/*.toml",
+            ["/d/.hidden.toml", "/d/10-a.toml", "/d/9-b.toml"],
+        ),  # as Go: byte order, dot files too
         ("/d/?-b.toml", ["/d/9-b.toml"]),
         ("/*/10-a.toml", ["/d/10-a.toml", "/e/10-a.toml"]),
         ("/d/10-a.toml", ["/d/10-a.toml"]),
@@ -164,24 +199,57 @@ def test_a_directory(tmp_path):
     ],
 )
 def test_patterns(tmp_path, pattern, paths):
-    root = tree(tmp_path, **{"d__10-a.toml": "a", "d__9-b.toml": "b", "d__.hidden.toml": "", "d__c.toml~": "", "e__10-a.toml": ""})
-    assert [entry["path"] for entry in ask(root=root, kind="glob", pattern=pattern)["files"]] == paths
+    root = tree(
+        tmp_path,
+        **{
+            "d__10-a.toml": "a",
+            "d__9-b.toml": "b",
+            "d__.hidden.toml": "",
+            "d__c.toml~": "",
+            "e__10-a.toml": "",
+        },
+    )
+    assert [
+        entry["path"] for entry in ask(root=root, kind="glob", pattern=pattern)["files"]
+    ] == paths
 
 
 def test_many_patterns_are_listed_and_not_read(tmp_path):
-    root = tree(tmp_path, usr__lib__a_so_1="->a_so_1_2", usr__lib__a_so_1_2="x", usr__lib__b="->/no", lib="->usr/lib")
+    root = tree(
+        tmp_path,
+        usr__lib__a_so_1="->a_so_1_2",
+        usr__lib__a_so_1_2="x",
+        usr__lib__b="->/no",
+        lib="->usr/lib",
+    )
     patterns = ["/lib/a*", "/usr/lib/*", "/no/*", "/usr/lib/a_so_1"]
     assert ask(root=root, kind="paths", patterns=patterns)["files"] == [
-        {"path": "/lib/a_so_1", "spot": "/usr/lib/a_so_1", "real": "/usr/lib/a_so_1_2", "type": "file", "mode": 0o644},
-        {"path": "/lib/a_so_1_2", "spot": "/usr/lib/a_so_1_2", "real": "/usr/lib/a_so_1_2", "type": "file", "mode": 0o644},
+        {
+            "path": "/lib/a_so_1",
+            "spot": "/usr/lib/a_so_1",
+            "real": "/usr/lib/a_so_1_2",
+            "type": "file",
+            "mode": 0o644,
+        },
+        {
+            "path": "/lib/a_so_1_2",
+            "spot": "/usr/lib/a_so_1_2",
+            "real": "/usr/lib/a_so_1_2",
+            "type": "file",
+            "mode": 0o644,
+        },
         {"path": "/usr/lib/b", "real": None, "type": "link", "mode": 0o777},
     ]
 
 
-# Control groups as version 2 and version 1 have them: the files below one, and whether a process is in it or below.
+# Control groups as version 2 and version 1 have them: the files below one, and whether a process is
+# in it or below.
 GROUPS = {
     "version 2": ({"pod1/cgroup.events": "populated 1\nfrozen 0\n"}, True),
-    "version 2, left behind": ({"pod1/cgroup.events": "populated 0\nfrozen 0\n", "pod1/cgroup.procs": ""}, False),
+    "version 2, left behind": (
+        {"pod1/cgroup.events": "populated 0\nfrozen 0\n", "pod1/cgroup.procs": ""},
+        False,
+    ),
     "version 1": ({"pod1/cgroup.procs": "", "pod1/abc/cgroup.procs": "4711\n"}, True),
     "version 1, left behind": ({"pod1/cgroup.procs": "", "pod1/abc/cgroup.procs": ""}, False),
     "gone by now": ({"pod1/notify_on_release": "0\n"}, False),
@@ -191,18 +259,32 @@ GROUPS = {
 @pytest.mark.parametrize("case", GROUPS)
 def test_control_groups_with_processes(tmp_path, case):
     files, populated = GROUPS[case]
-    root = tree(tmp_path, **{("/kubepods/" + name).replace("/", "__").lstrip("_"): text for name, text in files.items()})
+    root = tree(
+        tmp_path,
+        **{
+            ("/kubepods/" + name).replace("/", "__").lstrip("_"): text
+            for name, text in files.items()
+        },
+    )
     found = ask(root=root, kind="paths", patterns=["/kubepods/pod*"], populated=True)["files"]
     assert [entry["path"] for entry in found] == (["/kubepods/pod1"] if populated else [])
 
 
 def test_a_control_group_that_cannot_be_read_is_no_empty_one(tmp_path):
     (tmp_path / "pod1" / "cgroup.events").mkdir(parents=True)
-    assert ask(kind="paths", patterns=[str(tmp_path / "pod*")], populated=True)["error"]["kind"] == "failed"
+    assert (
+        ask(kind="paths", patterns=[str(tmp_path / "pod*")], populated=True)["error"]["kind"]
+        == "failed"
+    )
 
 
 def test_links_of_a_tree_within_are_followed_inside_it(tmp_path):
-    root = tree(tmp_path, run__driver__etc__alt="->/usr/x", run__driver__usr__x="", run__driver__lib__x="->/etc/alt")
+    root = tree(
+        tmp_path,
+        run__driver__etc__alt="->/usr/x",
+        run__driver__usr__x="",
+        run__driver__lib__x="->/etc/alt",
+    )
     for place in ({"root": root, "base": "/run/driver"}, {"base": "%s/run/driver" % root}):
         found = ask(kind="paths", patterns=["/lib/*"], **place)["files"]
         assert [(entry["path"], entry["real"]) for entry in found] == [("/lib/x", "/usr/x")]
@@ -210,7 +292,10 @@ def test_links_of_a_tree_within_are_followed_inside_it(tmp_path):
 
 def test_a_link_that_leads_to_itself_hides_no_other_file(tmp_path):
     tree(tmp_path, good="x", loop="->loop", gone="->nowhere")
-    found = {os.path.basename(entry["path"]): entry for entry in ask(kind="glob", pattern=str(tmp_path / "*"))["files"]}
+    found = {
+        os.path.basename(entry["path"]): entry
+        for entry in ask(kind="glob", pattern=str(tmp_path / "*"))["files"]
+    }
     assert found["good"]["content"] == "x"
     assert "a loop" in found["loop"]["error"]["message"]
     assert found["gone"]["type"] == "link"
@@ -218,19 +303,29 @@ def test_a_link_that_leads_to_itself_hides_no_other_file(tmp_path):
 
 def test_pattern_with_contents(tmp_path):
     tree(tmp_path, **{"a.toml": "password=1", "b.toml": "a=2"})
-    found = ask(kind="glob", pattern=str(tmp_path / "*.toml"), keep={"format": "toml", "places": [[["a"], "int"]]})["files"]
+    found = ask(
+        kind="glob",
+        pattern=str(tmp_path / "*.toml"),
+        keep={"format": "toml", "places": [[["a"], "int"]]},
+    )["files"]
     assert [entry["content"] for entry in found] == ["xxxxxxxx=1", "a=2"]
 
 
 def test_what_files_mention(tmp_path):
-    """Paths that some file names, with what is there: nobody could ask for them by name before having read the file."""
+    """Paths that some file names, with what is there: nobody could ask for them by name before
+    having read the file.
+    """
     there, link = tmp_path / "there", tmp_path / "link"
     there.write_text("x")
     link.symlink_to(there)
     json_text = '{"path":"%s/gone","hostPath":"%s"}' % (tmp_path, link)
     tree(tmp_path, d__a="path: %s\nhostPath: /dev/null\nother: /etc\n" % there, d__b=json_text)
     (tmp_path / "d" / "folder").mkdir()
-    found = ask(kind="mentioned", pattern=str(tmp_path / "d" / "*"), find=[r"""(?:\bpath|hostPath)["']?\s*:\s*["']?(/[^"'\s,}]+)"""])
+    found = ask(
+        kind="mentioned",
+        pattern=str(tmp_path / "d" / "*"),
+        find=[r"""(?:\bpath|hostPath)["']?\s*:\s*["']?(/[^"'\s,}]+)"""],
+    )
     assert found["paths"] == {
         str(there): {"type": "file", "rdev": None, "link": False},
         str(link): {"type": "file", "rdev": None, "link": True},
@@ -246,13 +341,26 @@ def test_a_mention_needs_a_pattern_with_a_group(tmp_path, find):
 
 
 def test_which(tmp_path):
-    root = tree(tmp_path, usr__bin__tool="", usr__sbin__tool="", usr__bin__plain="", usr__bin__link="->/usr/sbin/tool")
+    root = tree(
+        tmp_path,
+        usr__bin__tool="",
+        usr__sbin__tool="",
+        usr__bin__plain="",
+        usr__bin__link="->/usr/sbin/tool",
+    )
     (tmp_path / "usr" / "sbin" / "tool").chmod(0o755)
     answer = ask(root=root, kind="which", names=["tool", "plain", "link", "none"])
-    assert answer["found"] == {"tool": "/usr/sbin/tool", "plain": None, "link": "/usr/bin/link", "none": None}
+    assert answer["found"] == {
+        "tool": "/usr/sbin/tool",
+        "plain": None,
+        "link": "/usr/bin/link",
+        "none": None,
+    }
     seen = answer["programs"]
     assert set(seen) == {"/usr/sbin/tool", "/usr/bin/link"}
-    assert seen["/usr/sbin/tool"] == seen["/usr/bin/link"], "a link stands for the program that it leads to"
+    assert seen["/usr/sbin/tool"] == seen["/usr/bin/link"], (
+        "a link stands for the program that it leads to"
+    )
 
 
 def test_a_program_that_was_replaced_is_another_one(tmp_path):

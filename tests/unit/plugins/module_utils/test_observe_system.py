@@ -9,11 +9,16 @@ import sys
 import time
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import process_trust, system, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    process_trust,
+    system,
+    trust,
+)
 
 from .conftest import answer, ask, status_message, tree, wire_version
 
-# --- packages, units, processes -------------------------------------------------------------------------------------------
+# --- packages, units, processes
+# -------------------------------------------------------------------------------------------
 
 DPKG = """Package: containerd
 Status: install ok installed
@@ -40,19 +45,36 @@ Version: 1:2.0
 
 def test_packages_of_dpkg(tmp_path):
     tree(tmp_path, var__lib__dpkg__status=DPKG)
-    found = ask(root=tmp_path, kind="package", names=["containerd", "removed", "lib", "none", "hidden"], candidates=True)
+    found = ask(
+        root=tmp_path,
+        kind="package",
+        names=["containerd", "removed", "lib", "none", "hidden"],
+        candidates=True,
+    )
     assert found["manager"] == "dpkg"
-    assert found["installed"] == {"containerd": "1.7.24~ds1-6", "removed": None, "lib": "1:2.0", "none": None, "hidden": None}
+    assert found["installed"] == {
+        "containerd": "1.7.24~ds1-6",
+        "removed": None,
+        "lib": "1:2.0",
+        "none": None,
+        "hidden": None,
+    }
 
 
 def test_packages_of_rpm(monkeypatch, systemd):
     monkeypatch.setattr(system.os.path, "exists", lambda path: False)
     monkeypatch.setattr(system.os.path, "isdir", lambda path: path == "/var/lib/rpm")
     path = systemd.bin / "rpm"
-    path.write_text("#!/bin/sh\necho 'containerd.io 1:1.7.2-1.el8'\necho 'package none is not installed'\nexit 1\n")
+    path.write_text(
+        "#!/bin/sh\necho 'containerd.io 1:1.7.2-1.el8'\necho 'package none is not installed'\nexit 1\n"
+    )
     path.chmod(0o755)
     found = system.list_installed_packages("", ["containerd.io", "none"])
-    assert found == {"manager": "rpm", "installed": {"containerd.io": "1:1.7.2-1.el8", "none": None}, "candidates": {}}
+    assert found == {
+        "manager": "rpm",
+        "installed": {"containerd.io": "1:1.7.2-1.el8", "none": None},
+        "candidates": {},
+    }
 
 
 BOTH = {
@@ -75,7 +97,11 @@ def test_where_both_databases_are_the_distribution_decides(tmp_path, release, da
 
 
 def test_no_package_manager(tmp_path):
-    assert ask(root=tmp_path, kind="package", names=["x"]) == {"manager": "none", "installed": {"x": None}, "candidates": {}}
+    assert ask(root=tmp_path, kind="package", names=["x"]) == {
+        "manager": "none",
+        "installed": {"x": None},
+        "candidates": {},
+    }
 
 
 def test_candidates_of_apt(systemd):
@@ -84,14 +110,18 @@ def test_candidates_of_apt(systemd):
         "#!/bin/sh\nprintf 'a:\\n  Installed: 1\\n  Candidate: 2\\n  Version table:\\n     2 500\\nb:\\n  Candidate: (none)\\n'\n"
     )
     path.chmod(0o755)
-    assert system._list_apt_offers(["a", "b", "c"]) == {"candidates": {"a": "2", "b": None, "c": None}}
+    assert system._list_apt_offers(["a", "b", "c"]) == {
+        "candidates": {"a": "2", "b": None, "c": None}
+    }
 
 
 def test_an_apt_that_fails_offers_no_less_than_is_known(systemd):
     path = systemd.bin / "apt-cache"
     path.write_text("#!/bin/sh\necho 'E: The list of sources could not be read.' >&2\nexit 100\n")
     path.chmod(0o755)
-    assert system._list_apt_offers(["a"]) == {"candidates_error": "apt-cache policy ended with exit status 100"}
+    assert system._list_apt_offers(["a"]) == {
+        "candidates_error": "apt-cache policy ended with exit status 100"
+    }
 
 
 def test_units(systemd):
@@ -100,7 +130,10 @@ def test_units(systemd):
     answer = ask(kind="units", names=["engine.service", "none.service"])
     assert before <= answer["monotonic"] <= time.monotonic()
     units = answer["units"]
-    assert (units["engine.service"]["ActiveState"], units["engine.service"]["InvocationID"]) == ("active", "abc")
+    assert (units["engine.service"]["ActiveState"], units["engine.service"]["InvocationID"]) == (
+        "active",
+        "abc",
+    )
     assert units["none.service"]["LoadState"] == "not-found"
     assert len(systemd.log_file.read_text().splitlines()) == 1
 
@@ -112,45 +145,87 @@ def given(monkeypatch, tmp_path, environment, folder):
     monkeypatch.setattr(system, "_UNIT_FOLDERS", [str(tmp_path / folder), str(tmp_path / "none")])
 
 
-UNITS = ["here.service", "drop-in.service", "memory.service", "none.service", "at@one.service", "noending"]
+UNITS = [
+    "here.service",
+    "drop-in.service",
+    "memory.service",
+    "none.service",
+    "at@one.service",
+    "noending",
+]
 
 
 def test_units_without_a_file_are_asked_for_as_patterns(systemd, tmp_path, monkeypatch):
-    """By name systemd would look for each of them, and tell all the properties of what it has not found."""
+    """By name systemd would look for each of them, and tell all the properties of what it has not
+    found.
+    """
     (tmp_path / "system" / "drop-in.service.d").mkdir(parents=True)
     (tmp_path / "system" / "here.service").symlink_to("/dev/null")
     given(monkeypatch, tmp_path, b"TERM=linux\0", "system")
     for name in ("here.service", "memory.service"):
         systemd.add(name)
     units = ask(kind="units", names=UNITS)["units"]
-    assert [units[name]["LoadState"] for name in UNITS] == ["loaded", "not-found", "loaded", "not-found", "not-found", "not-found"]
+    assert [units[name]["LoadState"] for name in UNITS] == [
+        "loaded",
+        "not-found",
+        "loaded",
+        "not-found",
+        "not-found",
+        "not-found",
+    ]
     asked = systemd.log_file.read_text().partition(" -- ")[2].split()
-    assert asked == ["here.service", "drop-in.service", "memory.servic[e]", "none.servic[e]", "at@one.service", "noending"]
+    assert asked == [
+        "here.service",
+        "drop-in.service",
+        "memory.servic[e]",
+        "none.servic[e]",
+        "at@one.service",
+        "noending",
+    ]
 
 
 def test_a_folder_of_units_that_cannot_be_read_says_nothing(systemd, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     given(monkeypatch, tmp_path, b"", "file")
-    assert ask(kind="units", names=["none.service"])["units"]["none.service"]["LoadState"] == "not-found"
+    assert (
+        ask(kind="units", names=["none.service"])["units"]["none.service"]["LoadState"]
+        == "not-found"
+    )
     assert systemd.log_file.read_text().endswith(" -- none.service\n")
 
 
-def test_units_are_asked_for_by_name_where_systemd_was_given_other_folders(systemd, tmp_path, monkeypatch):
-    """What is not in the folders of this table may be in those, and a unit that nobody has loaded is in no list."""
-    for said, asked in ((b"TERM=linux\0", "none.servic[e]"), (b"TERM=linux\0SYSTEMD_UNIT_PATH=/opt/units:\0", "none.service")):
+def test_units_are_asked_for_by_name_where_systemd_was_given_other_folders(
+    systemd, tmp_path, monkeypatch
+):
+    """What is not in the folders of this table may be in those, and a unit that nobody has loaded
+    is in no list.
+    """
+    for said, asked in (
+        (b"TERM=linux\0", "none.servic[e]"),
+        (b"TERM=linux\0SYSTEMD_UNIT_PATH=/opt/units:\0", "none.service"),
+    ):
         given(monkeypatch, tmp_path, said, "none")
         ask(kind="units", names=["none.service"])
         assert systemd.log_file.read_text().endswith(" -- %s\n" % asked)
 
 
 def own_process(**more):
-    found = ask(kind="processes", names=["python[0-9.]*", os.path.basename(sys.executable)], **more)["processes"]
+    found = ask(
+        kind="processes", names=["python[0-9.]*", os.path.basename(sys.executable)], **more
+    )["processes"]
     own = [process for process in found if process["pid"] == os.getpid()]
     assert len(own) == 1
     return own
 
 
-ROWS_OF_A_TEST = ("user", "user namespace", "PID namespace", "root directory", "service", "main process")  # whoever runs it, and where
+ROWS_OF_A_TEST = (
+    "user",
+    "user namespace",
+    "PID namespace",
+    "root directory",
+    "service",
+    "main process",
+)  # whoever runs it, and where
 
 
 def test_processes(monkeypatch):
@@ -176,26 +251,47 @@ def test_candidates_of_what_is_missing_only(monkeypatch):
     monkeypatch.setattr(system, "_list_dpkg", lambda root, names: {"have": "1", "none": None})
     monkeypatch.setattr(system, "_list_apt_candidates", lambda names: {name: "9" for name in names})
     monkeypatch.setattr(system.os.path, "exists", lambda path: True)
-    assert system.list_installed_packages("", ["none", "have"], "first missing")["candidates"] == {"none": "9"}
+    assert system.list_installed_packages("", ["none", "have"], "first missing")["candidates"] == {
+        "none": "9"
+    }
     assert system.list_installed_packages("", ["have", "none"], "first missing")["candidates"] == {}
-    assert system.list_installed_packages("", ["have", "none"], True)["candidates"] == {"have": "9", "none": "9"}
+    assert system.list_installed_packages("", ["have", "none"], True)["candidates"] == {
+        "have": "9",
+        "none": "9",
+    }
     assert system.list_installed_packages("", ["have"], False)["candidates"] == {}
 
 
-# --- sockets --------------------------------------------------------------------------------------------------------------
+# --- sockets
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_cri(runtime):
     keep = [[["config", "registry", "on"], "bool"]]
-    found = ask(kind="cri", socket=runtime(answer(status_message({"registry": {"note": "s3cret", "on": True}}))).path, keep=keep)
+    found = ask(
+        kind="cri",
+        socket=runtime(answer(status_message({"registry": {"note": "s3cret", "on": True}}))).path,
+        keep=keep,
+    )
     assert found["info"] == {"config": {"registry": {"on": True}}}
     assert ask(kind="cri", socket=runtime(answer(status_message({"a": "b"}))).path)["info"] == {}
-    found = ask(kind="cri", method="Version", socket=runtime(answer(wire_version("containerd", "v2.3.4"))).path)
+    found = ask(
+        kind="cri",
+        method="Version",
+        socket=runtime(answer(wire_version("containerd", "v2.3.4"))).path,
+    )
     assert (found["runtime_name"], found["runtime_version"]) == ("containerd", "v2.3.4")
-    assert ask(kind="cri", method="ListContainers", socket=runtime(answer(b"\x0a\x00")).path)["error"]["kind"] == "bad-question"
+    assert (
+        ask(kind="cri", method="ListContainers", socket=runtime(answer(b"\x0a\x00")).path)["error"][
+            "kind"
+        ]
+        == "bad-question"
+    )
 
 
-@pytest.mark.parametrize("reply, kind", [(answer(None, "12", "unknown service"), "failed"), (None, "timeout")])
+@pytest.mark.parametrize(
+    "reply, kind", [(answer(None, "12", "unknown service"), "failed"), (None, "timeout")]
+)
 def test_cri_that_does_not_serve(runtime, reply, kind):
     assert ask(kind="cri", socket=runtime(reply).path, timeout=0.2)["error"]["kind"] == kind
 
@@ -216,7 +312,12 @@ def test_the_control_group_driver_that_a_runtime_tells(runtime, reply, driver):
 
 
 def test_a_runtime_that_fails_to_tell_its_driver_is_an_error(runtime):
-    assert ask(kind="cri", method="RuntimeConfig", socket=runtime(answer(None, "13", "broken")).path)["error"]["kind"] == "failed"
+    assert (
+        ask(kind="cri", method="RuntimeConfig", socket=runtime(answer(None, "13", "broken")).path)[
+            "error"
+        ]["kind"]
+        == "failed"
+    )
 
 
 def test_no_socket(tmp_path):
@@ -252,7 +353,9 @@ def test_of_an_answer_in_json_only_what_is_listed_leaves_the_host(runtime, statu
 
 
 def test_what_others_may_write_is_not_read_and_what_the_kernel_says_is(tmp_path):
-    """In a container without privileges /proc belongs to nobody that it knows, and is the kernel's all the same."""
+    """In a container without privileges /proc belongs to nobody that it knows, and is the kernel's
+    all the same.
+    """
     config = tmp_path / "config.toml"
     config.write_text("secret = 1\n")
     (tmp_path / "link").symlink_to(config)
@@ -271,7 +374,9 @@ def test_files_of_the_kernel_are_read_whoever_they_belong_to(monkeypatch):
     assert ask(kind="file", path="/proc/uptime", max=4096)["content"]
 
 
-@pytest.mark.parametrize("kind", [{"kind": "command", "argv": ["echo", "ran"]}, {"kind": "probe", "source": "print(1)"}])
+@pytest.mark.parametrize(
+    "kind", [{"kind": "command", "argv": ["echo", "ran"]}, {"kind": "probe", "source": "print(1)"}]
+)
 def test_what_loads_a_file_of_somebody_else_is_not_started(tmp_path, kind):
     library = tmp_path / "lib.so"
     library.write_text("")
@@ -295,7 +400,11 @@ def test_a_program_is_asked_where_the_first_package_is_missing(monkeypatch, syst
     path = systemd.bin / "tool"
     path.write_text("#!/bin/sh\necho 'a word of its own'\necho 'tool 12 and more'\n")
     path.chmod(0o755)
-    monkeypatch.setattr(system, "list_installed_packages", lambda *_more: {"installed": {"containerd": "1.7", "none": None}})
+    monkeypatch.setattr(
+        system,
+        "list_installed_packages",
+        lambda *_more: {"installed": {"containerd": "1.7", "none": None}},
+    )
     answer_ = ask(kind="package", names=names, **{"else": INSTEAD})
     assert (answer_.get("program") or {}).get("stdout") == found
 
@@ -304,8 +413,13 @@ def test_a_program_that_others_may_write_to_is_not_asked(monkeypatch, systemd):
     path = systemd.bin / "tool"
     path.write_text("#!/bin/sh\necho 'tool 12'\n")
     path.chmod(0o777)
-    monkeypatch.setattr(system, "list_installed_packages", lambda *_more: {"installed": {"none": None}})
-    assert ask(kind="package", names=["none"], **{"else": INSTEAD})["program"]["error"]["kind"] == "untrusted"
+    monkeypatch.setattr(
+        system, "list_installed_packages", lambda *_more: {"installed": {"none": None}}
+    )
+    assert (
+        ask(kind="package", names=["none"], **{"else": INSTEAD})["program"]["error"]["kind"]
+        == "untrusted"
+    )
 
 
 def test_no_program_is_asked_beneath_another_root(tmp_path):

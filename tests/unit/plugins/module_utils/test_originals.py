@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Copies from before our first change: verified before they are written, kept as long as ours is in the file, never passed over."""
+"""Copies from before our first change: verified before they are written, kept as long as ours is in
+the file, never passed over.
+"""
 
 import hashlib
 import hmac
@@ -19,7 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     keyed,
     observe,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import journal_writer
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    journal_writer,
+)
 
 from .conftest import CONFIG, RESTART, told
 
@@ -39,20 +43,44 @@ def put(path, data):
 
 def changed_meta(node, **more):
     meta = dict(journal.read_json(kept(node, "meta.json")), **more)
-    put(kept(node, "meta.json"), json.dumps({key: value for key, value in meta.items() if value is not ...}).encode("utf-8"))
+    put(
+        kept(node, "meta.json"),
+        json.dumps({key: value for key, value in meta.items() if value is not ...}).encode("utf-8"),
+    )
 
 
 DAMAGE = {
-    "emptied": (lambda node: put(kept(node, "content"), b""), "content has 0 bytes, which are not those that were kept"),
-    "cut": (lambda node: put(kept(node, "content"), CONFIG[:7].encode()), "content has 7 bytes, which are not those"),
-    "another file": (lambda node: put(kept(node, "content"), b"x" * len(CONFIG)), "which are not those that were kept"),
+    "emptied": (
+        lambda node: put(kept(node, "content"), b""),
+        "content has 0 bytes, which are not those that were kept",
+    ),
+    "cut": (
+        lambda node: put(kept(node, "content"), CONFIG[:7].encode()),
+        "content has 7 bytes, which are not those",
+    ),
+    "another file": (
+        lambda node: put(kept(node, "content"), b"x" * len(CONFIG)),
+        "which are not those that were kept",
+    ),
     "no content": (lambda node: os.unlink(kept(node, "content")), "content: No such file"),
-    "no meta": (lambda node: os.unlink(kept(node, "meta.json")), "its meta.json cannot be read: No such file"),
+    "no meta": (
+        lambda node: os.unlink(kept(node, "meta.json")),
+        "its meta.json cannot be read: No such file",
+    ),
     "empty meta": (lambda node: put(kept(node, "meta.json"), b""), "its meta.json is not JSON"),
-    "a list": (lambda node: put(kept(node, "meta.json"), b"[]"), "another release (schema None, known is 1)"),
-    "another schema": (lambda node: changed_meta(node, schema=2), "another release (schema 2, known is 1)"),
+    "a list": (
+        lambda node: put(kept(node, "meta.json"), b"[]"),
+        "another release (schema None, known is 1)",
+    ),
+    "another schema": (
+        lambda node: changed_meta(node, schema=2),
+        "another release (schema 2, known is 1)",
+    ),
     "no mode": (lambda node: changed_meta(node, mode=...), "does not say mode"),
-    "gone and not gone": (lambda node: changed_meta(node, existed=False), "does not say whether the file was there"),
+    "gone and not gone": (
+        lambda node: changed_meta(node, existed=False),
+        "does not say whether the file was there",
+    ),
     "no hash": (lambda node: changed_meta(node, sha256_after=...), "does not say sha256_after"),
 }
 
@@ -66,8 +94,12 @@ def test_a_damaged_copy_is_never_written(node, damage, check):
     before = node.tree()
     found = node.run([restore(node.dropin), restore(node.config)], id="2" * 32, check=check)
     assert said in found["error"]["message"]
-    assert found["error"]["message"].startswith("%s: the copy of the original in %s" % (node.config, os.path.dirname(kept(node, ""))))
-    assert found["error"]["message"].endswith("Bring the file into the intended state by hand, then remove that directory")
+    assert found["error"]["message"].startswith(
+        "%s: the copy of the original in %s" % (node.config, os.path.dirname(kept(node, "")))
+    )
+    assert found["error"]["message"].endswith(
+        "Bring the file into the intended state by hand, then remove that directory"
+    )
     assert node.tree() == before
 
 
@@ -92,14 +124,20 @@ def test_a_pipe_in_the_place_of_a_copy_holds_nothing_up(node, name):
     os.unlink(kept(node, name))
     os.mkfifo(kept(node, name))
     question = {"id": "q", "kind": "originals", "dir": node.journal, "keep": []}
-    found = observe.run({"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]})["answers"]["q"]
-    assert [(entry["path"], PIPE in entry["why"]) for entry in found["damaged"]] == [(str(node.config), True)]
+    found = observe.run(
+        {"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]}
+    )["answers"]["q"]
+    assert [(entry["path"], PIPE in entry["why"]) for entry in found["damaged"]] == [
+        (str(node.config), True)
+    ]
 
 
 @pytest.mark.parametrize("name", ["states", "meta.json", "outcome.json"])
 def test_a_pipe_in_the_place_of_an_entrys_file_holds_nothing_up(node, name):
     token = node.run([node.write(node.config, "ours\n")])["id"]
-    entry = next(meta["entry"] for meta in journal.list_transactions(node.journal) if meta["id"] == token)
+    entry = next(
+        meta["entry"] for meta in journal.list_transactions(node.journal) if meta["id"] == token
+    )
     place = os.path.join(entry, name)
     if os.path.exists(place):
         os.unlink(place)
@@ -108,19 +146,28 @@ def test_a_pipe_in_the_place_of_an_entrys_file_holds_nothing_up(node, name):
         os.unlink(os.path.join(node.journal, "lock"))
     os.mkfifo(os.path.join(node.journal, "lock"))
     question = {"id": "q", "kind": "originals", "dir": node.journal, "keep": [], "listing": True}
-    found = observe.run({"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]})["answers"]["q"]
+    found = observe.run(
+        {"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]}
+    )["answers"]["q"]
     assert (len(found["journal"]), found["pending"]) == (1, [])
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: open(path, "w").close()], ids=["a pipe", "a directory", "emptied"])
+@pytest.mark.parametrize(
+    "make",
+    [os.mkfifo, os.mkdir, lambda path: open(path, "w").close()],
+    ids=["a pipe", "a directory", "emptied"],
+)
 def test_restarts_that_are_due_and_cannot_be_read_are_not_taken_for_none(node, make):
     node.run([node.write(node.config, "ours\n")])
     make(os.path.join(node.journal, "pending.json"))
     question = {"id": "q", "kind": "originals", "dir": node.journal, "keep": []}
-    found = observe.run({"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]})["answers"]["q"]
+    found = observe.run(
+        {"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]}
+    )["answers"]["q"]
     assert found["error"]["kind"] == "damaged"
     assert re.search(
-        "pending.json: the list of units .* cannot be read. Restart the units .* then remove that file", found["error"]["message"]
+        "pending.json: the list of units .* cannot be read. Restart the units .* then remove that file",
+        found["error"]["message"],
     )
 
 
@@ -136,7 +183,10 @@ def test_a_copy_that_names_another_file_is_told_as_damaged(node):
 def test_a_write_over_a_file_whose_copy_cannot_be_told_is_refused(node):
     node.run([node.write(node.config, "ours\n")])
     changed_meta(node, schema=2)
-    assert "another release" in node.run([node.write(node.config, "more\n")], id="2" * 32)["error"]["message"]
+    assert (
+        "another release"
+        in node.run([node.write(node.config, "more\n")], id="2" * 32)["error"]["message"]
+    )
     assert node.config.read_text() == "ours\n"
 
 
@@ -169,49 +219,72 @@ def test_a_look_says_how_the_file_is_now(node, present, now, trouble):
     elif present is not None:
         node.config.write_text(present)
     found = node.originals()[str(node.config)]
-    assert (found["now"], found["sha256_before"], found["sha256_after"]) == (now, told(CONFIG), told("ours\n"))
+    assert (found["now"], found["sha256_before"], found["sha256_after"]) == (
+        now,
+        told(CONFIG),
+        told("ours\n"),
+    )
     assert (trouble is None) == (found["trouble"] is None)
     assert (trouble or "") in (found["trouble"] or "")
 
 
-# --- the bytes of one transaction -----------------------------------------------------------------------------------------
+# --- the bytes of one transaction
+# -----------------------------------------------------------------------------------------
 
 
 def spoil(node, text):
-    """A hook's shell commands: someone or something spoils what the journal keeps, and the second name of the old file is gone."""
+    """A hook's shell commands: someone or something spoils what the journal keeps, and the second
+    name of the old file is gone.
+    """
     entry = os.path.join(node.journal, "journal", "*")
-    return "rm -rf %s/etc/.gpufleet-*; printf %s > $(ls -d %s/0.before); exit 1" % (node.directory, text or "''", entry)
+    return "rm -rf %s/etc/.gpufleet-*; printf %s > $(ls -d %s/0.before); exit 1" % (
+        node.directory,
+        text or "''",
+        entry,
+    )
 
 
 @pytest.mark.parametrize("text", ["", "vers"], ids=["emptied", "cut"])
 def test_a_spoilt_copy_of_this_very_transaction_is_not_written_either(node, systemd, text):
     systemd.add("engine.service")
     systemd.hook("engine.service", "restart", spoil(node, text))
-    found = node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")], units=RESTART)
+    found = node.run(
+        [node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")], units=RESTART
+    )
     assert found["error"]["phase"] == "rollback"
-    assert "0.before has %d bytes, which are not those that were kept" % len(text) in found["error"]["message"]
+    assert (
+        "0.before has %d bytes, which are not those that were kept" % len(text)
+        in found["error"]["message"]
+    )
     assert node.config.read_text() == "ours\n", "left as it is, and named"
     assert not node.dropin.exists(), "the other file is as before"
 
 
-# --- a foreign line -------------------------------------------------------------------------------------------------------
+# --- a foreign line
+# -------------------------------------------------------------------------------------------------------
 
 
-# An engine that does not live with ours, and someone who writes a line to its configuration meanwhile.
+# An engine that does not live with ours, and someone who writes a line to its configuration
+# meanwhile.
 DOWN = "grep -q theirs %(config)s || echo '# theirs' >> %(config)s; ! grep -q ours %(config)s"
 
 
 def test_a_foreign_line_does_not_cost_the_copy_from_before(node, systemd):
     systemd.add("engine.service")
     systemd.hook("engine.service", "restart", DOWN % {"config": node.config})
-    found = node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")], units=RESTART)
+    found = node.run(
+        [node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")], units=RESTART
+    )
     assert found["foreign"] == [str(node.config)]
     left = (
-        "%s: another program has written to it in the meantime, so it is left as found, including the part of this collection" % node.config
+        "%s: another program has written to it in the meantime, so it is left as found, including the part of this collection"
+        % node.config
     )
     assert left in found["error"]["message"]
     assert "kept for state: absent" in found["error"]["next"]
-    assert (found["rolled_back"], found["changed"]) == (False, True), "the engine is down for good, and that is told, too"
+    assert (found["rolled_back"], found["changed"]) == (False, True), (
+        "the engine is down for good, and that is told, too"
+    )
     assert node.config.read_text() == "ours\n# theirs\n"
     assert not node.dropin.exists()
     original = node.originals()[str(node.config)]
@@ -221,7 +294,10 @@ def test_a_foreign_line_does_not_cost_the_copy_from_before(node, systemd):
 
     # Mended by hand and run again: the copy is still the one from before the first change.
     systemd.hook("engine.service", "restart", "true")
-    assert node.run([node.write(node.config, "ours again\n")], id="2" * 32, units=RESTART)["error"] is None
+    assert (
+        node.run([node.write(node.config, "ours again\n")], id="2" * 32, units=RESTART)["error"]
+        is None
+    )
     assert node.originals()[str(node.config)]["sha256_after"] == told("ours again\n")
     assert node.run([restore(node.config)], id="3" * 32)["error"] is None
     assert (node.config.read_text(), node.originals()) == (CONFIG, {})
@@ -232,7 +308,11 @@ def test_the_files_name_stands_in_the_message_also_when_the_engine_serves_again(
     once = "grep -q theirs %(config)s || { echo '# theirs' >> %(config)s; exit 1; }"
     systemd.hook("engine.service", "restart", once % {"config": node.config})
     found = node.run([node.write(node.config, "ours\n")], units=RESTART)
-    assert (found["rolled_back"], found["changed"], found["foreign"]) == (True, True, [str(node.config)])
+    assert (found["rolled_back"], found["changed"], found["foreign"]) == (
+        True,
+        True,
+        [str(node.config)],
+    )
     assert "%s: another program has written to it" % node.config in found["error"]["message"]
     assert "All other files are as before" in found["error"]["next"]
 
@@ -255,11 +335,16 @@ def test_without_a_foreign_line_no_copy_is_left(node, systemd):
     assert os.listdir(os.path.join(node.journal, "originals")) == []
 
 
-# --- a journal that is cleared while a transaction is at work -------------------------------------------------------------
+# --- a journal that is cleared while a transaction is at work
+# -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["first change", "later change"])
-@pytest.mark.parametrize("works, times", [(True, 1), (False, 1), (False, 2)], ids=["works", "fails", "fails, and cleared twice"])
+@pytest.mark.parametrize(
+    "works, times",
+    [(True, 1), (False, 1), (False, 2)],
+    ids=["works", "fails", "fails, and cleared twice"],
+)
 def test_a_journal_that_is_cleared_meanwhile_is_written_again(node, systemd, works, times, earlier):
     systemd.add("engine.service")
     if earlier:
@@ -269,10 +354,16 @@ def test_a_journal_that_is_cleared_meanwhile_is_written_again(node, systemd, wor
     told = {"dir": node.directory, "times": times, "journal": node.journal, "config": node.config}
     told["refused"] = "nothing" if works else "ours"
     systemd.hook("engine.service", "restart", clear % told)
-    found = node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")], id="2" * 32, units=RESTART)
+    found = node.run(
+        [node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")],
+        id="2" * 32,
+        units=RESTART,
+    )
     assert found["rewritten"]
     assert "TypeError" not in str(found["error"])
-    assert [name for name in os.listdir(str(node.directory / "etc")) if name.startswith(".gpufleet")] == []
+    assert [
+        name for name in os.listdir(str(node.directory / "etc")) if name.startswith(".gpufleet")
+    ] == []
     if works:
         assert (found["error"], found["changed"], node.config.read_text()) == (None, True, "ours\n")
         assert node.run([restore(node.config), restore(node.dropin)], id="3" * 32)["error"] is None
@@ -284,7 +375,8 @@ def test_a_journal_that_is_cleared_meanwhile_is_written_again(node, systemd, wor
         assert list(node.originals()) == ([str(node.config)] if earlier else [])
 
 
-# --- what lies beside the files ---------------------------------------------------------------------------------------------
+# --- what lies beside the files
+# ---------------------------------------------------------------------------------------------
 
 DEAD, ALIVE = "d" * 32, "a" * 32
 
@@ -306,7 +398,9 @@ def left_beside(node, token, name="0acfdb3a", age=7200, mode="dir"):
 def test_names_that_nobody_refers_to_are_told_and_removed(node):
     stray = left_beside(node, DEAD)
     beside = [str(node.directory / "etc"), str(node.etc), "/no/such/directory"]
-    assert journal_queries.look_at_journal("", node.journal, stray_globs=beside)["strays"] == [stray]
+    assert journal_queries.look_at_journal("", node.journal, stray_globs=beside)["strays"] == [
+        stray
+    ]
     found = node.run([], id="2" * 32, strays=[stray])
     assert (found["error"], found["swept"]) == (None, [stray])
     assert not os.path.lexists(stray)
@@ -318,7 +412,9 @@ def test_names_that_nobody_refers_to_are_told_and_removed(node):
 def test_what_may_be_needed_or_is_not_ours_is_left(node, case):
     if case == "open":
         node.run([node.write(node.config, "x\n")], id=ALIVE)
-        put(os.path.join(node.journal, "open", journal.list_transaction_names(node.journal)[0]), b"")
+        put(
+            os.path.join(node.journal, "open", journal.list_transaction_names(node.journal)[0]), b""
+        )
     kinds = {"a link": "link", "a file": "file"}
     place = left_beside(node, ALIVE, age=60 if case == "new" else 7200, mode=kinds.get(case, "dir"))
     if case == "another name":
@@ -326,16 +422,30 @@ def test_what_may_be_needed_or_is_not_ours_is_left(node, case):
         place += "x"
     if case == "at work":
         with journal_writer.hold_transaction_lock(node.journal, "somebody", keep=True, token=ALIVE):
-            assert journal_queries.look_at_journal("", node.journal, stray_globs=[os.path.dirname(place)])["strays"] == []
+            assert (
+                journal_queries.look_at_journal(
+                    "", node.journal, stray_globs=[os.path.dirname(place)]
+                )["strays"]
+                == []
+            )
     else:
-        assert journal_queries.look_at_journal("", node.journal, stray_globs=[os.path.dirname(place)])["strays"] == []
+        assert (
+            journal_queries.look_at_journal("", node.journal, stray_globs=[os.path.dirname(place)])[
+                "strays"
+            ]
+            == []
+        )
         found = node.run([], id="2" * 32, strays=[place])
         assert not found["swept"]
-        assert (found["error"] is None) == (case != "another name"), "what is no such name is no request"
+        assert (found["error"] is None) == (case != "another name"), (
+            "what is no such name is no request"
+        )
     assert os.path.lexists(place)
 
 
-@pytest.mark.parametrize("path", ["/etc/a b", "/etc/ä%41+~", "/x" * 150, "/%", "/etc/containerd/config.toml"])
+@pytest.mark.parametrize(
+    "path", ["/etc/a b", "/etc/ä%41+~", "/x" * 150, "/%", "/etc/containerd/config.toml"]
+)
 def test_the_name_of_an_original_is_as_of_the_standard_library(path):
     name = journal.quote_path(path)
     assert name == urllib.parse.quote(path, safe="~")  # before 3.7 it took "~" for a special sign
@@ -344,14 +454,20 @@ def test_the_name_of_an_original_is_as_of_the_standard_library(path):
 
 def test_a_keyed_digest_is_the_hmac_of_the_standard_library():
     for data in (b"", b"x", b"y" * 1000):
-        assert keyed._digest_keyed(b"kind", data) == hmac.new(keyed._read_key(), b"kind:" + data, hashlib.sha256).hexdigest()
+        assert (
+            keyed._digest_keyed(b"kind", data)
+            == hmac.new(keyed._read_key(), b"kind:" + data, hashlib.sha256).hexdigest()
+        )
 
 
 SPEC = "# theirs\nkind: x/y\npassword: /hunter2\n"
 # What became of a spec that a transaction wrote -> whether all of it may travel.
 WRITTEN = {
     "as it was written": (lambda node: None, True),
-    "edited since": (lambda node: put(str(node.dropin), (SPEC + "more: 1\n").encode("utf-8")), False),
+    "edited since": (
+        lambda node: put(str(node.dropin), (SPEC + "more: 1\n").encode("utf-8")),
+        False,
+    ),
     "no longer ours": (lambda node: told_of(node, forget=True), False),
     "another file's digest": (lambda node: told_of(node, sha256_after="0" * 64), False),
     "damaged": (lambda node: put(told_in(node), b"[]"), False),
@@ -370,16 +486,33 @@ def told_of(node, **more):
 
 @pytest.mark.parametrize("case", sorted(WRITTEN))
 def test_a_spec_travels_whole_only_as_a_transaction_wrote_it(node, case):
-    """Whatever else it is, it is read place by place, by name, by pattern and for what it points at."""
+    """Whatever else it is, it is read place by place, by name, by pattern and for what it points
+    at.
+    """
     node.run([node.write(node.dropin, SPEC)])
     WRITTEN[case][0](node)
-    keep = {"format": "document", "places": [[["kind"], ["split", "/", "name", {"*": "name"}]]], "journal": node.journal}
+    keep = {
+        "format": "document",
+        "places": [[["kind"], ["split", "/", "name", {"*": "name"}]]],
+        "journal": node.journal,
+    }
     path = str(node.dropin)
     questions = [
         {"id": "file", "kind": "file", "path": path, "keep": keep},
         {"id": "glob", "kind": "glob", "pattern": path, "keep": keep},
-        {"id": "paths", "kind": "mentioned", "pattern": path, "find": [r"(/hunter2)"], "keep": keep},
-        {"id": "elsewhere", "kind": "file", "path": path, "keep": {"format": "document", "places": []}},
+        {
+            "id": "paths",
+            "kind": "mentioned",
+            "pattern": path,
+            "find": [r"(/hunter2)"],
+            "keep": keep,
+        },
+        {
+            "id": "elsewhere",
+            "kind": "file",
+            "path": path,
+            "keep": {"format": "document", "places": []},
+        },
     ]
     found = observe.run({"schema": 1, "root": "/", "questions": questions})["answers"]
     shown = [found["file"]["content"], found["glob"]["files"][0]["content"]]

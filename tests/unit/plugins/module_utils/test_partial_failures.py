@@ -45,7 +45,8 @@ def printed(stdout="", stderr="", **more):
     return lambda *_args, **_more: dict(found, stdout=stdout.encode(), stderr=stderr.encode())
 
 
-# --- what is taken back -----------------------------------------------------------------------------------------------
+# --- what is taken back
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -104,7 +105,9 @@ def test_a_full_disk_keeps_no_other_file_from_coming_back(cut_short, monkeypatch
     assert (found["error"]["phase"], "room" in found["error"]["next"]) == ("recover", True)
 
 
-def test_originals_that_cannot_be_written_keep_no_unit_from_running_with_the_files_from_before(node, systemd, monkeypatch):
+def test_originals_that_cannot_be_written_keep_no_unit_from_running_with_the_files_from_before(
+    node, systemd, monkeypatch
+):
     systemd.add("engine.service")
     systemd.hook("engine.service", "restart", "grep -q new %s && exit 1; exit 0" % node.config)
     monkeypatch.setattr(rollback.journal_writer, "restore_originals", fail(errno.ENOSPC))
@@ -113,19 +116,24 @@ def test_originals_that_cannot_be_written_keep_no_unit_from_running_with_the_fil
     assert (found["error"]["phase"], node.states()) == ("rollback", ["undoing"])
 
 
-# --- the journal ------------------------------------------------------------------------------------------------------
+# --- the journal
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("content", [b"", b"\0" * 20, b"[]"])
-def test_a_damaged_list_of_restarts_is_reported_before_anything_is_touched(node, systemd, content, check):
+def test_a_damaged_list_of_restarts_is_reported_before_anything_is_touched(
+    node, systemd, content, check
+):
     systemd.add("engine.service")
     node.run([node.write(node.dropin, "a = 1\n")], pending=["engine.service"])
     path = os.path.join(node.journal, "pending.json")
     with open(path, "wb") as stream:
         stream.write(content)
     before = node.tree()
-    found = node.run([node.write(node.config, "new\n")], pending=["engine.service"], check=check, id="2" * 32)
+    found = node.run(
+        [node.write(node.config, "new\n")], pending=["engine.service"], check=check, id="2" * 32
+    )
     assert (found["error"]["phase"], found["changed"]) == ("backup", False)
     assert path in found["error"]["message"]
     assert node.tree() == before
@@ -142,21 +150,32 @@ def taken_back(node, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b'{"id": "1"', b"\0" * 9])
-def test_a_finished_transaction_whose_description_cannot_be_read_stops_nothing_and_is_reported_once(node, monkeypatch, content):
+def test_a_finished_transaction_whose_description_cannot_be_read_stops_nothing_and_is_reported_once(
+    node, monkeypatch, content
+):
     token = taken_back(node, monkeypatch)
     (meta,) = journal.list_transactions(node.journal)
     with open(os.path.join(meta["entry"], "meta.json"), "wb") as stream:
         stream.write(content)
     found = journal_queries.look_at_journal("", node.journal, listing=True)
     assert [entry["id"] for entry in found["outcomes"]] == [token]
-    assert [(entry["id"], entry["state"]) for entry in found["journal"]] == [(token, "unreadable")], "and not one that wrote no file"
-    assert node.run([node.write(node.config, "newer\n")], acknowledged=[token], id="2" * 32)["error"] is None
+    assert [(entry["id"], entry["state"]) for entry in found["journal"]] == [
+        (token, "unreadable")
+    ], "and not one that wrote no file"
+    assert (
+        node.run([node.write(node.config, "newer\n")], acknowledged=[token], id="2" * 32)["error"]
+        is None
+    )
     assert journal_queries.look_at_journal("", node.journal)["outcomes"] == []
 
 
-def test_a_directory_of_the_journal_that_cannot_be_listed_is_not_one_that_holds_nothing(node, monkeypatch):
+def test_a_directory_of_the_journal_that_cannot_be_listed_is_not_one_that_holds_nothing(
+    node, monkeypatch
+):
     node.run([node.write(node.config, "new\n")])
-    monkeypatch.setattr(os, "scandir", fail(only=lambda path: str(path).endswith("/originals"), real=os.scandir))
+    monkeypatch.setattr(
+        os, "scandir", fail(only=lambda path: str(path).endswith("/originals"), real=os.scandir)
+    )
     with pytest.raises(OSError):
         journal.require_own(node.journal)
     found = node.run([node.write(node.config, "newer\n")], id="2" * 32)
@@ -164,15 +183,21 @@ def test_a_directory_of_the_journal_that_cannot_be_listed_is_not_one_that_holds_
     assert node.config.read_text() == "new\n"
 
 
-# --- before anything is touched ---------------------------------------------------------------------------------------
+# --- before anything is touched
+# ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "baseline, finding",
-    [("sleep 20", "did not end within 0.5 s"), ("head -c 3000000 /dev/zero", "printed more than can be compared")],
+    [
+        ("sleep 20", "did not end within 0.5 s"),
+        ("head -c 3000000 /dev/zero", "printed more than can be compared"),
+    ],
     ids=["hangs", "prints without end"],
 )
-def test_a_validator_that_tells_nothing_of_the_present_configuration_has_not_refused_it(node, baseline, finding):
+def test_a_validator_that_tells_nothing_of_the_present_configuration_has_not_refused_it(
+    node, baseline, finding
+):
     validator = {"argv": ["true"], "baseline": ["sh", "-c", baseline], "timeout": 0.5}
     found = node.run([node.write(node.config, "new\n")], validate=[validator])
     (report,) = found["validation"]
@@ -184,7 +209,9 @@ def test_a_directory_that_cannot_be_listed_is_not_staged_as_an_empty_one(node, m
     node.run([node.write(node.dropin, "a = 1\n")])
     files = [{"source": str(node.etc), "name": "engine", "tree": True}]
     staged = {"stage": {"files": files}, "validate": [{"argv": ["true"]}]}
-    monkeypatch.setattr(os, "scandir", fail(only=lambda path: str(path).endswith("/conf.d"), real=os.scandir))
+    monkeypatch.setattr(
+        os, "scandir", fail(only=lambda path: str(path).endswith("/conf.d"), real=os.scandir)
+    )
     found = node.run([node.write(node.config, "new\n")], id="2" * 32, **staged)
     assert (found["error"]["phase"], node.config.read_text()) == ("stage", CONFIG)
     monkeypatch.undo()
@@ -196,18 +223,30 @@ def test_a_directory_that_cannot_be_listed_is_not_staged_as_an_empty_one(node, m
 
 def test_a_directory_that_does_not_exist_is_staged_as_an_empty_one(node):
     files = [{"source": str(node.etc / "none"), "name": "engine", "tree": True}]
-    found = node.run([node.write(node.config, "new\n")], stage={"files": files}, validate=[{"argv": ["test", "-d", "{stage}/engine"]}])
+    found = node.run(
+        [node.write(node.config, "new\n")],
+        stage={"files": files},
+        validate=[{"argv": ["test", "-d", "{stage}/engine"]}],
+    )
     assert found["error"] is None
 
 
-# --- what a look asks -------------------------------------------------------------------------------------------------
+# --- what a look asks
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "more, kind", [({"truncated": True}, "too-large"), ({"rc": 1}, "failed"), ({"rc": None, "timed_out": True}, "timeout")]
+    "more, kind",
+    [
+        ({"truncated": True}, "too-large"),
+        ({"rc": 1}, "failed"),
+        ({"rc": None, "timed_out": True}, "timeout"),
+    ],
 )
 def test_units_that_systemd_did_not_come_to_are_not_absent(monkeypatch, more, kind):
-    monkeypatch.setattr(commands, "run", printed("Id=a.service\nNames=a.service\nLoadState=loaded\n\n", **more))
+    monkeypatch.setattr(
+        commands, "run", printed("Id=a.service\nNames=a.service\nLoadState=loaded\n\n", **more)
+    )
     with pytest.raises(host_files.NodeError) as error:
         system.list_units(["a.service", "b.service"])
     assert error.value.kind == kind
@@ -252,12 +291,16 @@ def test_an_environment_that_cannot_be_read_is_not_an_empty_one(monkeypatch, end
 def test_a_time_of_boot_that_cannot_be_read_is_not_1970(monkeypatch):
     monkeypatch.setattr(process_queries.process_trust, "Judge", Verified)
     own = trust.read_process(os.getpid())
-    monkeypatch.setattr(host_files.os, "open", fail(only=lambda path: path == "/proc/stat", real=os.open))
+    monkeypatch.setattr(
+        host_files.os, "open", fail(only=lambda path: path == "/proc/stat", real=os.open)
+    )
     with pytest.raises(host_files.NodeError):
         process_queries._judge_process([own], {}, {})
 
 
-@pytest.mark.parametrize("where", ["the file", "its directory", "its attributes", "the list of mounts"])
+@pytest.mark.parametrize(
+    "where", ["the file", "its directory", "its attributes", "the list of mounts"]
+)
 def test_what_protects_a_file_and_cannot_be_read_is_not_absent(node, monkeypatch, where):
     if where == "its attributes":
         monkeypatch.setattr(preconditions.fcntl, "ioctl", lambda *_words: fail(errno.EIO)("flags"))
@@ -266,7 +309,9 @@ def test_what_protects_a_file_and_cannot_be_read_is_not_absent(node, monkeypatch
         monkeypatch.setattr(preconditions, "open", read, raising=False)
     else:
         asked = str(node.config if where == "the file" else node.etc)
-        monkeypatch.setattr(preconditions.os, "open", fail(only=lambda path: path == asked, real=os.open))
+        monkeypatch.setattr(
+            preconditions.os, "open", fail(only=lambda path: path == asked, real=os.open)
+        )
     with pytest.raises(host_files.NodeError) as error:
         preconditions.require_changeable("", str(node.config), str(node.config), [])
     assert "Input/output error" in error.value.message
@@ -285,14 +330,21 @@ def test_without_proc_nothing_is_known_of_mounts_and_the_rename_decides(node, mo
     assert not preconditions.is_mount_point(str(node.config))
 
 
-# --- units ------------------------------------------------------------------------------------------------------------
+# --- units
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", ["failed", "active"])
-@pytest.mark.parametrize("more", [{"rc": 1}, {"rc": None, "timed_out": True}, {"truncated": True}], ids=["fails", "hangs", "cut"])
+@pytest.mark.parametrize(
+    "more",
+    [{"rc": 1}, {"rc": None, "timed_out": True}, {"truncated": True}],
+    ids=["fails", "hangs", "cut"],
+)
 def test_a_log_that_cannot_be_read_is_not_one_without_a_failure(monkeypatch, state, more):
     monkeypatch.setattr(commands, "run", printed("", **more))
-    monkeypatch.setattr(health, "read_unit_states", lambda names: {name: {"ActiveState": state} for name in names})
+    monkeypatch.setattr(
+        health, "read_unit_states", lambda names: {name: {"ActiveState": state} for name in names}
+    )
     found = health.log("engine.service", 0)
     assert (found["failed"], found["causes"]) == (state == "failed", [])
     assert found["evidence"].startswith("journalctl --unit=engine.service")
@@ -309,10 +361,23 @@ def test_a_runtime_that_listens_and_does_not_answer_is_the_one_to_be_replaced(ru
         cri.read_cri_version = version
 
 
-# --- what the host does later -----------------------------------------------------------------------------------------
+# --- what the host does later
+# -----------------------------------------------------------------------------------------
 
-# What systemd makes of a word in single quotes: systemd.syntax(7), then specifiers, then variables (systemd.service(5), "Command lines").
-ODD = ["/var/lib/gpufleet", "/a b", "/a%n", "/a$HOME", "/a${HOME}b", "/it's", "/back\\slash", '/quo"te', "/semi;colon", "/a'b\\'$%"]
+# What systemd makes of a word in single quotes: systemd.syntax(7), then specifiers, then variables
+# (systemd.service(5), "Command lines").
+ODD = [
+    "/var/lib/gpufleet",
+    "/a b",
+    "/a%n",
+    "/a$HOME",
+    "/a${HOME}b",
+    "/it's",
+    "/back\\slash",
+    '/quo"te',
+    "/semi;colon",
+    "/a'b\\'$%",
+]
 
 
 def read_by_systemd(text):
@@ -335,12 +400,20 @@ def read_by_systemd(text):
 @pytest.mark.parametrize("base", ODD)
 def test_the_unit_of_the_boot_names_the_journal_wherever_it_lies(host, base):
     deadline.arm_boot(base, base + "/program/x.py")
-    lines = dict(line.split("=", 1) for line in (host.units / deadline.BOOT_UNIT).read_text().splitlines() if "=" in line)
+    lines = dict(
+        line.split("=", 1)
+        for line in (host.units / deadline.BOOT_UNIT).read_text().splitlines()
+        if "=" in line
+    )
     for key in ("ExecStart", "RequiresMountsFor"):
         assert "%" not in lines[key].replace("%%", ""), "no specifier"
     words = read_by_systemd(lines["ExecStart"].replace("%%", "%"))
     assert all("$" not in word.replace("$$", "") for word in words), "no variable"
-    assert [word.replace("$$", "$") for word in words][-3:] == [base + "/program/x.py", "boot", base]
+    assert [word.replace("$$", "$") for word in words][-3:] == [
+        base + "/program/x.py",
+        "boot",
+        base,
+    ]
     assert read_by_systemd(lines["RequiresMountsFor"].replace("%%", "%")) == [base]
 
 

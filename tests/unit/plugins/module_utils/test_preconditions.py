@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which files are changed and which are refused: told before anything is touched, in check mode as well."""
+"""Which files are changed and which are refused: told before anything is touched, in check mode as
+well.
+"""
 
 import contextlib
 import fcntl
@@ -44,7 +46,11 @@ def append_only_directory(node, monkeypatch):
 
 
 def flagged(monkeypatch, flags):
-    monkeypatch.setattr(fcntl, "ioctl", lambda fd, *_args: struct.pack("l", flags(os.readlink("/proc/self/fd/%d" % fd))))
+    monkeypatch.setattr(
+        fcntl,
+        "ioctl",
+        lambda fd, *_args: struct.pack("l", flags(os.readlink("/proc/self/fd/%d" % fd))),
+    )
 
 
 def directory_of_everybody(node, _monkeypatch):
@@ -104,14 +110,19 @@ STEPS = [
 
 
 @pytest.mark.parametrize("make, step", STEPS, ids=[make.__name__ for make, _step in STEPS])
-def test_a_directory_of_others_is_refused_with_the_command_that_makes_it_roots(node, monkeypatch, make, step):
+def test_a_directory_of_others_is_refused_with_the_command_that_makes_it_roots(
+    node, monkeypatch, make, step
+):
     make(node, monkeypatch)
     assert step in node.run([node.write(node.config, "new\n")])["error"]["message"]
 
 
 @pytest.mark.parametrize(
     "change",
-    [lambda n: {"path": str(n.config), "op": "remove"}, lambda n: n.write(n.config, "new\n", linked=True)],
+    [
+        lambda n: {"path": str(n.config), "op": "remove"},
+        lambda n: n.write(n.config, "new\n", linked=True),
+    ],
     ids=["goes", "is ours"],
 )
 def test_other_names_keep_the_old_content_where_nobody_expects_another(node, change):
@@ -137,7 +148,9 @@ def test_in_a_sticky_directory_our_own_directory_is_safe(node):
     assert node.run([node.write(node.config, "new\n")])["error"] is None
 
 
-@pytest.mark.parametrize("mode, gid, refused", [(0o775, 0, False), (0o775, 50, True), (0o755, 50, False)])
+@pytest.mark.parametrize(
+    "mode, gid, refused", [(0o775, 0, False), (0o775, 50, True), (0o755, 50, False)]
+)
 def test_a_group_that_may_write_counts_unless_it_is_ours(node, mode, gid, refused):
     os.chown(str(node.etc), 0, gid)
     node.etc.chmod(mode)
@@ -153,9 +166,12 @@ def test_a_group_that_the_change_names_may_write_on_the_way(node, groups, refuse
     assert node.config.read_text() == (CONFIG if refused else "new\n")
 
 
-# As the kernel has them: an ACL that lets user 12 read, the label that SELinux's policy gives a configuration, and a note of someone's.
+# As the kernel has them: an ACL that lets user 12 read, the label that SELinux's policy gives a
+# configuration, and a note of someone's.
 ATTRIBUTES = {
-    "system.posix_acl_access": struct.pack("<I" + "HHI" * 5, 2, 1, 6, NOBODY, 2, 4, 12, 4, 4, NOBODY, 16, 4, NOBODY, 32, 0, NOBODY),
+    "system.posix_acl_access": struct.pack(
+        "<I" + "HHI" * 5, 2, 1, 6, NOBODY, 2, 4, 12, 4, 4, NOBODY, 16, 4, NOBODY, 32, 0, NOBODY
+    ),
     "security.selinux": b"system_u:object_r:container_config_t:s0\0",
     "user.note": b"mine",
 }
@@ -166,7 +182,9 @@ def test_everything_about_an_existing_file_stays_through_change_and_return(node)
     node.config.chmod(0o2640)
     given = []
     for name, value in ATTRIBUTES.items():
-        with contextlib.suppress(OSError):  # a file system or a kernel without them: the rest is to stay all the same
+        with contextlib.suppress(
+            OSError
+        ):  # a file system or a kernel without them: the rest is to stay all the same
             os.setxattr(str(node.config), name, value)
             given.append(name)
     assert sorted(given) == sorted(os.listxattr(str(node.config)))
@@ -174,7 +192,12 @@ def test_everything_about_an_existing_file_stays_through_change_and_return(node)
     def about():
         found = os.stat(str(node.config))
         names = sorted(os.listxattr(str(node.config)))
-        return stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, [(name, os.getxattr(str(node.config), name)) for name in names]
+        return (
+            stat.S_IMODE(found.st_mode),
+            found.st_uid,
+            found.st_gid,
+            [(name, os.getxattr(str(node.config), name)) for name in names],
+        )
 
     before = about()
     node.run([node.write(node.config, "new\n")])

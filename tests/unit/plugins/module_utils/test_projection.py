@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a file leaves a host: the listed values, and placeholders of the same length for all else, in every spelling of TOML and JSON."""
+"""What of a file leaves a host: the listed values, and placeholders of the same length for all
+else, in every spelling of TOML and JSON.
+"""
 
 import json
 import sys
@@ -40,9 +42,12 @@ SPELLINGS = {
     "a table's name in quotes": "[plugins.'io.containerd.grpc.v1.cri'.registry.'hunter2']\n",
     "a key's name": "hunter2 = 1\n",
     "an inline table": HEAD + 'auth = { username = "u", password = "hunter2" }\n',
-    "an inline table on a listed path": HEAD + 'containerd = { password = "hunter2", default_runtime_name = "runc" }\n',
-    "the last pair of an inline table": HEAD + 'containerd = { default_runtime_name = "runc", password = "hunter2" }\n',
-    "lines in an inline table": HEAD + 'containerd = { default_runtime_name = "runc", p = ["a",\n"hunter2"] }\n',
+    "an inline table on a listed path": HEAD
+    + 'containerd = { password = "hunter2", default_runtime_name = "runc" }\n',
+    "the last pair of an inline table": HEAD
+    + 'containerd = { default_runtime_name = "runc", password = "hunter2" }\n',
+    "lines in an inline table": HEAD
+    + 'containerd = { default_runtime_name = "runc", p = ["a",\n"hunter2"] }\n',
     "an array": 'env = ["A=b", "OCICRYPT_KEY=hunter2"]\n',
     "an array over lines": 'args = [\n  "--passphrase=hunter2", # hunter2\n]\n',
     "an array of tables": '[[proxy_plugins]]\npassword = "hunter2"\n[[proxy_plugins]]\npassword = "hunter2"\n',
@@ -50,14 +55,17 @@ SPELLINGS = {
     "a comment behind a value": "version = 2 # hunter2\n",
     "a comment within a listed array": 'imports = ["/a", # hunter2\n]\n',
     "a proxy's address": HEAD + 'endpoint = ["https://robot:hunter2@mirror.example"]\n',
-    "a listed list with an address": HEAD + 'cdi_spec_dirs = ["/etc/cdi", "https://robot:hunter2@mirror.example"]\n',
+    "a listed list with an address": HEAD
+    + 'cdi_spec_dirs = ["/etc/cdi", "https://robot:hunter2@mirror.example"]\n',
     "a listed value of another shape": HEAD + 'enable_cdi = "hunter2"\n',
     "a listed text of another shape": '[grpc]\naddress = "tcp://user:hunter2@host"\n',
     "a value where a table belongs": 'plugins = "hunter2"\n',
     "a table where a value belongs": '[grpc.address]\npassword = "hunter2"\n',
     "a key whose name is shown": HEAD + 'stream_server_address = "hunter2"\n',
-    "another than the asker's own value": HEAD + 'containerd.runtimes.a.options.Flags = "hunter2"\n',
-    "a header": HEAD + '[plugins."io.containerd.grpc.v1.cri".registry.headers]\nAuthorization = ["Bearer hunter2"]\n',
+    "another than the asker's own value": HEAD
+    + 'containerd.runtimes.a.options.Flags = "hunter2"\n',
+    "a header": HEAD
+    + '[plugins."io.containerd.grpc.v1.cri".registry.headers]\nAuthorization = ["Bearer hunter2"]\n',
     "a token in an address": HEAD + 'endpoint = ["https://h/?token=hunter2"]\n',
     "Windows' line ends": 'password = """\r\nhunter2\r\n"""\r\n',
     "behind a byte order mark": '\ufeffpassword = "hunter2"\n',
@@ -76,7 +84,9 @@ def test_nothing_that_is_not_listed_is_in_the_projection(text):
     text = "version = 2\n" + text if not text.startswith(("version", "\ufeff")) else text
     found, projected = shown(text)
     assert SECRET not in projected and "4711" not in projected
-    assert [len(line) for line in found.data.split(b"\n")] == [len(line) for line in text.encode("utf-8").split(b"\n")]
+    assert [len(line) for line in found.data.split(b"\n")] == [
+        len(line) for line in text.encode("utf-8").split(b"\n")
+    ]
     assert projected.count("\r") == text.count("\r")
 
 
@@ -100,9 +110,9 @@ def test_the_listed_part_reads_as_it_did_and_the_rest_keeps_its_place():
 def test_what_is_withheld_is_named_by_its_place_and_kind():
     found, projected = shown('[grpc]\naddress = "tcp://u:pw@h"\n')
     assert projected == '[grpc]\naddress = "            "\n'
-    assert [{k: entry[k] for k in ("path", "kind", "line", "span")} for entry in found.withheld] == [
-        {"path": ["grpc", "address"], "kind": "string", "line": 2, "span": [17, 31]}
-    ]
+    assert [
+        {k: entry[k] for k in ("path", "kind", "line", "span")} for entry in found.withheld
+    ] == [{"path": ["grpc", "address"], "kind": "string", "line": 2, "span": [17, 31]}]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +136,11 @@ def test_a_text_that_is_not_toml_is_told_by_a_code_and_a_line(text, code, line):
 
 JSON_KEEP = {
     "format": "json",
-    "places": [[["runtimes", "*", "path"], "program"], [["features", "cdi"], "bool"], [["live-restore"], "bool"]],
+    "places": [
+        [["runtimes", "*", "path"], "program"],
+        [["features", "cdi"], "bool"],
+        [["live-restore"], "bool"],
+    ],
 }
 
 
@@ -175,14 +189,20 @@ KUBELET = [[["driver"], "name"], [["gates", "One"], "bool"]]
         ("driver: |\n  pw\n", "#xxxxxxxx\n#xxx\n", [["driver"]]),
         ("'driver': pw\n", "#xxxxxxxxxxx\n", [["driver"]]),
         ("a:\n  driver: pw\n", "#x\n#xxxxxxxxxxx\n", []),
-        ("gates: # pw\n  Two: true\n  One: false # pw\n", "gates: #xxx\n#xxxxxxxxxx\n  One: false #xxx\n", []),
+        (
+            "gates: # pw\n  Two: true\n  One: false # pw\n",
+            "gates: #xxx\n#xxxxxxxxxx\n  One: false #xxx\n",
+            [],
+        ),
         ("gates:\n  Two:\n    One: true\n", "gates:\n#xxxxx\n#xxxxxxxxxxxx\n", []),
         ("gates:\nb:\n  One: true\n", "gates:\n#x\n#xxxxxxxxxx\n", []),
         ("gates: {One: true}\n", "#xxxxxxxxxxxxxxxxx\n", [["gates"]]),
         ("gates:\n  One: pw\n", "gates:\n#xxxxxxxx\n", [["gates", "One"]]),
     ],
 )
-def test_of_yaml_one_level_below_a_key_is_shown_and_what_is_listed_and_not_shown_is_told(text, projected, withheld):
+def test_of_yaml_one_level_below_a_key_is_shown_and_what_is_listed_and_not_shown_is_told(
+    text, projected, withheld
+):
     found = projector.project_file(text.encode(), {"format": "yaml", "places": KUBELET})
     assert found.data.decode() == projected
     assert [entry["path"] for entry in found.withheld] == withheld
@@ -209,10 +229,18 @@ def test_of_lines_the_listed_ones_stay(form, places, text, projected):
     assert shown(text, {"format": form, "places": places})[1] == projected
 
 
-@pytest.mark.parametrize("form, line", [("env", b"OUT=%s\n"), ("yaml", b"OUT: %s\n"), ("flags", b"--OUT=%s\n"), ("text", b"%s\n")])
+@pytest.mark.parametrize(
+    "form, line",
+    [("env", b"OUT=%s\n"), ("yaml", b"OUT: %s\n"), ("flags", b"--OUT=%s\n"), ("text", b"%s\n")],
+)
 def test_a_path_is_shown_by_its_letters_and_not_by_its_bytes(form, line):
     keep = {"format": form, "places": [[["OUT"], "path"]], "patterns": [r"^/[\w./]+$"]}
-    for value, is_shown in ((b"/a", True), ("/caf\u00e9".encode(), form != "text"), (b"/\xff", False), (b"/\xaa", False)):
+    for value, is_shown in (
+        (b"/a", True),
+        ("/caf\u00e9".encode(), form != "text"),
+        (b"/\xff", False),
+        (b"/\xaa", False),
+    ):
         data = line % value
         assert (projector.project_file(data, keep).data == data) is is_shown, value
 
@@ -236,12 +264,16 @@ def test_of_a_text_what_a_pattern_matches_stays(text, projected):
 HANDLERS = ".".join(json.dumps(part) for part in RUNTIME[:-1])
 LONG = {
     "tables": lambda n: "".join("[t%d]\nk = 1\n" % number for number in range(n)),
-    "handlers": lambda n: "".join("[%s.r%d]\nruntime_type = 'a'\nx = 'y'\n" % (HANDLERS, m) for m in range(n)),
+    "handlers": lambda n: "".join(
+        "[%s.r%d]\nruntime_type = 'a'\nx = 'y'\n" % (HANDLERS, m) for m in range(n)
+    ),
     "an array": lambda n: "a = [" + "1," * n + "]\n",
     "escapes": lambda n: 'a = "' + "\\\\" * n + '"\n',
     "quotes": lambda n: 'a = """' + '""\n' * n + '"""\n',
     "comments": lambda n: "# x\n" * n,
-    "an inline table": lambda n: "a = { " + ", ".join("k%d = 1" % number for number in range(n)) + " }\n",
+    "an inline table": lambda n: (
+        "a = { " + ", ".join("k%d = 1" % number for number in range(n)) + " }\n"
+    ),
 }
 
 
@@ -265,7 +297,8 @@ def _calls(text):
     return count[0]
 
 
-# --- the judges: other parsers ----------------------------------------------------------------------------------------
+# --- the judges: other parsers
+# ----------------------------------------------------------------------------------------
 
 hypothesis = pytest.importorskip("hypothesis")  # not on the oldest Python
 tomllib = pytest.importorskip("tomllib")
@@ -275,7 +308,19 @@ from hypothesis import strategies as st  # noqa: E402
 from tests.draws import count_examples  # noqa: E402
 
 NAMES = st.sampled_from(
-    ["version", "a", "b", "plugins", "io.containerd.grpc.v1.cri", "enable_cdi", "containerd", "runtimes", "k v", "ü", ""],
+    [
+        "version",
+        "a",
+        "b",
+        "plugins",
+        "io.containerd.grpc.v1.cri",
+        "enable_cdi",
+        "containerd",
+        "runtimes",
+        "k v",
+        "ü",
+        "",
+    ],
 )
 SCALARS = st.one_of(
     st.booleans(),
@@ -284,7 +329,11 @@ SCALARS = st.one_of(
     st.dates(),
     st.text(st.characters(codec="utf-8", exclude_characters="\x7f"), max_size=12),
 )
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=10)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=10,
+)
 TREES = st.dictionaries(NAMES, VALUES, max_size=6)
 
 
@@ -303,12 +352,19 @@ def test_another_parser_reads_the_listed_part_of_what_it_reads_from_the_original
     text = tomlkit.dumps(tree)
     text = text.replace("\n", "\r\n") if crlf and '"""' not in text else text
     found, projected = shown(text)
-    assert _listed(tomllib.loads(projected), KEEP["places"]) == _listed(tomllib.loads(text), KEEP["places"])
-    assert projector.project_file(found.data, KEEP).data == found.data, "a projection is its own projection"
+    assert _listed(tomllib.loads(projected), KEEP["places"]) == _listed(
+        tomllib.loads(text), KEEP["places"]
+    )
+    assert projector.project_file(found.data, KEEP).data == found.data, (
+        "a projection is its own projection"
+    )
 
 
 @hypothesis.settings(deadline=None, max_examples=count_examples(500))
-@hypothesis.given(st.text(st.sampled_from("\n\r\t \"'\\#=.,[]{}ab01_-+:TZxeuü\x00\x7f"), max_size=40), st.integers(0, 400))
+@hypothesis.given(
+    st.text(st.sampled_from("\n\r\t \"'\\#=.,[]{}ab01_-+:TZxeuü\x00\x7f"), max_size=40),
+    st.integers(0, 400),
+)
 def test_what_another_parser_refuses_is_refused_and_nothing_else(noise, at):
     text = SAMPLE[:at] + noise + SAMPLE[at + len(noise) :]
     try:
@@ -338,8 +394,13 @@ from tests.unit import jsontexts  # noqa: E402
 @hypothesis.settings(deadline=None, max_examples=count_examples(200))
 @hypothesis.given(jsontexts.objects, jsontexts.styles)
 def test_of_json_in_every_style_the_listed_part_is_read(value, style):
-    text = jsontexts.written({**value, "live-restore": True, "runtimes": {"nvidia": {"path": "/usr/bin/n", **value}}}, style)
+    text = jsontexts.written(
+        {**value, "live-restore": True, "runtimes": {"nvidia": {"path": "/usr/bin/n", **value}}},
+        style,
+    )
     found, projected = shown(text, JSON_KEEP)
     plain = json.loads(text.lstrip("\ufeff"))
-    assert _listed(json.loads(projected.lstrip("\ufeff")), JSON_KEEP["places"]) == _listed(plain, JSON_KEEP["places"])
+    assert _listed(json.loads(projected.lstrip("\ufeff")), JSON_KEEP["places"]) == _listed(
+        plain, JSON_KEEP["places"]
+    )
     assert len(found.data) == len(text.encode("utf-8"))

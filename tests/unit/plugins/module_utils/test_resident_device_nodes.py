@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The program that stays on hosts and makes device nodes: what it makes, mends, leaves alone and says. Python 3.6."""
+"""The program that stays on hosts and makes device nodes: what it makes, mends, leaves alone and
+says. Python 3.6.
+"""
 
 import errno
 import json
@@ -25,20 +27,33 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make devic
 
 @pytest.fixture(name="host")
 def a_host(tmp_path, monkeypatch):
-    """A kernel that has two drivers' majors (those of /dev/null and /dev/full), and a modprobe that writes down what it is asked for."""
-    (tmp_path / "devices").write_text("Character devices:\n  1 first\n  7 second\n\nBlock devices:\n  1 third\n")
+    """A kernel that has two drivers' majors (those of /dev/null and /dev/full), and a modprobe that
+    writes down what it is asked for.
+    """
+    (tmp_path / "devices").write_text(
+        "Character devices:\n  1 first\n  7 second\n\nBlock devices:\n  1 third\n"
+    )
     (tmp_path / "params").write_text("FileMode: 432\nFileUID: 0\nFileGID: 0\n")
     (tmp_path / "one").write_text("Minor: \t 3\nMode: 292\n")
     (tmp_path / "dev").mkdir()
     (tmp_path / "bin").mkdir()
-    script(tmp_path / "bin" / "modprobe", "#!/bin/sh\necho $1 >> %s/loaded\necho no such module: $1\nexit 1\n" % tmp_path)
+    script(
+        tmp_path / "bin" / "modprobe",
+        "#!/bin/sh\necho $1 >> %s/loaded\necho no such module: $1\nexit 1\n" % tmp_path,
+    )
     monkeypatch.setattr(programs, "PATH", "%s:/usr/bin:/bin" % (tmp_path / "bin"))
     return tmp_path
 
 
 def rules(host, nodes, **more):
     params = {"file": str(host / "params"), "mode": "FileMode", "uid": "FileUID", "gid": "FileGID"}
-    whole = {"majors": str(host / "devices"), "params": params, "links": str(host / "char"), "nodes": nodes, "seconds": 20}
+    whole = {
+        "majors": str(host / "devices"),
+        "params": params,
+        "links": str(host / "char"),
+        "nodes": nodes,
+        "seconds": 20,
+    }
     path = host / "rules.json"
     path.write_text(json.dumps(dict(whole, **more)))
     return [str(path)]
@@ -50,7 +65,12 @@ def fixed(host, name="null", minor=3, drivers=("gone", "first")):
 
 def numbers(path):
     found = os.lstat(str(path))
-    return stat.S_ISCHR(found.st_mode), os.major(found.st_rdev), os.minor(found.st_rdev), oct(stat.S_IMODE(found.st_mode))
+    return (
+        stat.S_ISCHR(found.st_mode),
+        os.major(found.st_rdev),
+        os.minor(found.st_rdev),
+        oct(stat.S_IMODE(found.st_mode)),
+    )
 
 
 RIGHT = (True, 1, 3, "0o660")
@@ -108,12 +128,20 @@ def test_a_link_that_leads_there_is_right_however_it_is_written(host, capsys):
 
 
 def test_one_node_for_each_file_with_its_own_mode(host):
-    each = {"path": "/dev/cap{minor}", "drivers": ["second"], "each": str(host / "o*"), "minor": "Minor", "mode": "Mode"}
+    each = {
+        "path": "/dev/cap{minor}",
+        "drivers": ["second"],
+        "each": str(host / "o*"),
+        "minor": "Minor",
+        "mode": "Mode",
+    }
     (host / "other").write_text("Minor: 9\nHidden: Yes\n")
     (host / "odd").write_text("Minor: many\n")
     with open(rules(host, [dict(each, unless=["Hidden", "Yes"])])[0]) as stream:
         found, unread = device_nodes.list_desired_nodes(json.load(stream))
-    assert [(node["path"], node["numbers"], node["mode"]) for node in found] == [("/dev/cap3", (7, 3), 0o444)]
+    assert [(node["path"], node["numbers"], node["mode"]) for node in found] == [
+        ("/dev/cap3", (7, 3), 0o444)
+    ]
     assert unread == []
 
 
@@ -133,7 +161,9 @@ def unreadable(monkeypatch, name):
     monkeypatch.setattr(device_nodes, "open", fail, raising=False)
 
 
-def test_a_list_of_drivers_that_cannot_be_read_is_not_one_without_drivers(host, monkeypatch, capsys):
+def test_a_list_of_drivers_that_cannot_be_read_is_not_one_without_drivers(
+    host, monkeypatch, capsys
+):
     unreadable(monkeypatch, "devices")
     modules = [{"name": "new", "device": "gone"}]
     assert device_nodes.main(rules(host, [fixed(host)], modules=modules)) == 1
@@ -143,7 +173,12 @@ def test_a_list_of_drivers_that_cannot_be_read_is_not_one_without_drivers(host, 
 
 @as_root
 def test_a_device_whose_file_cannot_be_read_keeps_no_other_from_its_node(host, monkeypatch, capsys):
-    each = {"path": str(host / "dev" / "cap{minor}"), "drivers": ["second"], "each": str(host / "o*"), "minor": "Minor"}
+    each = {
+        "path": str(host / "dev" / "cap{minor}"),
+        "drivers": ["second"],
+        "each": str(host / "o*"),
+        "minor": "Minor",
+    }
     (host / "other").write_text("Minor: 9\n")
     unreadable(monkeypatch, "one")
     assert device_nodes.main(rules(host, [each, fixed(host)])) == 1
@@ -172,8 +207,12 @@ LOCKS = {
 
 
 @pytest.mark.parametrize("make", sorted(LOCKS))
-@pytest.mark.parametrize("program", [device_nodes, modes, cdi_guard], ids=["device nodes", "modes", "guard"])
-def test_a_lock_that_cannot_be_opened_is_not_one_that_nobody_holds(host, monkeypatch, capsys, program, make):
+@pytest.mark.parametrize(
+    "program", [device_nodes, modes, cdi_guard], ids=["device nodes", "modes", "guard"]
+)
+def test_a_lock_that_cannot_be_opened_is_not_one_that_nobody_holds(
+    host, monkeypatch, capsys, program, make
+):
     lock = host / "lock"
     monkeypatch.setattr(programs, "LOCK", str(lock))
     wanted = rules(host, [fixed(host)], settings=[], files=[], aside=str(host / "aside"))
@@ -204,7 +243,10 @@ def test_a_lock_on_a_file_system_that_is_read_only_is_taken_all_the_same(host, m
     assert programs.get_lock_stamp() is not None
 
 
-@pytest.mark.parametrize("number, there", [(errno.ENODATA, False), (errno.EOPNOTSUPP, False), (errno.EIO, True), (errno.EACCES, True)])
+@pytest.mark.parametrize(
+    "number, there",
+    [(errno.ENODATA, False), (errno.EOPNOTSUPP, False), (errno.EIO, True), (errno.EACCES, True)],
+)
 def test_an_acl_that_cannot_be_read_is_not_absent(host, monkeypatch, number, there):
     def fail(*_words, **_more):
         raise OSError(number, os.strerror(number))
@@ -225,7 +267,12 @@ def test_a_module_that_hangs_is_left_after_its_time(host, capsys):
     script(host / "bin" / "modprobe", "#!/bin/sh\nsleep 60 &\necho $! > %s/child\nwait\n" % host)
     modules = [{"name": "hangs", "device": "gone"}, {"name": "too", "device": "gone"}]
     began = time.monotonic()
-    assert device_nodes.main(rules(host, [fixed(host)] if os.geteuid() == 0 else [], modules=modules, seconds=0.5)) == 1
+    assert (
+        device_nodes.main(
+            rules(host, [fixed(host)] if os.geteuid() == 0 else [], modules=modules, seconds=0.5)
+        )
+        == 1
+    )
     assert time.monotonic() - began < 20
     said = capsys.readouterr().out.splitlines()
     assert [line for line in said if line.startswith("modprobe")] == [
@@ -236,4 +283,6 @@ def test_a_module_that_hangs_is_left_after_its_time(host, capsys):
     while os.path.exists(exe) and time.monotonic() - began < 20:
         os.sched_yield()
     assert not os.path.exists(exe)
-    assert os.listdir(str(host / "dev")) == (["null"] if os.geteuid() == 0 else []), "nodes are made all the same"
+    assert os.listdir(str(host / "dev")) == (["null"] if os.geteuid() == 0 else []), (
+        "nodes are made all the same"
+    )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The program that stays on hosts and sets what no file keeps: what it sets, leaves alone and says. Python 3.6."""
+"""The program that stays on hosts and sets what no file keeps: what it sets, leaves alone and says.
+Python 3.6.
+"""
 
 import json
 import os
@@ -11,7 +13,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident imp
 
 from .conftest import script
 
-# A device's tool: `tool get` prints the mode, `tool set MODE` keeps it, unless a file says how it misbehaves.
+# A device's tool: `tool get` prints the mode, `tool set MODE` keeps it, unless a file says how it
+# misbehaves.
 TOOL = """\
 #!/bin/sh
 cd {home}
@@ -33,7 +36,14 @@ def a_host(tmp_path):
 
 def settings(host, value="FAST", pattern="^(Slow|FAST)$"):
     tool = str(host / "tool")
-    one = {"name": "device 1", "value": value, "read": [tool, "get"], "pattern": pattern, "set": [tool, "set", value], "accepts": [0, 14]}
+    one = {
+        "name": "device 1",
+        "value": value,
+        "read": [tool, "get"],
+        "pattern": pattern,
+        "set": [tool, "set", value],
+        "accepts": [0, 14],
+    }
     (host / "list.json").write_text(json.dumps({"seconds": 20, "settings": [one]}))
     return [str(host / "list.json")]
 
@@ -61,7 +71,10 @@ def test_letters_make_no_difference(host):
 
 @pytest.mark.parametrize(
     ("file", "sentence"),
-    [("deaf", "device 1: FAST was set, and SLOW is read back"), ("broken", "device 1: {tool} set FAST: exit status 7: no such mode")],
+    [
+        ("deaf", "device 1: FAST was set, and SLOW is read back"),
+        ("broken", "device 1: {tool} set FAST: exit status 7: no such mode"),
+    ],
 )
 def test_what_does_not_stay_is_a_failure(host, capsys, file, sentence):
     (host / file).touch()
@@ -101,18 +114,46 @@ def loop(path):
 
 UNTRUSTED = [
     # what is wrong with HOME/bin/tool, the sentence
-    ("the file is another user's", others, "{bin}/tool is not run: {bin}/tool belongs to user 1234"),
-    ("its directory is", lambda path: others(path.parent), "{bin}/tool is not run: {bin} belongs to user 1234"),
-    ("one above is", lambda path: others(path.parent.parent), "{bin}/tool is not run: {home} belongs to user 1234"),
-    ("everybody may write", lambda path: path.chmod(0o757), "{bin}/tool is not run: {bin}/tool may be written to by others (mode 0757)"),
-    ("its directory, too", lambda path: path.parent.chmod(0o777), "{bin}/tool is not run: {bin} may be written to by others (mode 0777)"),
-    ("a sticky one", lambda path: path.parent.chmod(0o1777), "{bin}/tool is not run: {bin} may be written to by others (mode 1777)"),
+    (
+        "the file is another user's",
+        others,
+        "{bin}/tool is not run: {bin}/tool belongs to user 1234",
+    ),
+    (
+        "its directory is",
+        lambda path: others(path.parent),
+        "{bin}/tool is not run: {bin} belongs to user 1234",
+    ),
+    (
+        "one above is",
+        lambda path: others(path.parent.parent),
+        "{bin}/tool is not run: {home} belongs to user 1234",
+    ),
+    (
+        "everybody may write",
+        lambda path: path.chmod(0o757),
+        "{bin}/tool is not run: {bin}/tool may be written to by others (mode 0757)",
+    ),
+    (
+        "its directory, too",
+        lambda path: path.parent.chmod(0o777),
+        "{bin}/tool is not run: {bin} may be written to by others (mode 0777)",
+    ),
+    (
+        "a sticky one",
+        lambda path: path.parent.chmod(0o1777),
+        "{bin}/tool is not run: {bin} may be written to by others (mode 1777)",
+    ),
     (
         "a group may write",
         lambda path: (os.chown(str(path.parent), 0, 1234), path.parent.chmod(0o775)),
         "{bin}/tool is not run: {bin} may be written to by others (mode 0775)",
     ),
-    ("a link leads to others", through_a_link, "{bin}/tool is not run: {home}/elsewhere belongs to user 1234"),
+    (
+        "a link leads to others",
+        through_a_link,
+        "{bin}/tool is not run: {home}/elsewhere belongs to user 1234",
+    ),
     ("it is no program", lambda path: path.chmod(0o644), "tool: there is no such program in {bin}"),
     ("a link to itself", loop, "tool: there is no such program in {bin}"),
 ]
@@ -120,8 +161,12 @@ UNTRUSTED = [
 
 @as_root
 @pytest.mark.parametrize("named", [True, False], ids=["by name", "by path"])
-@pytest.mark.parametrize(("wrong", "sentence"), [c[1:] for c in UNTRUSTED], ids=[c[0] for c in UNTRUSTED])
-def test_a_program_that_others_could_change_is_not_run(host, capsys, monkeypatch, wrong, sentence, named):
+@pytest.mark.parametrize(
+    ("wrong", "sentence"), [c[1:] for c in UNTRUSTED], ids=[c[0] for c in UNTRUSTED]
+)
+def test_a_program_that_others_could_change_is_not_run(
+    host, capsys, monkeypatch, wrong, sentence, named
+):
     place = host / "bin"
     place.mkdir()
     ran = host / "ran"
@@ -137,6 +182,8 @@ def test_a_program_that_others_could_change_is_not_run(host, capsys, monkeypatch
     wrong(place / "tool")
     assert modes.main(wanted) == 1
     expected = sentence.format(bin=place, home=host)
-    expected = expected if named or "no such" not in expected else "%s: there is no such program" % tool
+    expected = (
+        expected if named or "no such" not in expected else "%s: there is no such program" % tool
+    )
     assert capsys.readouterr().out == "device 1: %s\n" % expected
     assert not ran.exists()

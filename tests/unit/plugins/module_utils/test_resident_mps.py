@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The program that stays on hosts and sees to MPS daemons: where it makes things, what it tells a daemon, how long it waits. Python 3.6."""
+"""The program that stays on hosts and sees to MPS daemons: where it makes things, what it tells a
+daemon, how long it waits. Python 3.6.
+"""
 
 import json
 import os
@@ -14,7 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident imp
 
 from .conftest import script
 
-# What stands for the control program: it notes its environment and what it is told, and answers as a file says.
+# What stands for the control program: it notes its environment and what it is told, and answers as
+# a file says.
 CONTROL = """\
 #!/bin/sh
 cd {home}
@@ -31,7 +34,9 @@ MEMORY = {"set": "set_memory 0 8M", "get": "get_memory 0", "number": None}
 @pytest.fixture(name="host")
 def a_host(tmp_path):
     script(tmp_path / "control", CONTROL.format(home=tmp_path))
-    (tmp_path / "devices").write_text("Character devices:\n195 nvidia\n510 nvidia-uvm\n\nBlock devices:\n259 blkext\n")
+    (tmp_path / "devices").write_text(
+        "Character devices:\n195 nvidia\n510 nvidia-uvm\n\nBlock devices:\n259 blkext\n"
+    )
     return tmp_path
 
 
@@ -59,12 +64,22 @@ def run(host, verb, name="GPU-1", limits=(), **more):
         "asked": "get_threads",
         "seconds": 10,
         "patience": 10,
-        "places": {"pipe": "%s/run/NAME/pipe" % host, "shm": "%s/run/NAME/shm" % host, "log": "%s/log/NAME" % host},
-        "mounts": {"pipe": {"options": "size=2", "mode": "0755"}, "shm": {"options": "size=1", "mode": "1777"}},
+        "places": {
+            "pipe": "%s/run/NAME/pipe" % host,
+            "shm": "%s/run/NAME/shm" % host,
+            "log": "%s/log/NAME" % host,
+        },
+        "mounts": {
+            "pipe": {"options": "size=2", "mode": "0755"},
+            "shm": {"options": "size=1", "mode": "1777"},
+        },
         "majors": "%s/devices" % host,
         "module": "nvidia-uvm",
         "device": "nvidia-uvm",
-        "environment": {"CUDA_VISIBLE_DEVICES": "NAME", "CUDA_MPS_PIPE_DIRECTORY": "%s/run/NAME/pipe" % host},
+        "environment": {
+            "CUDA_VISIBLE_DEVICES": "NAME",
+            "CUDA_MPS_PIPE_DIRECTORY": "%s/run/NAME/pipe" % host,
+        },
         "daemons": {"GPU-1": {"limits": list(limits)}},
     }
     wanted.update(more)
@@ -118,8 +133,12 @@ MODPROBE = ["modprobe", "nvidia-uvm"]
         ("195 nvidia\n", 1, [MODPROBE], "modprobe: Module not found\n"),
     ],
 )
-def test_the_module_of_the_first_client_is_loaded_before(host, mounts, monkeypatch, capsys, devices, status, ran, printed):
-    """The daemon's unit may load no module. Whether one that cannot be loaded is needed is the driver's to say."""
+def test_the_module_of_the_first_client_is_loaded_before(
+    host, mounts, monkeypatch, capsys, devices, status, ran, printed
+):
+    """The daemon's unit may load no module. Whether one that cannot be loaded is needed is the
+    driver's to say.
+    """
     programs = []
 
     def modprobe(argv):
@@ -134,7 +153,9 @@ def test_the_module_of_the_first_client_is_loaded_before(host, mounts, monkeypat
     assert (programs, capsys.readouterr().out, len(mounts)) == (ran, printed, 2)
 
 
-def test_where_links_cannot_be_kept_from_being_followed_the_places_are_made_all_the_same(host, monkeypatch):
+def test_where_links_cannot_be_kept_from_being_followed_the_places_are_made_all_the_same(
+    host, monkeypatch
+):
     """Linux before 5.10, and mount(8) before 2.37, do not know the option."""
     done = []
 
@@ -151,10 +172,14 @@ def test_where_links_cannot_be_kept_from_being_followed_the_places_are_made_all_
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 def test_nobody_leads_the_daemon_elsewhere_by_a_link(host):
-    """Root of a container puts one in the place of a file that the daemon, which is root on the host, writes to."""
+    """Root of a container puts one in the place of a file that the daemon, which is root on the
+    host, writes to.
+    """
     host.chmod(0o755)
     if subprocess.run(
-        ["unshare", "-m", "mount", "-t", "tmpfs", "-o", "nosymfollow", "none", "/mnt"], stderr=subprocess.DEVNULL, check=False
+        ["unshare", "-m", "mount", "-t", "tmpfs", "-o", "nosymfollow", "none", "/mnt"],
+        stderr=subprocess.DEVNULL,
+        check=False,
     ).returncode:
         pytest.skip("this kernel or this mount(8) does not know the option")
     mounts = {"pipe": {"options": "size=64k", "mode": "0755"}}
@@ -178,11 +203,17 @@ def test_what_is_there_stays_beside_a_daemon_that_serves(host, mounts, monkeypat
     pipe.chmod(0o777)  # by root of a container
     monkeypatch.setattr(os.path, "ismount", lambda _path: True)
     assert run(host, "prepare") == 0
-    assert (stat.S_IMODE(pipe.stat().st_mode), os.listdir(str(pipe)), len(mounts)) == (0o755, ["control"], 2)
+    assert (stat.S_IMODE(pipe.stat().st_mode), os.listdir(str(pipe)), len(mounts)) == (
+        0o755,
+        ["control"],
+        2,
+    )
 
 
 def test_a_daemon_begins_in_an_empty_directory_which_stays_the_same(host, mounts, monkeypatch):
-    """Containers have it mounted. What a daemon that has crashed has left goes, and whatever root of a container has put there."""
+    """Containers have it mounted. What a daemon that has crashed has left goes, and whatever root
+    of a container has put there.
+    """
     begun = []
     monkeypatch.setattr(os, "execve", lambda *words: begun.append(words))
     host.chmod(0o755)
@@ -221,7 +252,9 @@ def a_unit_s_open_files():
 
 
 @pytest.mark.parametrize("verb", ["serve", "clear"])
-def test_no_depth_of_directories_keeps_a_daemon_from_its_start_or_its_end(host, mounts, few_files, verb, monkeypatch):
+def test_no_depth_of_directories_keeps_a_daemon_from_its_start_or_its_end(
+    host, mounts, few_files, verb, monkeypatch
+):
     monkeypatch.setattr(os, "execve", lambda *_words: None)
     host.chmod(0o755)
     pipe = host / "run" / "GPU-1" / "pipe"
@@ -235,7 +268,11 @@ def test_an_end_leaves_the_directories_that_were_there_before(host, mounts):
     """Even where nothing else is in them."""
     host.chmod(0o755)
     (host / "var").mkdir(mode=0o755)
-    places = {"pipe": "%s/run/mps/NAME/pipe" % host, "shm": "%s/run/mps/NAME/shm" % host, "log": "%s/var/mps/NAME" % host}
+    places = {
+        "pipe": "%s/run/mps/NAME/pipe" % host,
+        "shm": "%s/run/mps/NAME/shm" % host,
+        "log": "%s/var/mps/NAME" % host,
+    }
     (host / "run").mkdir(mode=0o755)
     assert run(host, "prepare", places=places) == 0
     assert run(host, "clear", places=places) == 0
@@ -259,14 +296,22 @@ PLACES = [
 def test_a_place_of_others_is_refused(host, mounts, capsys, there):
     there(host / "run")
     assert run(host, "prepare") == 1
-    assert capsys.readouterr().out == "GPU-1: %s/run is not a directory that is root's alone\n" % host
+    assert (
+        capsys.readouterr().out == "GPU-1: %s/run is not a directory that is root's alone\n" % host
+    )
     assert mounts == []
 
 
 def test_limits_are_set_and_read_back(host):
     (host / "get_threads").write_text("25.0\n")
     assert run(host, "settle", limits=[THREADS, MEMORY]) == 0
-    assert told(host) == ["get_threads", "set_threads 25", "get_threads", "set_memory 0 8M", "get_memory 0"]
+    assert told(host) == [
+        "get_threads",
+        "set_threads 25",
+        "get_threads",
+        "set_memory 0 8M",
+        "get_memory 0",
+    ]
     here = ["CUDA_MPS_PIPE_DIRECTORY=%s/run/GPU-1/pipe" % host, "CUDA_VISIBLE_DEVICES=GPU-1"]
     assert (host / "environment").read_text().splitlines() == here
 
@@ -275,18 +320,25 @@ def test_limits_are_set_and_read_back(host):
 def test_a_limit_that_does_not_stay_is_a_failure(host, capsys, answer):
     (host / "get_threads").write_text(answer)
     assert run(host, "settle", limits=[THREADS]) == 1
-    assert capsys.readouterr().out == "GPU-1: after set_threads 25 it answers %s\n" % (answer or "nothing")
+    assert capsys.readouterr().out == "GPU-1: after set_threads 25 it answers %s\n" % (
+        answer or "nothing"
+    )
 
 
 def test_a_daemon_that_never_answers_is_a_failure(host, capsys):
     (host / "down").touch()
     assert run(host, "settle", seconds=0.5) == 1
-    assert capsys.readouterr().out == "GPU-1: get_threads: exit status 1: Cannot find MPS control daemon process\n"
+    assert (
+        capsys.readouterr().out
+        == "GPU-1: get_threads: exit status 1: Cannot find MPS control daemon process\n"
+    )
 
 
 @pytest.mark.parametrize("verb", ["settle", "quit"])
 def test_an_answer_without_an_end_fills_no_memory(host, capsys, monkeypatch, verb):
-    """Root of a container can put a socket of its own in the place of the daemon's, and say whatever it likes there."""
+    """Root of a container can put a socket of its own in the place of the daemon's, and say
+    whatever it likes there.
+    """
     monkeypatch.setenv("MAINPID", "")
     script(host / "control", "#!/bin/sh\nexec yes 'as root of a container says'\n")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -306,7 +358,9 @@ def test_the_end_waits_for_clients(host, capsys, monkeypatch):
 
 
 def test_the_end_is_as_patient_with_the_answer(host, monkeypatch):
-    """The control program answers `quit` once the clients have ended, so a shorter limit than theirs would end them."""
+    """The control program answers `quit` once the clients have ended, so a shorter limit than
+    theirs would end them.
+    """
     monkeypatch.setenv("MAINPID", "")
     limits = []
     monkeypatch.setattr(mps, "run_program", lambda argv, seconds, **more: limits.append(seconds))
@@ -314,7 +368,9 @@ def test_the_end_is_as_patient_with_the_answer(host, monkeypatch):
     assert limits == [90]
 
 
-@pytest.mark.parametrize(("verb", "name"), [("clear", "../etc"), ("clear", ""), ("prepare", "a/b"), ("remove", "GPU-1")])
+@pytest.mark.parametrize(
+    ("verb", "name"), [("clear", "../etc"), ("clear", ""), ("prepare", "a/b"), ("remove", "GPU-1")]
+)
 def test_what_is_no_task_or_no_name_does_nothing(host, capsys, verb, name):
     assert run(host, verb, name=name) == 2
     assert capsys.readouterr().out == "%s %s: no such task or no such name\n" % (verb, name)

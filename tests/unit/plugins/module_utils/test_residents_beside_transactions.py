@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs that stay on a host, held at every step while a transaction runs, and the other way round. Python 3.6."""
+"""Programs that stay on a host, held at every step while a transaction runs, and the other way
+round. Python 3.6.
+"""
 
 import contextlib
 import fcntl
@@ -10,7 +12,11 @@ import os
 import stat
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import commands, host_files, journal
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    commands,
+    host_files,
+    journal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident import (
     cdi_guard,
     device_nodes,
@@ -24,7 +30,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
     launcher,
     waiting,
 )
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import entry as transaction_entry
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    entry as transaction_entry,
+)
 
 from .conftest import Node, script, sha
 
@@ -34,7 +42,9 @@ CALLS = "open rename link unlink mkdir rmdir symlink mknod chmod chown stat lsta
 
 
 class Steps(object):
-    """Counts calls of the system, and does something else before one of them, without counting what that does."""
+    """Counts calls of the system, and does something else before one of them, without counting what
+    that does.
+    """
 
     def __init__(self, monkeypatch, at, then):
         self.count, self.at, self.then, self.busy = 0, at, then, False
@@ -83,15 +93,23 @@ class Host(Node):
         return played
 
     def guard_keeps(self, text):
-        entry = {"path": str(self.file), "sha256": sha(text), "facts": [{"what": "files", "paths": [str(self.fact)]}]}
-        self.settings.write_text(json.dumps({"aside": str(self.aside.parent), "units": [UNIT], "files": [entry]}))
+        entry = {
+            "path": str(self.file),
+            "sha256": sha(text),
+            "facts": [{"what": "files", "paths": [str(self.fact)]}],
+        }
+        self.settings.write_text(
+            json.dumps({"aside": str(self.aside.parent), "units": [UNIT], "files": [entry]})
+        )
 
     def guard(self):
         return cdi_guard.main([str(self.settings)])
 
     def transaction(self, text=NEW):
         before = self.file.read_text() if self.file.exists() else None
-        return self.run([self.write(self.file, text, expect=None if before is None else sha(before))])
+        return self.run(
+            [self.write(self.file, text, expect=None if before is None else sha(before))]
+        )
 
     def replace(self, text=OTHER):
         """As somebody does who has no lock."""
@@ -107,7 +125,9 @@ class Host(Node):
 
 
 def every_step(tmp_path, monkeypatch, work, then):
-    """A host for each step of `work(host)`, with what `then(host)` gave there; as many as there are steps."""
+    """A host for each step of `work(host)`, with what `then(host)` gave there; as many as there are
+    steps.
+    """
     at, made = 0, []
     while True:
         at += 1
@@ -131,7 +151,9 @@ def test_a_guard_that_is_held_at_any_step_takes_no_new_file_away(tmp_path, monke
     assert len(locked) > 20
     assert [host.now()[0] for host in done] == [NEW] * len(done)
     assert {host.said["error"]["message"].partition(" ")[0] for host in locked} == {"locked"}
-    assert [host.now() for host in locked] == [[None, OLD]] * len(locked)  # it is not true, and the next run makes it again
+    assert [host.now() for host in locked] == [[None, OLD]] * len(
+        locked
+    )  # it is not true, and the next run makes it again
     assert [host.left_over() for host in hosts] == [[]] * len(hosts)
 
 
@@ -185,7 +207,9 @@ def test_a_guard_that_is_killed_at_any_step_has_lost_nothing(tmp_path, monkeypat
         assert host.left_over() == []
 
 
-def test_a_guard_beside_a_transaction_that_is_held_at_any_step_does_nothing_and_is_started_afterwards(tmp_path, monkeypatch):
+def test_a_guard_beside_a_transaction_that_is_held_at_any_step_does_nothing_and_is_started_afterwards(
+    tmp_path, monkeypatch
+):
     def work(host):
         host.answer = host.transaction()
 
@@ -202,7 +226,8 @@ def test_a_guard_beside_a_transaction_that_is_held_at_any_step_does_nothing_and_
     assert {host.answer["error"] is None for host in waited} == {True}
     assert [host.now()[0] for host in waited] == [NEW] * len(waited)
     for host in hosts:
-        # Before the lock is taken the guard sets the old file aside, and the transaction finds another host than the plan was made from.
+        # Before the lock is taken the guard sets the old file aside, and the transaction finds
+        # another host than the plan was made from.
         if host.answer["error"] is not None:
             assert host.answer["conflict"] or host.answer["error"]["phase"] == "lock"
             assert host.now() == [None, OLD]
@@ -228,7 +253,8 @@ def test_the_file_of_a_reproduced_race(tmp_path, monkeypatch):
     assert host.now()[0] == NEW
 
 
-# --- all programs ---------------------------------------------------------------------------------------------------------
+# --- all programs
+# ---------------------------------------------------------------------------------------------------------
 
 TOOL = "#!/bin/sh\ncd %s\ncase $1 in get) cat mode;; set) echo $2 > mode;; esac\n"
 
@@ -239,7 +265,14 @@ def of_modes(host):
     tool = str(host.directory / "tool")
 
     def instructions(value):
-        one = {"name": "1", "value": value, "read": [tool, "get"], "pattern": r"^(\w+)$", "set": [tool, "set", value], "accepts": [0]}
+        one = {
+            "name": "1",
+            "value": value,
+            "read": [tool, "get"],
+            "pattern": r"^(\w+)$",
+            "set": [tool, "set", value],
+            "accepts": [0],
+        }
         return {"seconds": 20, "units": [UNIT], "settings": [one]}
 
     return modes.main, [], instructions, lambda: (host.directory / "mode").read_text().strip()
@@ -253,9 +286,20 @@ def of_device_nodes(host):
         (host.directory / "params").write_text("Mode: %d\n" % (0o600 if value == "FAST" else 0o640))
         rule = {"path": str(node), "minor": 3, "drivers": ["mem"]}
         params = {"file": str(host.directory / "params"), "mode": "Mode"}
-        return {"seconds": 20, "units": [UNIT], "majors": str(host.directory / "majors"), "params": params, "nodes": [rule]}
+        return {
+            "seconds": 20,
+            "units": [UNIT],
+            "majors": str(host.directory / "majors"),
+            "params": params,
+            "nodes": [rule],
+        }
 
-    return device_nodes.main, [], instructions, lambda: "FAST" if node.exists() and stat.S_IMODE(node.stat().st_mode) == 0o600 else "SLOW"
+    return (
+        device_nodes.main,
+        [],
+        instructions,
+        lambda: "FAST" if node.exists() and stat.S_IMODE(node.stat().st_mode) == 0o600 else "SLOW",
+    )
 
 
 def of_mps(host):
@@ -302,18 +346,27 @@ def test_a_program_leaves_a_transaction_alone_and_is_started_after_it(host, of):
     with journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True):
         assert start(host, of) == "SLOW"
         assert host.woken == []
-    assert host.woken == [json.loads(host.settings.read_text())["units"][0].replace("NAME", "GPU-1")]
+    assert host.woken == [
+        json.loads(host.settings.read_text())["units"][0].replace("NAME", "GPU-1")
+    ]
     with journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True):
         pass
     assert len(host.woken) == 1
 
 
 @pytest.mark.parametrize("of", PROGRAMS)
-@pytest.mark.parametrize("unit, works", [(UNIT, True), ("gpufleet-other.service", False), ("engine.service", False)])
+@pytest.mark.parametrize(
+    "unit, works", [(UNIT, True), ("gpufleet-other.service", False), ("engine.service", False)]
+)
 def test_a_program_for_whose_unit_a_transaction_waits_works_in_its_place(host, of, unit, works):
     with journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True):
         with waiting.write_awaited_units(
-            host.journal, ["systemctl", "start", "gpufleet-mps@GPU-1.service" if of is of_mps and works else unit]
+            host.journal,
+            [
+                "systemctl",
+                "start",
+                "gpufleet-mps@GPU-1.service" if of is of_mps and works else unit,
+            ],
         ):
             assert (start(host, of) == "FAST") is works
         assert not journal_writer.find_lock_holder(host.journal).get("starts")
@@ -321,7 +374,9 @@ def test_a_program_for_whose_unit_a_transaction_waits_works_in_its_place(host, o
 
 @pytest.mark.parametrize("of", [of_modes])
 def test_a_transaction_between_judging_and_writing_is_what_counts(tmp_path, monkeypatch, of):
-    """At whatever step it comes: the program begins again with the new instructions, or the transaction is told to come later."""
+    """At whatever step it comes: the program begins again with the new instructions, or the
+    transaction is told to come later.
+    """
 
     def work(host):
         main, words, instructions, host.mode = of(host)
@@ -373,7 +428,12 @@ def test_without_the_directory_of_transactions_none_is_under_way(tmp_path, monke
 def test_nothing_but_units_of_this_collection_is_started(host):
     place = os.path.join(host.journal, "waiting")
     os.makedirs(place, 0o700)
-    for name in ("engine.service", "gpufleet-x.service", "gpufleet-y.timer", "gpufleet-a b.service"):
+    for name in (
+        "engine.service",
+        "gpufleet-x.service",
+        "gpufleet-y.timer",
+        "gpufleet-a b.service",
+    ):
         with open(os.path.join(place, name), "w"):
             pass
     with journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True):
@@ -382,7 +442,12 @@ def test_nothing_but_units_of_this_collection_is_started(host):
 
 
 def waits(host, unit=UNIT):
-    with journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True, root="/of another host"), programs.turn([unit]) as mine:
+    with (
+        journal_writer.hold_transaction_lock(
+            host.journal, "somebody", keep=True, root="/of another host"
+        ),
+        programs.turn([unit]) as mine,
+    ):
         assert not mine
 
 
@@ -390,7 +455,9 @@ def left_waiting(host):
     return os.listdir(os.path.join(host.journal, "waiting"))
 
 
-def test_whoever_is_killed_at_any_step_of_starting_units_leaves_them_to_the_next_one(tmp_path, monkeypatch):
+def test_whoever_is_killed_at_any_step_of_starting_units_leaves_them_to_the_next_one(
+    tmp_path, monkeypatch
+):
     def work(host):
         waits(host)
         host.waits = True
@@ -404,7 +471,9 @@ def test_whoever_is_killed_at_any_step_of_starting_units_leaves_them_to_the_next
             raise Killed()
         host.early = True
 
-    hosts = [host for host in every_step(tmp_path, monkeypatch, work, kill) if not hasattr(host, "early")]
+    hosts = [
+        host for host in every_step(tmp_path, monkeypatch, work, kill) if not hasattr(host, "early")
+    ]
     assert len(hosts) >= 2
     for host in hosts:
         monkeypatch.setattr(waiting.commands, "run", host._play(commands.run))
@@ -434,9 +503,13 @@ def test_units_that_systemd_was_not_told_of_are_started_by_the_next_one(host, sy
     assert left_waiting(host) == []
 
 
-@pytest.mark.parametrize("first, second", [(UNIT, "gpufleet-other.service"), ("gpufleet-other.service", UNIT)])
+@pytest.mark.parametrize(
+    "first, second", [(UNIT, "gpufleet-other.service"), ("gpufleet-other.service", UNIT)]
+)
 def test_units_are_started_in_the_order_in_which_they_came(host, first, second):
-    """The watch of specs comes after the device nodes, and would take a spec away whose nodes are about to be made."""
+    """The watch of specs comes after the device nodes, and would take a spec away whose nodes are
+    about to be made.
+    """
     for time, unit in enumerate([first, second]):
         waits(host, unit)
         os.utime(os.path.join(host.journal, "waiting", unit), (time, time))
@@ -468,11 +541,20 @@ def test_work_on_the_files_of_another_host_starts_no_unit_here(host):
     base = tree / "lib"
     (base / "waiting").mkdir(0o700)
     (base / "waiting" / UNIT).write_text("")
-    answer = host.run([{"path": "/etc/a", "op": "write", "content": NEW, "expect": None}], root=str(tree), journal_dir="/lib")
+    answer = host.run(
+        [{"path": "/etc/a", "op": "write", "content": NEW, "expect": None}],
+        root=str(tree),
+        journal_dir="/lib",
+    )
     assert answer["error"] is None
     assert (tree / "etc" / "a").read_text() == NEW
     transaction_entry.recover_transactions(str(tree), "/lib")
-    assert acknowledge.run({"root": str(tree), "journal_dir": "/lib", "strays": [], "ids": []})["error"] is None
+    assert (
+        acknowledge.run({"root": str(tree), "journal_dir": "/lib", "strays": [], "ids": []})[
+            "error"
+        ]
+        is None
+    )
     assert host.woken == []
 
 
@@ -489,7 +571,10 @@ def test_the_words_of_a_holder_who_was_killed_let_no_program_work_beside_the_nex
 def test_a_holder_that_begins_to_wait_for_a_unit_finds_its_program_at_work(host, monkeypatch):
     """The program was on its way already, and the second start of a unit that starts is none."""
     note = programs.note_waiting_unit
-    with journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True), contextlib.ExitStack() as stack:
+    with (
+        journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True),
+        contextlib.ExitStack() as stack,
+    ):
 
         def noted(unit):
             note(unit)
@@ -500,7 +585,8 @@ def test_a_holder_that_begins_to_wait_for_a_unit_finds_its_program_at_work(host,
             assert mine
 
 
-# --- the guard's own ------------------------------------------------------------------------------------------------------
+# --- the guard's own
+# ------------------------------------------------------------------------------------------------------
 
 
 def broken_rename(host, monkeypatch):

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What may leave a host: which values have which shape, which places are listed, and that nothing else is in a selection."""
+"""What may leave a host: which values have which shape, which places are listed, and that nothing
+else is in a selection.
+"""
 
 import json
 
@@ -126,7 +128,14 @@ def test_a_selection_has_the_listed_values_and_no_others(data, left):
     assert selection.select(data, KEEP) == left
 
 
-FLAGS = {"--config": "path", "-c": "path", "--host": "address", "--live-restore": "switch", "--add-runtime": "name=path", "config": ""}
+FLAGS = {
+    "--config": "path",
+    "-c": "path",
+    "--host": "address",
+    "--live-restore": "switch",
+    "--add-runtime": "name=path",
+    "config": "",
+}
 
 
 @pytest.mark.parametrize(
@@ -158,10 +167,32 @@ def test_of_an_environment_only_listed_names_travel():
 
 
 MARKER = "S3CR3T"
-LISTED = ["version", "plugins", "cri", "containerd", "runtimes", "options", "BinaryName", "proxy", "plain", "items", "Names"]
+LISTED = [
+    "version",
+    "plugins",
+    "cri",
+    "containerd",
+    "runtimes",
+    "options",
+    "BinaryName",
+    "proxy",
+    "plain",
+    "items",
+    "Names",
+]
 KEYS = st.sampled_from([*LISTED, "x", MARKER + " k"])
-LEAVES = st.none() | st.booleans() | st.integers() | st.sampled_from(["runc", "/usr/bin/runc"]) | st.just("pw=" + MARKER)
-TREES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=30)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["runc", "/usr/bin/runc"])
+    | st.just("pw=" + MARKER)
+)
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=30,
+)
 
 
 @hypothesis.given(TREES)
@@ -170,7 +201,9 @@ def test_nothing_that_is_not_listed_is_in_a_selection(tree):
     assert selection.select(tree, []) in (None, {}, [])
 
 
-WORDS = st.sampled_from([*FLAGS, "--config=/x", "--token", "-x", "", "=", "pw=" + MARKER, "--a=" + MARKER])
+WORDS = st.sampled_from(
+    [*FLAGS, "--config=/x", "--token", "-x", "", "=", "pw=" + MARKER, "--a=" + MARKER]
+)
 
 
 @hypothesis.given(st.lists(WORDS))
@@ -180,13 +213,17 @@ def test_nothing_that_is_not_listed_is_in_the_arguments(argv):
     assert len(shown) == len(argv)
 
 
-# The rule of one listed path, as it is written down in `selection`, without the tree that finds it fast.
+# The rule of one listed path, as it is written down in `selection`, without the tree that finds it
+# fast.
 def plain(part):
     return part in ("[]", selection.HIDDEN) or selection._KEY.fullmatch(part) is not None
 
 
 def same(wanted, path):
-    return all(key != "[]" and plain(key) if part == "*" else part.lower() == key.lower() for part, key in zip(wanted, path))  # noqa: B905
+    return all(
+        key != "[]" and plain(key) if part == "*" else part.lower() == key.lower()
+        for part, key in zip(wanted, path)  # noqa: B905
+    )
 
 
 def one(wanted, path):
@@ -202,8 +239,15 @@ def one(wanted, path):
 
 
 PARTS = st.sampled_from(["a", "A", "b", "*", "[]"])
-LISTS = st.lists(st.lists(PARTS, min_size=1, max_size=4) | st.lists(PARTS, max_size=3).map(lambda parts: [*parts, "**"]), max_size=6)
-PATHS = st.lists(st.sampled_from(["a", "A", "b", "c", "*", "**", "[]", "two words", selection.HIDDEN]), max_size=5)
+LISTS = st.lists(
+    st.lists(PARTS, min_size=1, max_size=4)
+    | st.lists(PARTS, max_size=3).map(lambda parts: [*parts, "**"]),
+    max_size=6,
+)
+PATHS = st.lists(
+    st.sampled_from(["a", "A", "b", "c", "*", "**", "[]", "two words", selection.HIDDEN]),
+    max_size=5,
+)
 
 
 @hypothesis.given(LISTS, PATHS)

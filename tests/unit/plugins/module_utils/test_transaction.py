@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A transaction on files: the state wanted or the state before, and an answer that says which and why."""
+"""A transaction on files: the state wanted or the state before, and an answer that says which and
+why.
+"""
 
 import base64
 import errno
@@ -11,12 +13,19 @@ import stat
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, journal, observe
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import journal_writer
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
+    host_files,
+    journal,
+    observe,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import (
+    journal_writer,
+)
 
 from .conftest import CONFIG, ask, edit, restore, sha, told
 
-# --- files --------------------------------------------------------------------------------------------------------------
+# --- files
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_new_file_in_new_directories(node):
@@ -27,7 +36,10 @@ def test_a_new_file_in_new_directories(node):
     assert node.dropin.read_text() == "a = 1\n"
     assert stat.S_IMODE(node.dropin.stat().st_mode) == 0o600
     assert stat.S_IMODE(node.dropin.parent.stat().st_mode) == 0o755
-    assert sorted(os.listdir(str(node.etc))) == ["conf.d", "config.toml"]  # nothing temporary is left anywhere
+    assert sorted(os.listdir(str(node.etc))) == [
+        "conf.d",
+        "config.toml",
+    ]  # nothing temporary is left anywhere
     assert os.listdir(str(node.directory / "etc")) == ["engine"]
     assert node.states() == ["committed"]
 
@@ -35,10 +47,19 @@ def test_a_new_file_in_new_directories(node):
 def test_bytes_that_are_no_text(node):
     """A package, for example: they come as base64, and stay as they are."""
     data = bytes(range(256)) * 10
-    found = node.run([node.write(node.dropin, base64.b64encode(data).decode("ascii"), encoding="base64", expect=None)])
+    found = node.run(
+        [
+            node.write(
+                node.dropin, base64.b64encode(data).decode("ascii"), encoding="base64", expect=None
+            )
+        ]
+    )
     assert found["error"] is None
     assert node.dropin.read_bytes() == data
-    again = node.run([node.write(node.dropin, base64.b64encode(data).decode("ascii"), encoding="base64")], id="f" * 32)
+    again = node.run(
+        [node.write(node.dropin, base64.b64encode(data).decode("ascii"), encoding="base64")],
+        id="f" * 32,
+    )
     assert not again["changed"]
     back = node.run([restore(node.dropin)], id="e" * 32)
     assert back["error"] is None
@@ -96,7 +117,9 @@ def test_a_symlinked_config_stays_a_link(node):
     real = node.directory / "real.toml"
     node.config.rename(real)
     node.config.symlink_to(real)
-    assert node.run([edit(node, [(1, 2, "")], CONFIG.replace("# a comment\n", ""))])["error"] is None
+    assert (
+        node.run([edit(node, [(1, 2, "")], CONFIG.replace("# a comment\n", ""))])["error"] is None
+    )
     assert node.config.is_symlink()
     assert real.read_text() == CONFIG.replace("# a comment\n", "")
 
@@ -112,12 +135,20 @@ def test_owner_mode_and_attributes_of_an_existing_file_stay(node):
     before = node.config.stat()
     node.run([node.write(node.config, "new\n")])
     after = node.config.stat()
-    assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+    assert (after.st_uid, after.st_gid, after.st_mode) == (
+        before.st_uid,
+        before.st_gid,
+        before.st_mode,
+    )
     assert os.listxattr(str(node.config)) == attributes
 
 
-@pytest.mark.parametrize("number, refused", [(errno.EOPNOTSUPP, False), (errno.EIO, True), (errno.EPERM, True)])
-def test_a_file_whose_attributes_cannot_be_read_is_not_written_without_them(node, monkeypatch, number, refused):
+@pytest.mark.parametrize(
+    "number, refused", [(errno.EOPNOTSUPP, False), (errno.EIO, True), (errno.EPERM, True)]
+)
+def test_a_file_whose_attributes_cannot_be_read_is_not_written_without_them(
+    node, monkeypatch, number, refused
+):
     def fails(*_words, **_more):
         raise OSError(number, os.strerror(number))
 
@@ -130,7 +161,11 @@ def test_a_file_whose_attributes_cannot_be_read_is_not_written_without_them(node
 @pytest.mark.parametrize("kind", ["fifo", "dir", "dangling"])
 def test_what_is_no_regular_file_is_refused(node, kind):
     path = node.etc / "odd"
-    {"fifo": lambda: os.mkfifo(str(path)), "dir": path.mkdir, "dangling": lambda: path.symlink_to("/nowhere/at/all")}[kind]()
+    {
+        "fifo": lambda: os.mkfifo(str(path)),
+        "dir": path.mkdir,
+        "dangling": lambda: path.symlink_to("/nowhere/at/all"),
+    }[kind]()
     before = node.tree()
     found = node.run([node.write(path, "x")])
     assert found["error"]["phase"] == "expect"
@@ -138,7 +173,8 @@ def test_what_is_no_regular_file_is_refused(node, kind):
     assert node.tree() == before
 
 
-# --- expectations -------------------------------------------------------------------------------------------------------
+# --- expectations
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -147,15 +183,25 @@ def test_what_is_no_regular_file_is_refused(node, kind):
 )
 def test_a_file_that_moved_on_is_a_conflict(node, expect, found):
     result = node.run([node.write(node.config, "new\n", expect=expect)])
-    assert result["conflict"] == [{"what": "file", "path": str(node.config), "expected": expect, "found": found}]
+    assert result["conflict"] == [
+        {"what": "file", "path": str(node.config), "expected": expect, "found": found}
+    ]
     assert result["error"]["phase"] == "expect"
     assert node.config.read_text() == CONFIG
 
 
 def test_files_units_packages_and_programs_that_were_only_looked_at_count_too(node, systemd):
     systemd.add("engine.service", invocation="i2")
-    expect = {"files": {str(node.config): sha("x")}, "units": {"engine.service": "i1"}, "packages": {"no-such-package": "1"}}
-    expect["programs"] = {"/no/such/program": "1:2:3", sys.executable: host_files.identify_program("", sys.executable), "/nor/this": None}
+    expect = {
+        "files": {str(node.config): sha("x")},
+        "units": {"engine.service": "i1"},
+        "packages": {"no-such-package": "1"},
+    }
+    expect["programs"] = {
+        "/no/such/program": "1:2:3",
+        sys.executable: host_files.identify_program("", sys.executable),
+        "/nor/this": None,
+    }
     found = node.run([node.write(node.dropin, "x")], expect=expect)
     assert [(entry["what"], entry["expected"], entry["found"]) for entry in found["conflict"]] == [
         ("file", sha("x"), told(CONFIG)),
@@ -177,17 +223,23 @@ def test_two_transactions_at_once(node):
 def test_a_journal_that_others_may_write_to_is_refused(node):
     os.mkdir(node.journal)
     os.chmod(node.journal, 0o777)
-    assert "only root may be able to write to the journal" in node.run([node.write(node.config, "x")])["error"]["message"]
+    assert (
+        "only root may be able to write to the journal"
+        in node.run([node.write(node.config, "x")])["error"]["message"]
+    )
     assert node.config.read_text() == CONFIG
 
 
-# --- restore ------------------------------------------------------------------------------------------------------------
+# --- restore
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_restore_gives_back_bytes_mode_time_absence_and_directories(node):
     before, time_before = node.tree(), os.stat(str(node.config)).st_mtime_ns
     node.run([node.write(node.config, "first\n"), node.write(node.dropin, "a\n")])
-    node.run([node.write(node.config, "second\n", mode="0600")], id="2" * 32)  # the original is the one from before the first
+    node.run(
+        [node.write(node.config, "second\n", mode="0600")], id="2" * 32
+    )  # the original is the one from before the first
     found = node.run([restore(node.config), restore(node.dropin)], id="3" * 32)
     assert found["error"] is None
     assert found["changed"]
@@ -200,7 +252,9 @@ def test_restore_gives_back_bytes_mode_time_absence_and_directories(node):
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("last", ["restore", "remove"])
 def test_a_directory_goes_with_the_last_of_our_files_in_it(node, order, last):
-    """One transaction made it, another wrote a second file into it, and they go in any order, changed by someone or not."""
+    """One transaction made it, another wrote a second file into it, and they go in any order,
+    changed by someone or not.
+    """
     before = node.tree()
     specs = [node.etc / "made" / "deep" / name for name in ("a.yaml", "b.yaml")]
     node.run([node.write(specs[0], "a\n")], id="1" * 32)
@@ -238,9 +292,18 @@ def test_restore_of_a_file_that_somebody_changed_since_is_a_conflict(node):
     node.run([node.write(node.config, "ours\n")])
     node.config.write_text("theirs\n")
     found = node.run([restore(node.config)], id="2" * 32)
-    assert found["conflict"] == [{"what": "original", "path": str(node.config), "expected": told("ours\n"), "found": told("theirs\n")}]
+    assert found["conflict"] == [
+        {
+            "what": "original",
+            "path": str(node.config),
+            "expected": told("ours\n"),
+            "found": told("theirs\n"),
+        }
+    ]
     assert node.config.read_text() == "theirs\n"
-    forced = dict(restore(node.config), expect=sha("theirs\n"), changed=True)  # a file that is ours alone
+    forced = dict(
+        restore(node.config), expect=sha("theirs\n"), changed=True
+    )  # a file that is ours alone
     assert node.run([forced], id="3" * 32)["error"] is None
     assert (node.config.read_text(), node.originals()) == (CONFIG, {})
 
@@ -255,7 +318,12 @@ def test_an_edit_that_takes_ours_out_forgets_the_original(node):
 def test_of_originals_what_is_listed_is_told(node):
     node.config.write_text('password = "hunter2"\n')
     node.run([node.write(node.config, "ours\n")])
-    question = {"id": "o", "kind": "originals", "dir": node.journal, "keep": [{"ends": ".toml", "keep": {"format": "toml"}}]}
+    question = {
+        "id": "o",
+        "kind": "originals",
+        "dir": node.journal,
+        "keep": [{"ends": ".toml", "keep": {"format": "toml"}}],
+    }
     found = observe.run({"schema": 1, "root": "/", "questions": [question]})["answers"]["o"]
     original = found["originals"][str(node.config)]
     assert original["content"] == 'xxxxxxxx = "       "\n'
@@ -271,16 +339,24 @@ def test_the_journal_is_private_and_bounded(node):
     assert len(node.states()) == journal_writer.KEPT_ENTRIES
     for directory, _subdirs, names in os.walk(node.journal):
         # The top may be entered by everyone: the decision that others read lies there.
-        assert stat.S_IMODE(os.stat(directory).st_mode) == (0o755 if directory == node.journal else 0o700)
-        assert all(stat.S_IMODE(os.stat(os.path.join(directory, name)).st_mode) == 0o600 for name in names)
+        assert stat.S_IMODE(os.stat(directory).st_mode) == (
+            0o755 if directory == node.journal else 0o700
+        )
+        assert all(
+            stat.S_IMODE(os.stat(os.path.join(directory, name)).st_mode) == 0o600 for name in names
+        )
 
 
 def dated(node, year, numbers):
-    """Entries as an earlier release has written them, by a clock that was ahead: their names begin with their time."""
+    """Entries as an earlier release has written them, by a clock that was ahead: their names begin
+    with their time.
+    """
     place = os.path.join(node.journal, "journal")
     for number in numbers:
         (name,) = [name for name in os.listdir(place) if name.endswith("%032x" % number)]
-        os.rename(os.path.join(place, name), os.path.join(place, "%d1231T235959Z-%032x" % (year, number)))
+        os.rename(
+            os.path.join(place, name), os.path.join(place, "%d1231T235959Z-%032x" % (year, number))
+        )
 
 
 def test_a_clock_that_is_set_back_hides_no_transaction(node):
@@ -303,7 +379,9 @@ def test_transactions_are_in_the_order_of_their_numbers(node, monkeypatch):
     monkeypatch.setattr(journal.time, "strftime", lambda *_words: "20300101T%06dZ" % next(times))
     for number in range(12):
         node.run([node.write(node.config, "%d\n" % number)], id="%032x" % (99 - number))
-    assert [entry["id"] for entry in journal.list_transactions(node.journal)] == ["%032x" % (99 - number) for number in range(12)]
+    assert [entry["id"] for entry in journal.list_transactions(node.journal)] == [
+        "%032x" % (99 - number) for number in range(12)
+    ]
     assert [name.partition("-")[0] for name in journal.list_transaction_names(node.journal)] == [
         "n%010d" % number for number in range(1, 13)
     ]

@@ -10,7 +10,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 
 from .conftest import CONFIG, edit, script
 
-# --- check mode and validators ----------------------------------------------------------------------------------------
+# --- check mode and validators
+# ----------------------------------------------------------------------------------------
 
 
 def validator(node, text):
@@ -25,7 +26,9 @@ def staging(node, program, **more):
         ],
         "substitute": [[str(node.etc / "conf.d"), "{stage}/e/conf.d"]],
     }
-    check = dict({"argv": [program, "{stage}/e/config.toml", "{stage}/e/conf.d"], "timeout": 10}, **more)
+    check = dict(
+        {"argv": [program, "{stage}/e/config.toml", "{stage}/e/conf.d"], "timeout": 10}, **more
+    )
     return {"stage": stage, "validate": [check]}
 
 
@@ -36,7 +39,10 @@ def test_check_mode_stages_validates_and_leaves_no_trace(node):
     before = sorted(os.listdir(str(node.directory)) + ["validator"])
     tree = node.tree()
     imports = 'imports = ["%s/*"]\n' % (node.etc / "conf.d")
-    changes = [node.write(node.dropin, "b = 2\n"), edit(node, [(1, 2, imports)], CONFIG.replace("# a comment\n", imports))]
+    changes = [
+        node.write(node.dropin, "b = 2\n"),
+        edit(node, [(1, 2, imports)], CONFIG.replace("# a comment\n", imports)),
+    ]
     found = node.run(changes, check=True, **staging(node, validator(node, CAT)))
     assert found["error"] is None
     assert found["changed"]
@@ -49,7 +55,12 @@ def test_check_mode_stages_validates_and_leaves_no_trace(node):
 
 def test_check_mode_beneath_a_bare_root_leaves_no_trace(node):
     (node.directory / "image").mkdir()
-    found = node.run([node.write("/etc/a", "x")], root=str(node.directory / "image"), journal_dir="/var/lib/gpufleet", check=True)
+    found = node.run(
+        [node.write("/etc/a", "x")],
+        root=str(node.directory / "image"),
+        journal_dir="/var/lib/gpufleet",
+        check=True,
+    )
     assert found["changed"]
     assert os.listdir(str(node.directory / "image")) == []
 
@@ -66,12 +77,32 @@ def test_the_copies_name_each_other_and_the_host_keeps_its_own_names(node):
     "program, more, finding",
     [
         ("echo 'line 3: bad key' >&2; exit 1", {}, "exit status 1"),
-        ("echo 'level=warning msg=ignored' >&2", {"refuse": [{"pattern": "level=warning", "says": "it warns"}]}, ": it warns"),
-        ("echo something", {"require": [{"pattern": "^nvidia$", "says": "it has no nvidia"}]}, ": it has no nvidia"),
+        (
+            "echo 'level=warning msg=ignored' >&2",
+            {"refuse": [{"pattern": "level=warning", "says": "it warns"}]},
+            ": it warns",
+        ),
+        (
+            "echo something",
+            {"require": [{"pattern": "^nvidia$", "says": "it has no nvidia"}]},
+            ": it has no nvidia",
+        ),
         ("sleep 30", {"timeout": 0.2}, "it did not end within 0.2 s"),
-        (CAT, {"baseline": ["cat", "CONFIG"], "allow": [], "names": ["b"]}, "the effective configuration would gain 1 line (b)"),
-        (CAT, {"baseline": ["printf", "b = 1\nversion = 2\n"], "allow": ["b = .*"], "names": ["x"]}, "would gain 3 lines (x, others)"),
-        ("sed '/version/d' $1", {"baseline": ["cat", "CONFIG"], "allow": ["b = .*"]}, "would lose 1 line"),
+        (
+            CAT,
+            {"baseline": ["cat", "CONFIG"], "allow": [], "names": ["b"]},
+            "the effective configuration would gain 1 line (b)",
+        ),
+        (
+            CAT,
+            {"baseline": ["printf", "b = 1\nversion = 2\n"], "allow": ["b = .*"], "names": ["x"]},
+            "would gain 3 lines (x, others)",
+        ),
+        (
+            "sed '/version/d' $1",
+            {"baseline": ["cat", "CONFIG"], "allow": ["b = .*"]},
+            "would lose 1 line",
+        ),
     ],
 )
 @pytest.mark.parametrize("check", [True, False])
@@ -79,8 +110,14 @@ def test_what_a_validator_refuses_changes_nothing(node, program, more, finding, 
     before = node.tree()
     more = dict(more)
     if "baseline" in more:
-        more["baseline"] = [str(node.config) if word == "CONFIG" else word for word in more["baseline"]]
-    found = node.run([node.write(node.dropin, "b = 2\n")], check=check, **staging(node, validator(node, program), **more))
+        more["baseline"] = [
+            str(node.config) if word == "CONFIG" else word for word in more["baseline"]
+        ]
+    found = node.run(
+        [node.write(node.dropin, "b = 2\n")],
+        check=check,
+        **staging(node, validator(node, program), **more),
+    )
     assert found["error"]["phase"] == "validate"
     assert finding in found["error"]["message"]
     assert node.tree() == before
@@ -97,11 +134,21 @@ def test_allowed_differences_pass_whatever_their_order(node):
 def test_a_complaint_about_the_present_configuration_too_is_not_news(node):
     complain = "echo 'time=\"2026-01-01T0%s:00:00Z\" level=warning msg=old' >&2; cat "
     refuse = [{"pattern": "level=warning", "says": "it warns"}]
-    more = {"baseline": ["sh", "-c", complain % 1 + str(node.config)], "refuse": refuse, "allow": ["b"]}
-    found = node.run([node.write(node.dropin, "b\n")], **staging(node, validator(node, complain % 2 + '"$1" "$2"/*'), **more))
+    more = {
+        "baseline": ["sh", "-c", complain % 1 + str(node.config)],
+        "refuse": refuse,
+        "allow": ["b"],
+    }
+    found = node.run(
+        [node.write(node.dropin, "b\n")],
+        **staging(node, validator(node, complain % 2 + '"$1" "$2"/*'), **more),
+    )
     assert found["error"] is None
     more["baseline"] = ["cat", str(node.config)]
-    found = node.run([node.write(node.dropin, "b2\n")], **staging(node, validator(node, complain % 2 + '"$1" "$2"/*'), **more))
+    found = node.run(
+        [node.write(node.dropin, "b2\n")],
+        **staging(node, validator(node, complain % 2 + '"$1" "$2"/*'), **more),
+    )
     assert found["error"]["phase"] == "validate"
 
 
@@ -110,9 +157,14 @@ def test_a_complaint_about_the_present_configuration_too_is_not_news(node):
     [("echo 'bad 3' >&2; exit 1", 1, "3"), ("echo 'bad 9' >&2; exit 1", 1, "3"), ("true", 0, "3")],
     ids=["the same complaint", "another one", "none"],
 )
-def test_a_validator_that_refuses_the_present_configuration_too_says_why_and_that(node, present, rc, code):
+def test_a_validator_that_refuses_the_present_configuration_too_says_why_and_that(
+    node, present, rc, code
+):
     known = [{"code": "bad", "pattern": "bad (?P<line>[0-9]+)", "values": {"line": "number"}}]
-    more = {"baseline": ["sh", "-c", present], "require": [{"pattern": "^nvidia$", "says": "it has no nvidia"}]}
+    more = {
+        "baseline": ["sh", "-c", present],
+        "require": [{"pattern": "^nvidia$", "says": "it has no nvidia"}],
+    }
     request = staging(node, validator(node, "echo 'bad 3' >&2; exit 1"), **more)
     found = node.run([node.write(node.dropin, "b\n")], causes=known, **request)
     (report,) = found["validation"]
@@ -125,7 +177,11 @@ def test_a_validator_that_refuses_the_present_configuration_too_says_why_and_tha
     "program, more, codes",
     [
         (CAT, {"baseline": ["true"], "allow": []}, []),
-        ("echo 'level=fatal msg=\"line 7: password hunter2\"' >&2; exit 1", {}, [{"code": "line", "values": {"line": "7"}}]),
+        (
+            "echo 'level=fatal msg=\"line 7: password hunter2\"' >&2; exit 1",
+            {},
+            [{"code": "line", "values": {"line": "7"}}],
+        ),
         ("echo 'line hunter2' >&2; exit 1", {}, [{"code": "line", "values": {"line": "(hidden)"}}]),
         ("echo hunter2; exit 1", {}, []),
         ("echo hunter2 >&2", {"refuse": [{"pattern": "hunter", "says": "it complains"}]}, []),
@@ -149,17 +205,30 @@ def test_what_a_validator_prints_stays_on_the_host(node, program, more, codes, c
 
 def test_in_check_mode_a_validator_may_still_be_missing_when_a_package_brings_it(node):
     install = [{"argv": ["false"], "why": "install"}]
-    found = node.run([node.write(node.dropin, "b\n")], check=True, commands_before=install, **staging(node, "/no/such/engine"))
+    found = node.run(
+        [node.write(node.dropin, "b\n")],
+        check=True,
+        commands_before=install,
+        **staging(node, "/no/such/engine"),
+    )
     assert found["error"] is None
     assert found["changed"]
-    assert node.run([node.write(node.dropin, "b\n")], check=True, **staging(node, "/no/such/engine"))["error"]["phase"] == "validate"
+    assert (
+        node.run([node.write(node.dropin, "b\n")], check=True, **staging(node, "/no/such/engine"))[
+            "error"
+        ]["phase"]
+        == "validate"
+    )
 
 
-# --- commands ---------------------------------------------------------------------------------------------------------
+# --- commands
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_commands_run_first_and_count_as_a_change(node):
-    found = node.run([], commands_before=[{"argv": ["touch", str(node.etc / "made")], "why": "install"}])
+    found = node.run(
+        [], commands_before=[{"argv": ["touch", str(node.etc / "made")], "why": "install"}]
+    )
     assert found["changed"]
     assert [(entry["argv"][0], entry["rc"]) for entry in found["ran"]] == [("touch", 0)]
 
@@ -167,7 +236,10 @@ def test_commands_run_first_and_count_as_a_change(node):
 def test_a_command_that_fails_stops_everything_and_undoes_the_ones_before(node):
     made = node.etc / "made"
     first = {"argv": ["touch", str(made)], "undo": ["rm", str(made)]}
-    found = node.run([node.write(node.config, "x")], commands_before=[first, {"argv": ["sh", "-c", "echo no space >&2; exit 100"]}])
+    found = node.run(
+        [node.write(node.config, "x")],
+        commands_before=[first, {"argv": ["sh", "-c", "echo no space >&2; exit 100"]}],
+    )
     assert found["error"]["phase"] == "command"
     assert found["error"]["message"].endswith("exit 100: exit status 100")
     with open(found["said"]) as words:
@@ -178,17 +250,30 @@ def test_a_command_that_fails_stops_everything_and_undoes_the_ones_before(node):
 
 def test_an_exit_status_that_a_command_may_have_is_no_failure(node):
     """zypper has one that says: installed, and a repository beside it is broken."""
-    assert node.run([], commands_before=[{"argv": ["sh", "-c", "exit 106"], "accepts": [106]}])["error"] is None
-    other = node.run([], id="2" * 32, commands_before=[{"argv": ["sh", "-c", "exit 106"], "accepts": [107]}])
+    assert (
+        node.run([], commands_before=[{"argv": ["sh", "-c", "exit 106"], "accepts": [106]}])[
+            "error"
+        ]
+        is None
+    )
+    other = node.run(
+        [], id="2" * 32, commands_before=[{"argv": ["sh", "-c", "exit 106"], "accepts": [107]}]
+    )
     assert other["error"]["phase"] == "command"
 
 
 def test_a_command_that_fails_half_way_is_undone_itself_and_who_cannot_says_so(node):
     made = node.etc / "made"
-    half = {"argv": ["sh", "-c", "touch %s; exit 1" % made], "undo": ["rm", str(made)], "undo_within": 60}
+    half = {
+        "argv": ["sh", "-c", "touch %s; exit 1" % made],
+        "undo": ["rm", str(made)],
+        "undo_within": 60,
+    }
     found = node.run([], commands_before=[half])
     assert (found["error"]["phase"], found["changed"], made.exists()) == ("command", False, False)
-    other = dict(half, argv=["false"], undo=["sh", "-c", "exit $LEFT"], env={"LEFT": "106"}, accepts=[106])
+    other = dict(
+        half, argv=["false"], undo=["sh", "-c", "exit $LEFT"], env={"LEFT": "106"}, accepts=[106]
+    )
     assert node.run([], id="3" * 32, commands_before=[other])["error"]["phase"] == "command"
     made.touch()
     found = node.run([], id="2" * 32, commands_before=[dict(half, undo=["sh", "-c", "exit 3"])])
@@ -206,7 +291,9 @@ def test_a_command_that_fails_half_way_is_undone_itself_and_who_cannot_says_so(n
         ("not known", False, True),
     ],
 )
-def test_a_command_that_failed_has_changed_something_where_packages_are_not_as_they_were(node, monkeypatch, undone, leaves, changed):
+def test_a_command_that_failed_has_changed_something_where_packages_are_not_as_they_were(
+    node, monkeypatch, undone, leaves, changed
+):
     """Package managers that fail half way leave a part of what they were to install."""
     versions = iter(["1.0", undone])
 
@@ -225,12 +312,17 @@ def test_a_command_that_failed_has_changed_something_where_packages_are_not_as_t
 def test_the_undo_of_a_command_may_have_exit_statuses_of_its_own(node):
     """zypper's remove says 104 where one of the packages is not installed."""
     half = {"argv": ["false"], "undo": ["sh", "-c", "exit 104"], "accepts": [106]}
-    assert node.run([], commands_before=[dict(half, undo_accepts=[104])])["error"]["phase"] == "command"
+    assert (
+        node.run([], commands_before=[dict(half, undo_accepts=[104])])["error"]["phase"]
+        == "command"
+    )
     assert node.run([], id="2" * 32, commands_before=[half])["error"]["phase"] == "rollback"
 
 
 def test_a_file_that_a_package_wrote_meanwhile_is_a_conflict(node):
-    install = [{"argv": ["sh", "-c", "mkdir -p %s; echo theirs > %s" % (node.dropin.parent, node.dropin)]}]
+    install = [
+        {"argv": ["sh", "-c", "mkdir -p %s; echo theirs > %s" % (node.dropin.parent, node.dropin)]}
+    ]
     found = node.run([node.write(node.dropin, "ours\n", expect=None)], commands_before=install)
     assert [entry["path"] for entry in found["conflict"]] == [str(node.dropin)]
     assert node.dropin.read_text() == "theirs\n"

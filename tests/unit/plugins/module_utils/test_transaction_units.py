@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a transaction does to units, asks of engines and takes back; and what it does beneath another root."""
+"""What a transaction does to units, asks of engines and takes back; and what it does beneath
+another root.
+"""
 
 import json
 import os
@@ -14,16 +16,23 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 
 from .conftest import CONFIG, RESTART, answer, restore, status_message
 
-# --- units, health, taking back ---------------------------------------------------------------------------------------
+# --- units, health, taking back
+# ---------------------------------------------------------------------------------------
 
 
 def test_the_units_of_a_request_restart_once_whether_a_file_differs_or_not(node, systemd):
-    """An engine that still runs with the configuration from before is planned to restart, though its files are as they should be."""
+    """An engine that still runs with the configuration from before is planned to restart, though
+    its files are as they should be.
+    """
     systemd.add("engine.service")
     change = node.write(node.config, "new\n")
     assert node.run([change], units=RESTART)["restarted"] == ["engine.service"]
     found = node.run([change], units=RESTART, id="2" * 32)
-    assert (found["restarted"], found["changed"], found["written"]) == (["engine.service"], True, [])
+    assert (found["restarted"], found["changed"], found["written"]) == (
+        ["engine.service"],
+        True,
+        [],
+    )
     assert systemd.actions == ["restart engine.service"] * 2
     assert node.run([change], id="3" * 32)["restarted"] == []
 
@@ -31,31 +40,58 @@ def test_the_units_of_a_request_restart_once_whether_a_file_differs_or_not(node,
 def test_a_unit_that_was_started_too_often_is_restarted_all_the_same(node, systemd):
     systemd.add("engine.service")
     unit = systemd.units / "engine.service"
-    systemd.hook("engine.service", "restart", "echo start-limit-hit >%s/Result; exec test -e %s/forgiven" % (unit, unit))
+    systemd.hook(
+        "engine.service",
+        "restart",
+        "echo start-limit-hit >%s/Result; exec test -e %s/forgiven" % (unit, unit),
+    )
     systemd.hook("engine.service", "reset-failed", "touch %s/forgiven" % unit)
-    assert node.run([node.write(node.config, "new\n")], units=RESTART)["restarted"] == ["engine.service"]
-    assert systemd.actions == ["restart engine.service", "reset-failed engine.service", "restart engine.service"]
+    assert node.run([node.write(node.config, "new\n")], units=RESTART)["restarted"] == [
+        "engine.service"
+    ]
+    assert systemd.actions == [
+        "restart engine.service",
+        "reset-failed engine.service",
+        "restart engine.service",
+    ]
 
 
 def test_a_unit_that_crashed_and_was_started_too_often_comes_back_all_the_same(node, systemd):
-    """systemd's result is that of the crash then, and no start is granted to the old configuration either."""
+    """systemd's result is that of the crash then, and no start is granted to the old configuration
+    either.
+    """
     systemd.add("engine.service")
     unit = systemd.units / "engine.service"
     (unit / "Result").write_text("signal\n")
-    systemd.hook("engine.service", "restart", "grep -q new %s && touch %s/refused && exit 1; exit 0" % (node.config, unit))
+    systemd.hook(
+        "engine.service",
+        "restart",
+        "grep -q new %s && touch %s/refused && exit 1; exit 0" % (node.config, unit),
+    )
     found = node.run([node.write(node.config, "new\n")], units=RESTART)
     assert (found["error"]["phase"], found["rolled_back"]) == ("restart", True)
-    assert systemd.actions == ["restart engine.service", "restart engine.service", "reset-failed engine.service", "restart engine.service"]
+    assert systemd.actions == [
+        "restart engine.service",
+        "restart engine.service",
+        "reset-failed engine.service",
+        "restart engine.service",
+    ]
     assert systemd.state("engine.service") == "active"
 
 
 def test_a_unit_that_did_not_run_and_failed_is_as_before(node, systemd):
-    """stop leaves a failed unit as failed, which systemctl --failed and monitoring would go on to show."""
+    """stop leaves a failed unit as failed, which systemctl --failed and monitoring would go on to
+    show.
+    """
     systemd.add("engine.service", active="inactive")
     systemd.hook("engine.service", "start", "exit 1")
     found = node.run([node.write(node.config, "new\n")], units=[dict(RESTART[0], action="start")])
     assert (found["error"]["phase"], found["rolled_back"]) == ("restart", True)
-    assert systemd.actions == ["start engine.service", "stop engine.service", "reset-failed engine.service"]
+    assert systemd.actions == [
+        "start engine.service",
+        "stop engine.service",
+        "reset-failed engine.service",
+    ]
     assert systemd.state("engine.service") == "inactive"
 
 
@@ -71,7 +107,11 @@ def test_healthy_means_that_the_runtime_serves_as_wanted(node, systemd, runtime)
     starting, ready = answer(None, "14", "starting"), answer(status_message(config, ["", "nvidia"]))
     server = runtime(starting, answer(status_message({}, ready=False)), ready)
     path = ["config", "containerd", "runtimes", "nvidia", "options", "BinaryName"]
-    require = [{"path": path, "equals": "/b"}, {"handler": "nvidia"}, {"path": ["config", "gone"], "absent": True}]
+    require = [
+        {"path": path, "equals": "/b"},
+        {"handler": "nvidia"},
+        {"path": ["config", "gone"], "absent": True},
+    ]
     check = {"kind": "cri", "socket": server.path, "timeout": 20, "require": require}
     found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
     assert found["error"] is None
@@ -84,15 +124,29 @@ def test_healthy_means_that_the_runtime_serves_as_wanted(node, systemd, runtime)
     [
         ("spelled as it is asked for", {"BinaryName": "/b"}, False, True),
         ("spelled otherwise, as containerd 1.x reads it", {"binaryName": "/b"}, True, True),
-        ("both are there, and the usual spelling counts", {"BinaryName": "/b", "binaryName": "/other"}, True, True),
-        ("the same, with the other value", {"BinaryName": "/other", "binaryName": "/b"}, True, False),
+        (
+            "both are there, and the usual spelling counts",
+            {"BinaryName": "/b", "binaryName": "/other"},
+            True,
+            True,
+        ),
+        (
+            "the same, with the other value",
+            {"BinaryName": "/other", "binaryName": "/b"},
+            True,
+            False,
+        ),
         ("spelled otherwise, with another value", {"binaryName": "/other"}, True, False),
         ("spelled otherwise, where that is another key", {"binaryName": "/b"}, False, False),
         ("not there", {}, True, False),
     ],
 )
 def test_an_option_may_be_spelled_in_any_way_where_that_is_said(case, options, folded, well):
-    want = {"path": ["options", "BinaryName"], "equals": "/b", **({"folded": True} if folded else {})}
+    want = {
+        "path": ["options", "BinaryName"],
+        "equals": "/b",
+        **({"folded": True} if folded else {}),
+    }
     assert (health._find_lacking(want, [], {"options": options}) is None) is well, case
 
 
@@ -108,7 +162,11 @@ def test_what_does_not_work_is_taken_back(node, systemd, runtime, why):
     systemd.add("engine.service")
     systemd.hook("engine.service", "restart", hook.replace("CONFIG", str(node.config)))
     server = runtime(answer(status_message({}, ["runc"])))
-    checks = [{"kind": "cri", "socket": server.path, "timeout": 0.1, "require": require}] if require else []
+    checks = (
+        [{"kind": "cri", "socket": server.path, "timeout": 0.1, "require": require}]
+        if require
+        else []
+    )
     before, time_before = node.tree(), os.stat(str(node.config)).st_mtime_ns
     known = [{"code": "no-runtime", "pattern": "no such runtime"}]
     changes = [node.write(node.config, "new\n"), node.write(node.dropin, "a\n")]
@@ -129,11 +187,20 @@ def test_what_does_not_work_is_taken_back(node, systemd, runtime, why):
     assert node.originals() == {}
 
 
-def test_a_handler_that_does_not_appear_is_taken_back_with_the_runtimes_own_word(node, systemd, runtime, monkeypatch):
-    monkeypatch.setattr(health, "SETTLED", 0.1)  # how long a runtime that serves is given to change its answer
+def test_a_handler_that_does_not_appear_is_taken_back_with_the_runtimes_own_word(
+    node, systemd, runtime, monkeypatch
+):
+    monkeypatch.setattr(
+        health, "SETTLED", 0.1
+    )  # how long a runtime that serves is given to change its answer
     systemd.add("engine.service")
     server = runtime(answer(status_message({}, ["runc"])))
-    check = {"kind": "cri", "socket": server.path, "timeout": 60, "require": [{"handler": "nvidia"}]}
+    check = {
+        "kind": "cri",
+        "socket": server.path,
+        "timeout": 60,
+        "require": [{"handler": "nvidia"}],
+    }
     found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
     assert found["rolled_back"]
     assert "it has no handler nvidia" in found["error"]["message"]
@@ -156,23 +223,45 @@ def said(body, status="200 OK"):
 def over_http(runtime, *replies):
     server = runtime(*replies)
     server._request = lambda connection: connection.recv(65536)
-    return {"kind": "http", "socket": server.path, "path": "/info", "timeout": 20, "require": WANTED}
+    return {
+        "kind": "http",
+        "socket": server.path,
+        "path": "/info",
+        "timeout": 20,
+        "require": WANTED,
+    }
 
 
 def test_a_daemon_that_tells_its_state_over_http_is_waited_for(node, systemd, runtime):
     systemd.add("engine.service")
-    states = said("", "503 Starting"), said("{"), said('{"Runtimes": {}, "dirs": []}'), said('{"Runtimes": {"b": "/b"}, "dirs": ["/d"]}')
-    found = node.run([node.write(node.config, "new\n")], units=RELOAD, health=[over_http(runtime, *states)])
+    states = (
+        said("", "503 Starting"),
+        said("{"),
+        said('{"Runtimes": {}, "dirs": []}'),
+        said('{"Runtimes": {"b": "/b"}, "dirs": ["/d"]}'),
+    )
+    found = node.run(
+        [node.write(node.config, "new\n")], units=RELOAD, health=[over_http(runtime, *states)]
+    )
     assert (found["error"], found["health"][0]["ok"]) == (None, True)
     assert systemd.actions == ["reload engine.service"]
 
 
-def test_what_was_only_reloaded_is_only_reloaded_on_the_way_back(node, systemd, runtime, monkeypatch):
+def test_what_was_only_reloaded_is_only_reloaded_on_the_way_back(
+    node, systemd, runtime, monkeypatch
+):
     """A restart may end what the unit carries."""
     monkeypatch.setattr(health, "SETTLED", 0.1)
     systemd.add("engine.service")
-    found = node.run([node.write(node.config, "new\n")], units=RELOAD, health=[over_http(runtime, said('{"Runtimes": {}, "dirs": []}'))])
-    assert "it serves, but its Runtimes.b is None, not '/b'; its dirs is empty" in found["error"]["message"]
+    found = node.run(
+        [node.write(node.config, "new\n")],
+        units=RELOAD,
+        health=[over_http(runtime, said('{"Runtimes": {}, "dirs": []}'))],
+    )
+    assert (
+        "it serves, but its Runtimes.b is None, not '/b'; its dirs is empty"
+        in found["error"]["message"]
+    )
     assert found["rolled_back"]
     assert systemd.actions == ["reload engine.service", "reload engine.service"]
     assert node.config.read_text() == CONFIG
@@ -188,25 +277,44 @@ def test_what_a_reload_has_brought_down_is_started_again(node, systemd):
 WAIT = [{"name": "engine.service", "action": "wait", "timeout": 20}]
 
 
-@pytest.mark.parametrize(("process", "well"), [(1, True), (os.getpid(), False)], ids=["another process serves", "the same process serves"])
-def test_what_takes_files_up_by_itself_is_waited_for_until_another_process_serves(node, systemd, runtime, process, well):
+@pytest.mark.parametrize(
+    ("process", "well"),
+    [(1, True), (os.getpid(), False)],
+    ids=["another process serves", "the same process serves"],
+)
+def test_what_takes_files_up_by_itself_is_waited_for_until_another_process_serves(
+    node, systemd, runtime, process, well
+):
     """Its answers from before the change are not believed, also where they are as wanted."""
     systemd.add("engine.service")
     server = runtime(answer(status_message({}, ["nvidia"])))
-    check = {"kind": "cri", "socket": server.path, "timeout": 0.3, "require": [{"handler": "nvidia"}], "replaces": process}
+    check = {
+        "kind": "cri",
+        "socket": server.path,
+        "timeout": 0.3,
+        "require": [{"handler": "nvidia"}],
+        "replaces": process,
+    }
     found = node.run([node.write(node.config, "new\n")], units=WAIT, health=[check])
     assert systemd.actions == []
     assert (found["error"] is None, node.config.read_text() == "new\n") == (well, well)
     if not well:
         assert "the process from before the change still serves" in found["error"]["message"]
-        # What is back has to be taken up as well: the process that serves then is another one again.
+        # What is back has to be taken up as well: the process that serves then is another one
+        # again.
         back = [entry for entry in found["health"] if entry.get("after") == "rollback"]
         assert [(entry["replaces"], entry["require"]) for entry in back] == [(os.getpid(), [])]
 
 
 def test_where_nobody_serves_any_process_is_another_one(node, systemd):
     systemd.add("engine.service")
-    check = {"kind": "cri", "socket": "/nowhere/containerd.sock", "timeout": 0.1, "require": [], "replaces": 7}
+    check = {
+        "kind": "cri",
+        "socket": "/nowhere/containerd.sock",
+        "timeout": 0.1,
+        "require": [],
+        "replaces": 7,
+    }
     assert health.require_replacement(check)["replaces"] is None
 
 
@@ -228,7 +336,9 @@ def test_a_runtime_whose_cri_part_never_loads_is_told_as_that(node, systemd, run
     server = runtime(answer(None, "12", "unknown service"))
     check = {"kind": "cri", "socket": server.path, "timeout": 60}
     found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
-    assert found["error"]["phase"] == "rollback"  # it does not serve with the old configuration either: said, not hidden
+    assert (
+        found["error"]["phase"] == "rollback"
+    )  # it does not serve with the old configuration either: said, not hidden
     assert "serves no CRI" in found["error"]["message"]
     assert node.config.read_text() == CONFIG
 
@@ -242,7 +352,9 @@ def test_what_cannot_be_taken_back_says_where_the_bytes_are(node, systemd):
     assert "while rolling back after: " in found["error"]["message"]
     assert found["error"]["where"] == found["journal"]
     assert "put them back" in found["error"]["next"]
-    assert node.config.read_text() == CONFIG  # the files are back, the unit is what could not be helped
+    assert (
+        node.config.read_text() == CONFIG
+    )  # the files are back, the unit is what could not be helped
 
 
 def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(node, systemd):
@@ -252,13 +364,21 @@ def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(
     found = node.run([node.write(node.config, "new\n")], disable=disable)
     assert found["disabled"] == ["refresh.path"]
     assert systemd.actions == ["--no-reload disable --now refresh.path"]
-    assert (systemd.state("refresh.path"), systemd.state("refresh.path", "UnitFileState")) == ("inactive", "disabled")
+    assert (systemd.state("refresh.path"), systemd.state("refresh.path", "UnitFileState")) == (
+        "inactive",
+        "disabled",
+    )
 
     systemd.add("again.path")
     bad = [{"kind": "cri", "socket": "/nowhere.sock", "timeout": 0.1}]
-    found = node.run([node.write(node.config, "other\n")], disable=["again.path"], health=bad, id="2" * 32)
+    found = node.run(
+        [node.write(node.config, "other\n")], disable=["again.path"], health=bad, id="2" * 32
+    )
     assert found["rolled_back"]
-    assert (systemd.state("again.path"), systemd.state("again.path", "UnitFileState")) == ("active", "enabled")
+    assert (systemd.state("again.path"), systemd.state("again.path", "UnitFileState")) == (
+        "active",
+        "enabled",
+    )
 
 
 def test_a_swap_that_fails_half_way_is_taken_back(node, monkeypatch):
@@ -281,7 +401,8 @@ def test_a_swap_that_fails_half_way_is_taken_back(node, monkeypatch):
     assert node.tree() == before
 
 
-# --- another root -----------------------------------------------------------------------------------------------------
+# --- another root
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_beneath_another_root_files_are_written_and_nothing_is_run(node, systemd):
@@ -307,7 +428,12 @@ def test_beneath_another_root_files_are_written_and_nothing_is_run(node, systemd
     assert (root / "var" / "lib" / "gpufleet" / "journal").is_dir()
     assert not (node.directory / "ran").exists()
     assert systemd.actions == []
-    found = node.run([restore("/etc/engine/config.toml")], root=str(root), journal_dir="/var/lib/gpufleet", id="2" * 32)
+    found = node.run(
+        [restore("/etc/engine/config.toml")],
+        root=str(root),
+        journal_dir="/var/lib/gpufleet",
+        id="2" * 32,
+    )
     assert found["removed"] == ["/etc/engine/config.toml"]
     assert not (root / "etc" / "real" / "config.toml").exists()
 
@@ -328,6 +454,9 @@ answer = transaction.run({"schema": 1, "id": "a" * 32, "root": "/", "journal_dir
 sys.exit(0 if answer["error"] is None else 1)
 """
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
-    assert subprocess.call([sys.executable, "-c", program, str(node.config), node.journal], env=env) == 0
+    assert (
+        subprocess.call([sys.executable, "-c", program, str(node.config), node.journal], env=env)
+        == 0
+    )
     assert node.config.read_text() == "new\n"
     assert node.states() == ["committed"]

@@ -17,11 +17,17 @@ PASSWD = "root:x:0:0::/root:/bin/sh\nmallory:x:1001:1001::/home/mallory:/bin/sh\
 
 
 class Tree(object):
-    """A host's files beneath another root. Entries: (path, kind, mode, uid, gid); kind is dir, file, or the target of a link."""
+    """A host's files beneath another root. Entries: (path, kind, mode, uid, gid); kind is dir,
+    file, or the target of a link.
+    """
 
     def __init__(self, directory):
         self.root = str(directory)
-        self.add(("/etc", "dir", 0o755, 0, 0), ("/etc/passwd", "file", 0o644, 0, 0), ("/etc/group", "file", 0o644, 0, 0))
+        self.add(
+            ("/etc", "dir", 0o755, 0, 0),
+            ("/etc/passwd", "file", 0o644, 0, 0),
+            ("/etc/group", "file", 0o644, 0, 0),
+        )
         (directory / "etc" / "passwd").write_text(PASSWD)
         (directory / "etc" / "group").write_text(GROUPS)
 
@@ -56,13 +62,21 @@ def test_path_of_nothing_special(tree):
 PASSES = [
     (
         "usrmerge",
-        [("/usr/lib", "dir", 0o755, 0, 0), ("/lib", "usr/lib", 0, 0, 0), ("/usr/lib/x.service", "file", 0o644, 0, 0)],
+        [
+            ("/usr/lib", "dir", 0o755, 0, 0),
+            ("/lib", "usr/lib", 0, 0, 0),
+            ("/usr/lib/x.service", "file", 0o644, 0, 0),
+        ],
         "/lib/x.service",
         (),
     ),
     (
         "usrmerge of a program",
-        [("/usr/bin", "dir", 0o755, 0, 0), ("/bin", "usr/bin", 0, 0, 0), ("/usr/bin/engine", "file", 0o755, 0, 0)],
+        [
+            ("/usr/bin", "dir", 0o755, 0, 0),
+            ("/bin", "usr/bin", 0, 0, 0),
+            ("/usr/bin/engine", "file", 0o755, 0, 0),
+        ],
         "/bin/engine",
         (),
     ),
@@ -82,7 +96,13 @@ PASSES = [
             ("/nix/store", "dir", 0o1775, 0, NIXBLD),
             ("/nix/store/aaa-etc/etc/engine", "dir", 0o555, 0, 0),
             ("/nix/store/bbb-config/config.toml", "file", 0o444, 0, 0),
-            ("/nix/store/aaa-etc/etc/engine/config.toml", "/nix/store/bbb-config/config.toml", 0, 0, 0),
+            (
+                "/nix/store/aaa-etc/etc/engine/config.toml",
+                "/nix/store/bbb-config/config.toml",
+                0,
+                0,
+                0,
+            ),
             ("/etc/static", "/nix/store/aaa-etc/etc", 0, 0, 0),
             ("/etc/engine", "/etc/static/engine", 0, 0, 0),
         ],
@@ -99,18 +119,34 @@ PASSES = [
         "/var/snap/microk8s/current/args/containerd-template.toml",
         ("microk8s",),
     ),
-    ("root's own group may write", [("/etc/engine", "dir", 0o775, 0, 0), ("/etc/engine/c", "file", 0o664, 0, 0)], "/etc/engine/c", ()),
-    ("a file that is not there yet", [("/etc/engine", "dir", 0o755, 0, 0)], "/etc/engine/conf.d/90.toml", ()),
+    (
+        "root's own group may write",
+        [("/etc/engine", "dir", 0o775, 0, 0), ("/etc/engine/c", "file", 0o664, 0, 0)],
+        "/etc/engine/c",
+        (),
+    ),
+    (
+        "a file that is not there yet",
+        [("/etc/engine", "dir", 0o755, 0, 0)],
+        "/etc/engine/conf.d/90.toml",
+        (),
+    ),
     (
         "a link that somebody owns in root's directory: a link's owner cannot turn it",
-        [("/etc/engine", "dir", 0o755, 0, 0), ("/etc/engine/real", "file", 0o644, 0, 0), ("/etc/engine/c", "real", 0, STRANGER, STRANGER)],
+        [
+            ("/etc/engine", "dir", 0o755, 0, 0),
+            ("/etc/engine/real", "file", 0o644, 0, 0),
+            ("/etc/engine/c", "real", 0, STRANGER, STRANGER),
+        ],
         "/etc/engine/c",
         (),
     ),
 ]
 
 
-@pytest.mark.parametrize("entries, path, groups", [row[1:] for row in PASSES], ids=[row[0] for row in PASSES])
+@pytest.mark.parametrize(
+    "entries, path, groups", [row[1:] for row in PASSES], ids=[row[0] for row in PASSES]
+)
 def test_path_passes_where_only_root_can_change_what_is_found(tree, entries, path, groups):
     tree.add(*entries)
     assert trust.judge_path(tree.root, path, groups) is None
@@ -118,7 +154,14 @@ def test_path_passes_where_only_root_can_change_what_is_found(tree, entries, pat
 
 # name, entries, path, the place that is named, the reason, the remedy
 FAILS = [
-    ("somebody's file", [("/etc/c", "file", 0o644, STRANGER, 0)], "/etc/c", "/etc/c", "belongs to user mallory", "chown root"),
+    (
+        "somebody's file",
+        [("/etc/c", "file", 0o644, STRANGER, 0)],
+        "/etc/c",
+        "/etc/c",
+        "belongs to user mallory",
+        "chown root",
+    ),
     (
         "somebody's directory",
         [("/opt/e", "dir", 0o755, STRANGER, 0), ("/opt/e/c", "file", 0o644, 0, 0)],
@@ -127,7 +170,14 @@ FAILS = [
         "belongs to user mallory",
         "chown root",
     ),
-    ("everybody's file", [("/etc/c", "file", 0o666, 0, 0)], "/etc/c", "/etc/c", "may be written to by others (mode 0666)", "chmod o-w"),
+    (
+        "everybody's file",
+        [("/etc/c", "file", 0o666, 0, 0)],
+        "/etc/c",
+        "/etc/c",
+        "may be written to by others (mode 0666)",
+        "chmod o-w",
+    ),
     (
         "everybody's directory",
         [("/etc/e", "dir", 0o777, 0, 0), ("/etc/e/c", "file", 0o644, 0, 0)],
@@ -192,7 +242,14 @@ FAILS = [
         "may be written to by others",
         "chmod o-w",
     ),
-    ("nothing yet in a sticky directory", [("/tmp", "dir", 0o1777, 0, 0)], "/tmp/c", "/tmp", "may be written to by others", "chmod o-w"),
+    (
+        "nothing yet in a sticky directory",
+        [("/tmp", "dir", 0o1777, 0, 0)],
+        "/tmp/c",
+        "/tmp",
+        "may be written to by others",
+        "chmod o-w",
+    ),
     (
         "somebody's directory in a sticky one",
         [("/tmp", "dir", 0o1777, 0, 0), ("/tmp/m", "dir", 0o755, STRANGER, 0)],
@@ -203,7 +260,11 @@ FAILS = [
     ),
     (
         "a link through somebody's directory",
-        [("/home/m", "dir", 0o755, STRANGER, 0), ("/home/m/c", "/etc/passwd", 0, STRANGER, 0), ("/etc/c", "/home/m/c", 0, 0, 0)],
+        [
+            ("/home/m", "dir", 0o755, STRANGER, 0),
+            ("/home/m/c", "/etc/passwd", 0, STRANGER, 0),
+            ("/etc/c", "/home/m/c", 0, 0, 0),
+        ],
         "/etc/c",
         "/home/m",
         "belongs to user mallory",
@@ -212,8 +273,12 @@ FAILS = [
 ]
 
 
-@pytest.mark.parametrize("entries, path, place, why, remedy", [row[1:] for row in FAILS], ids=[row[0] for row in FAILS])
-def test_path_names_the_place_that_somebody_else_can_change(tree, entries, path, place, why, remedy):
+@pytest.mark.parametrize(
+    "entries, path, place, why, remedy", [row[1:] for row in FAILS], ids=[row[0] for row in FAILS]
+)
+def test_path_names_the_place_that_somebody_else_can_change(
+    tree, entries, path, place, why, remedy
+):
     tree.add(*entries)
     doubt = trust.judge_path(tree.root, path)
     assert (doubt.row, doubt.place) == ("path", place)
@@ -226,14 +291,19 @@ def test_path_with_an_acl_is_not_judged_by_the_groups_bits(tree):
     entries = [(1, 6, NOBODY), (2, 6, STRANGER), (4, 4, NOBODY), (16, 6, NOBODY), (32, 4, NOBODY)]
     try:
         os.setxattr(
-            tree.root + "/etc/c", "system.posix_acl_access", struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in entries)
+            tree.root + "/etc/c",
+            "system.posix_acl_access",
+            struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in entries),
         )
     except OSError:
         pytest.skip("this file system has no ACLs")
     assert "those that its ACL names" in trust.judge_path(tree.root, "/etc/c").why
 
 
-@pytest.mark.parametrize("number, doubted", [(errno.ENODATA, False), (errno.EOPNOTSUPP, False), (errno.EIO, True), (errno.EACCES, True)])
+@pytest.mark.parametrize(
+    "number, doubted",
+    [(errno.ENODATA, False), (errno.EOPNOTSUPP, False), (errno.EIO, True), (errno.EACCES, True)],
+)
 def test_an_acl_that_cannot_be_read_is_not_taken_for_none(tree, monkeypatch, number, doubted):
     def fails(*_words, **_more):
         raise OSError(number, "")
@@ -244,12 +314,24 @@ def test_an_acl_that_cannot_be_read_is_not_taken_for_none(tree, monkeypatch, num
 
 
 def test_program_is_an_executable_file_on_such_a_path(tree):
-    tree.add(("/usr/bin", "dir", 0o755, 0, 0), ("/usr/bin/engine", "file", 0o755, 0, 0), ("/usr/bin/notes", "file", 0o644, 0, 0))
-    tree.add(("/usr/bin/loose", "file", 0o775, 0, 100), ("/home/m/engine", "file", 0o755, STRANGER, 0))
+    tree.add(
+        ("/usr/bin", "dir", 0o755, 0, 0),
+        ("/usr/bin/engine", "file", 0o755, 0, 0),
+        ("/usr/bin/notes", "file", 0o644, 0, 0),
+    )
+    tree.add(
+        ("/usr/bin/loose", "file", 0o775, 0, 100), ("/home/m/engine", "file", 0o755, STRANGER, 0)
+    )
     assert trust.judge_program(tree.root, "/usr/bin/engine") is None
     said = {
         path: trust.judge_program(tree.root, path)
-        for path in ("/usr/bin/notes", "/usr/bin", "/usr/bin/loose", "/home/m/engine", "/usr/bin/none")
+        for path in (
+            "/usr/bin/notes",
+            "/usr/bin",
+            "/usr/bin/loose",
+            "/home/m/engine",
+            "/usr/bin/none",
+        )
     }
     assert {path: (doubt.row, doubt.why) for path, doubt in said.items()} == {
         "/usr/bin/notes": ("program", "is no executable file"),
@@ -274,7 +356,14 @@ def test_program_by_name_is_root_s_own(tree, monkeypatch):
     assert trust.find_root_program(tree.root, "other") == "/run/current-system/sw/bin/other"
 
 
-@pytest.mark.parametrize("name, kind", [("no-such-program", "not-found"), ("bin/sh", "bad-question"), ("/no/such/program", "not-found")])
+@pytest.mark.parametrize(
+    "name, kind",
+    [
+        ("no-such-program", "not-found"),
+        ("bin/sh", "bad-question"),
+        ("/no/such/program", "not-found"),
+    ],
+)
 def test_program_that_cannot_be_run_is_said_to_be(name, kind):
     with pytest.raises(host_files.NodeError) as caught:
         trust.require_root_program(name)

@@ -15,14 +15,20 @@ from hypothesis import strategies as st  # noqa: E402
 
 STRANGER = 1001
 ENTRIES = st.lists(
-    st.tuples(st.sampled_from([0, STRANGER]), st.sampled_from([0, 50, 100]), st.integers(0, 0o1777), st.booleans()),
+    st.tuples(
+        st.sampled_from([0, STRANGER]),
+        st.sampled_from([0, 50, 100]),
+        st.integers(0, 0o1777),
+        st.booleans(),
+    ),
     min_size=1,
     max_size=4,
 )
 
 
 def may_exchange(uid, groups, above, entry, last):
-    """By the kernel's rules alone: whether this account can put something else in the place of an entry, or change the last one.
+    """By the kernel's rules alone: whether this account can put something else in the place of an
+    entry, or change the last one.
 
     What it could do to the entries of a directory on the way is asked of each of them.
     """
@@ -36,7 +42,9 @@ def may_exchange(uid, groups, above, entry, last):
 @given(ENTRIES)
 @example([(0, 0, 0o1777, True), (0, 0, 0o755, True)])  # a directory of root's in /tmp
 def test_path_that_passes_can_be_changed_by_no_stranger(entries):
-    """A stranger in a group of his own, on a path of any owners and modes; the last entry is a file or a directory."""
+    """A stranger in a group of his own, on a path of any owners and modes; the last entry is a file
+    or a directory.
+    """
     tree = {"/": (0, 0, 0o755, True)}
     for number, entry in enumerate(entries):
         last = number == len(entries) - 1
@@ -45,14 +53,19 @@ def test_path_that_passes_can_be_changed_by_no_stranger(entries):
 
     def lstat(_root, path):
         uid, gid, mode, directory = tree[path]
-        return os.stat_result(((stat.S_IFDIR if directory else stat.S_IFREG) | mode, 0, 0, 1, uid, gid, 0, 0, 0, 0))
+        return os.stat_result(
+            ((stat.S_IFDIR if directory else stat.S_IFREG) | mode, 0, 0, 1, uid, gid, 0, 0, 0, 0)
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host_files, "get_lstat", lstat)
         patch.setattr(trust, "_has_acl", lambda place: False)
         doubt = trust.judge_spot("", wanted)
     chain = [tree["/".join(["", *"abcd"[:n]]) or "/"] for n in range(len(entries) + 1)]
-    exchanged = any(may_exchange(STRANGER, {100}, chain[n], chain[n + 1], n + 1 == len(entries)) for n in range(len(entries)))
+    exchanged = any(
+        may_exchange(STRANGER, {100}, chain[n], chain[n + 1], n + 1 == len(entries))
+        for n in range(len(entries))
+    )
     assert doubt or not exchanged
     tidy = all(uid == 0 and not mode & 0o022 for uid, _gid, mode, _directory in chain)
     assert doubt is None or not tidy

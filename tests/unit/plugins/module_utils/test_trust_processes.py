@@ -21,14 +21,27 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
 
 from .conftest import VERSION
 
-# --- processes ------------------------------------------------------------------------------------------------------------
+# --- processes
+# ------------------------------------------------------------------------------------------------------------
 
 HOST, OTHERS = "user:[4026531837]", "user:[4026532999]"
 ROOT = (41, 2)
 UNITS = {
-    "engine.service": {"MainPID": "800", "FragmentPath": "/usr/lib/systemd/system/engine.service", "DropInPaths": ""},
-    "forking.service": {"MainPID": "0", "FragmentPath": "/etc/systemd/system/forking.service", "DropInPaths": ""},
-    "snap.engine.daemon.service": {"MainPID": "801", "FragmentPath": "/etc/systemd/system/snap.engine.service", "DropInPaths": ""},
+    "engine.service": {
+        "MainPID": "800",
+        "FragmentPath": "/usr/lib/systemd/system/engine.service",
+        "DropInPaths": "",
+    },
+    "forking.service": {
+        "MainPID": "0",
+        "FragmentPath": "/etc/systemd/system/forking.service",
+        "DropInPaths": "",
+    },
+    "snap.engine.daemon.service": {
+        "MainPID": "801",
+        "FragmentPath": "/etc/systemd/system/snap.engine.service",
+        "DropInPaths": "",
+    },
 }
 
 
@@ -50,7 +63,11 @@ def judge(monkeypatch, others=(), first="0::/init.scope\n"):
         return known[pid]
 
     made = process_trust.Judge(lambda names: UNITS)
-    made.first, made.users, made.root = first, HOST, os.stat_result((0, ROOT[1], ROOT[0]) + (0,) * 7)
+    made.first, made.users, made.root = (
+        first,
+        HOST,
+        os.stat_result((0, ROOT[1], ROOT[0]) + (0,) * 7),
+    )
     monkeypatch.setattr(trust, "read_process", look)
     return made
 
@@ -90,33 +107,72 @@ PROCESSES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("fields, ancestors, row", [case[1:] for case in PROCESSES], ids=[case[0] for case in PROCESSES])
-def test_process_counts_when_root_s_systemd_has_started_it_as_a_service_of_this_host(monkeypatch, fields, ancestors, row):
-    doubt = judge(monkeypatch, [a_process(**more) for more in ancestors]).find_doubt(a_process(**fields))
+@pytest.mark.parametrize(
+    "fields, ancestors, row", [case[1:] for case in PROCESSES], ids=[case[0] for case in PROCESSES]
+)
+def test_process_counts_when_root_s_systemd_has_started_it_as_a_service_of_this_host(
+    monkeypatch, fields, ancestors, row
+):
+    doubt = judge(monkeypatch, [a_process(**more) for more in ancestors]).find_doubt(
+        a_process(**fields)
+    )
     assert (doubt and doubt.row) == row
     assert row is None or doubt.remedy
 
 
 def test_process_is_judged_below_the_group_of_the_hosts_first_process(monkeypatch):
-    """In a container that is a host of its own (a lab's, LXC's), everything lies in the group that the outer host has made."""
+    """In a container that is a host of its own (a lab's, LXC's), everything lies in the group that
+    the outer host has made.
+    """
     inside = judge(monkeypatch, first="0::/machine.slice/machine-x.scope/payload/init.scope\n")
-    assert inside.find_doubt(a_process(groups="0::/machine.slice/machine-x.scope/payload/system.slice/engine.service\n")) is None
+    assert (
+        inside.find_doubt(
+            a_process(
+                groups="0::/machine.slice/machine-x.scope/payload/system.slice/engine.service\n"
+            )
+        )
+        is None
+    )
     assert inside.find_doubt(a_process(groups="0::/system.slice/engine.service\n")).row == "service"
     assert (
-        judge(monkeypatch).find_doubt(a_process(groups="0::/machine.slice/machine-x.scope/system.slice/engine.service\n")).row == "service"
+        judge(monkeypatch)
+        .find_doubt(
+            a_process(groups="0::/machine.slice/machine-x.scope/system.slice/engine.service\n")
+        )
+        .row
+        == "service"
     )
 
 
-@pytest.mark.parametrize("place", ["/usr/lib/systemd/system/engine.service", "/etc/systemd/system/engine.service.d/10-proxy.conf"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/usr/lib/systemd/system/engine.service",
+        "/etc/systemd/system/engine.service.d/10-proxy.conf",
+    ],
+)
 def test_process_of_a_unit_that_somebody_else_may_write_is_not_verified(monkeypatch, place):
-    shown = {"engine.service": dict(UNITS["engine.service"], DropInPaths="/etc/systemd/system/engine.service.d/10-proxy.conf")}
+    shown = {
+        "engine.service": dict(
+            UNITS["engine.service"],
+            DropInPaths="/etc/systemd/system/engine.service.d/10-proxy.conf",
+        )
+    }
     made = judge(monkeypatch)
     made.show = lambda names: shown
     monkeypatch.setattr(
-        trust, "judge_path", lambda root, wanted: trust.Doubt("path", place, "belongs to user 7", "chown") if wanted == place else None
+        trust,
+        "judge_path",
+        lambda root, wanted: (
+            trust.Doubt("path", place, "belongs to user 7", "chown") if wanted == place else None
+        ),
     )
     doubt = made.find_doubt(a_process())
-    assert (doubt.row, doubt.place, doubt.why) == ("unit", place, "belongs to user 7 (a file of engine.service)")
+    assert (doubt.row, doubt.place, doubt.why) == (
+        "unit",
+        place,
+        "belongs to user 7 (a file of engine.service)",
+    )
 
 
 def test_process_that_changes_while_it_is_read_is_dropped(monkeypatch):
@@ -135,7 +191,9 @@ def test_process_that_changes_while_it_is_read_is_dropped(monkeypatch):
 
 
 def test_a_program_that_is_being_started_is_waited_for_until_it_has_its_arguments(monkeypatch):
-    """Between two steps of execve(2) it has its name and no arguments: an engine with --config would be one without."""
+    """Between two steps of execve(2) it has its name and no arguments: an engine with --config
+    would be one without.
+    """
     real, asked = trust.read_proc_file, []
 
     def late(name, place=None, **more):
@@ -149,7 +207,11 @@ def test_a_program_that_is_being_started_is_waited_for_until_it_has_its_argument
 
 def test_a_process_that_has_taken_its_arguments_away_is_one_without(monkeypatch):
     real = trust.read_proc_file
-    monkeypatch.setattr(trust, "read_proc_file", lambda name, place=None, **more: "" if name == "cmdline" else real(name, place, **more))
+    monkeypatch.setattr(
+        trust,
+        "read_proc_file",
+        lambda name, place=None, **more: "" if name == "cmdline" else real(name, place, **more),
+    )
     assert trust.read_process(os.getpid()).argv == ()
 
 
@@ -178,10 +240,17 @@ def test_process_of_anybody_else_is_counted_and_never_read(tmp_path, monkeypatch
     engine = place / "engine"
     shutil.copy(os.path.realpath("/bin/sleep"), str(engine))
     monkeypatch.setattr(process_queries, "MAX_PROCESSES", 1)
-    children = [subprocess.Popen([str(engine), "60"], preexec_fn=lambda: os.setuid(1001)) for _number in range(3)]
+    children = [
+        subprocess.Popen([str(engine), "60"], preexec_fn=lambda: os.setuid(1001))
+        for _number in range(3)
+    ]
     try:
         monkeypatch.setattr(trust, "read_process", lambda pid: pytest.fail("read"))
-        assert process_queries.list_processes(["engine", "other"]) == {"processes": [], "programs": {}, "others": {"engine": 3}}
+        assert process_queries.list_processes(["engine", "other"]) == {
+            "processes": [],
+            "programs": {},
+            "others": {"engine": 3},
+        }
     finally:
         for child in children:
             child.kill()
@@ -197,15 +266,22 @@ BECOME = [
 
 
 @pytest.mark.parametrize("become", [case[1] for case in BECOME], ids=[case[0] for case in BECOME])
-def test_process_that_has_become_something_else_since_it_was_named_is_dropped(engine, monkeypatch, become):
-    """Between its name and its being read it may have started a setuid program, which is root's and not what was asked for."""
+def test_process_that_has_become_something_else_since_it_was_named_is_dropped(
+    engine, monkeypatch, become
+):
+    """Between its name and its being read it may have started a setuid program, which is root's and
+    not what was asked for.
+    """
     real = trust.read_process
-    assert [found["pid"] for found in process_queries.list_processes(["engine"])["processes"]] == [engine[1].pid]
+    assert [found["pid"] for found in process_queries.list_processes(["engine"])["processes"]] == [
+        engine[1].pid
+    ]
     monkeypatch.setattr(trust, "read_process", lambda pid: real(pid)._replace(**become))
     assert process_queries.list_processes(["engine"])["processes"] == []
 
 
-# --- programs that run ------------------------------------------------------------------------------------------------------
+# --- programs that run
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -215,7 +291,10 @@ def engine(tmp_path):
     path.parent.mkdir()
     shutil.copy(os.path.realpath("/bin/sleep"), str(path))
     child = subprocess.Popen([str(path), "60"])
-    while trust.get_process_name(child.pid) != "engine" or not open("/proc/%d/cmdline" % child.pid, "rb").read():
+    while (
+        trust.get_process_name(child.pid) != "engine"
+        or not open("/proc/%d/cmdline" % child.pid, "rb").read()
+    ):
         os.sched_yield()  # between fork and exec it is us, and its words come after its name
     yield path, child
     child.kill()
@@ -224,7 +303,11 @@ def engine(tmp_path):
 
 def run_again(path, child, **more):
     start = trust.read_process(child.pid).start
-    return commands.decode_answer(commands.run([str(path), "--version"], process=dict({"pid": child.pid, "ticks": start}, **more)))
+    return commands.decode_answer(
+        commands.run(
+            [str(path), "--version"], process=dict({"pid": child.pid, "ticks": start}, **more)
+        )
+    )
 
 
 def test_running_program_is_run_by_its_descriptor_wherever_it_lies(engine):
@@ -245,7 +328,12 @@ def test_running_program_is_run_even_where_something_else_has_taken_its_name(eng
 
 
 @pytest.mark.parametrize(
-    "mode, uid, why", [(0o775, 0, "may be written to by others"), (0o757, 0, "may be written to"), (0o755, 1001, "user 1001")]
+    "mode, uid, why",
+    [
+        (0o775, 0, "may be written to by others"),
+        (0o757, 0, "may be written to"),
+        (0o755, 1001, "user 1001"),
+    ],
 )
 def test_running_program_has_to_be_root_s_own_file(engine, mode, uid, why):
     path, child = engine
@@ -277,7 +365,9 @@ def test_programs_get_a_working_directory_and_an_environment_of_our_own(monkeypa
     said = commands.decode_answer(commands.run(["sh", "-c", "pwd; env"]))["stdout"].splitlines()
     assert said[0] == "/"
     found = dict(line.split("=", 1) for line in said[1:])
-    assert {name: value for name, value in found.items() if name not in ("PWD", "OLDPWD", "SHLVL", "_")} == {
+    assert {
+        name: value for name, value in found.items() if name not in ("PWD", "OLDPWD", "SHLVL", "_")
+    } == {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin",
         "HOME": "/root",
         "LANG": "C",
@@ -287,7 +377,8 @@ def test_programs_get_a_working_directory_and_an_environment_of_our_own(monkeypa
     }
 
 
-# --- sockets ----------------------------------------------------------------------------------------------------------------
+# --- sockets
+# ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One request over a unix socket: every form of an answer that servers give, and none that ends too early is taken for a whole one."""
+"""One request over a unix socket: every form of an answer that servers give, and none that ends too
+early is taken for a whole one.
+"""
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files
@@ -24,10 +26,18 @@ ANSWERS = {
     "no length, of which a part is wanted": (OK + b"\r\nabc", 2, (200, b"ab")),
     "a length, of which a part is wanted": (OK + b"Content-Length: 3\r\n\r\nabc", 2, (200, b"ab")),
     "chunks": (CHUNKED + b"2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n", None, (200, b"abc")),
-    "chunks, of which a part is wanted": (CHUNKED + b"2\r\nab\r\nA\r\n0123456789\r\n0\r\n\r\n", 5, (200, b"ab012")),
+    "chunks, of which a part is wanted": (
+        CHUNKED + b"2\r\nab\r\nA\r\n0123456789\r\n0\r\n\r\n",
+        5,
+        (200, b"ab012"),
+    ),
     "no content": (b"HTTP/1.1 204 No Content\r\n\r\n", None, (204, b"")),
     "an older server": (b"HTTP/1.0 404 Not Found\nServer: x\n\nno", None, (404, b"no")),
-    "a word before the answer": (b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"Content-Length: 1\r\n\r\na", None, (200, b"a")),
+    "a word before the answer": (
+        b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"Content-Length: 1\r\n\r\na",
+        None,
+        (200, b"a"),
+    ),
     "no reason": (b"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\na", None, (200, b"a")),
 }
 
@@ -46,7 +56,10 @@ BROKEN = {
     "headers without end": (OK + b"a: b\r\n" * 300 + b"\r\n", "ends within its headers"),
     "less than it says": (OK + b"Content-Length: 4\r\n\r\nabc", "ends after 3 of 4 bytes"),
     "a length that is none": (OK + b"Content-Length: -1\r\n\r\nabc", "does not say how long"),
-    "a length that nobody has room for": (OK + b"Content-Length: 99999999999\r\n\r\nabc", "does not say how long"),
+    "a length that nobody has room for": (
+        OK + b"Content-Length: 99999999999\r\n\r\nabc",
+        "does not say how long",
+    ),
     "an end within a chunk": (CHUNKED + b"5\r\nabc", "ends after 3 of 5 bytes"),
     "an end between chunks": (CHUNKED + b"3\r\nabc\r\n", "ends within its content"),
     "a chunk without a size": (CHUNKED + b"x\r\nabc\r\n0\r\n\r\n", "ends within its content"),

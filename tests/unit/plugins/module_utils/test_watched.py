@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who watches a directory as the CDI library of the engines does hears of each file that comes, changes and is given back.
+"""Who watches a directory as the CDI library of the engines does hears of each file that comes,
+changes and is given back.
 
-That library reads again what is renamed, removed or written there, and up to 1.1.0 on Linux nothing that is moved in from elsewhere
-(container-device-interface: pkg/cdi/cache.go; 1.1.1 has cncf-tags/container-device-interface#344, which mends it, as has containerd 2.4).
+That library reads again what is renamed, removed or written there, and up to 1.1.0 on Linux nothing
+that is moved in from elsewhere (container-device-interface: pkg/cdi/cache.go; 1.1.1 has
+cncf-tags/container-device-interface#344, which mends it, as has containerd 2.4).
 """
 
 import ctypes
@@ -17,7 +19,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction 
 from .conftest import restore
 
 MODIFY, MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x2, 0x40, 0x80, 0x100, 0x200
-# What fsnotify calls Write, Rename and Remove; Create, which it ignores on Linux, is CREATE and MOVED_TO.
+# What fsnotify calls Write, Rename and Remove; Create, which it ignores on Linux, is CREATE and
+# MOVED_TO.
 HEARD = MODIFY | MOVED_FROM | DELETE
 
 
@@ -28,7 +31,10 @@ class Watch:
         libc = ctypes.CDLL(None, use_errno=True)
         self.fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         assert self.fd >= 0
-        assert libc.inotify_add_watch(self.fd, os.fsencode(str(directory)), HEARD | MOVED_TO | CREATE) >= 0
+        assert (
+            libc.inotify_add_watch(self.fd, os.fsencode(str(directory)), HEARD | MOVED_TO | CREATE)
+            >= 0
+        )
 
     def events(self):
         """The masks since the last call."""
@@ -70,7 +76,9 @@ def test_a_file_that_comes_changes_and_is_given_back(node, watch):
 
 
 def test_a_directory_that_is_watched_before_its_first_file_is_in_it(node, monkeypatch):
-    """As where a container asks for a device at that moment: the library looks for directories that were missing, at each request."""
+    """As where a container asks for a device at that moment: the library looks for directories that
+    were missing, at each request.
+    """
     made, watches = swap.make_swap_dirs, []
 
     def watched(root, paths):

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Configurations that are unusual and fine: the planners cope. Those that are refused are in tests/fixtures/bad."""
+"""Configurations that are unusual and fine: the planners cope. Those that are refused are in
+tests/fixtures/bad.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,17 @@ import base64
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect as containerd_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    detect as crio_detect,
+)
 
 from tests.unit import builders
 
@@ -45,8 +54,16 @@ FINE: dict[str, tuple[str, Any, str]] = {
     "nothing in it": (NEW, "", ""),
     "Latin-1 in a comment, which 1.x reads": (OLD, raw(b"version = 2\n# gr\xfcn\n"), ""),
     "no line end at the end": (NEW, "version = 3", ""),
-    "writable by the world, and somebody's": (OLD, {"content": "version = 2\n", "mode": 0o666, "uid": 1000, "owner": "ops"}, ""),
-    "a link": (OLD, {"content": "version = 2\n", "real": "/srv/containerd.toml"}, "/srv/containerd.toml"),
+    "writable by the world, and somebody's": (
+        OLD,
+        {"content": "version = 2\n", "mode": 0o666, "uid": 1000, "owner": "ops"},
+        "",
+    ),
+    "a link": (
+        OLD,
+        {"content": "version = 2\n", "real": "/srv/containerd.toml"},
+        "/srv/containerd.toml",
+    ),
 }
 
 
@@ -58,7 +75,9 @@ def test_unusual_and_fine(version: str, root: Any, real: str) -> None:
     assert all("\n" in edit["text"] for edit in change["edits"])
 
 
-@pytest.mark.parametrize("text", ["\ufeff[crio.runtime]\n", "[crio.runtime]\r\n", "", "# nothing\n"], ids=repr)
+@pytest.mark.parametrize(
+    "text", ["\ufeff[crio.runtime]\n", "[crio.runtime]\r\n", "", "# nothing\n"], ids=repr
+)
 def test_unusual_and_fine_for_crio(text: str) -> None:
     (change,) = planned("crio", CRIO, {FILE: text}).changes
     assert change["path"] == f"{CRIO_D}/90-gpufleet.conf"

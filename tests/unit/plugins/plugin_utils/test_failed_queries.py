@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A query that failed is an error of that query, and never "nothing there": host by host, query by query, error by error."""
+"""A query that failed is an error of that query, and never "nothing there": host by host, query by
+query, error by error.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,28 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    QueryFailed,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 
 from tests.unit import builders
-from tests.unit.hosts_of_queries import CRIO_SOCKET, ERRORS, NODES, Node, OneBad, planned, process, unit
+from tests.unit.hosts_of_queries import (
+    CRIO_SOCKET,
+    ERRORS,
+    NODES,
+    Node,
+    OneBad,
+    planned,
+    process,
+    unit,
+)
 
 # ---------------------------------------------------------------- the accessors, one by one
 
@@ -25,7 +42,10 @@ ACCESSES = {
     "file": (queries.ask_for_file("/etc/a", file_places.WHOLE), lambda obs: obs.get_text("/etc/a")),
     "stat": (queries.ask_for_file("/etc/a", content=False), lambda obs: obs.is_there("/etc/a")),
     "dir": (queries.ask_for_directory("/etc/d"), lambda obs: obs.list_directory("/etc/d")),
-    "glob": (queries.ask_for_glob("/etc/*.toml", file_places.WHOLE), lambda obs: obs.list_glob_files("/etc/*.toml")),
+    "glob": (
+        queries.ask_for_glob("/etc/*.toml", file_places.WHOLE),
+        lambda obs: obs.list_glob_files("/etc/*.toml"),
+    ),
     "paths": (
         queries.ask_for_paths("driver files", ["/usr/lib/*"]),
         lambda obs: obs.get_answer(queries.ask_for_paths("driver files", ["/usr/lib/*"])),
@@ -34,16 +54,40 @@ ACCESSES = {
         queries.ask_for_mentioned_paths("/etc/cdi/*", ("x",)),
         lambda obs: obs.get_answer(queries.ask_for_mentioned_paths("/etc/cdi/*", ("x",))),
     ),
-    "tags": (queries.ask_for_tags("/etc/a", [[]], {}), lambda obs: obs.get_answer(queries.ask_for_tags("/etc/a", [[]], {}))),
-    "which": (queries.ask_for_program(["runc"]), lambda obs: obs.get_answer(queries.ask_for_program(["runc"])).get("found")),
-    "command": (queries.ask_for_command(["runc", "--version"]), lambda obs: obs.get_command(["runc", "--version"])),
-    "package": (queries.ask_for_packages(["containerd"]), lambda obs: obs.get_package("containerd")),
-    "units": (queries.ask_for_units(["containerd.service"]), lambda obs: obs.get_unit("containerd.service")),
-    "whether a unit was asked for": (queries.ask_for_units(["containerd.service"]), lambda obs: obs.was_unit_asked("containerd.service")),
+    "tags": (
+        queries.ask_for_tags("/etc/a", [[]], {}),
+        lambda obs: obs.get_answer(queries.ask_for_tags("/etc/a", [[]], {})),
+    ),
+    "which": (
+        queries.ask_for_program(["runc"]),
+        lambda obs: obs.get_answer(queries.ask_for_program(["runc"])).get("found"),
+    ),
+    "command": (
+        queries.ask_for_command(["runc", "--version"]),
+        lambda obs: obs.get_command(["runc", "--version"]),
+    ),
+    "package": (
+        queries.ask_for_packages(["containerd"]),
+        lambda obs: obs.get_package("containerd"),
+    ),
+    "units": (
+        queries.ask_for_units(["containerd.service"]),
+        lambda obs: obs.get_unit("containerd.service"),
+    ),
+    "whether a unit was asked for": (
+        queries.ask_for_units(["containerd.service"]),
+        lambda obs: obs.was_unit_asked("containerd.service"),
+    ),
     "processes": (queries.ask_for_processes(["containerd"]), lambda obs: obs.processes()),
     "cri": (queries.ask_for_cri("/run/a.sock"), lambda obs: obs.get_cri("/run/a.sock")),
-    "http": (queries.ask_for_http("/run/a.sock", "/info"), lambda obs: obs.get_answer(queries.ask_for_http("/run/a.sock", "/info"))),
-    "probe": (queries.probe("nvml", "", {}), lambda obs: obs.get_answer(queries.probe("nvml", "", {}))),
+    "http": (
+        queries.ask_for_http("/run/a.sock", "/info"),
+        lambda obs: obs.get_answer(queries.ask_for_http("/run/a.sock", "/info")),
+    ),
+    "probe": (
+        queries.probe("nvml", "", {}),
+        lambda obs: obs.get_answer(queries.probe("nvml", "", {})),
+    ),
     "originals": (
         queries.ask_for_originals("/var/lib/gpufleet"),
         lambda obs: obs.get_answer(queries.ask_for_originals("/var/lib/gpufleet")).get("originals"),
@@ -79,7 +123,9 @@ def test_an_error_is_no_answer(name: str, kind: str) -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_sentence_says_what_where_why_and_what_next(qid: str, message: str, sentence: str) -> None:
+def test_the_sentence_says_what_where_why_and_what_next(
+    qid: str, message: str, sentence: str
+) -> None:
     obs = Observation({}, {qid: {"error": {"kind": "failed", "message": message}}})
     with pytest.raises(QueryFailed) as caught:
         obs.get_answer({"id": qid})
@@ -94,9 +140,13 @@ ALL = {"device_nodes": "present", "cdi_refresh": "watch"}
 DISPENSABLE = {"probe:nvml": "nvidia-smi is asked next, and /proc names the devices in the end"}
 
 
-@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in NODES), ("containerd 2.1", ALL)])
+@pytest.mark.parametrize(
+    ("name", "options"), [*((name, {}) for name in NODES), ("containerd 2.1", ALL)]
+)
 def test_no_failed_query_leads_to_another_plan(name: str, options: dict[str, Any]) -> None:
-    """Over every query of the look and of what follows it: the very same plan, or none. It may say more: what it could not judge."""
+    """Over every query of the look and of what follows it: the very same plan, or none. It may say
+    more: what it could not judge.
+    """
     node = NODES[name]
     good = planned(node, **options)
     assert good.plan is not None, good.said
@@ -110,18 +160,31 @@ def test_no_failed_query_leads_to_another_plan(name: str, options: dict[str, Any
 
 
 def judged(plan: Plan) -> Plan:
-    """The plan without the sentence on rows of the table of known-bad combinations that could not be judged, for the query that failed."""
-    return dc.replace(plan, advice=tuple(text for text in plan.advice if "docs/known-bad.md could not be judged" not in text))
+    """The plan without the sentence on rows of the table of known-bad combinations that could not
+    be judged, for the query that failed.
+    """
+    return dc.replace(
+        plan,
+        advice=tuple(
+            text for text in plan.advice if "docs/known-bad.md could not be judged" not in text
+        ),
+    )
 
 
 def matched(node: Node, asked: tuple[str, ...]) -> list[str]:
     """The files that the patterns of a look match."""
     found = builders.Answers(node.files, {})
-    return sorted({f["path"] for qid in asked if qid.startswith("glob:") for f in found[qid]["files"]})
+    return sorted(
+        {f["path"] for qid in asked if qid.startswith("glob:") for f in found[qid]["files"]}
+    )
 
 
-@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in NODES), ("containerd 2.1", ALL)])
-def test_no_file_that_cannot_be_looked_at_leads_to_another_plan(name: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"), [*((name, {}) for name in NODES), ("containerd 2.1", ALL)]
+)
+def test_no_file_that_cannot_be_looked_at_leads_to_another_plan(
+    name: str, options: dict[str, Any]
+) -> None:
     node = NODES[name]
     good = planned(node, **options)
     paths = matched(node, good.asked)
@@ -145,18 +208,28 @@ def with_silent_docker(node: Node) -> Node:
 
 
 def test_an_engine_that_hangs_is_left_alone_and_named_and_the_others_go_on() -> None:
-    both, alone = planned(with_silent_docker(NODES["containerd 1.7"])), planned(NODES["containerd 1.7"])
+    both, alone = (
+        planned(with_silent_docker(NODES["containerd 1.7"])),
+        planned(NODES["containerd 1.7"]),
+    )
     assert both.plan is not None
     assert alone.plan is not None
     paths = [{c["path"] for c in plan.changes} for plan in (both.plan, alone.plan)]
     assert paths[0] == paths[1]
-    assert [a for a in both.plan.advice if a.startswith("Docker runs, but does not answer at /var/run/docker.sock")]
+    assert [
+        a
+        for a in both.plan.advice
+        if a.startswith("Docker runs, but does not answer at /var/run/docker.sock")
+    ]
 
 
 def test_a_second_containerd_that_hangs_is_left_alone_and_named_and_the_first_goes_on() -> None:
     first = NODES["containerd 1.7"]
     config, socket = "/srv/second.toml", "/run/second.sock"
-    second = {**process("/usr/bin/containerd", "second.service", 17), "argv": ["containerd", "-c", config, "-a", socket]}
+    second = {
+        **process("/usr/bin/containerd", "second.service", 17),
+        "argv": ["containerd", "-c", config, "-a", socket],
+    }
     node = dc.replace(
         first,
         files={**first.files, config: "version = 2\n"},
@@ -168,15 +241,33 @@ def test_a_second_containerd_that_hangs_is_left_alone_and_named_and_the_first_go
     assert both.plan is not None, both.said
     assert "/etc/containerd/config.toml" in {c["path"] for c in both.plan.changes}
     assert config not in {c["path"] for c in both.plan.changes}
-    assert [a for a in both.plan.advice if a.startswith(f"containerd runs, but its CRI does not answer at {socket} (no answer within 5 s)")]
+    assert [
+        a
+        for a in both.plan.advice
+        if a.startswith(
+            f"containerd runs, but its CRI does not answer at {socket} (no answer within 5 s)"
+        )
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "qid", "sentence"),
     [
-        ("containerd 1.7", "cri:Status:/run/containerd/containerd.sock", "containerd runs, but its CRI does not answer"),
-        ("CRI-O", f"cri:Version:{CRIO_SOCKET}", f"CRI-O runs, but does not answer at {CRIO_SOCKET} (the time for the whole observation"),
-        ("Docker", "http:/var/run/docker.sock/info", "Docker runs, but does not answer at /var/run/docker.sock"),
+        (
+            "containerd 1.7",
+            "cri:Status:/run/containerd/containerd.sock",
+            "containerd runs, but its CRI does not answer",
+        ),
+        (
+            "CRI-O",
+            f"cri:Version:{CRIO_SOCKET}",
+            f"CRI-O runs, but does not answer at {CRIO_SOCKET} (the time for the whole observation",
+        ),
+        (
+            "Docker",
+            "http:/var/run/docker.sock/info",
+            "Docker runs, but does not answer at /var/run/docker.sock",
+        ),
     ],
 )
 def test_a_host_whose_only_engine_hangs_is_refused(name: str, qid: str, sentence: str) -> None:

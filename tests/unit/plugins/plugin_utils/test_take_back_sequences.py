@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whatever happened to a host between our first change and the last: taking back ends with every byte as before, or touches nothing."""
+"""Whatever happened to a host between our first change and the last: taking back ends with every
+byte as before, or touches nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,15 @@ from hypothesis import strategies as st
 from tests.draws import count_examples
 from tests.unit.bare_trees import Tree
 
-ROOT, DROP_IN, JSON = "/etc/containerd/config.toml", "/etc/containerd/conf.d/90-gpufleet.toml", "/etc/docker/daemon.json"
-CRIO, RUNTIME = "/etc/crio/crio.conf.d/90-gpufleet.conf", "/etc/nvidia-container-runtime/config.toml"
+ROOT, DROP_IN, JSON = (
+    "/etc/containerd/config.toml",
+    "/etc/containerd/conf.d/90-gpufleet.toml",
+    "/etc/docker/daemon.json",
+)
+CRIO, RUNTIME = (
+    "/etc/crio/crio.conf.d/90-gpufleet.conf",
+    "/etc/nvidia-container-runtime/config.toml",
+)
 BEFORE = {
     ROOT: 'version = 2\n# ours since 2019\n[plugins."io.containerd.grpc.v1.cri"]\n  sandbox_image = "pause:3.9"\n',
     JSON: '{"debug": true}\n',
@@ -31,11 +40,18 @@ CONVERGE: dict[str, dict[str, Any]] = {
     "containerd 1.7": {"engines": ("containerd",), **OLD},
     "containerd 2.3": {"engines": ("containerd",), **NEW},
     "containerd 1.7, no CDI": {"engines": ("containerd",), "cdi": "disabled", **OLD},
-    "another handler": {"engines": ("containerd",), "handlers": (Handler("gpu", "/opt/nvidia-container-runtime"),), **OLD},
+    "another handler": {
+        "engines": ("containerd",),
+        "handlers": (Handler("gpu", "/opt/nvidia-container-runtime"),),
+        **OLD,
+    },
     "Docker": {"engines": ("docker",), "engine_version": "26.1.5"},
     "CRI-O": {"engines": ("crio",), "engine_version": "1.34.0"},
 }
-HANDLERS = (Handler(), Handler("gpu", "/opt/nvidia-container-runtime"))  # all that were ever asked for
+HANDLERS = (
+    Handler(),
+    Handler("gpu", "/opt/nvidia-container-runtime"),
+)  # all that were ever asked for
 EVENT = st.one_of(
     st.tuples(st.just("converge"), st.sampled_from(sorted(CONVERGE))),
     st.tuples(st.just("comment"), st.sampled_from([ROOT, DROP_IN, CRIO, RUNTIME])),
@@ -80,7 +96,9 @@ def taken_back(host: Tree, **options: Any) -> bool:
 @example([("converge", "containerd 2.3"), ("comment", DROP_IN), ("remove", ROOT)])
 @example([("converge", "containerd 2.3"), ("remove", ROOT)])
 @settings(max_examples=count_examples(40), deadline=None)
-def test_nothing_of_this_collection_is_left_and_nothing_else_is_touched(events: list[tuple[str, str]]) -> None:
+def test_nothing_of_this_collection_is_left_and_nothing_else_is_touched(
+    events: list[tuple[str, str]],
+) -> None:
     with tempfile.TemporaryDirectory() as place:
         host = Tree(pathlib.Path(place, "host"))
         for name, text in BEFORE.items():
@@ -103,7 +121,9 @@ def test_nothing_of_this_collection_is_left_and_nothing_else_is_touched(events: 
 
 
 def broken(host: Tree, name: str) -> None:
-    """While a file cannot be read, taking back gives it back as a whole, or stops; it never takes it for one without our part."""
+    """While a file cannot be read, taking back gives it back as a whole, or stops; it never takes
+    it for one without our part.
+    """
     text, kept = host.read(name), host.originals
     host.write(name, text + "half a line\n", mode(host, name))
     if name in kept:
@@ -112,14 +132,21 @@ def broken(host: Tree, name: str) -> None:
 
 
 def judge(host: Tree, first: dict[str, Any], touched: set[str], removed: set[str]) -> None:
-    # A directory that we made stays where someone has removed our file from it: it may be theirs by now.
-    about = touched | {str(parent) for path in touched for parent in pathlib.PurePosixPath(path).parents}
+    # A directory that we made stays where someone has removed our file from it: it may be theirs by
+    # now.
+    about = touched | {
+        str(parent) for path in touched for parent in pathlib.PurePosixPath(path).parents
+    }
     last = host.state()
-    assert {path: seen for path, seen in last.items() if path not in about} == {p: s for p, s in first.items() if p not in about}
+    assert {path: seen for path, seen in last.items() if path not in about} == {
+        p: s for p, s in first.items() if p not in about
+    }
     for path in touched & set(last):
         assert path not in OURS_ALONE
         text = host.read(path)
         assert PROGRAM not in text.replace(f"[{PROGRAM}", ""), text
         # One that someone had removed, and that we made again, is a new file.
         assert path in removed or last[path][1:] == first[path][1:]
-    assert set(host.originals) <= touched - set(last), "copies are kept of files only that somebody has removed"
+    assert set(host.originals) <= touched - set(last), (
+        "copies are kept of files only that somebody has removed"
+    )

@@ -25,7 +25,9 @@ from tests.unit.taken_back import (
 
 @pytest.mark.parametrize("how", ["node", "single"])
 @pytest.mark.parametrize("name", ENGINES)
-def test_without_a_journal_our_keys_and_files_go(tmp_path: pathlib.Path, name: str, how: str) -> None:
+def test_without_a_journal_our_keys_and_files_go(
+    tmp_path: pathlib.Path, name: str, how: str
+) -> None:
     engine, version, _files, place = ENGINES[name]
     made, _before = converged(tmp_path, name)
     made.forget_journal()
@@ -39,14 +41,24 @@ def test_without_a_journal_our_keys_and_files_go(tmp_path: pathlib.Path, name: s
 
 
 def test_a_handler_that_was_never_ours_is_left_and_named(tmp_path: pathlib.Path) -> None:
-    made = tree(tmp_path, {ROOT: CTK, JSON: '{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}\n'})
+    made = tree(
+        tmp_path,
+        {
+            ROOT: CTK,
+            JSON: '{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}\n',
+        },
+    )
     before = made.state()
     back = made.node(state="absent", engine_version="1.7.24")
     assert (back["failed"], back["changed"], made.state() == before) == (False, False, True)
-    assert [a.split()[0].removesuffix(":") for a in back["advice"] if "left alone" in a] == [ROOT, JSON]
+    assert [a.split()[0].removesuffix(":") for a in back["advice"] if "left alone" in a] == [
+        ROOT,
+        JSON,
+    ]
 
 
-# What an operator's own handler looks like: the name, the program and the annotations are those that this collection would write.
+# What an operator's own handler looks like: the name, the program and the annotations are those
+# that this collection would write.
 OPERATORS = """version = @V@
 [plugins.@CRI@.containerd]
 default_runtime_name = "nvidia"
@@ -63,7 +75,9 @@ BinaryName = "/usr/bin/nvidia-container-runtime"
 SystemdCgroup = true
 """
 HAND_MADE = OPERATORS.replace("@MORE@", "privileged_without_host_devices = true")
-TOOLS = OPERATORS.replace("@MORE@", "").replace('container_annotations = ["nvidia.cdi.k8s.io/*"]\n', "")
+TOOLS = OPERATORS.replace("@MORE@", "").replace(
+    'container_annotations = ["nvidia.cdi.k8s.io/*"]\n', ""
+)
 # what stands there -> what the result says of it
 THEIRS = {
     "a property that is not copied": (HAND_MADE, "its privileged_without_host_devices would differ"),
@@ -88,7 +102,10 @@ def test_the_module_of_an_engine_leaves_a_handler_that_it_did_not_write(
 
 
 def test_a_run_that_changed_nothing_makes_nobody_elses_handler_ours(tmp_path: pathlib.Path) -> None:
-    made = tree(tmp_path, {ROOT: HAND_MADE.replace("@V@", "3").replace("@CRI@", '"io.containerd.cri.v1.runtime"')})
+    made = tree(
+        tmp_path,
+        {ROOT: HAND_MADE.replace("@V@", "3").replace("@CRI@", '"io.containerd.cri.v1.runtime"')},
+    )
     before = made.state()
     assert made.single("containerd", engine_version="2.1.9")["changed"] is False
     assert made.single("containerd", state="absent", engine_version="2.1.9")["changed"] is False
@@ -98,15 +115,21 @@ def test_a_run_that_changed_nothing_makes_nobody_elses_handler_ours(tmp_path: pa
 def test_a_converged_host_keeps_what_somebody_put_into_the_handler(tmp_path: pathlib.Path) -> None:
     made, _before = converged(tmp_path, "containerd 1.7")
     made.forget_journal()
-    there = made.read(ROOT).replace("container_annotations", "privileged_without_host_devices = true\ncontainer_annotations")
+    there = made.read(ROOT).replace(
+        "container_annotations", "privileged_without_host_devices = true\ncontainer_annotations"
+    )
     made.write(ROOT, there, 0o600)
     back = made.node(state="absent", engines=("containerd",), engine_version="1.7.24")
     assert (back["failed"], made.read(ROOT) == there) == (False, True)
-    assert [a for a in back["advice"] if "privileged_without_host_devices" in a and "left alone" in a], back["advice"]
+    assert [
+        a for a in back["advice"] if "privileged_without_host_devices" in a and "left alone" in a
+    ], back["advice"]
 
 
 @pytest.mark.parametrize("name", [name for name in ENGINES if name.startswith("containerd 1.")])
-def test_what_the_module_of_an_engine_wrote_goes_without_a_journal(tmp_path: pathlib.Path, name: str) -> None:
+def test_what_the_module_of_an_engine_wrote_goes_without_a_journal(
+    tmp_path: pathlib.Path, name: str
+) -> None:
     engine, version, files, place = ENGINES[name]
     made = tree(tmp_path, files)
     assert made.single(engine, engine_version=version, set_as_default="enabled")["changed"] is True

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read JSON that a host, a registry, a cluster or a person has written, within bounds of our own.
 
-A megabyte of brackets takes fifty megabytes as values. A number of a million digits takes some releases of Python seconds. Each bracket
-within brackets takes a frame of the stack. All of it is counted before Python's reader sees the text.
+A megabyte of brackets takes fifty megabytes as values. A number of a million digits takes some
+releases of Python seconds. Each bracket within brackets takes a frame of the stack. All of it is
+counted before Python's reader sees the text.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ SIZE = 4 << 20  # characters
 DEEPEST = 100  # open objects and arrays
 MOST = 100_000  # keys, values and brackets; a longer text may have one for every SPARSE characters
 SPARSE = 8
-LONGEST_NUMBER = 1000  # characters; a float has 310 digits at most, and Python takes the square of the digits of an integer
+# characters; a float has 310 digits at most, and Python takes the square of the digits of an
+# integer
+LONGEST_NUMBER = 1000
 
-# A string, a number or a word, a bracket. Strings lose their escaped quotes before, so that each token takes the time of its length.
+# A string, a number or a word, a bracket. Strings lose their escaped quotes before, so that each
+# token takes the time of its length.
 _TOKEN = re.compile(r'"[^"]*"?|[-+.\w]+|[\[{]|[\]}]')
 
 
@@ -34,7 +38,9 @@ class TooLargeJson(ValueError):
 
 
 def load_bounded_json(text: str | bytes, size: int = SIZE) -> Any:
-    """Return the value of a text, as json.loads does. Raises ValueError, a TooLarge for a text beyond a bound, before a value is made."""
+    """Return the value of a text, as json.loads does. Raises ValueError, a TooLarge for a text
+    beyond a bound, before a value is made.
+    """
     if len(text) > size:
         raise TooLargeJson(messages.TEXT_TOO_LONG.fill(length=len(text), limit=size))
     whole = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
@@ -56,7 +62,9 @@ def require_bounded_json(text: str) -> None:
             depth += 1
         elif first in "]}":
             depth -= 1
-        problem = _find_problem(depth, count, most, 0 if first == '"' else found.end() - found.start())
+        problem = _find_problem(
+            depth, count, most, 0 if first == '"' else found.end() - found.start()
+        )
         if problem:
             raise TooLargeJson(problem, bare.count("\n", 0, found.start()) + 1)
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read JSON with the places of its tokens, and change single tokens, so that every other byte stays as it is.
+"""Read JSON with the places of its tokens, and change single tokens, so that every other byte stays
+as it is.
 
-A serialiser would sort keys, lose the indentation and pass numbers through a float. New members go in
-front of the present ones, so no line that exists already gets another comma.
+A serialiser would sort keys, lose the indentation and pass numbers through a float. New members go
+in front of the present ones, so no line that exists already gets another comma.
 """
 
 from __future__ import annotations
@@ -18,11 +19,17 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 
 SPACE = re.compile(r"[ \t\r\n]*")
-# Two rules and a loop: a rule of groups that repeat takes a hundred bytes of memory for each character.
+# Two rules and a loop: a rule of groups that repeat takes a hundred bytes of memory for each
+# character.
 PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
 ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -135,14 +142,18 @@ class _Reader:
         before, here = at + 1, self.skip_blanks(at + 1)
         while members or self.text[here : here + 1] != "}":
             if self.text[here : here + 1] != '"':
-                raise self.build_error(here, messages.KEY_EXPECTED.fill(found=self.describe_place(here)))
+                raise self.build_error(
+                    here, messages.KEY_EXPECTED.fill(found=self.describe_place(here))
+                )
             key_end = self.read_string(here)
             key = json.loads(self.text[here:key_end])
             if key in value:
                 raise self.build_error(here, messages.KEY_TWICE.fill(key=json.dumps(key)))
             colon = self.skip_blanks(key_end)
             if self.text[colon : colon + 1] != ":":
-                raise self.build_error(colon, messages.COLON_EXPECTED.fill(found=self.describe_place(colon)))
+                raise self.build_error(
+                    colon, messages.COLON_EXPECTED.fill(found=self.describe_place(colon))
+                )
             node = self.read_value(self.skip_blanks(colon + 1), depth + 1)
             members.append(JsonMember(key, before, here, key_end, node))
             value[key] = node.value
@@ -227,8 +238,11 @@ def find_member_line(doc: JsonDocument, path: Path) -> int | None:
 # ---------------------------------------------------------------- changing
 
 
-def merge_json_keys(doc: JsonDocument, wanted: Mapping[str, Any]) -> tuple[JsonDocument, tuple[Splice, ...]]:
-    """Return the document with these keys, and what was done to the text. Tables are merged, everything else is set.
+def merge_json_keys(
+    doc: JsonDocument, wanted: Mapping[str, Any]
+) -> tuple[JsonDocument, tuple[Splice, ...]]:
+    """Return the document with these keys, and what was done to the text. Tables are merged,
+    everything else is set.
 
     Raise PlanError if the change would alter other keys.
     """
@@ -249,7 +263,11 @@ def apply_json_keys(data: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[
     found = dict(data)
     for key, value in wanted.items():
         old = found.get(key)
-        found[key] = apply_json_keys(old if isinstance(old, Mapping) else {}, value) if isinstance(value, Mapping) else value
+        found[key] = (
+            apply_json_keys(old if isinstance(old, Mapping) else {}, value)
+            if isinstance(value, Mapping)
+            else value
+        )
     return found
 
 
@@ -288,7 +306,9 @@ class _Style:
         return dc.replace(self, indent=self.indent + self.unit) if self.newline else self
 
 
-def _merge_members(doc: JsonDocument, node: Token, wanted: Mapping[str, Any], style: _Style) -> list[Splice]:
+def _merge_members(
+    doc: JsonDocument, node: Token, wanted: Mapping[str, Any], style: _Style
+) -> list[Splice]:
     """Return the splices that give an object these members."""
     present = {m.key: m.node for m in node.members}
     found: list[Splice] = []
@@ -297,7 +317,9 @@ def _merge_members(doc: JsonDocument, node: Token, wanted: Mapping[str, Any], st
         if old is None:
             continue
         if isinstance(value, Mapping) and old.is_object:
-            found += _merge_members(doc, old, value, _Style.find_style(doc, old) if old.members else style)
+            found += _merge_members(
+                doc, old, value, _Style.find_style(doc, old) if old.members else style
+            )
         elif type(old.value) is not type(value) or old.value != value:
             found.append(Splice(old.start, old.end, _render_value(value, style)))
     new = {key: value for key, value in wanted.items() if key not in present}
@@ -308,11 +330,22 @@ def _merge_members(doc: JsonDocument, node: Token, wanted: Mapping[str, Any], st
 
 def _insert_member(doc: JsonDocument, node: Token, new: Mapping[str, Any], style: _Style) -> Splice:
     if not node.members:  # the style is then that of the object around it
-        return Splice(node.start, node.end, _render_value(new, _get_outermost_style(doc.text) if node is doc.root else style))
-    texts = [f"{json.dumps(key, ensure_ascii=False)}{style.colon}{_render_value(value, style)}" for key, value in new.items()]
+        return Splice(
+            node.start,
+            node.end,
+            _render_value(new, _get_outermost_style(doc.text) if node is doc.root else style),
+        )
+    texts = [
+        f"{json.dumps(key, ensure_ascii=False)}{style.colon}{_render_value(value, style)}"
+        for key, value in new.items()
+    ]
     at = node.members[0].start
     if style.newline:  # whole lines, above that of the first key
-        return Splice(at - len(style.indent), at - len(style.indent), "".join(f"{style.indent}{text},{style.newline}" for text in texts))
+        return Splice(
+            at - len(style.indent),
+            at - len(style.indent),
+            "".join(f"{style.indent}{text},{style.newline}" for text in texts),
+        )
     return Splice(at, at, "".join(f"{text},{style.comma}" for text in texts))
 
 
@@ -323,7 +356,10 @@ def _render_value(value: Any, style: _Style) -> str:
     if isinstance(value, Mapping):
         opened, closed = "{}"
         inner = style.get_inner_style()
-        parts = [f"{json.dumps(k, ensure_ascii=False)}{style.colon}{_render_value(v, inner)}" for k, v in value.items()]
+        parts = [
+            f"{json.dumps(k, ensure_ascii=False)}{style.colon}{_render_value(v, inner)}"
+            for k, v in value.items()
+        ]
     else:
         opened, closed = "[]"
         inner = style.get_inner_style()
@@ -335,7 +371,9 @@ def _render_value(value: Any, style: _Style) -> str:
 
 
 def _get_outermost_style(text: str) -> _Style:
-    """Return the style for a file that shows none of its own. The outermost object has no key before it."""
+    """Return the style for a file that shows none of its own. The outermost object has no key
+    before it.
+    """
     return _Style("\r\n" if "\r\n" in text else "\n", "", "  ", ": ", " ")
 
 
@@ -345,7 +383,9 @@ def _render_new_object(wanted: Mapping[str, Any], doc: JsonDocument) -> str:
 
 
 def remove_member(doc: JsonDocument, path: Path) -> JsonDocument:
-    """Return the document without this member. An insertion in front of others is taken out to the byte."""
+    """Return the document without this member. An insertion in front of others is taken out to the
+    byte.
+    """
     parent = find_json_member(doc, path[:-1])
     node = parent.node if parent else doc.root
     gone = find_json_member(doc, path)
@@ -355,7 +395,9 @@ def remove_member(doc: JsonDocument, path: Path) -> JsonDocument:
     if at + 1 < len(node.members):
         follower = node.members[at + 1]
         gaps = [doc.text[m.before : m.start] for m in (gone, follower)]
-        indents = [len(gap.rpartition("\n")[2]) if all("\n" in g for g in gaps) else 0 for gap in gaps]
+        indents = [
+            len(gap.rpartition("\n")[2]) if all("\n" in g for g in gaps) else 0 for gap in gaps
+        ]
         start, end = gone.start - indents[0], follower.start - indents[1]
     else:
         start = node.members[at - 1].node.end if at else node.start + 1
@@ -367,23 +409,32 @@ def remove_member(doc: JsonDocument, path: Path) -> JsonDocument:
 
 
 def list_json_edits(text: str, splices: Sequence[Splice]) -> list[transaction.Line]:
-    """Return the splices as the transaction's line edits. A line that stays equal is in none of them."""
+    """Return the splices as the transaction's line edits. A line that stays equal is in none of
+    them.
+    """
     lines = _split_lines(text)
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))
     groups: list[tuple[int, int, list[Splice]]] = []
     for splice in sorted(splices, key=lambda s: s.start):
-        first, last = _find_line_index(starts, splice.start), _find_line_index(starts, max(splice.start, splice.end))
+        first, last = (
+            _find_line_index(starts, splice.start),
+            _find_line_index(starts, max(splice.start, splice.end)),
+        )
         if groups and first <= groups[-1][1]:
             low, high, together = groups.pop()
             groups.append((low, max(high, last), [*together, splice]))
         else:
             groups.append((first, last, [splice]))
-    return [edit for low, high, together in groups for edit in _edit(lines, starts, low, high, together)]
+    return [
+        edit for low, high, together in groups for edit in _edit(lines, starts, low, high, together)
+    ]
 
 
-def _edit(lines: list[str], starts: list[int], low: int, high: int, together: list[Splice]) -> list[transaction.Line]:
+def _edit(
+    lines: list[str], starts: list[int], low: int, high: int, together: list[Splice]
+) -> list[transaction.Line]:
     before = lines[low : high + 1]
     moved = [Splice(s.start - starts[low], s.end - starts[low], s.text) for s in together]
     after = _split_lines(apply_json_splices("".join(before), moved))
@@ -391,7 +442,11 @@ def _edit(lines: list[str], starts: list[int], low: int, high: int, together: li
         before, after, low = before[1:], after[1:], low + 1
     while before and after and before[-1] == after[-1]:
         before, after = before[:-1], after[:-1]
-    return [{"start": low, "end": low + len(before), "text": "".join(after)}] if before or after else []
+    return (
+        [{"start": low, "end": low + len(before), "text": "".join(after)}]
+        if before or after
+        else []
+    )
 
 
 def _split_lines(text: str) -> list[str]:

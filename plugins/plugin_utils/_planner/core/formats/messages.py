@@ -5,19 +5,25 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 TOO_COSTLY = "no configuration needs that much, and reading it could take too long"
 
 # --- TOML
 
-TOML_NOT_UTF8 = Sentence("toml.not-utf-8", "this is not UTF-8", why="{reason}", next="Save the file as UTF-8")
+TOML_NOT_UTF8 = Sentence(
+    "toml.not-utf-8", "this is not UTF-8", why="{reason}", next="Save the file as UTF-8"
+)
 TOML_TOO_DEEP = Sentence(
     "toml.too-deep",
     "this is nested too deeply to be a configuration",
     next="Repair this file first",
 )
-TOML_NUMBER_TOO_LONG = Sentence("toml.number-too-long", "a number in this file is too long", next="Repair this file first")
+TOML_NUMBER_TOO_LONG = Sentence(
+    "toml.number-too-long", "a number in this file is too long", next="Repair this file first"
+)
 NO_PARSER = Sentence(
     "toml.no-parser",
     "the controller's Python cannot read TOML",
@@ -67,18 +73,26 @@ TOO_ENTANGLED = Sentence(
 )
 REFUSED_HERE = Sentence("toml.refused-here", "a parser refuses it here")
 READ_BACK_DIFFERS = Sentence("toml.read-back-differs", "the value is not what is read back")
-IS_TABLE = Sentence("toml.is-table", "this is a table or an array of tables, not a key with a value")
+IS_TABLE = Sentence(
+    "toml.is-table", "this is a table or an array of tables, not a key with a value"
+)
 NOT_ARRAY = Sentence("toml.not-array", "this is not an array")
 NOT_TABLE = Sentence("toml.not-table", "this is not a table")
-EDIT_INVALID = Sentence("toml.edit-invalid", "the edit would result in text that is not valid TOML: {reason}")
+EDIT_INVALID = Sentence(
+    "toml.edit-invalid", "the edit would result in text that is not valid TOML: {reason}"
+)
 EDIT_TOO_WIDE = Sentence("toml.edit-too-wide", "the edit would change other keys as well")
 WOULD_BE_IN_ARRAY = Sentence("toml.would-be-in-array", "it would be inside an array of tables")
 IN_ARRAY = Sentence("toml.in-array", "it is inside an array of tables")
 
 # --- JSON
 
-JSON_TOO_DEEP = Sentence("json.too-deep", "this is nested too deeply to be a configuration", next="Repair the file")
-JSON_TOO_LARGE = Sentence("json.too-large", "{problem}", why=TOO_COSTLY, next="Repair this file first")
+JSON_TOO_DEEP = Sentence(
+    "json.too-deep", "this is nested too deeply to be a configuration", next="Repair the file"
+)
+JSON_TOO_LARGE = Sentence(
+    "json.too-large", "{problem}", why=TOO_COSTLY, next="Repair this file first"
+)
 VALUE_EXPECTED = Sentence(
     "json.value-expected",
     "this is not valid JSON: {found} where a value is expected",
@@ -104,13 +118,17 @@ STRING_OPEN = Sentence(
     "this is not valid JSON: a string without an end, or with a character that has to be escaped",
     next="Repair this line",
 )
-JSON_NUMBER_TOO_LONG = Sentence("json.number-too-long", "this number is too long", next="Repair this line")
+JSON_NUMBER_TOO_LONG = Sentence(
+    "json.number-too-long", "this number is too long", next="Repair this line"
+)
 KEY_TWICE = Sentence(
     "json.key-twice",
     "the key {key} occurs twice",
     next="Remove the first one, which has no effect",
 )
-JSON_HAS_COMMENT = Sentence("json.comment", "this is not valid JSON: it has no comments", next="Take the comment out")
+JSON_HAS_COMMENT = Sentence(
+    "json.comment", "this is not valid JSON: it has no comments", next="Take the comment out"
+)
 NOT_OBJECT = Sentence("json.not-object", "this is not a JSON object", next="Write it as {{ ... }}")
 TEXT_AFTER_END = Sentence(
     "json.text-after-end",
@@ -122,23 +140,37 @@ CHANGES_OTHERS = Sentence(
     "the change would alter more than the keys of this collection",
     next="Please report this file",
 )
-TEXT_TOO_LONG = Sentence("json.text-too-long", "it has {length} characters, but at most {limit} are read")
+TEXT_TOO_LONG = Sentence(
+    "json.text-too-long", "it has {length} characters, but at most {limit} are read"
+)
 TEXT_TOO_DEEP = Sentence("json.text-too-deep", "it is nested more than {limit} levels deep")
 CALLED_TOO_DEEP = Sentence("json.called-too-deep", "it is nested too deeply to be read here")
-TOO_MANY_VALUES = Sentence("json.too-many-values", "it has more than {limit} keys, values and brackets")
-NUMBER_BEYOND_LIMIT = Sentence("json.number-beyond-limit", "this number has more than {limit} characters")
+TOO_MANY_VALUES = Sentence(
+    "json.too-many-values", "it has more than {limit} keys, values and brackets"
+)
+NUMBER_BEYOND_LIMIT = Sentence(
+    "json.number-beyond-limit", "this number has more than {limit} characters"
+)
 
 # --- YAML
 
 YAML_REFUSED = Sentence("yaml.refused", "it is not YAML")
-YAML_TOO_LONG = Sentence("yaml.too-long", "it has {length} characters, but at most {limit} are read")
+YAML_TOO_LONG = Sentence(
+    "yaml.too-long", "it has {length} characters, but at most {limit} are read"
+)
 YAML_TOO_DEEP = Sentence("yaml.too-deep", "it is nested more than {limit} levels deep")
 YAML_TOO_MANY_VALUES = Sentence("yaml.too-many-values", "it has more than {limit} values")
-YAML_REPEATS_VALUES = Sentence("yaml.repeats-values", "it has more than {limit} values, of which aliases repeat many")
-YAML_NUMBER_TOO_LONG = Sentence("yaml.number-too-long", "this number has more than {limit} characters")
+YAML_REPEATS_VALUES = Sentence(
+    "yaml.repeats-values", "it has more than {limit} values, of which aliases repeat many"
+)
+YAML_NUMBER_TOO_LONG = Sentence(
+    "yaml.number-too-long", "this number has more than {limit} characters"
+)
 TAG_NOT_READ = Sentence("yaml.tag-not-read", "the tag {tag} is not read here")
 WRONG_VALUE = Sentence("yaml.wrong-value", "this is not a value of the type {type}")
-SECOND_DOCUMENT = Sentence("yaml.second-document", "a second document begins here, but one is expected")
+SECOND_DOCUMENT = Sentence(
+    "yaml.second-document", "a second document begins here, but one is expected"
+)
 NO_ANCHOR = Sentence("yaml.no-anchor", "an alias names an anchor that is not there")
 ANCHOR_IN_ITSELF = Sentence("yaml.anchor-in-itself", "an anchor's value contains itself")
 KEY_IS_TABLE = Sentence("yaml.key-is-table", "a key must not be a table or a list")

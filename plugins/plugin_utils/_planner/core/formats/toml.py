@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Change single keys of a TOML file, and return the edits of its lines.
 
-Everything around the changed lines stays as it is, comments, order, indentation, line ends and a byte
-order mark included. Each change is proven by parsing the result: if it has any other effect than the
-wanted one, it is refused with file and line.
+Everything around the changed lines stays as it is, comments, order, indentation, line ends and a
+byte order mark included. Each change is proven by parsing the result: if it has any other effect
+than the wanted one, it is refused with file and line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import messages, toml_placement, toml_scanner
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    messages,
+    toml_placement,
+    toml_scanner,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats.toml_document import (
     BOM,
     TomlDocument,
@@ -33,7 +37,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.form
     write_dotted_path,
     write_toml_key,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats.toml_scanner import Path, find_first_toml_comment
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats.toml_scanner import (
+    Path,
+    find_first_toml_comment,
+)
 
 __all__ = [
     "TomlDocument",
@@ -75,16 +82,35 @@ def list_toml_edits(doc: TomlDocument) -> list[transaction.Line]:
     if doc.bom and found and found[0]["start"] == 0:
         first = found[0]
         kept = doc.original[0] if first["end"] == 0 and doc.original else ""
-        found[0] = {"start": 0, "end": max(first["end"], min(1, len(doc.original))), "text": BOM + first["text"] + kept}
+        found[0] = {
+            "start": 0,
+            "end": max(first["end"], min(1, len(doc.original))),
+            "text": BOM + first["text"] + kept,
+        }
     return found
 
 
 def build_own_toml(path: str, head: str, values: Sequence[tuple[Path, Any]]) -> TomlDocument:
-    """Build a document of this collection alone: the head, then each table with its keys, in the order in which they are given."""
+    """Build a document of this collection alone: the head, then each table with its keys, in the
+    order in which they are given.
+    """
     tables: dict[Path, list[str]] = {}
     for where, value in values:
-        tables.setdefault(where[:-1], []).append(f"{write_toml_key(where[-1])} = {dump_toml_value(value)}\n")
-    doc = parse_toml("\n".join([head, *(f"[{write_dotted_path(table)}]\n{''.join(lines)}" for table, lines in tables.items())]), path)
+        tables.setdefault(where[:-1], []).append(
+            f"{write_toml_key(where[-1])} = {dump_toml_value(value)}\n"
+        )
+    doc = parse_toml(
+        "\n".join(
+            [
+                head,
+                *(
+                    f"[{write_dotted_path(table)}]\n{''.join(lines)}"
+                    for table, lines in tables.items()
+                ),
+            ]
+        ),
+        path,
+    )
     wrong = next((where for where, value in values if look_up_toml(doc.data, where) != value), None)
     if wrong:
         raise build_toml_refusal(doc, wrong, messages.READ_BACK_DIFFERS.fill())
@@ -114,7 +140,9 @@ def set_values(doc: TomlDocument, values: Sequence[tuple[Path, Any]]) -> TomlDoc
 
 
 def _set(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
-    """Return the text with this key set, and the data that it should have. The text is not proven yet."""
+    """Return the text with this key set, and the data that it should have. The text is not proven
+    yet.
+    """
     missing = object()
     old = look_up_toml(doc.data, path, missing)
     if old is not missing and type(old) is type(value) and old == value:
@@ -153,7 +181,9 @@ def remove_toml_key(doc: TomlDocument, path: Path) -> TomlDocument:
     if inline:
         changed = toml_placement.remove_inline(doc, places, inline)
     else:
-        changed = toml_placement.replace_toml_lines(doc, [(a, b, ()) for a, b in toml_placement.list_key_regions(doc, places, path)])
+        changed = toml_placement.replace_toml_lines(
+            doc, [(a, b, ()) for a, b in toml_placement.list_key_regions(doc, places, path)]
+        )
     expected, inner = _copy_along(doc.data, path[:-1])
     del inner[path[-1]]
     return _require_proven(doc, dc.replace(changed, data=expected), path)
@@ -177,15 +207,30 @@ def remove_header(doc: TomlDocument, path: Path) -> TomlDocument:
     header = next(table for table in places.tables if table.path == path)
     if not doc.lines[count_toml_line(doc, header.start)].rstrip().endswith("]"):
         return doc
-    return _require_proven(doc, toml_placement.replace_toml_lines(doc, [(*toml_placement.get_table_lines(doc, places, header), ())]), path)
+    return _require_proven(
+        doc,
+        toml_placement.replace_toml_lines(
+            doc, [(*toml_placement.get_table_lines(doc, places, header), ())]
+        ),
+        path,
+    )
 
 
 def append(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
-    """Return the document with one more element in this array. The array is made if it does not exist."""
+    """Return the document with one more element in this array. The array is made if it does not
+    exist.
+    """
     old = look_up_toml(doc.data, path)
     if old is None:
         return set_value(doc, path, [value])
-    pair = next((p for p in toml_scanner.scan_toml_statements(doc.clean).pairs if p.path == path and not p.in_array), None)
+    pair = next(
+        (
+            p
+            for p in toml_scanner.scan_toml_statements(doc.clean).pairs
+            if p.path == path and not p.in_array
+        ),
+        None,
+    )
     if pair is None or not isinstance(old, list):
         raise build_toml_refusal(doc, path, messages.NOT_ARRAY.fill())
     spans, end = toml_scanner.list_array_elements(doc.clean, pair.value[0])
@@ -203,13 +248,22 @@ def append(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
 
 
 def discard(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
-    """Return the document without this element of an array. An array that becomes empty goes as well."""
+    """Return the document without this element of an array. An array that becomes empty goes as
+    well.
+    """
     old = look_up_toml(doc.data, path)
     if not isinstance(old, list) or value not in old:
         return doc
     if len(old) == 1:
         return remove_toml_key(doc, path)
-    pair = next((p for p in toml_scanner.scan_toml_statements(doc.clean).pairs if p.path == path and not p.in_array), None)
+    pair = next(
+        (
+            p
+            for p in toml_scanner.scan_toml_statements(doc.clean).pairs
+            if p.path == path and not p.in_array
+        ),
+        None,
+    )
     if pair is None:
         raise build_toml_refusal(doc, path, messages.NOT_ARRAY.fill())
     spans = toml_scanner.list_array_elements(doc.clean, pair.value[0])[0]
@@ -217,7 +271,9 @@ def discard(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
     gone = (spans[at - 1][1], spans[at][1]) if at else (spans[0][0], spans[1][0])
     expected, inner = _copy_along(doc.data, path[:-1])
     inner[path[-1]] = old[:at] + old[at + 1 :]
-    return _require_proven(doc, dc.replace(toml_placement.replace_span(doc, gone, ""), data=expected), path)
+    return _require_proven(
+        doc, dc.replace(toml_placement.replace_span(doc, gone, ""), data=expected), path
+    )
 
 
 def _copy_along(data: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -245,7 +301,9 @@ def _require_proven(before: TomlDocument, after: TomlDocument, path: Path) -> To
 
 
 def _prune_empty_tables(data: Any) -> Any:
-    """Return the data without empty tables: a table that only its removed content had implied goes with that content."""
+    """Return the data without empty tables: a table that only its removed content had implied goes
+    with that content.
+    """
     if not isinstance(data, Mapping):
         return data
     inner = {k: _prune_empty_tables(v) for k, v in data.items()}

@@ -17,14 +17,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import messages, toml_limits, toml_scanner
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats.toml_scanner import Path
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.messages import INVALID_TOML, UTF16_TOML
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    messages,
+    toml_limits,
+    toml_scanner,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats.toml_scanner import (
+    Path,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.messages import (
+    INVALID_TOML,
+    UTF16_TOML,
+)
 
 BOM = "\ufeff"
 UTF16 = ("\udcff\udcfe", "\udcfe\udcff")  # its byte order mark, as bytes that are no UTF-8 arrive
 WHY = messages.REFUSED_HERE.fill()  # its own words would quote the text
-# The parser that load_toml() uses, where it is: imported by the process that loads the collection, and not again by that of each host.
+# The parser that load_toml() uses, where it is: imported by the process that loads the collection,
+# and not again by that of each host.
 with contextlib.suppress(ImportError):
     importlib.import_module("tomllib")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -37,7 +47,9 @@ class TomlError(PlanError):
 
 @dc.dataclass(frozen=True)
 class TomlDocument:
-    """A parsed file. `origin` maps each line to its line in the original, -1 for lines of this collection."""
+    """A parsed file. `origin` maps each line to its line in the original, -1 for lines of this
+    collection.
+    """
 
     path: str
     lines: tuple[str, ...]
@@ -45,7 +57,9 @@ class TomlDocument:
     original: tuple[str, ...]
     data: Mapping[str, Any]
     bom: bool = False
-    keep: Mapping[str, Any] | None = None  # the list by which the node made this text of the file; None: it is the file's own
+    keep: Mapping[str, Any] | None = (
+        None  # the list by which the node made this text of the file; None: it is the file's own
+    )
     foreign_bytes: int | None = None  # the first line that is not UTF-8
 
     @property
@@ -119,14 +133,18 @@ def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
 
 def look_up_toml(data: Mapping[str, Any], path: Path, default: Any = None) -> Any:
     for key in path:
-        if not isinstance(data, (dict, Mapping)) or key not in data:  # nearly always a dict, which is found out much faster
+        if (
+            not isinstance(data, (dict, Mapping)) or key not in data
+        ):  # nearly always a dict, which is found out much faster
             return default
         data = data[key]
     return data
 
 
 def copy_toml_value(value: Any) -> Any:
-    """Return a copy with tables and arrays of its own. copy.deepcopy, which handles more kinds of values, takes ten times as long."""
+    """Return a copy with tables and arrays of its own. copy.deepcopy, which handles more kinds of
+    values, takes ten times as long.
+    """
     if isinstance(value, dict):
         return {name: copy_toml_value(inner) for name, inner in value.items()}
     return [copy_toml_value(inner) for inner in value] if isinstance(value, list) else value
@@ -147,7 +165,13 @@ def dump_toml_value(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{write_toml_key(k)} = {dump_toml_value(v)}" for k, v in value.items()) + " }" if value else "{}"
+        return (
+            "{ "
+            + ", ".join(f"{write_toml_key(k)} = {dump_toml_value(v)}" for k, v in value.items())
+            + " }"
+            if value
+            else "{}"
+        )
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(dump_toml_value(v) for v in value) + "]"
     if isinstance(value, (int, float)):
@@ -156,7 +180,11 @@ def dump_toml_value(value: Any) -> str:
 
 
 def write_toml_key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return (
+        name
+        if _BARE_KEY.fullmatch(name)
+        else json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+    )
 
 
 def write_dotted_path(path: Path) -> str:
@@ -165,7 +193,9 @@ def write_dotted_path(path: Path) -> str:
 
 
 def split_toml_lines(text: str) -> tuple[str, ...]:
-    """Return the lines with their ends, as TOML (and the transaction) counts them: only a line feed ends one."""
+    """Return the lines with their ends, as TOML (and the transaction) counts them: only a line feed
+    ends one.
+    """
     return tuple(_LINE.findall(text))
 
 

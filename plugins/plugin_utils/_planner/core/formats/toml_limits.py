@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limit a configuration before it is parsed: parsers take the square of a key's parts, and a frame for each bracket.
+"""Limit a configuration before it is parsed: parsers take the square of a key's parts, and a frame
+for each bracket.
 
-Real configurations stay far below: containerd's longest keys have eight parts, and values have at most five tables within each other.
+Real configurations stay far below: containerd's longest keys have eight parts, and values have at
+most five tables within each other.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.form
 
 SIZE = 4 << 20  # characters; files are read up to 1 MiB, what a program prints may be longer
 PARTS, OPEN = 20, 20
-MOST = 30_000  # lines, commas, opening brackets and backslashes: parsers take up to a kilobyte for each
-LONGEST = 1000  # characters of a key or a number without quotes: parsers take a hundred bytes for each digit
+# lines, commas, opening brackets and backslashes: parsers take up to a kilobyte for each
+MOST = 30_000
+# characters of a key or a number without quotes: parsers take a hundred bytes for each digit
+LONGEST = 1000
 _PART = r"(?:[A-Za-z0-9_-]+|\"[^\"\\\n]*(?:\\[^\n][^\"\\\n]*)*\"|'[^'\n]*')"
-# What cannot hold a key is passed over as a whole: strings of several lines, comments, everything within quotes. A string that does not end
-# takes the rest with it, so no character is looked at more than once for each of a key's parts.
+# What cannot hold a key is passed over as a whole: strings of several lines, comments, everything
+# within quotes. A string that does not end takes the rest with it, so no character is looked at
+# more than once for each of a key's parts.
 _TOKEN = re.compile(
     r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*){0,60000}(?:"""|\Z)'
     r"|'''.*?(?:'''|\Z)"
@@ -50,15 +55,21 @@ def require_bounded_toml(text: str, path: str) -> None:
     level = 0
     for found in _TOKEN.finditer(text):
         if found["long"]:
-            raise _build_too_much(text, path, found.start(), messages.KEY_TOO_DEEP.fill(limit=PARTS))
+            raise _build_too_much(
+                text, path, found.start(), messages.KEY_TOO_DEEP.fill(limit=PARTS)
+            )
         if found["open"]:
             level += 1
             if level > OPEN:
-                raise _build_too_much(text, path, found.start(), messages.TOO_MANY_BRACKETS.fill(limit=OPEN))
+                raise _build_too_much(
+                    text, path, found.start(), messages.TOO_MANY_BRACKETS.fill(limit=OPEN)
+                )
         elif found["close"]:
             level = max(level - 1, 0)
         elif found.end() - found.start() > LONGEST and found.group()[0] not in "\"'#":
-            raise _build_too_much(text, path, found.start(), messages.WORD_TOO_LONG.fill(limit=LONGEST))
+            raise _build_too_much(
+                text, path, found.start(), messages.WORD_TOO_LONG.fill(limit=LONGEST)
+            )
 
 
 def _build_too_much(text: str, path: str, at: int, what: str) -> TooMuch:

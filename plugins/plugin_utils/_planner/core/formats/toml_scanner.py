@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the places of keys in a TOML text, so that one key can be changed and every other character stays.
+"""Find the places of keys in a TOML text, so that one key can be changed and every other character
+stays.
 
-The text has been parsed by a real parser before: the scanner only finds places in text that is known to be valid.
+The text has been parsed by a real parser before: the scanner only finds places in text that is
+known to be valid.
 """
 
 from __future__ import annotations
@@ -19,9 +21,19 @@ _BLANK = re.compile(r"[ \t]*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR = re.compile(r"[^,\]}#\n\r]*")
 _STRING_OR_COMMENT = re.compile(
-    r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*){0,60000}"{3,5}|\'{3}.*?\'{3,5}|"[^"\\]*(?:\\.[^"\\]*)*"|\'[^\']*\'|#', re.DOTALL
+    r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*){0,60000}"{3,5}|\'{3}.*?\'{3,5}|"[^"\\]*(?:\\.[^"\\]*)*"|\'[^\']*\'|#',
+    re.DOTALL,
 )
-_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", '"': '"', "\\": "\\"}
+_ESCAPES = {
+    "b": "\b",
+    "t": "\t",
+    "n": "\n",
+    "f": "\f",
+    "r": "\r",
+    "e": "\x1b",
+    '"': '"',
+    "\\": "\\",
+}
 
 
 @dc.dataclass(frozen=True)
@@ -36,7 +48,9 @@ class TomlHeader:
 
 @dc.dataclass(frozen=True)
 class Pair:
-    """A key and its value. `table` is the header above it. `inline` is the inline table that contains it, if any."""
+    """A key and its value. `table` is the header above it. `inline` is the inline table that
+    contains it, if any.
+    """
 
     path: Path
     table: Path
@@ -71,7 +85,9 @@ def _skip_blanks(text: str, at: int) -> int:
 
 
 def _skip_space(text: str, at: int) -> int:
-    """Skip blanks, line ends and comments, as arrays may contain them. Return the place behind them."""
+    """Skip blanks, line ends and comments, as arrays may contain them. Return the place behind
+    them.
+    """
     while at < len(text):
         if text[at] in " \t\r\n":
             at += 1
@@ -90,7 +106,9 @@ def _skip_string(text: str, at: int) -> int:
         while not text.startswith(quote * 3, at):
             at += 2 if quote == '"' and text[at] == "\\" else 1
         at += 3
-        while at < len(text) and text[at] == quote:  # up to two quotes may stand before the closing three
+        while (
+            at < len(text) and text[at] == quote
+        ):  # up to two quotes may stand before the closing three
             at += 1
         return at
     at += 1
@@ -114,7 +132,9 @@ def _read_key(text: str, at: int) -> tuple[Path, int]:
 
 
 def list_array_elements(text: str, at: int) -> tuple[list[tuple[int, int]], int]:
-    """Return the spans of an array's elements, and the end of the array. `at` is its opening bracket."""
+    """Return the spans of an array's elements, and the end of the array. `at` is its opening
+    bracket.
+    """
     spans: list[tuple[int, int]] = []
     at = _skip_space(text, at + 1)
     while text[at] != "]":
@@ -127,7 +147,9 @@ def list_array_elements(text: str, at: int) -> tuple[list[tuple[int, int]], int]
 
 
 def _skip_value(text: str, at: int, pairs: list[Pair], path: Path, table: Path) -> int:
-    """Return the end of the value that begins here. Pairs of inline tables are added to `pairs` on the way."""
+    """Return the end of the value that begins here. Pairs of inline tables are added to `pairs` on
+    the way.
+    """
     if text[at] in "\"'":
         return _skip_string(text, at)
     if text[at] == "[":
@@ -154,8 +176,12 @@ def _skip_inline_table(text: str, at: int, pairs: list[Pair], path: Path, table:
 
 
 def find_first_toml_comment(text: str) -> int | None:
-    """Return the place of the first comment of a valid TOML text. None if there is none: a # within a string does not begin one."""
-    return next((found.start() for found in _STRING_OR_COMMENT.finditer(text) if found.group() == "#"), None)
+    """Return the place of the first comment of a valid TOML text. None if there is none: a # within
+    a string does not begin one.
+    """
+    return next(
+        (found.start() for found in _STRING_OR_COMMENT.finditer(text) if found.group() == "#"), None
+    )
 
 
 @functools.lru_cache(maxsize=8)  # of the same text many places are asked for
@@ -182,7 +208,9 @@ def scan_toml_statements(text: str) -> Statements:
             path = table + tuple(unquote(r) for r in raw)
             inner: list[Pair] = []
             end = _skip_value(text, at, inner, path, table)
-            doubtful = bool(arrays) and any(table[:size] in arrays for size in range(1, len(table) + 1))
+            doubtful = bool(arrays) and any(
+                table[:size] in arrays for size in range(1, len(table) + 1)
+            )
             pairs.append(Pair(path, table, start, (at, end), doubtful))
             pairs.extend(dc.replace(p, in_array=doubtful) for p in inner)
             at = end

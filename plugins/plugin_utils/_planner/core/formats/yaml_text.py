@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read YAML that a host, a cluster or a person has written, within bounds of our own.
 
-PyYAML gives events (`[` begins, a scalar, an alias). This file counts them and builds the values. So every bound holds before a value is
-made, and in the same way with every release of PyYAML and libyaml. A small YAML text can be large as values: aliases of aliases,
-merge keys (`<<`) of merge keys, a value within itself, numbers of a million digits, brackets without end.
+PyYAML gives events (`[` begins, a scalar, an alias). This file counts them and builds the values.
+So every bound holds before a value is made, and in the same way with every release of PyYAML and
+libyaml. A small YAML text can be large as values: aliases of aliases, merge keys (`<<`) of merge
+keys, a value within itself, numbers of a million digits, brackets without end.
 """
 
 from __future__ import annotations
@@ -19,20 +20,28 @@ import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import messages
 
 SIZE = 4 << 20  # characters of a text, or bytes
-SLOW_SIZE = 1 << 18  # the same where PyYAML lacks libyaml, whose work it does at a twentieth of the speed
+SLOW_SIZE = (
+    1 << 18
+)  # the same where PyYAML lacks libyaml, whose work it does at a twentieth of the speed
 DEEPEST = 100  # open tables and lists; the kubelet's file has fewer than ten
 DEEPEST_WITH_LINES = 20  # each value's path is kept there, and people write no deeper
 MOST = 100_000  # values and keys, each counted as often as aliases and merge keys repeat it
-LONGEST_NUMBER = 100  # characters; Python takes the square of them, and prints no number of more than 4 300 digits
+# characters; Python takes the square of them, and prints no number of more than 4 300 digits
+LONGEST_NUMBER = 100
 
 # The C reader is ten times as fast and comes with every wheel; a source build may lack it.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 TAGS = "tag:yaml.org,2002:"
 MERGE, VALUE, STR, MAP, SEQ = (TAGS + name for name in ("merge", "value", "str", "map", "seq"))
-SCALARS = frozenset(TAGS + name for name in ("str", "int", "float", "bool", "null", "timestamp", "binary"))
-_NUMERIC = re.compile(r"[-+]?\.?[0-9][-+.0-9a-fA-FxX_:]*")  # one class of characters, so it takes the time of its length
+SCALARS = frozenset(
+    TAGS + name for name in ("str", "int", "float", "bool", "null", "timestamp", "binary")
+)
+_NUMERIC = re.compile(
+    r"[-+]?\.?[0-9][-+.0-9a-fA-FxX_:]*"
+)  # one class of characters, so it takes the time of its length
 _NUMBERS = frozenset(TAGS + name for name in ("int", "float", "timestamp"))
-# A scalar that is not of its tag ends in one of these: a date that is none, base 60 beyond a float, a truth value that is none.
+# A scalar that is not of its tag ends in one of these: a date that is none, base 60 beyond a float,
+# a truth value that is none.
 _ODD = (ValueError, ArithmeticError, LookupError, AttributeError, TypeError, yaml.YAMLError)
 
 Path = tuple[str | int, ...]
@@ -59,19 +68,25 @@ class Twice(YamlError):
 
 
 def read_bounded_yaml(text: str) -> Any:
-    """Return the value of a text, None for an empty one. Raises YamlError. Of two equal keys the last counts, as in PyYAML."""
+    """Return the value of a text, None for an empty one. Raises YamlError. Of two equal keys the
+    last counts, as in PyYAML.
+    """
     return _Builder(lines=False).build_document(text)
 
 
 def read_lines(text: str) -> tuple[Any, dict[Path, int]]:
-    """Return the value and the line of each value in it. Raises YamlError, also for a key that a table has twice."""
+    """Return the value and the line of each value in it. Raises YamlError, also for a key that a
+    table has twice.
+    """
     builder = _Builder(lines=True)
     data = builder.build_document(text)
     return data, builder.lines
 
 
 def list_yaml_events(text: str | bytes, deepest: int = DEEPEST) -> Iterator[Any]:
-    """Yield PyYAML's events as long as the text keeps the bounds of size, depth and number. Raises YamlError."""
+    """Yield PyYAML's events as long as the text keeps the bounds of size, depth and number. Raises
+    YamlError.
+    """
     _require_size(text)
     depth = count = 0
     try:
@@ -79,7 +94,9 @@ def list_yaml_events(text: str | bytes, deepest: int = DEEPEST) -> Iterator[Any]
             if isinstance(event, yaml.NodeEvent):
                 count += 1
                 if count > MOST:
-                    raise TooLargeYaml(messages.YAML_TOO_MANY_VALUES.fill(limit=MOST), _get_line(event))
+                    raise TooLargeYaml(
+                        messages.YAML_TOO_MANY_VALUES.fill(limit=MOST), _get_line(event)
+                    )
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > deepest:
@@ -100,10 +117,14 @@ def _require_size(text: str | bytes) -> None:
 
 
 def _build_yaml_error(error: Exception, text: str | bytes, deepest: int) -> YamlError:
-    """Make the error, with its line, from PyYAML's. Its own limit of nesting, which some releases of libyaml have, is reported as ours."""
+    """Make the error, with its line, from PyYAML's. Its own limit of nesting, which some releases
+    of libyaml have, is reported as ours.
+    """
     mark, position = getattr(error, "problem_mark", None), getattr(error, "position", None)
     newline = b"\n" if isinstance(text, bytes) else "\n"
-    line = mark.line + 1 if mark else text[:position].count(newline) + 1 if isinstance(position, int) else None  # type: ignore[arg-type]
+    line = mark.line + 1 if mark else None
+    if line is None and isinstance(position, int):
+        line = text[:position].count(newline) + 1  # type: ignore[arg-type]
     if line:  # libyaml names the line behind the end
         line = min(line, text.rstrip(newline).count(newline) + 1)  # type: ignore[arg-type]
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "")
@@ -122,14 +143,18 @@ def _get_line(event: Any) -> int:
 
 @dc.dataclass
 class _Frame:
-    """A table or a list that is being read. size: the number of its values, with those that aliases repeat."""
+    """A table or a list that is being read. size: the number of its values, with those that aliases
+    repeat.
+    """
 
     value: dict[Any, Any] | list[Any]
     path: Path = ()
     size: int = 1
     key: Any = None
     keyed: bool = False  # a key was read, and its value comes next
-    merges: list[tuple[Any, int]] = dc.field(default_factory=list)  # of each `<<` its value, which may not be whole yet, and its line
+    merges: list[tuple[Any, int]] = dc.field(
+        default_factory=list
+    )  # of each `<<` its value, which may not be whole yet, and its line
     closed: bool = False
 
 
@@ -154,10 +179,14 @@ class _Scalars(yaml.resolver.Resolver, yaml.constructor.SafeConstructor):
         yaml.constructor.SafeConstructor.__init__(self)
 
     def resolve_scalar(self, event: Any) -> Any:
-        """Return the value of a scalar, _Merge for `<<`. Raise YamlError if its tag and its text do not fit."""
+        """Return the value of a scalar, _Merge for `<<`. Raise YamlError if its tag and its text do
+        not fit.
+        """
         line, text = _get_line(event), event.value
         given = event.tag if event.tag not in (None, "!") else None
-        if len(text) > LONGEST_NUMBER and (given in _NUMBERS or (not given and event.implicit[0] and _NUMERIC.fullmatch(text))):
+        if len(text) > LONGEST_NUMBER and (
+            given in _NUMBERS or (not given and event.implicit[0] and _NUMERIC.fullmatch(text))
+        ):
             raise TooLargeYaml(messages.YAML_NUMBER_TOO_LONG.fill(limit=LONGEST_NUMBER), line)
         tag = given or self.resolve(yaml.ScalarNode, text, event.implicit)  # type: ignore[no-untyped-call]
         if tag == MERGE:
@@ -173,7 +202,9 @@ class _Scalars(yaml.resolver.Resolver, yaml.constructor.SafeConstructor):
 
 
 class _Builder:
-    """A builder of values from events. It counts each value when it is added, with what aliases bring along, before anything is copied."""
+    """A builder of values from events. It counts each value when it is added, with what aliases
+    bring along, before anything is copied.
+    """
 
     def __init__(self, lines: bool) -> None:
         self.scalars = _Scalars()
@@ -254,7 +285,9 @@ class _Builder:
             raise TooLargeYaml(messages.YAML_REPEATS_VALUES.fill(limit=MOST), line)
 
     def add(self, value: Any, size: int, line: int) -> None:
-        """Put a value, or a key, in its place. size: the values that it counts as, 0 for one whose parts are still to come."""
+        """Put a value, or a key, in its place. size: the values that it counts as, 0 for one whose
+        parts are still to come.
+        """
         if not self.stack:
             self.root = value
             self.note((), line)

@@ -10,12 +10,16 @@ import json
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places, output_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+    output_places,
+)
 
 Path = tuple[str, ...]
 HANDLERS: Path = ("crio", "runtime", "runtimes")
 
-# Key in the TOML table of a handler -> field of the Go struct, which is what CRI Status prints (server/runtime_status.go).
+# Key in the TOML table of a handler -> field of the Go struct, which is what CRI Status prints
+# (server/runtime_status.go).
 HANDLER_FIELDS: Mapping[str, str] = {
     "runtime_path": "RuntimePath",
     "runtime_type": "RuntimeType",
@@ -50,8 +54,16 @@ PLACES: Mapping[Path, str] = {
     ("crio", "runtime", "default_runtime"): "name",
     ("crio", "runtime", "hooks_dir"): "paths",
     ("crio", "runtime", "cdi_spec_dirs"): "paths",
-    **{("crio", "runtime", key): _FIELDS[(HANDLER_FIELDS[field],)] for key, field in GLOBAL_MONITOR.items()},
-    **{(*HANDLERS, "*", key, *path[1:]): shape for key, go in HANDLER_FIELDS.items() for path, shape in _FIELDS.items() if path[0] == go},
+    **{
+        ("crio", "runtime", key): _FIELDS[(HANDLER_FIELDS[field],)]
+        for key, field in GLOBAL_MONITOR.items()
+    },
+    **{
+        (*HANDLERS, "*", key, *path[1:]): shape
+        for key, go in HANDLER_FIELDS.items()
+        for path, shape in _FIELDS.items()
+        if path[0] == go
+    },
 }
 # A handler's own properties count only if it is copied.
 OF_HANDLERS = ((*HANDLERS, "*", "**"),)
@@ -62,7 +74,9 @@ def keep_crio_places(handlers: Iterable[Handler] = ()) -> file_places.Keep:
 
     This includes the values that a playbook gives for its handlers, since the playbook has them.
     """
-    return _keep_values(json.dumps([[handler.name, handler.binary, dict(handler.options)] for handler in handlers]))
+    return _keep_values(
+        json.dumps([[handler.name, handler.binary, dict(handler.options)] for handler in handlers])
+    )
 
 
 @functools.lru_cache(maxsize=64)  # a policy's handlers are the same for many hosts
@@ -72,4 +86,6 @@ def _keep_values(handlers: str) -> file_places.Keep:
         for name, binary, options in json.loads(handlers)
         for path, value in [(("runtime_path",), binary), *(((k,), v) for k, v in options.items())]
     }
-    return file_places.keep_places("toml", file_places.add_given_values(PLACES, values), [FIRST_LINE])
+    return file_places.keep_places(
+        "toml", file_places.add_given_values(PLACES, values), [FIRST_LINE]
+    )

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List the parts of files that may leave a host, place by place with the shape of the value. Of everything else only the length travels.
+"""List the parts of files that may leave a host, place by place with the shape of the value. Of
+everything else only the length travels.
 
-The node applies these lists (_host/projection/projector.py explains places, shapes and formats). A planner that needs one value
-more adds a line here, or next to it: containerd's places are in containerd_places.py, CRI-O's in crio_places.py.
+The node applies these lists (_host/projection/projector.py explains places, shapes and formats). A
+planner that needs one value more adds a line here, or next to it: containerd's places are in
+containerd_places.py, CRI-O's in crio_places.py.
 """
 
 from __future__ import annotations
@@ -12,10 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import placeholders, projector, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import (
+    placeholders,
+    projector,
+    selection,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    messages,
+)
 
 Keep = Mapping[str, Any]
 Path = tuple[str, ...]
@@ -25,7 +35,8 @@ Places = Mapping[Path, Any]
 WHOLE: Keep = {"format": "whole"}
 # Whether it is there.
 NOTHING: Keep = {"format": "flags"}
-# For a file that carries our names: all of it if it carries our mark as well, otherwise only that another owner has written to it.
+# For a file that carries our names: all of it if it carries our mark as well, otherwise only that
+# another owner has written to it.
 OWN_UNIT: Keep = {"format": "text", "patterns": [r"(?s)\A# Written by gpufleet\.nvidia\.\n.*"]}
 OWN_RECORD: Keep = {"format": "text", "patterns": [r'(?s)\A\{.*"writer": "gpufleet\.nvidia".*']}
 # Whether there is anything in it.
@@ -44,7 +55,8 @@ REFRESH_ENV: Keep = {"format": "env", "places": [[["NVIDIA_CTK_CDI_OUTPUT_FILE_P
 # Docker's own.
 DAEMON_JSON: Places = {
     ("runtimes", "*", "path"): "program", ("runtimes", "*", "runtimeType"): "name", ("default-runtime",): "name", ("features", "*"): "bool",
-    ("runtimes", "*", "args"): ["is", []], ("runtimes", "*", "runtimeArgs"): ["is", []],  # that there are none
+    # that there are none
+    ("runtimes", "*", "args"): ["is", []], ("runtimes", "*", "runtimeArgs"): ["is", []],
     ("cdi-spec-dirs",): "paths", ("live-restore",): "bool", ("node-generic-resources",): "resources",
 }  # fmt: skip
 
@@ -92,7 +104,8 @@ FAULTS: Mapping[str, str] = {
 }
 
 
-# By the name of a format: the messages for a file in UTF-16, and for one that does not have its format.
+# By the name of a format: the messages for a file in UTF-16, and for one that does not have its
+# format.
 FORMS: Mapping[str, tuple[Sentence, Sentence]] = {
     "TOML": (messages.UTF16_TOML, messages.INVALID_TOML),
     "JSON": (messages.UTF16_JSON, messages.INVALID_JSON),
@@ -106,9 +119,13 @@ def keep_places(form: str, places: Places, comments: Iterable[str] = ()) -> Keep
 
 
 def add_given_values(places: Places, values: Mapping[Path, Any]) -> dict[Path, Any]:
-    """Return these places, with those of values that the asker itself has given, and therefore knows."""
+    """Return these places, with those of values that the asker itself has given, and therefore
+    knows.
+    """
     plain = [(list(path), shape) for path, shape in places.items()]
-    more = {path: ["is", value] for path, value in values.items() if not _may_travel(plain, path, value)}
+    more = {
+        path: ["is", value] for path, value in values.items() if not _may_travel(plain, path, value)
+    }
     return {**more, **places}
 
 
@@ -119,17 +136,31 @@ def _may_travel(places: list[tuple[list[str], Any]], path: Path, value: Any) -> 
 
 def show_own_text(text: str, wanted: Keep) -> str:
     """Return our text as the node would show it."""
-    return str(projector.project_file(text.encode("utf-8", "surrogateescape"), wanted).data, "utf-8", "surrogateescape")
+    return str(
+        projector.project_file(text.encode("utf-8", "surrogateescape"), wanted).data,
+        "utf-8",
+        "surrogateescape",
+    )
 
 
 def is_hidden_value(value: Any) -> bool:
-    """Tell whether a value of a listed place is the node's placeholder, because the real value has another form."""
-    return value == [1] if isinstance(value, list) else isinstance(value, str) and value != "" and not value.strip(" ")
+    """Tell whether a value of a listed place is the node's placeholder, because the real value has
+    another form.
+    """
+    return (
+        value == [1]
+        if isinstance(value, list)
+        else isinstance(value, str) and value != "" and not value.strip(" ")
+    )
 
 
 def is_stand_in(value: Any) -> bool:
-    """Tell whether this stands for a whole value under a key that is not shown. Its type is not that of the value."""
-    return is_hidden_value(value) or value in ("", []) or (value == 1 and not isinstance(value, bool))
+    """Tell whether this stands for a whole value under a key that is not shown. Its type is not
+    that of the value.
+    """
+    return (
+        is_hidden_value(value) or value in ("", []) or (value == 1 and not isinstance(value, bool))
+    )
 
 
 def build_unsent_file_error(path: str, code: str, line: int, form: str) -> PlanError:
@@ -141,8 +172,12 @@ def build_unsent_file_error(path: str, code: str, line: int, form: str) -> PlanE
     return PlanError(invalid.fill(reason=reason), where=path, line=line)
 
 
-def require_shown(path: str, withheld: Iterable[Mapping[str, Any]], without: Iterable[Path] = ()) -> None:
-    """Raise PlanError for a value that counts here and was not sent because it has another form than such values have."""
+def require_shown(
+    path: str, withheld: Iterable[Mapping[str, Any]], without: Iterable[Path] = ()
+) -> None:
+    """Raise PlanError for a value that counts here and was not sent because it has another form
+    than such values have.
+    """
     unlisted = [(list(place), "key") for place in without]
     for entry in withheld:
         if selection.get_listed_shape(unlisted, entry["path"]) is None:

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List the parts of the output of engines and processes that may leave a host, place by place with the shape of the value.
+"""List the parts of the output of engines and processes that may leave a host, place by place with
+the shape of the value.
 
-Nothing else leaves a host. The node applies these lists (_host/projection/selection.py explains paths and shapes). A planner that needs
-one value more adds a line here. A test requires that each value that a planner reads of an answer is listed.
+Nothing else leaves a host. The node applies these lists (_host/projection/selection.py explains
+paths and shapes). A planner that needs one value more adds a line here. A test requires that each
+value that a planner reads of an answer is listed.
 """
 
 from __future__ import annotations
@@ -43,11 +45,17 @@ STATUS: Keep = (
     (("config", "cdiSpecDirs"), "paths"),
     (("config", "systemdCgroup"), "bool"),
     (("config", "containerd", "defaultRuntimeName"), "name"),
-    *((("config", "containerd", "runtimes", "*", *field), shape) for field, shape in _CONTAINERD_RUNTIME.items()),
+    *(
+        (("config", "containerd", "runtimes", "*", *field), shape)
+        for field, shape in _CONTAINERD_RUNTIME.items()
+    ),
     (("config", "crio", "DefaultRuntime"), "name"),
     (("config", "crio", "HooksDir"), "paths"),
     (("config", "crio", "CDISpecDirs"), "paths"),
-    *((("config", "crio", "Runtimes", "*", *field), shape) for field, shape in CRIO_RUNTIME.items()),
+    *(
+        (("config", "crio", "Runtimes", "*", *field), shape)
+        for field, shape in CRIO_RUNTIME.items()
+    ),
 )
 
 # Answers to GET over an engine's socket, by path.

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shapes that answers of several kinds have in them. A number without a source here is one that an honest host stays far below."""
+"""Shapes that answers of several kinds have in them. A number without a source here is one that an
+honest host stays far below.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shap
     Whole,
 )
 
-CONTENT = 1 << 22  # characters of a file or of an output: four times what a query asks for, since a projection may be longer
+CONTENT = (
+    1 << 22
+    # characters of a file or of an output: four times what a query asks for, since a projection may be
+    # longer
+)
 MESSAGE = Text(4096, bytes=True)  # the node's own programs cut at this (host_files.CUT)
 PATH = Text(4096, bytes=True)  # PATH_MAX, linux/limits.h
 NAME = Text(256, bytes=True)  # NAME_MAX is 255 bytes
@@ -48,10 +54,22 @@ ERROR = TableShape({"kind": WORD, "message": MESSAGE, "code?": Whole(0, 1 << 31)
 FAULT = Maybe(TableShape({"code": WORD, "line": LINE, "begins?": Text(1024)}))
 SPAN = RowShape((LINE, LINE))
 KEY = Text(1024)
-WITHHELD = Items(TableShape({"path": Items(KEY, 256), "kind": WORD, "line": LINE, "span": SPAN, "tag": SHA256}))
+WITHHELD = Items(
+    TableShape({"path": Items(KEY, 256), "kind": WORD, "line": LINE, "span": SPAN, "tag": SHA256})
+)
 # What may travel of a content: of a file, an original, an answer over HTTP.
 SHOWN: Mapping[str, Shape] = {"fault?": FAULT, "withheld?": WITHHELD, "foreign_bytes?": Maybe(LINE)}
-PLAIN: Mapping[str, Shape] = {"content?": Maybe(Text(CONTENT)), "encoding?": ChoiceShape(("utf-8",)), **SHOWN}
-CODED: Mapping[str, Shape] = {"content": Base64(2 * CONTENT), "encoding": ChoiceShape(("base64",)), **SHOWN}
-CAUSES = Items(TableShape({"code": WORD, "values": Keyed(WORD, Maybe(Text(1024)), 16)}), 16)  # causes.MOST is 5
+PLAIN: Mapping[str, Shape] = {
+    "content?": Maybe(Text(CONTENT)),
+    "encoding?": ChoiceShape(("utf-8",)),
+    **SHOWN,
+}
+CODED: Mapping[str, Shape] = {
+    "content": Base64(2 * CONTENT),
+    "encoding": ChoiceShape(("base64",)),
+    **SHOWN,
+}
+CAUSES = Items(
+    TableShape({"code": WORD, "values": Keyed(WORD, Maybe(Text(1024)), 16)}), 16
+)  # causes.MOST is 5
 LOG: Mapping[str, Shape] = {"failed": Flag(), "causes": CAUSES, "evidence": MESSAGE}

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of hosts, held against their shapes before anything reads them. Broken names the kind of the query, never its ID.
+"""Answers of hosts, held against their shapes before anything reads them. Broken names the kind of
+the query, never its ID.
 
-An ID may be made of what an earlier answer contained, and so quote the host. Answers to no query, and keys that no shape names, are
-dropped.
+An ID may be made of what an earlier answer contained, and so quote the host. Answers to no query,
+and keys that no shape names, are dropped.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import common, observer, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes import (
+    common,
+    observer,
+    programs,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shapes.rules import (
     Asked,
     BrokenShape,
@@ -33,7 +38,11 @@ def name_shape_row(question: Asked) -> str:
         return f"probe {str(question['id']).partition(':')[2]}"
     if kind == "cri":
         return f"cri {question['method']}{' count' if question.get('count') else ''}"
-    return "http configuration" if kind == "http" and isinstance(question.get("keep"), Mapping) else kind
+    return (
+        "http configuration"
+        if kind == "http" and isinstance(question.get("keep"), Mapping)
+        else kind
+    )
 
 
 def read_query_answer(question: Asked, given: Any) -> dict[str, Any]:
@@ -53,7 +62,9 @@ def read_query_answer(question: Asked, given: Any) -> dict[str, Any]:
 
 
 def read_look_answers(given: Any, asked: Sequence[Asked]) -> dict[str, Any]:
-    """Return the answer to a look, each query's by its ID. asked: the queries as they were sent, in their order."""
+    """Return the answer to a look, each query's by its ID. asked: the queries as they were sent, in
+    their order.
+    """
     try:
         whole = TableShape({"schema": programs.SCHEMA, "host": observer.HOST}).read(given, {})
         answers = given.get("answers")

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shapes of the observer's answers: one row for each kind of query (module_utils/_host/observe.py and what it calls)."""
+"""Shapes of the observer's answers: one row for each kind of query (module_utils/_host/observe.py
+and what it calls).
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ _FILE: Mapping[str, Shape] = {
 
 def _build_content_shape(fields: Mapping[str, Shape], needs: tuple[str, ...] = ()) -> Shape:
     """Return a table that may carry a content, as text or, if that is not UTF-8, as base64."""
-    coded, plain = (TableShape({**fields, **content}, needs) for content in (common.CODED, common.PLAIN))
+    coded, plain = (
+        TableShape({**fields, **content}, needs) for content in (common.CODED, common.PLAIN)
+    )
     return When("encoding", {"base64": coded, "": plain})
 
 
@@ -71,8 +75,21 @@ def _extend_content_shape(more: Mapping[str, Shape]) -> Shape:
     return _build_content_shape({**_FILE, **more}, ("exists", "error"))
 
 
-_PLACE: Mapping[str, Shape] = {"path": PATH, "real": Maybe(PATH), "type": FILE_TYPE, "mode": MODE, "spot?": PATH}
-_ENTRY: Mapping[str, Shape] = {"name": NAME, "type": FILE_TYPE, "size": NUMBER, "mode": MODE, "rdev": RDEV, "target": Maybe(PATH)}
+_PLACE: Mapping[str, Shape] = {
+    "path": PATH,
+    "real": Maybe(PATH),
+    "type": FILE_TYPE,
+    "mode": MODE,
+    "spot?": PATH,
+}
+_ENTRY: Mapping[str, Shape] = {
+    "name": NAME,
+    "type": FILE_TYPE,
+    "size": NUMBER,
+    "mode": MODE,
+    "rdev": RDEV,
+    "target": Maybe(PATH),
+}
 _MENTIONED = TableShape({"type": FILE_TYPE, "rdev": RDEV, "link": Flag()})
 _IDENTITY = Text(64, "[0-9]+:[0-9]+:-?[0-9]+", "an inode, a size and a time")
 _PROGRAMS = Keyed(PATH, Maybe(_IDENTITY))
@@ -125,7 +142,9 @@ _ORIGINAL = _build_content_shape(
         "made_dirs?": PATHS, "id?": NAME, "time?": Maybe(WORD), "schema?": NUMBER, "forget?": Maybe(Flag()),
     }
 )  # fmt: skip
-_PENDING = TableShape({"unit": NAME, "since": WORD, "reason": MESSAGE, "id?": NAME, "invocation?": WORD})
+_PENDING = TableShape(
+    {"unit": NAME, "since": WORD, "reason": MESSAGE, "id?": NAME, "invocation?": WORD}
+)
 _ORIGINALS = TableShape(
     {
         "originals": Keyed(PATH, _ORIGINAL), "damaged": Items(TableShape({"path": PATH, "directory": PATH, "why": MESSAGE})),
@@ -135,7 +154,10 @@ _ORIGINALS = TableShape(
     }
 )  # fmt: skip
 # The probes of this collection (module_utils/_host/probes), by name.
-_GPU_NAME, _BUS = Text(256), Text(32, "[0-9A-Fa-f]{1,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\\.[0-9A-Fa-f]", "a PCI address")
+_GPU_NAME, _BUS = (
+    Text(256),
+    Text(32, "[0-9A-Fa-f]{1,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\\.[0-9A-Fa-f]", "a PCI address"),
+)
 _MIG = TableShape({"index": ID, "uuid": VERSION, "gi": ID, "ci": ID, "name": _GPU_NAME})
 _GPU = TableShape(
     {
@@ -149,15 +171,36 @@ _NVML = TableShape(
         "errors": Items(TableShape({"call": WORD, "code": Whole(0, 1 << 31), "message": MESSAGE, "gpu?": ID}), 4096),
     }
 )  # fmt: skip
-_RECORD = TableShape({"sequence": NUMBER, "time": Whole(0, 253402300799), "groups": Keyed(WORD, Maybe(Text(1024)), 16)})
+_RECORD = TableShape(
+    {
+        "sequence": NUMBER,
+        "time": Whole(0, 253402300799),
+        "groups": Keyed(WORD, Maybe(Text(1024)), 16),
+    }
+)
 _KERNEL_LOG = Has(
     "why",
     TableShape({"why": MESSAGE}),
-    TableShape({"boot": WORD, "first": Maybe(NUMBER), "last": Maybe(NUMBER), "complete": Flag(), "found": Items(_RECORD, 1000)}),
+    TableShape(
+        {
+            "boot": WORD,
+            "first": Maybe(NUMBER),
+            "last": Maybe(NUMBER),
+            "complete": Flag(),
+            "found": Items(_RECORD, 1000),
+        }
+    ),
 )
-_MACHINE = TableShape({"architecture": WORD, "vendor": VERSION, "flags": Items(WORD, 4096), "library": VERSION})
+_MACHINE = TableShape(
+    {"architecture": WORD, "vendor": VERSION, "flags": Items(WORD, 4096), "library": VERSION}
+)
 _REACH = TableShape({"tried": Flag(), "reached": Flag(), "why": MESSAGE})
-PROBES: Mapping[str, Shape] = {"nvml": _NVML, "kernel_log": _KERNEL_LOG, "machine": _MACHINE, "reach": _REACH}
+PROBES: Mapping[str, Shape] = {
+    "nvml": _NVML,
+    "kernel_log": _KERNEL_LOG,
+    "machine": _MACHINE,
+    "reach": _REACH,
+}
 
 # By the kind of the query, followed by a word if one kind has several forms.
 ROWS: Mapping[str, Shape] = {

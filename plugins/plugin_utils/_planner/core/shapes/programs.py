@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shapes of the other programs' answers: the executor, the note of what was told, and the check of containers."""
+"""Shapes of the other programs' answers: the executor, the note of what was told, and the check of
+containers.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.shap
 )
 
 SCHEMA = Whole(1, 1)
-_RAN: Mapping[str, Shape] = {"argv": TEXTS, "rc": Maybe(STATUS), "causes?": common.CAUSES, "why?": MESSAGE}
+_RAN: Mapping[str, Shape] = {
+    "argv": TEXTS,
+    "rc": Maybe(STATUS),
+    "causes?": common.CAUSES,
+    "why?": MESSAGE,
+}
 _FINDINGS: Mapping[str, Shape] = {**_RAN, "findings": TEXTS, "baseline_rc?": Maybe(STATUS)}
 _HEALTH: Mapping[str, Shape] = {
     "kind": WORD, "ok": Flag(), "seconds": SECONDS, "evidence": MESSAGE, "socket?": PATH, "path?": PATH, "name?": NAME, "after?": WORD,
@@ -43,7 +50,12 @@ _OUTCOME: Mapping[str, Shape] = {
     "id": NAME, "time": Maybe(WORD), "reason": Maybe(MESSAGE), "outcome": WORD, "why": Maybe(MESSAGE), "by": NAME, "foreign": PATHS,
     "health": Items(TableShape(_HEALTH)), "trouble": Maybe(MESSAGE), "ran": Items(TableShape(_RAN)),
 }  # fmt: skip
-_CONFLICT: Mapping[str, Shape] = {"what": WORD, "path": PATH, "expected": Maybe(MESSAGE), "found": Maybe(MESSAGE)}
+_CONFLICT: Mapping[str, Shape] = {
+    "what": WORD,
+    "path": PATH,
+    "expected": Maybe(MESSAGE),
+    "found": Maybe(MESSAGE),
+}
 _CASE: Mapping[str, Shape] = {
     "name": MESSAGE, "ok": Flag(), "expected": Keyed(PATH, WORD), "found": Keyed(PATH, WORD), "listed": PATHS, "unexpected": PATHS,
     "record": TEXTS, "problems": TEXTS, "error": Maybe(TableShape({"step": WORD, "message": MESSAGE})), "seconds": SECONDS,

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shapes of values from a host: each reads a value of JSON, and raises Broken for one that has another shape.
+"""Shapes of values from a host: each reads a value of JSON, and raises Broken for one that has
+another shape.
 
-`read` builds a new value of the parts that the shape names. Other keys are dropped, so no reader of the answer sees them.
-Broken names the rule that was broken and the place. Places are names of the tables here, [] for an item of a list, and * for a key that
-is not one of these: never a word of the host.
+`read` builds a new value of the parts that the shape names. Other keys are dropped, so no reader of
+the answer sees them. Broken names the rule that was broken and the place. Places are names of the
+tables here, [] for an item of a list, and * for a key that is not one of these: never a word of the
+host.
 """
 
 from __future__ import annotations
@@ -29,12 +31,16 @@ T = TypeVar("T")
 
 
 def is_exactly(value: Any, kind: type[T]) -> TypeGuard[T]:
-    """Tell whether a value is of this very type. In JSON true is not an integer, though Python takes it for one."""
+    """Tell whether a value is of this very type. In JSON true is not an integer, though Python
+    takes it for one.
+    """
     return type(value) in (kind,)
 
 
 class BrokenShape(Exception):
-    """A value that does not have its shape: the rule, and the place from the outermost name inwards."""
+    """A value that does not have its shape: the rule, and the place from the outermost name
+    inwards.
+    """
 
     def __init__(self, rule: str, place: tuple[str, ...] = ()) -> None:
         super().__init__(": ".join((*place, rule)))
@@ -56,7 +62,8 @@ class Shape(Protocol):
 
 @dc.dataclass(frozen=True)
 class Text:
-    """A text of at most `most` characters. pattern: a regular expression for all of it; `called` describes both in words.
+    """A text of at most `most` characters. pattern: a regular expression for all of it; `called`
+    describes both in words.
 
     bytes: whether the text may contain bytes that are not UTF-8, as names of files do.
     """
@@ -125,7 +132,11 @@ class Real:
         return f"a number between {self.low:.0f} and {self.high:.0f}"
 
     def read(self, value: Any, asked: Asked) -> float:
-        if not (is_exactly(value, int) or is_exactly(value, float)) or not self.low <= value <= self.high or not math.isfinite(value):
+        if (
+            not (is_exactly(value, int) or is_exactly(value, float))
+            or not self.low <= value <= self.high
+            or not math.isfinite(value)
+        ):
             raise BrokenShape(f"not {self.rule}")
         number: float = value
         return number
@@ -266,14 +277,18 @@ class Keyed:
         if not is_exactly(value, dict) or len(value) > self.most:
             raise BrokenShape(f"not {self.rule}")
         try:
-            return {self.key.read(key, asked): self.each.read(inner, asked) for key, inner in value.items()}
+            return {
+                self.key.read(key, asked): self.each.read(inner, asked)
+                for key, inner in value.items()
+            }
         except BrokenShape as broken:
             raise broken.place_below("*") from None
 
 
 @dc.dataclass(frozen=True)
 class Named:
-    """A table with a value for each name in the query; keys that the query does not name are dropped.
+    """A table with a value for each name in the query; keys that the query does not name are
+    dropped.
 
     more: names that are there in addition; some: whether names may be missing.
     """
@@ -301,7 +316,9 @@ class Named:
 
 @dc.dataclass(frozen=True)
 class ListedShape:
-    """The values that a query lists by their places (`keep`), each with the shape that it has there."""
+    """The values that a query lists by their places (`keep`), each with the shape that it has
+    there.
+    """
 
     @property
     def rule(self) -> str:
@@ -331,12 +348,19 @@ class TreeShape:
 
     def _fits(self, value: Any, depth: int) -> bool:
         if is_exactly(value, dict):
-            return depth < DEEPEST and all(self._fits(key, depth) and self._fits(inner, depth + 1) for key, inner in value.items())
+            return depth < DEEPEST and all(
+                self._fits(key, depth) and self._fits(inner, depth + 1)
+                for key, inner in value.items()
+            )
         if is_exactly(value, list):
             return depth < DEEPEST and all(self._fits(inner, depth + 1) for inner in value)
         if is_exactly(value, str):
             return len(value) <= self.most and not SURROGATES.search(value)
-        return value is None or is_exactly(value, bool) or ((is_exactly(value, int) or is_exactly(value, float)) and abs(value) < 1 << 64)
+        return (
+            value is None
+            or is_exactly(value, bool)
+            or ((is_exactly(value, int) or is_exactly(value, float)) and abs(value) < 1 << 64)
+        )
 
 
 @dc.dataclass(frozen=True)
@@ -361,7 +385,9 @@ class Base64:
 
 @dc.dataclass(frozen=True)
 class When:
-    """A shape chosen by the word at a key of the table; the one of '' if the key has another word, or is missing."""
+    """A shape chosen by the word at a key of the table; the one of '' if the key has another word,
+    or is missing.
+    """
 
     key: str
     shapes: Mapping[str, Shape]
@@ -374,7 +400,9 @@ class When:
         if not is_exactly(value, dict):
             raise BrokenShape(f"not {self.rule}")
         word = value.get(self.key)
-        return self.shapes[word if is_exactly(word, str) and word in self.shapes else ""].read(value, asked)
+        return self.shapes[word if is_exactly(word, str) and word in self.shapes else ""].read(
+            value, asked
+        )
 
 
 @dc.dataclass(frozen=True)

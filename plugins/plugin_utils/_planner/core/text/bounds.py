@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limit how much of one host's result a table or a report takes. A host may fill its own row, and no more.
+"""Limit how much of one host's result a table or a report takes. A host may fill its own row, and
+no more.
 
 A result is cut before anything is laid out, so all later steps work on a bounded value. An honest
 result is a tenth of these bounds.
@@ -17,8 +18,19 @@ TEXT = 4096  # characters of one text
 CHARACTERS = 1 << 18  # of all texts of a result
 VALUES = 20_000  # of a result
 DEEPEST = 50  # levels
-# The parts that a host's row needs, in the order in which they get room. All other parts come after them.
-FIRST = ("row", "differences", "would_restart", "restarted", "leftovers", "advice", "checks", "journal", "decision")
+# The parts that a host's row needs, in the order in which they get room. All other parts come after
+# them.
+FIRST = (
+    "row",
+    "differences",
+    "would_restart",
+    "restarted",
+    "leftovers",
+    "advice",
+    "checks",
+    "journal",
+    "decision",
+)
 NOTE = "this host's result is cut here: it has more than {} values or {} characters. Look at the host itself"
 
 
@@ -41,7 +53,9 @@ class Room:
         return shorten_text(text, most)
 
     def take_value(self, value: Any, depth: int = 0) -> Any:
-        """Take a value, or as much of it as there is room for. The room bounds the number of steps for any value."""
+        """Take a value, or as much of it as there is room for. The room bounds the number of steps
+        for any value.
+        """
         self.values -= 1
         if isinstance(value, str):
             self.cut = self.cut or len(value) > self.characters
@@ -78,18 +92,29 @@ def shorten_text(text: str, most: int) -> str:
 
 
 def limit_result(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one host's result within the bounds: first what tells how it went, then what its row shows, then the rest.
+    """Return one host's result within the bounds: first what tells how it went, then what its row
+    shows, then the rest.
 
     A table or a list gets half of the room that is left, so that every later key has room as well.
     """
     room = Room()
-    single = {key: room.take_value(value) for key, value in result.items() if not isinstance(value, Mapping | list | tuple)}
+    single = {
+        key: room.take_value(value)
+        for key, value in result.items()
+        if not isinstance(value, Mapping | list | tuple)
+    }
     order = [*(key for key in FIRST if key in result), *(key for key in result if key not in FIRST)]
-    found = {**single, **{key: _limit_half(room, result[key]) for key in order if key not in single}}
+    found = {
+        **single,
+        **{key: _limit_half(room, result[key]) for key in order if key not in single},
+    }
     if not room.cut:
         return found
     said = found.get("advice")
-    return {**found, "advice": [*(said if isinstance(said, list) else ()), NOTE.format(VALUES, CHARACTERS)]}
+    return {
+        **found,
+        "advice": [*(said if isinstance(said, list) else ()), NOTE.format(VALUES, CHARACTERS)],
+    }
 
 
 def _limit_half(room: Room, value: Any) -> Any:

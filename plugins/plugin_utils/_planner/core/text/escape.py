@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Escape a host's text for a terminal. Whoever controls the host chooses its paths, arguments, names and log lines.
+"""Escape a host's text for a terminal. Whoever controls the host chooses its paths, arguments,
+names and log lines.
 
 Each character that is not printable is written as its escape: control characters (colours, titles,
 concealed text), line ends that would forge a line of output, signs that turn the direction of
@@ -36,7 +37,10 @@ def escape_lines(text: str) -> str:
         return text
     rows = text.split("\n")
     ends = ["\r" if row.endswith("\r") and n + 1 < len(rows) else "" for n, row in enumerate(rows)]
-    shown = ("\t".join(escape_line(cell) for cell in row.removesuffix(end).split("\t")) for row, end in zip(rows, ends, strict=True))
+    shown = (
+        "\t".join(escape_line(cell) for cell in row.removesuffix(end).split("\t"))
+        for row, end in zip(rows, ends, strict=True)
+    )
     return "\n".join(row + end for row, end in zip(shown, ends, strict=True))
 
 
@@ -47,7 +51,13 @@ def _escape_match(found: re.Match[str]) -> str:
     code = ord(sign)
     if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
         return f"\\x{code - 0xDC00:02x}"
-    return _NAMED.get(sign) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+    return _NAMED.get(sign) or (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )
 
 
 def escape_result(shaped: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +66,9 @@ def escape_result(shaped: Mapping[str, Any]) -> dict[str, Any]:
     Line ends stay in the texts of --diff and in the evidence.
     """
     return {
-        escape_line(_convert_key(key)): _escape_texts(value, str(key)) if key in ODD_KEYS else escape_every_string(value, escape_line)
+        escape_line(_convert_key(key)): _escape_texts(value, str(key))
+        if key in ODD_KEYS
+        else escape_every_string(value, escape_line)
         for key, value in shaped.items()
     }
 
@@ -68,7 +80,12 @@ def _escape_texts(value: Any, key: str) -> Any:
         return escape_every_string(value, escape_lines)
     several = ("before", "after", "prepared")
     return [
-        {escape_line(_convert_key(k)): escape_every_string(v, escape_lines if k in several else escape_line) for k, v in entry.items()}
+        {
+            escape_line(_convert_key(k)): escape_every_string(
+                v, escape_lines if k in several else escape_line
+            )
+            for k, v in entry.items()
+        }
         for entry in value
     ]
 
@@ -76,7 +93,8 @@ def _escape_texts(value: Any, key: str) -> Any:
 def replace_braces(text: str) -> str:
     """Replace braces by parentheses.
 
-    With braces, text that a run passes to the next one as a variable, by AWX or on the command line, is a template.
+    With braces, text that a run passes to the next one as a variable, by AWX or on the command
+    line, is a template.
     """
     return text.translate(_NO_TEMPLATE)
 
@@ -93,8 +111,11 @@ def escape_templates(value: Any) -> Any:
     return escape_every_string(value, escaped, escaped)
 
 
-def escape_every_string(value: Any, escaped: Text, of_key: Text = escape_line, depth: int = 0) -> Any:
-    """Return a value of JSON's own types with each string in it escaped by `escaped`, and each key by `of_key`.
+def escape_every_string(
+    value: Any, escaped: Text, of_key: Text = escape_line, depth: int = 0
+) -> Any:
+    """Return a value of JSON's own types with each string in it escaped by `escaped`, and each key
+    by `of_key`.
 
     An instance of a subclass becomes one of the type itself: Ansible marks texts as templates, or
     as none, by classes of its own.
@@ -110,7 +131,10 @@ def escape_every_string(value: Any, escaped: Text, of_key: Text = escape_line, d
     if depth > DEEPEST:
         return ELIDED
     if isinstance(value, Mapping):
-        return {of_key(_convert_key(name)): escape_every_string(of, escaped, of_key, depth + 1) for name, of in value.items()}
+        return {
+            of_key(_convert_key(name)): escape_every_string(of, escaped, of_key, depth + 1)
+            for name, of in value.items()
+        }
     if isinstance(value, list | tuple | set | frozenset):
         return [escape_every_string(one, escaped, of_key, depth + 1) for one in value]
     return f"<{type(value).__name__}>"
@@ -120,4 +144,8 @@ def _convert_key(name: Any) -> str:
     """Return a key in the form that JSON has for it."""
     if isinstance(name, str):
         return str.__str__(name)
-    return json.dumps(name) if name is None or isinstance(name, bool | int | float) else f"<{type(name).__name__}>"
+    return (
+        json.dumps(name)
+        if name is None or isinstance(name, bool | int | float)
+        else f"<{type(name).__name__}>"
+    )

@@ -10,15 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import bounds, escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    bounds,
+    escape,
+)
 
 GAP = 2
 NARROWEST = 8  # of a column that is made narrower so that the table fits
 NAME = 24  # a first column wider than this is wrapped where room is short
-MIN_LAST_COLUMN = 40  # less than this next to the other columns, and the last one goes below its row
+MIN_LAST_COLUMN = (
+    40  # less than this next to the other columns, and the last one goes below its row
+)
 INDENT = 4
 MARKS = "./-"  # a long word is broken after one of these
-# Characters of one cell and of one sentence. Further ones are only counted. So these limits bound the lines of a host.
+# Characters of one cell and of one sentence. Further ones are only counted. So these limits bound
+# the lines of a host.
 CELL, SENTENCE = 200, 2000
 
 Row = Sequence[str]
@@ -48,7 +54,8 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def split_word(word: str, width: int) -> list[str]:
-    """Break a word into parts that fit, each after a mark of a key, path or version in the second half of the line.
+    """Break a word into parts that fit, each after a mark of a key, path or version in the second
+    half of the line.
 
     So names stay whole. Without a mark, a part is as long as the line.
     """
@@ -64,7 +71,9 @@ def split_word(word: str, width: int) -> list[str]:
 def lay_out_paragraph(text: str, width: int, indent: int, more: int = 2) -> list[str]:
     """Lay out one entry as a paragraph, its further lines indented a little more."""
     first, rest = " " * indent, " " * (indent + more)
-    return [(rest if n else first) + line for n, line in enumerate(wrap(text, width - indent - more))]
+    return [
+        (rest if n else first) + line for n, line in enumerate(wrap(text, width - indent - more))
+    ]
 
 
 def lay_out_table(head: Row, rows: Sequence[Row], width: int) -> list[str]:
@@ -73,7 +82,10 @@ def lay_out_table(head: Row, rows: Sequence[Row], width: int) -> list[str]:
     The last column is the sentence that explains the row; it gets the room that is left.
     """
     most = [SENTENCE, *[CELL] * (len(head) - 2), SENTENCE]
-    cells = [[flatten_text(cell, limit) for cell, limit in zip(row, most, strict=False)] for row in (head, *rows)]
+    cells = [
+        [flatten_text(cell, limit) for cell, limit in zip(row, most, strict=False)]
+        for row in (head, *rows)
+    ]
     natural = [max(len(row[i]) for row in cells) for i in range(len(head))]
     last = width - sum(natural[:-1]) - GAP * (len(head) - 1)
     if last >= min(natural[-1], MIN_LAST_COLUMN):
@@ -81,12 +93,16 @@ def lay_out_table(head: Row, rows: Sequence[Row], width: int) -> list[str]:
     widths = narrow_columns(natural[:-1], width)
     found = lay_out_row(cells[0][:-1], widths)
     for row in cells[1:]:
-        found += [*lay_out_row(row[:-1], widths), *(" " * INDENT + line for line in wrap(row[-1], width - INDENT) if line)]
+        found += [
+            *lay_out_row(row[:-1], widths),
+            *(" " * INDENT + line for line in wrap(row[-1], width - INDENT) if line),
+        ]
     return found
 
 
 def narrow_columns(widths: Sequence[int], width: int) -> list[int]:
-    """Narrow the widest columns until all fit, or until none can shrink. The first one, a name, keeps more.
+    """Narrow the widest columns until all fit, or until none can shrink. The first one, a name,
+    keeps more.
 
     All columns that are wider than one level shrink to it. The first of them lose one more
     character each while the sum is still too large.
@@ -98,7 +114,9 @@ def narrow_columns(widths: Sequence[int], width: int) -> list[int]:
     low, high = NARROWEST, max(others, default=NARROWEST)
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if sum(min(one, middle) for one in others) >= room else (middle + 1, high)
+        low, high = (
+            (low, middle) if sum(min(one, middle) for one in others) >= room else (middle + 1, high)
+        )
     found = [min(one, low) for one in others]
     over = sum(found) - room if low > NARROWEST else 0
     for at, one in enumerate(found):
@@ -110,7 +128,13 @@ def narrow_columns(widths: Sequence[int], width: int) -> list[int]:
 
 def lay_out_row(row: Row, widths: Sequence[int]) -> list[str]:
     """Lay out one row, in as many lines as its longest cell takes."""
-    parts = [wrap(cell, width) if len(cell) > width else [cell] for cell, width in zip(row, widths, strict=True)]
+    parts = [
+        wrap(cell, width) if len(cell) > width else [cell]
+        for cell, width in zip(row, widths, strict=True)
+    ]
     height = max(len(part) for part in parts)
     filled = [[*part, *[""] * (height - len(part))] for part in parts]
-    return ["".join(part[n].ljust(w + GAP) for part, w in zip(filled, widths, strict=True)).rstrip() for n in range(height)]
+    return [
+        "".join(part[n].ljust(w + GAP) for part, w in zip(filled, widths, strict=True)).rstrip()
+        for n in range(height)
+    ]

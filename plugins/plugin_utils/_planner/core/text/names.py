@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write names of hosts as people do, in natural order and with runs of numbers as one name, and count things."""
+"""Write names of hosts as people do, in natural order and with runs of numbers as one name, and
+count things.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ NUMBER = re.compile(r"\d+")
 
 def build_natural_key(name: str) -> list[tuple[int, str]]:
     """Return a key for sorting: gpu9 before gpu10."""
-    return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+    return [
+        (int(part), "") if part.isdigit() and part.isascii() else (-1, part)
+        for part in re.split(r"([0-9]+)", name)
+    ]
 
 
 def list_name_runs(names: Iterable[str], limit: int = SHOWN) -> list[tuple[str, int]]:
@@ -27,8 +32,9 @@ def list_name_runs(names: Iterable[str], limit: int = SHOWN) -> list[tuple[str, 
     families: dict[tuple[str, str, int], list[int]] = {}
     for name in sorted(set(names), key=lambda n: (build_natural_key(n), n)):
         before, digits, after = split_host_name(name)
-        # gpu9 and gpu10 are of one family, gpu09 and gpu10 of another: leading zeros say how many digits all of them have.
-        # A name without a number is of no family: gpu next to gpu2 is not gpu[-1,2].
+        # gpu9 and gpu10 are of one family, gpu09 and gpu10 of another: leading zeros say how many
+        # digits all of them have. A name without a number is of no family: gpu next to gpu2 is not
+        # gpu[-1,2].
         width = (len(digits) if digits.startswith("0") and len(digits) > 1 else 0) if digits else -1
         padded = (before, after, len(digits))
         key = padded if padded in families and not width else (before, after, width)
@@ -39,14 +45,21 @@ def list_name_runs(names: Iterable[str], limit: int = SHOWN) -> list[tuple[str, 
             found += [(write_run(before, after, width, [part]), 1) for part in parts]
             continue
         for some_ in (parts[n : n + limit] for n in range(0, len(parts), limit)):
-            found.append((write_run(before, after, width, some_), sum(last - first + 1 for first, last in some_)))
+            found.append(
+                (
+                    write_run(before, after, width, some_),
+                    sum(last - first + 1 for first, last in some_),
+                )
+            )
     return found
 
 
 def split_host_name(name: str) -> tuple[str, str, str]:
-    """Split a name at the last number of its first label, into the text before, the digits and the text after.
+    """Split a name at the last number of its first label, into the text before, the digits and the
+    text after.
 
-    For an address it is the last number of all. Without a number, the whole name is the text before.
+    For an address it is the last number of all. Without a number, the whole name is the text
+    before.
     """
     label = name if ADDRESS.fullmatch(name) else name.split(".", 1)[0]
     numbers = [n for n in NUMBER.finditer(label) if n.group().isascii()]

@@ -26,14 +26,19 @@ def get_last_line(*outputs: str) -> str:
 
 
 def get_sentence_key(sentence: str, host: str = "") -> str:
-    """Return a key that is equal for sentences that differ only in a host's own words (OWN, and its name)."""
-    return " ".join("#" if OWN.fullmatch(word) or (host and host in word) else word for word in sentence.split())
+    """Return a key that is equal for sentences that differ only in a host's own words (OWN, and its
+    name).
+    """
+    return " ".join(
+        "#" if OWN.fullmatch(word) or (host and host in word) else word for word in sentence.split()
+    )
 
 
 def merge_sentences(sentences: Iterable[str]) -> str:
     """Merge sentences into one.
 
-    Words that differ become `[one or other]`, or `[N values]`; sentences of other shapes are counted.
+    Words that differ become `[one or other]`, or `[N values]`; sentences of other shapes are
+    counted.
     """
     found = list(dict.fromkeys(" ".join(s.split()) for s in sentences))
     if len(found) < 2:

@@ -35,7 +35,11 @@ def write_plain_value(value: Any) -> str:
     """Write what is not a value of a file: packages, units, device nodes, whole files."""
     if value is None:
         return "none"
-    return shorten_value(" ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    return shorten_value(
+        " ".join(value.split())
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, default=str)
+    )
 
 
 def write_toml_value(value: Any) -> str:
@@ -44,7 +48,11 @@ def write_toml_value(value: Any) -> str:
 
 def _write_toml(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_write_key(k)} = {_write_toml(v)}" for k, v in value.items()) + " }" if value else "{}"
+        return (
+            "{ " + ", ".join(f"{_write_key(k)} = {_write_toml(v)}" for k, v in value.items()) + " }"
+            if value
+            else "{}"
+        )
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_write_toml(v) for v in value) + "]"
     return json.dumps(value, ensure_ascii=False, default=str)
@@ -55,7 +63,11 @@ def _write_key(name: str) -> str:
 
 
 def _write_json(value: Any) -> str:
-    return "not set" if value is None else shorten_value(json.dumps(value, ensure_ascii=False, default=str))
+    return (
+        "not set"
+        if value is None
+        else shorten_value(json.dumps(value, ensure_ascii=False, default=str))
+    )
 
 
 def format_moment(at: datetime.datetime) -> str:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build what AWX needs for plans and rollouts: a project, an execution environment, job templates, a workflow, a schedule.
+"""Build what AWX needs for plans and rollouts: a project, an execution environment, job templates,
+a workflow, a schedule.
 
 The objects are made here once. They are passed to the modules of awx.awx, and written as variables
 of infra.aap_configuration, which takes the same options by the same names.
@@ -16,10 +17,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings as fleet_settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    settings as fleet_settings,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import messages, surveys
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx.surveys import Question
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import (
+    messages,
+    surveys,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx.surveys import (
+    Question,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.variables import RUN
 
 # kind (also the name of a module of awx.awx) -> the variable of infra.aap_configuration
@@ -56,7 +64,9 @@ class Wanted:
 
 @dc.dataclass(frozen=True)
 class Item:
-    """An object, or a link between two. needs: the names of the objects that have to be there before it."""
+    """An object, or a link between two. needs: the names of the objects that have to be there
+    before it.
+    """
 
     kind: str
     name: str
@@ -75,10 +85,23 @@ class Job:
 
 
 JOBS = (
-    Job("plan", "What would change, and why. Changes nothing.", (surveys.HOSTS, surveys.FAIL_ON_DRIFT, surveys.MAX_LOST), sliced=True),
-    Job("rollout", "Bring the change through the fleet: canaries, waves, a gate after each.", (surveys.UNTIL, *surveys.ROLLOUT)),
+    Job(
+        "plan",
+        "What would change, and why. Changes nothing.",
+        (surveys.HOSTS, surveys.FAIL_ON_DRIFT, surveys.MAX_LOST),
+        sliced=True,
+    ),
+    Job(
+        "rollout",
+        "Bring the change through the fleet: canaries, waves, a gate after each.",
+        (surveys.UNTIL, *surveys.ROLLOUT),
+    ),
     Job("verify", "Prove with containers that GPUs get into them.", (surveys.HOSTS,), sliced=True),
-    Job("rollback", "Give back what was there before.", (surveys.HOSTS, surveys.CHANGE_REF, surveys.SERIAL, surveys.SITE_MAX_FAILED)),
+    Job(
+        "rollback",
+        "Give back what was there before.",
+        (surveys.HOSTS, surveys.CHANGE_REF, surveys.SERIAL, surveys.SITE_MAX_FAILED),
+    ),
     Job("report", "One page about the fleet.", (surveys.HOSTS,)),
 )
 
@@ -95,7 +118,9 @@ def list_named_awx_objects(wanted: Wanted) -> tuple[Item, ...]:
 
 
 def require_awx_names(wanted: Wanted) -> None:
-    """Raise PlanError for what AWX would refuse only after half of the objects are made, or accept without a message."""
+    """Raise PlanError for what AWX would refuse only after half of the objects are made, or accept
+    without a message.
+    """
     for name in ("inventory", "project_url", "prefix", "organization", "playbooks"):
         if not getattr(wanted, name).strip():
             raise PlanError(messages.EMPTY_SETTING.fill(name=name))
@@ -113,29 +138,43 @@ def require_awx_names(wanted: Wanted) -> None:
 
 
 def require_values(values: Mapping[str, Any]) -> None:
-    """Raise PlanError for a setting that the playbooks would refuse. The settings become the first answers of surveys.
+    """Raise PlanError for a setting that the playbooks would refuse. The settings become the first
+    answers of surveys.
 
     Each is judged alone, since a job may add others.
     """
     for name, value in values.items():
         try:
             if name.startswith(fleet_settings.PREFIX):
-                fleet_settings.build_rollout_settings({"soak": 1, name.removeprefix(fleet_settings.PREFIX): value})
-            elif name in ("gpufleet_max_failed", "gpufleet_max_lost") and fleet_settings.says(value):
+                fleet_settings.build_rollout_settings(
+                    {"soak": 1, name.removeprefix(fleet_settings.PREFIX): value}
+                )
+            elif name in ("gpufleet_max_failed", "gpufleet_max_lost") and fleet_settings.says(
+                value
+            ):
                 waves.parse_amount(name, value)
         except PlanError as error:
-            raise PlanError(error.message, where="gpufleet_awx_settings", why=error.why, next=error.next) from None
+            raise PlanError(
+                error.message, where="gpufleet_awx_settings", why=error.why, next=error.next
+            ) from None
 
 
 # The part of RFC 5545 that AWX's ScheduleSerializer accepts (awx/api/serializers.py).
-RULE = re.compile(r"DTSTART(;TZID=[\w/+-]+:\d{8}T\d{6}|:\d{8}T\d{6}Z) RRULE:(?=\S*FREQ=)(?=\S*INTERVAL=\d)\S+")
+RULE = re.compile(
+    r"DTSTART(;TZID=[\w/+-]+:\d{8}T\d{6}|:\d{8}T\d{6}Z) RRULE:(?=\S*FREQ=)(?=\S*INTERVAL=\d)\S+"
+)
 EXAMPLE = "DTSTART:20260101T030000Z RRULE:FREQ=DAILY;INTERVAL=1"
 
 
 def list_environment_objects(wanted: Wanted) -> tuple[Item, ...]:
     if not wanted.image:
         return ()
-    options = {"name": wanted.prefix, "image": wanted.image, "organization": wanted.organization, "pull": "missing"}
+    options = {
+        "name": wanted.prefix,
+        "image": wanted.image,
+        "organization": wanted.organization,
+        "pull": "missing",
+    }
     return (Item("execution_environment", wanted.prefix, options),)
 
 
@@ -149,7 +188,14 @@ def build_project(wanted: Wanted) -> Item:
         "scm_branch": wanted.project_branch,
         "scm_update_on_launch": True,
     }
-    return Item("project", wanted.prefix, {**options, **({"credential": wanted.project_credential} if wanted.project_credential else {})})
+    return Item(
+        "project",
+        wanted.prefix,
+        {
+            **options,
+            **({"credential": wanted.project_credential} if wanted.project_credential else {}),
+        },
+    )
 
 
 def name_job(wanted: Wanted, playbook: str) -> str:
@@ -183,7 +229,9 @@ def build_job_template(wanted: Wanted, job: Job) -> Item:
         "allow_simultaneous": job.sliced,
     }
     image = {"execution_environment": wanted.prefix} if wanted.image else {}
-    return Item("job_template", name_job(wanted, job.playbook), {**options, **image}, (wanted.prefix,))
+    return Item(
+        "job_template", name_job(wanted, job.playbook), {**options, **image}, (wanted.prefix,)
+    )
 
 
 def write_survey_text(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -191,15 +239,27 @@ def write_survey_text(settings: Mapping[str, Any]) -> dict[str, str]:
     return {name: convert_survey_answer(name, value) for name, value in settings.items()}
 
 
-WINDOW = "gpufleet_rollout_window"  # its days have commas between them, several windows have semicolons
+WINDOW = (
+    "gpufleet_rollout_window"  # its days have commas between them, several windows have semicolons
+)
 
 
 def convert_survey_answer(name: str, value: Any) -> str:
-    if isinstance(value, Sequence) and not isinstance(value, str) and not any(isinstance(item, Mapping | list | tuple) for item in value):
-        return (";" if name == WINDOW else ",").join(convert_survey_answer(name, item) for item in value)
+    if (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and not any(isinstance(item, Mapping | list | tuple) for item in value)
+    ):
+        return (";" if name == WINDOW else ",").join(
+            convert_survey_answer(name, item) for item in value
+        )
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping | bool | list | tuple) else str(value)
+    return (
+        json.dumps(value, ensure_ascii=False)
+        if isinstance(value, Mapping | bool | list | tuple)
+        else str(value)
+    )
 
 
 def name_workflow(wanted: Wanted) -> str:
@@ -231,26 +291,39 @@ def build_workflow_nodes(wanted: Wanted) -> list[dict[str, Any]]:
     (awx/main/scheduler/dag_workflow.py).
     """
     about = "Look at the output of the plan. A host that plans something else than this by now will be left out."
-    approval = {"name": f"{wanted.prefix} approval", "description": about, "timeout": wanted.approval_timeout}
+    approval = {
+        "name": f"{wanted.prefix} approval",
+        "description": about,
+        "timeout": wanted.approval_timeout,
+    }
     return [
         {**build_workflow_node(wanted, "plan", "plan", "approval"), "job_slice_count": 1},
         {"identifier": "approval", "approval_node": approval, "success_nodes": ["canaries"]},
-        {**build_workflow_node(wanted, "canaries", "rollout", "waves"), "extra_data": {surveys.UNTIL.variable: "canaries"}},
+        {
+            **build_workflow_node(wanted, "canaries", "rollout", "waves"),
+            "extra_data": {surveys.UNTIL.variable: "canaries"},
+        },
         build_workflow_node(wanted, "waves", "rollout", "report"),
         build_workflow_node(wanted, "report", "report"),
     ]
 
 
-def build_workflow_node(wanted: Wanted, identifier: str, playbook: str, *after: str) -> dict[str, Any]:
-    about = {"unified_job_template": name_job(wanted, playbook), "lookup_organization": wanted.organization}
+def build_workflow_node(
+    wanted: Wanted, identifier: str, playbook: str, *after: str
+) -> dict[str, Any]:
+    about = {
+        "unified_job_template": name_job(wanted, playbook),
+        "lookup_organization": wanted.organization,
+    }
     return {"identifier": identifier, **about, **({"success_nodes": list(after)} if after else {})}
 
 
 def build_node_items(wanted: Wanted) -> tuple[Item, ...]:
     """Build the nodes, then the links between them.
 
-    The module workflow_job_template makes nodes as well, but finds a change in every approval. Links are
-    made apart, since the module for nodes asks an approval for the links of its node (awx.awx 24.6.1).
+    The module workflow_job_template makes nodes as well, but finds a change in every approval.
+    Links are made apart, since the module for nodes asks an approval for the links of its node
+    (awx.awx 24.6.1).
     """
     where = {"workflow_job_template": name_workflow(wanted), "organization": wanted.organization}
     made, linked = [], []
@@ -261,7 +334,11 @@ def build_node_items(wanted: Wanted) -> tuple[Item, ...]:
         made.append(Item(NODE, name, {**where, **own}, (name_workflow(wanted), *needs)))
         for after in options.get("success_nodes", ()):
             link = {**where, "identifier": options["identifier"], "success_nodes": [after]}
-            linked.append(Item(NODE, f"{name}, then {after}", link, (name, f"{name_workflow(wanted)}: {after}")))
+            linked.append(
+                Item(
+                    NODE, f"{name}, then {after}", link, (name, f"{name_workflow(wanted)}: {after}")
+                )
+            )
     return (*made, *linked)
 
 
@@ -289,10 +366,16 @@ def schedule(wanted: Wanted) -> tuple[Item, ...]:
 
 
 def build_aap_variables(wanted: Wanted) -> dict[str, list[dict[str, Any]]]:
-    """Build the objects as variables of infra.aap_configuration, which has the nodes with their workflow."""
+    """Build the objects as variables of infra.aap_configuration, which has the nodes with their
+    workflow.
+    """
     require_awx_names(wanted)
     found: dict[str, list[dict[str, Any]]] = {}
     for item in (*list_named_awx_objects(wanted), *schedule(wanted)):
-        inside = {"simplified_workflow_nodes": build_workflow_nodes(wanted)} if item.kind == "workflow_job_template" else {}
+        inside = (
+            {"simplified_workflow_nodes": build_workflow_nodes(wanted)}
+            if item.kind == "workflow_job_template"
+            else {}
+        )
         found.setdefault(VARIABLES[item.kind], []).append({**item.options, **inside})
     return found

@@ -4,9 +4,10 @@
 """Detect whether a job of AWX is a slice of a larger one.
 
 AWX does not tell. But it starts slices as a workflow that has the job template's name
-(awx/main/models/jobs.py). It deals the hosts of the inventory out by name, one to each slice in turn
-(models/inventory.py). AWX numbers the hosts in the order in which they were added, and within a slice these
-numbers then mostly go up by the number of slices. A slice that is started again alone shows nothing else.
+(awx/main/models/jobs.py). It deals the hosts of the inventory out by name, one to each slice in
+turn (models/inventory.py). AWX numbers the hosts in the order in which they were added, and within
+a slice these numbers then mostly go up by the number of slices. A slice that is started again alone
+shows nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def get_sliced_template(variables: Mapping[str, Any]) -> str:
 
     A workflow may have that name by chance.
     """
-    template, workflow = (str(variables.get(f"awx_{name}_name") or "") for name in ("job_template", "workflow_job"))
+    template, workflow = (
+        str(variables.get(f"awx_{name}_name") or "") for name in ("job_template", "workflow_job")
+    )
     return template if template and template == workflow else ""
 
 
@@ -37,7 +40,11 @@ def get_slice_step(numbers: Mapping[str, Any]) -> int:
     """
     known = [int(numbers[host]) for host in sorted(numbers) if str(numbers[host]).isdecimal()]
     steps = {after - before for before, after in zip(known, known[1:], strict=False)}
-    return max(1, steps.pop()) if len(known) >= FEW and len(known) == len(numbers) and len(steps) == 1 else 1
+    return (
+        max(1, steps.pop())
+        if len(known) >= FEW and len(known) == len(numbers) and len(steps) == 1
+        else 1
+    )
 
 
 def warn_of_slice(variables: Mapping[str, Any], numbers: Mapping[str, Any]) -> str:
@@ -47,15 +54,22 @@ def warn_of_slice(variables: Mapping[str, Any], numbers: Mapping[str, Any]) -> s
     """
     template = get_sliced_template(variables)
     if template:
-        return WARNING.format(looks=f"looks like a slice of the job template {template}", hosts=len(numbers))
+        return WARNING.format(
+            looks=f"looks like a slice of the job template {template}", hosts=len(numbers)
+        )
     found = get_slice_step(numbers) if "awx_job_id" in variables else 1
     return (
-        WARNING.format(looks=f"has every {write_ordinal(found)} host of an inventory, as a slice has", hosts=len(numbers))
+        WARNING.format(
+            looks=f"has every {write_ordinal(found)} host of an inventory, as a slice has",
+            hosts=len(numbers),
+        )
         if found > 1
         else ""
     )
 
 
 def write_ordinal(number: int) -> str:
-    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    ending = (
+        "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    )
     return f"{number}{ending}"

@@ -33,7 +33,13 @@ class Question:
     required: bool = False
 
 
-HOSTS = Question("gpufleet_hosts", "Which hosts?", "A host, a group, or a pattern of Ansible's.", "all", required=True)
+HOSTS = Question(
+    "gpufleet_hosts",
+    "Which hosts?",
+    "A host, a group, or a pattern of Ansible's.",
+    "all",
+    required=True,
+)
 FAIL_ON_DRIFT = Question(
     "gpufleet_fail_on_drift",
     "Fail where a host would be changed?",
@@ -54,45 +60,122 @@ UNTIL = Question(
     "end",
     ("end", "canaries"),
 )
-WAVES = Question("gpufleet_rollout_waves", "Which waves?", "Numbers or percentages of hosts, with commas: 1,10%,50%,100%.")
-CANARIES = Question("gpufleet_rollout_canaries", "How many canaries of each class?", "A number. 0 means none.")
-MAX_FAILED = Question("gpufleet_rollout_max_failed", "How many hosts may fail?", "A number, or a percentage such as 2%.")
+WAVES = Question(
+    "gpufleet_rollout_waves",
+    "Which waves?",
+    "Numbers or percentages of hosts, with commas: 1,10%,50%,100%.",
+)
+CANARIES = Question(
+    "gpufleet_rollout_canaries", "How many canaries of each class?", "A number. 0 means none."
+)
+MAX_FAILED = Question(
+    "gpufleet_rollout_max_failed",
+    "How many hosts may fail?",
+    "A number, or a percentage such as 2%.",
+)
 MAX_UNAVAILABLE = Question(
     "gpufleet_rollout_max_unavailable",
     "How many hosts may be out of service at once?",
     "A number, or a percentage, of each cluster, partition and failure domain.",
 )
-MAX_LEFT_OUT = Question("gpufleet_rollout_max_left_out", "How many hosts may be left out?", "A number, or a percentage such as 10%.")
-DOMAIN = Question("gpufleet_rollout_domain", "What are the failure domains?", "Variables of the hosts, with commas: rack,power_feed.")
-SOAK = Question("gpufleet_rollout_soak", "How long to wait before the second look?", "Seconds, after each batch.")
-WINDOW = Question("gpufleet_rollout_window", "When may batches start?", "For example Mo-Fr 20:00-04:00 Europe/Berlin. Empty means always.")
-SERIAL = Question("gpufleet_serial", "How many hosts at once?", "One number, or one percentage such as 10%.", "10%", required=True)
-SITE_MAX_FAILED = Question("gpufleet_max_failed", "How many hosts may fail?", "A number, or a percentage such as 2%.", "0")
-CHANGE_REF = Question("gpufleet_change_ref", "Which ticket?", "It goes into the hosts' journals, into marks of drained hosts and reports.")
+MAX_LEFT_OUT = Question(
+    "gpufleet_rollout_max_left_out",
+    "How many hosts may be left out?",
+    "A number, or a percentage such as 10%.",
+)
+DOMAIN = Question(
+    "gpufleet_rollout_domain",
+    "What are the failure domains?",
+    "Variables of the hosts, with commas: rack,power_feed.",
+)
+SOAK = Question(
+    "gpufleet_rollout_soak",
+    "How long to wait before the second look?",
+    "Seconds, after each batch.",
+)
+WINDOW = Question(
+    "gpufleet_rollout_window",
+    "When may batches start?",
+    "For example Mo-Fr 20:00-04:00 Europe/Berlin. Empty means always.",
+)
+SERIAL = Question(
+    "gpufleet_serial",
+    "How many hosts at once?",
+    "One number, or one percentage such as 10%.",
+    "10%",
+    required=True,
+)
+SITE_MAX_FAILED = Question(
+    "gpufleet_max_failed", "How many hosts may fail?", "A number, or a percentage such as 2%.", "0"
+)
+CHANGE_REF = Question(
+    "gpufleet_change_ref",
+    "Which ticket?",
+    "It goes into the hosts' journals, into marks of drained hosts and reports.",
+)
 
-ROLLOUT = (HOSTS, CHANGE_REF, WAVES, CANARIES, MAX_FAILED, MAX_UNAVAILABLE, MAX_LEFT_OUT, DOMAIN, SOAK, WINDOW)
+ROLLOUT = (
+    HOSTS,
+    CHANGE_REF,
+    WAVES,
+    CANARIES,
+    MAX_FAILED,
+    MAX_UNAVAILABLE,
+    MAX_LEFT_OUT,
+    DOMAIN,
+    SOAK,
+    WINDOW,
+)
 
 
 def build_survey(questions: Iterable[Question], answers: Mapping[str, str]) -> dict[str, Any]:
-    """Build a survey in the form that AWX takes. answers: the answers that are there at first, by variable."""
+    """Build a survey in the form that AWX takes. answers: the answers that are there at first, by
+    variable.
+    """
     return {
         "name": "",
         "description": "",
-        "spec": [build_survey_question(question, answers.get(question.variable)) for question in questions],
+        "spec": [
+            build_survey_question(question, answers.get(question.variable))
+            for question in questions
+        ],
     }
 
 
 def build_survey_question(question: Question, answer: str | None) -> dict[str, Any]:
     default = question.default if answer is None else answer
-    about = {"variable": question.variable, "question_name": question.text, "question_description": question.help}
+    about = {
+        "variable": question.variable,
+        "question_name": question.text,
+        "question_description": question.help,
+    }
     if question.choices:
-        return {**about, "type": "multiplechoice", "required": False, "default": default, "choices": list(question.choices)}
-    return {**about, "type": "text", "required": question.required, "default": default, "min": int(question.required), "max": LONGEST}
+        return {
+            **about,
+            "type": "multiplechoice",
+            "required": False,
+            "default": default,
+            "choices": list(question.choices),
+        }
+    return {
+        **about,
+        "type": "text",
+        "required": question.required,
+        "default": default,
+        "min": int(question.required),
+        "max": LONGEST,
+    }
 
 
-def list_needed_answers(questions: Iterable[Question], answers: Mapping[str, str]) -> dict[str, str]:
+def list_needed_answers(
+    questions: Iterable[Question], answers: Mapping[str, str]
+) -> dict[str, str]:
     """Return what a schedule has to answer.
 
     AWX refuses a schedule that leaves out a required answer, whatever is there at first.
     """
-    return {entry["variable"]: entry["default"] for entry in build_survey(questions, answers)["spec"] if entry["required"]}
+    return {
+        entry["variable"]: entry["default"]
+        for entry in build_survey(questions, answers)["spec"]
+        if entry["required"]
+    }

@@ -21,7 +21,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.pag
 SCHEMA = 1
 SKEW = ("engine", "driver", "toolkit", "injection")
 Document = dict[str, Any]
-FLAGS = {"drift": "drift", "stale": "stale", "pending": "pending_restart"}  # lists of a host, and their names among the totals
+FLAGS = {
+    "drift": "drift",
+    "stale": "stale",
+    "pending": "pending_restart",
+}  # lists of a host, and their names among the totals
 KEYS = {o.key: o for o in outcomes.OUTCOMES.values()}
 URGENCY = {key: n for n, key in enumerate(KEYS)}
 
@@ -37,8 +41,13 @@ class About:
     change_ref: str = ""
 
 
-def build_report(results: outcomes.Results, about: About, classes: Mapping[str, str] | None = None) -> Document:
-    by_name = {name: hosts.build_report_host(name, result, about.check, (classes or {}).get(name, "")) for name, result in results.items()}
+def build_report(
+    results: outcomes.Results, about: About, classes: Mapping[str, str] | None = None
+) -> Document:
+    by_name = {
+        name: hosts.build_report_host(name, result, about.check, (classes or {}).get(name, ""))
+        for name, result in results.items()
+    }
     changes: dict[str, dict[str, Any]] = {}
     for name in sorted(by_name, key=names.build_natural_key):
         if by_name[name]["change"] and by_name[name]["change"] not in changes:
@@ -63,12 +72,17 @@ def get_report_place(difference: Mapping[str, Any]) -> str:
     return repr([difference.get(field) for field in change.FIELDS])
 
 
-def complete_report(by_name: Mapping[str, hosts.Host], changes: Mapping[str, Mapping[str, Any]], about: About) -> Document:
+def complete_report(
+    by_name: Mapping[str, hosts.Host], changes: Mapping[str, Mapping[str, Any]], about: About
+) -> Document:
     """Build the document with all that follows from the hosts.
 
-    Everything is counted here, so a run and a report that is put together from several are counted alike.
+    Everything is counted here, so a run and a report that is put together from several are counted
+    alike.
     """
-    order = sorted(by_name, key=lambda h: (URGENCY[by_name[h]["outcome"]], names.build_natural_key(h)))
+    order = sorted(
+        by_name, key=lambda h: (URGENCY[by_name[h]["outcome"]], names.build_natural_key(h))
+    )
     sharing: dict[str, list[str]] = {}
     for name in order:
         if by_name[name]["change"]:
@@ -77,7 +91,12 @@ def complete_report(by_name: Mapping[str, hosts.Host], changes: Mapping[str, Map
     return {
         "schema": SCHEMA,
         "generated": about.at,
-        "run": {"playbook": about.playbook, "check": about.check, "status": about.status, "change_ref": about.change_ref},
+        "run": {
+            "playbook": about.playbook,
+            "check": about.check,
+            "status": about.status,
+            "change_ref": about.change_ref,
+        },
         "totals": count_report_totals(by_name),
         "skew": list_version_skew(by_name),
         "changes": {
@@ -95,19 +114,31 @@ def complete_report(by_name: Mapping[str, hosts.Host], changes: Mapping[str, Map
 def count_report_totals(by_name: Mapping[str, hosts.Host]) -> dict[str, int]:
     """Count the hosts by the outcomes of the table, and by the flags that a page adds to them."""
     counts = Counter(host["outcome"] for host in by_name.values())
-    flags = {total: sum(bool(host[key]) for host in by_name.values()) for key, total in FLAGS.items()}
+    flags = {
+        total: sum(bool(host[key]) for host in by_name.values()) for key, total in FLAGS.items()
+    }
     person = sum(KEYS[host["outcome"]].person for host in by_name.values())
-    return {"hosts": len(by_name), "needs_person": person, **{key: counts[key] for key in KEYS}, **flags}
+    return {
+        "hosts": len(by_name),
+        "needs_person": person,
+        **{key: counts[key] for key in KEYS},
+        **flags,
+    }
 
 
 def list_version_skew(by_name: Mapping[str, hosts.Host]) -> list[dict[str, Any]]:
-    """List the combinations of versions, the commonest first. A host that was never looked at is in none."""
+    """List the combinations of versions, the commonest first. A host that was never looked at is in
+    none.
+    """
     found: dict[tuple[str, ...], list[str]] = {}
     for name, host in by_name.items():
         if host["engine"] != "?":
             found.setdefault(tuple(host[key] for key in SKEW), []).append(name)
     rows = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-    return [{**dict(zip(SKEW, key, strict=True)), "hosts": sorted(same, key=names.build_natural_key)} for key, same in rows]
+    return [
+        {**dict(zip(SKEW, key, strict=True)), "hosts": sorted(same, key=names.build_natural_key)}
+        for key, same in rows
+    ]
 
 
 def list_hosts_needing_person(by_name: Mapping[str, hosts.Host]) -> Sequence[str]:

@@ -25,8 +25,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text
     values,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import document, hosts
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import groups, journal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import (
+    document,
+    hosts,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
+    groups,
+    journal,
+)
 
 LISTED = ("drift", "stale", "pending")  # lists of hosts that have a section each
 TEMPLATE = "report.html.j2"  # beside this file; whoever may read files passes its text
@@ -108,7 +114,9 @@ def group_cases(by_name: Mapping[str, hosts.Host]) -> list[dict[str, Any]]:
     same: dict[tuple[str, str], list[str]] = {}
     for name in document.list_hosts_needing_person(by_name):
         host = by_name[name]
-        same.setdefault((host["outcome"], sentences.get_sentence_key(host["why"], name)), []).append(name)
+        same.setdefault(
+            (host["outcome"], sentences.get_sentence_key(host["why"], name)), []
+        ).append(name)
     return [describe_case(found, by_name) for found in same.values()]
 
 

@@ -12,9 +12,14 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import document, hosts, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import (
+    document,
+    hosts,
+    messages,
+)
 
-# `north=north/report.json` names one report. Its hosts may have the same names as hosts of another report.
+# `north=north/report.json` names one report. Its hosts may have the same names as hosts of another
+# report.
 STEP = messages.NAME_FILES
 NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)=(.+)", re.DOTALL)
 
@@ -26,19 +31,25 @@ def get_report_file(source: str) -> str:
 
 
 def list_report_hosts(source: str, report: Mapping[str, Any]) -> dict[str, hosts.Host]:
-    """Return the hosts of one report by name. If the report has a name, it stands before the name of each host."""
+    """Return the hosts of one report by name. If the report has a name, it stands before the name
+    of each host.
+    """
     found = NAMED.fullmatch(source)
     return {f"{found[1]}/{name}" if found else name: host for name, host in report["hosts"].items()}
 
 
 def list_hosts_in_several(kept: Mapping[str, Any]) -> list[str]:
     """List the hosts that are in more than one report. A report knows a host by its name alone."""
-    found = Counter(name for source, report in kept.items() for name in list_report_hosts(source, report))
+    found = Counter(
+        name for source, report in kept.items() for name in list_report_hosts(source, report)
+    )
     return sorted((name for name, times in found.items() if times > 1), key=names.build_natural_key)
 
 
 def warn_of_hosts_in_several(kept: Mapping[str, Any]) -> list[str]:
-    """Report the hosts that are in several reports and were taken for one. Two hosts of one name would be one row."""
+    """Report the hosts that are in several reports and were taken for one. Two hosts of one name
+    would be one row.
+    """
     found = list_hosts_in_several(kept)
     if not found:
         return []
@@ -58,32 +69,53 @@ def merge_reports(kept: Mapping[str, Any], at: str) -> document.Document:
         changes.update(kept[where]["changes"])
     playbooks = sorted({str(data["run"]["playbook"]) for data in kept.values()})
     check = any(data["run"]["check"] for data in kept.values())
-    return document.complete_report(by_name, changes, document.About(", ".join(playbooks), at, check))
+    return document.complete_report(
+        by_name, changes, document.About(", ".join(playbooks), at, check)
+    )
 
 
 def require_report(data: Any, where: str) -> Mapping[str, Any]:
     """Return the data of a report. Raise PlanError for the first fault in it, with its place."""
-    if not isinstance(data, dict) or not isinstance(data.get("hosts"), dict) or not isinstance(data.get("changes"), dict):
+    if (
+        not isinstance(data, dict)
+        or not isinstance(data.get("hosts"), dict)
+        or not isinstance(data.get("changes"), dict)
+    ):
         raise PlanError(messages.NOT_A_REPORT.fill(), where=where)
-    if "run" not in data and "generated" not in data:  # it has hosts and changes as well, and a schema of its own
+    if (
+        "run" not in data and "generated" not in data
+    ):  # it has hosts and changes as well, and a schema of its own
         raise PlanError(messages.A_PLAN.fill(), where=where)
     if data.get("schema") != document.SCHEMA:
         what = messages.REPORT_SCHEMA.fill(found=repr(data.get("schema")), known=document.SCHEMA)
         raise PlanError(what, where=where)
     run = data.get("run")
     sound = (
-        isinstance(run, dict) and isinstance(run.get("check"), bool) and are_texts(run, ("playbook",)) and are_texts(data, ("generated",))
+        isinstance(run, dict)
+        and isinstance(run.get("check"), bool)
+        and are_texts(run, ("playbook",))
+        and are_texts(data, ("generated",))
     )
     wrong = [] if sound else ["run"]
-    wrong += [f"hosts.{name}" for name, host in data["hosts"].items() if not is_host(host, data["changes"])]
-    wrong += [f"changes.{digest}" for digest, change in data["changes"].items() if not is_change(change)]
+    wrong += [
+        f"hosts.{name}"
+        for name, host in data["hosts"].items()
+        if not is_host(host, data["changes"])
+    ]
+    wrong += [
+        f"changes.{digest}" for digest, change in data["changes"].items() if not is_change(change)
+    ]
     if wrong:
         raise PlanError(messages.REPORT_DAMAGED.fill(place=wrong[0]), where=where)
     return data
 
 
 def is_host(host: Any, changes: Mapping[str, Any]) -> bool:
-    if not isinstance(host, dict) or not are_texts(host, hosts.TEXTS) or host["outcome"] not in document.KEYS:
+    if (
+        not isinstance(host, dict)
+        or not are_texts(host, hosts.TEXTS)
+        or host["outcome"] not in document.KEYS
+    ):
         return False
     known = host["change"] in changes or not host["change"]
     return known and all(is_list(host.get(name), keys) for name, keys in hosts.LISTS.items())
@@ -92,13 +124,23 @@ def is_host(host: Any, changes: Mapping[str, Any]) -> bool:
 def is_list(value: Any, keys: Sequence[str]) -> bool:
     if not isinstance(value, list):
         return False
-    return all(isinstance(item, dict) and are_texts(item, keys) for item in value) if keys else all(isinstance(item, str) for item in value)
+    return (
+        all(isinstance(item, dict) and are_texts(item, keys) for item in value)
+        if keys
+        else all(isinstance(item, str) for item in value)
+    )
 
 
 def is_change(change: Any) -> bool:
-    if not isinstance(change, dict) or not is_list(change.get("restarts"), ()) or not isinstance(change.get("differences"), list):
+    if (
+        not isinstance(change, dict)
+        or not is_list(change.get("restarts"), ())
+        or not isinstance(change.get("differences"), list)
+    ):
         return False
-    return all(isinstance(d, dict) and are_texts(d, ("what", "path", "why")) for d in change["differences"])
+    return all(
+        isinstance(d, dict) and are_texts(d, ("what", "path", "why")) for d in change["differences"]
+    )
 
 
 def are_texts(value: Mapping[str, Any], keys: Sequence[str]) -> bool:

@@ -5,10 +5,17 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 NAME_FILES = "Name files report.json that this collection has written in gpufleet_report_from"
-NOT_A_REPORT = Sentence("page.not-a-report", "this is not a report", why="gpufleet_report_from names it", next=NAME_FILES)
+NOT_A_REPORT = Sentence(
+    "page.not-a-report",
+    "this is not a report",
+    why="gpufleet_report_from names it",
+    next=NAME_FILES,
+)
 A_PLAN = Sentence(
     "page.a-plan",
     "this is not a report",

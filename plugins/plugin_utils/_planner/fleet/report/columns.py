@@ -16,7 +16,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    fleet_hosts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import messages
 
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -35,7 +37,9 @@ def is_plain_path(path: str) -> bool:
     return PLAIN.fullmatch(path) is not None
 
 
-def apply_columns(view: fleet_hosts.FleetView, wanted: Sequence[Column], compiled: Compile | None) -> fleet_hosts.FleetView:
+def apply_columns(
+    view: fleet_hosts.FleetView, wanted: Sequence[Column], compiled: Compile | None
+) -> fleet_hosts.FleetView:
     """Return the view with these columns instead of its own.
 
     A path may name the parts of the result, and the table's own cells as `table`.
@@ -47,7 +51,9 @@ def apply_columns(view: fleet_hosts.FleetView, wanted: Sequence[Column], compile
 
     def cells(host: str, result: outcomes.Result) -> list[str]:
         value = {**result, "table": fleet_hosts.build_host_columns(host, result, view.check)}
-        if by_library:  # which knows JSON's types only, and no subclasses of them, as Ansible has for strings
+        if (
+            by_library
+        ):  # which knows JSON's types only, and no subclasses of them, as Ansible has for strings
             value = json.loads(json.dumps(value, default=str))
         return [format_cell(found(value)) for found in searches]
 

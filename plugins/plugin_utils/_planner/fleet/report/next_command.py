@@ -30,7 +30,8 @@ class Invocation:
 
 
 def choose_next(playbook: str, counts: Mapping[str, Any], check: bool) -> tuple[str, ...]:
-    """Return a playbook and its options, (FIX,) if a person has to act first, or () if nothing is left to do.
+    """Return a playbook and its options, (FIX,) if a person has to act first, or () if nothing is
+    left to do.
 
     counts: the totals of the run, as outcomes.count_outcomes returns them.
     """
@@ -46,7 +47,8 @@ def choose_next(playbook: str, counts: Mapping[str, Any], check: bool) -> tuple[
 def write_command(chosen: Sequence[str], given: Invocation) -> str:
     """Return the next step as a line, '' for none.
 
-    Files with variables are named. Variables on the command line may be secret, so `-e ...` stands for them.
+    Files with variables are named. Variables on the command line may be secret, so `-e ...` stands
+    for them.
     """
     if not chosen:
         return ""

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Show what was proven on each host: by which engine and injection, which devices were seen, and what was refused."""
+"""Show what was proven on each host: by which engine and injection, which devices were seen, and
+what was refused.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import layout, names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    layout,
+    names,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    fleet_hosts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import table_row
 
 HEAD = ("HOST", "PROVEN", "ENGINE", "INJECTION", "EVIDENCE")
@@ -21,24 +28,40 @@ Check = Mapping[str, Any]
 
 
 def list_proof_lines(results: outcomes.Results, view: fleet_hosts.FleetView) -> list[str]:
-    order = sorted(results, key=lambda h: (RANK.index(describe_proven(results[h])), names.build_natural_key(h)))
+    order = sorted(
+        results, key=lambda h: (RANK.index(describe_proven(results[h])), names.build_natural_key(h))
+    )
     rows = [row for host in order for row in build_proof_rows(host, results[host])]
     images = dict.fromkeys(str(r["image"]) for r in results.values() if r.get("image"))
-    head = [*layout.lay_out_paragraph(f"Containers of {', '.join(images)}", view.width, 0), ""] if images else []
+    head = (
+        [*layout.lay_out_paragraph(f"Containers of {', '.join(images)}", view.width, 0), ""]
+        if images
+        else []
+    )
     return [*head, *layout.lay_out_table(HEAD, rows, view.width), "", summarise_proof(results)]
 
 
 def summarise_proof(results: outcomes.Results) -> str:
     counts = {word: sum(describe_proven(r) == word for r in results.values()) for word in RANK}
     words = {"yes": "proven", "no": "not proven"}
-    counted = ", ".join(f"{number} {words.get(word, word)}" for word, number in counts.items() if number)
+    counted = ", ".join(
+        f"{number} {words.get(word, word)}" for word, number in counts.items() if number
+    )
     return f"{outcomes.format_host_count(len(results))}: {counted or 'nothing to report'}"
 
 
 def count_proofs(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:
     found = {host: describe_proven(result) for host, result in results.items()}
-    words = {"proven": "yes", "not_proven": "no", "nothing_to_prove": "nothing to prove", "lost": "lost", "not_reached": "not reached"}
-    counts = {key: sum(word == wanted_ for word in found.values()) for key, wanted_ in words.items()}
+    words = {
+        "proven": "yes",
+        "not_proven": "no",
+        "nothing_to_prove": "nothing to prove",
+        "lost": "lost",
+        "not_reached": "not reached",
+    }
+    counts = {
+        key: sum(word == wanted_ for word in found.values()) for key, wanted_ in words.items()
+    }
     bad = sorted(host for host, word in found.items() if word in RANK[:3])
     return {"hosts": len(results), **counts, "needs_person": bad}
 
@@ -59,14 +82,27 @@ def build_proof_rows(host: str, result: outcomes.Result) -> list[list[str]]:
     """Build one row for each engine. A host without checks has one row with the reason."""
     engines: dict[tuple[str, str], list[Check]] = {}
     for check in result.get("checks") or ():
-        engines.setdefault((str(check.get("engine")), str(check.get("injection"))), []).append(check)
+        engines.setdefault((str(check.get("engine")), str(check.get("injection"))), []).append(
+            check
+        )
     if not engines:
         return [[host, describe_proven(result), "-", "-", explain_missing_proof(result)]]
-    versions = {d.get("engine"): d.get("engine_version") for d in (result.get("decision") or {}).get("decisions") or ()}
+    versions = {
+        d.get("engine"): d.get("engine_version")
+        for d in (result.get("decision") or {}).get("decisions") or ()
+    }
     rows = []
     for (engine, injection), checks in engines.items():
         name = f"{table_row.name_shown_engine(engine)} {versions.get(engine) or ''}".strip()
-        rows.append([host, get_proof_verdict(checks), name, injection, "; ".join(describe_check_evidence(c) for c in checks)])
+        rows.append(
+            [
+                host,
+                get_proof_verdict(checks),
+                name,
+                injection,
+                "; ".join(describe_check_evidence(c) for c in checks),
+            ]
+        )
     return rows
 
 
@@ -92,9 +128,21 @@ def describe_check_evidence(check: Check) -> str:
         return f"{name}: to be shown"
     if not check["ok"]:
         return f"{name}: FAILED: {describe_wrong_check(check)}"
-    opened = [shorten_device_path(path) for path in list_wanted_devices(check, "allowed") if check["found"].get(path) in OPENED]
-    refused = [shorten_device_path(path) for path in list_wanted_devices(check, "refused") if check["found"].get(path) not in OPENED]
-    by_record = [f"asked nvidia-container-cli for {check['record'][0]}"] if check.get("record") and not opened else []
+    opened = [
+        shorten_device_path(path)
+        for path in list_wanted_devices(check, "allowed")
+        if check["found"].get(path) in OPENED
+    ]
+    refused = [
+        shorten_device_path(path)
+        for path in list_wanted_devices(check, "refused")
+        if check["found"].get(path) not in OPENED
+    ]
+    by_record = (
+        [f"asked nvidia-container-cli for {check['record'][0]}"]
+        if check.get("record") and not opened
+        else []
+    )
     parts = [
         *by_record,
         *([f"opened {names.show_some_runs(opened)}"] if opened else []),
@@ -113,4 +161,8 @@ def shorten_device_path(path: str) -> str:
 
 def describe_wrong_check(check: Check) -> str:
     error = check.get("error")
-    return f"{error.get('step')}: {error.get('message')}" if error else "; ".join(check.get("problems") or ()) or "no answer"
+    return (
+        f"{error.get('step')}: {error.get('message')}"
+        if error
+        else "; ".join(check.get("problems") or ()) or "no answer"
+    )

@@ -11,21 +11,43 @@ from collections.abc import Sequence
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import messages
 
-# The roles register these. A host that failed before the task, or was not reached, has none of them.
-STEPS = ("gpufleet_host_result", "gpufleet_repository_result", "gpufleet_toolkit_result", "gpufleet_verify_result", "gpufleet_cdi_result")
+# The roles register these. A host that failed before the task, or was not reached, has none of
+# them.
+STEPS = (
+    "gpufleet_host_result",
+    "gpufleet_repository_result",
+    "gpufleet_toolkit_result",
+    "gpufleet_verify_result",
+    "gpufleet_cdi_result",
+)
 LOOK = "gpufleet_host_info"
 RESULTS = (LOOK, *STEPS)
 CONVERGED = "gpufleet_host_result"
-# Variables of a rollout: the failure that stopped a host in its batch, and how far the rollout had come then.
+# Variables of a rollout: the failure that stopped a host in its batch, and how far the rollout had
+# come then.
 FAILURE = "gpufleet_rollout_failure"
-DRAIN_CHECK, DRAINED, UNDRAINED = "gpufleet_drain_check", "gpufleet_drain_result", "gpufleet_undrain_result"
-ROLLOUT_SETTINGS, ROLLOUT_PLAN, ROLLOUT_STEP = "gpufleet_rollout_settings", "gpufleet_rollout_plan", "gpufleet_rollout_step"
-HEALTH_BEFORE, HEALTH, DIAGNOSIS = "gpufleet_rollout_health_before", "gpufleet_rollout_health", "gpufleet_rollout_diagnosis"
+DRAIN_CHECK, DRAINED, UNDRAINED = (
+    "gpufleet_drain_check",
+    "gpufleet_drain_result",
+    "gpufleet_undrain_result",
+)
+ROLLOUT_SETTINGS, ROLLOUT_PLAN, ROLLOUT_STEP = (
+    "gpufleet_rollout_settings",
+    "gpufleet_rollout_plan",
+    "gpufleet_rollout_step",
+)
+HEALTH_BEFORE, HEALTH, DIAGNOSIS = (
+    "gpufleet_rollout_health_before",
+    "gpufleet_rollout_health",
+    "gpufleet_rollout_diagnosis",
+)
 SOAK_COMMAND = "gpufleet_rollout_soak_result"
 
 
 def require_known_variable(name: str, defined: Sequence[str]) -> None:
-    """Raise PlanError if no host has a result under this name, unless it is one of the roles' own names."""
+    """Raise PlanError if no host has a result under this name, unless it is one of the roles' own
+    names.
+    """
     if name in RESULTS or name in defined:
         return
     known = [n for n in RESULTS if n in defined] or list(RESULTS)

@@ -8,8 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import layout, names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    layout,
+    names,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    fleet_hosts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal
 
 HEAD = ("HOST", "TIME", "REASON", "STATE", "DONE")
@@ -43,17 +48,25 @@ def build_transaction_rows(host: str, result: outcomes.Result) -> list[list[str]
 
 
 def takes_back_all(entry: journal.Entry) -> bool:
-    return str(entry.get("reason")).partition("; ")[0] == EVERYTHING_BACK and entry.get("state") in STATES
+    return (
+        str(entry.get("reason")).partition("; ")[0] == EVERYTHING_BACK
+        and entry.get("state") in STATES
+    )
 
 
 def build_transaction_row(host: str, record: journal.Entry, taken_back: bool) -> list[str]:
     """Build one row.
 
-    taken_back: whether a later transaction gave the whole host back, so that nothing of this one is in force.
+    taken_back: whether a later transaction gave the whole host back, so that nothing of this one is
+    in force.
     """
     state = str(record.get("state"))
     back = state == "rolled_back"
-    stands = "taken back since" if taken_back and state in STATES else STATES.get(state, f"not finished ({state})")
+    stands = (
+        "taken back since"
+        if taken_back and state in STATES
+        else STATES.get(state, f"not finished ({state})")
+    )
     return [
         host,
         str(record.get("time") or "unknown"),
@@ -66,5 +79,12 @@ def build_transaction_row(host: str, record: journal.Entry, taken_back: bool) ->
 
 
 def build_pending_row(host: str, result: outcomes.Result, width: int) -> list[str]:
-    pending = [f"{host}: {journal.describe_pending_restarts(entry)}" for entry in result.get("pending") or ()]
-    return ["", *(line for text in pending for line in layout.lay_out_paragraph(text, width, 0))] if pending else []
+    pending = [
+        f"{host}: {journal.describe_pending_restarts(entry)}"
+        for entry in result.get("pending") or ()
+    ]
+    return (
+        ["", *(line for text in pending for line in layout.lay_out_paragraph(text, width, 0))]
+        if pending
+        else []
+    )

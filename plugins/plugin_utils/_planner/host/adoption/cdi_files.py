@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Judge whether a spec, under any name, has exactly what `nvidia-ctk cdi generate` writes.
 
-Everything in such a spec comes from the driver or the toolkit: device nodes of NVIDIA's, files that the
-driver brings, hooks of the toolkit's own program, two variables (nvidia-container-toolkit, pkg/nvcdi).
-Anything else was written by a person, who counts on it. Paths in containers are those of the host, or of
-the driver's root. Since 1.19 the tool records for a node what the host's node has, and its group, never
-a user.
+Everything in such a spec comes from the driver or the toolkit: device nodes of NVIDIA's, files that
+the driver brings, hooks of the toolkit's own program, two variables (nvidia-container-toolkit,
+pkg/nvcdi). Anything else was written by a person, who counts on it. Paths in containers are those
+of the host, or of the driver's root. Since 1.19 the tool records for a node what the host's node
+has, and its group, never a user.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import catalogue
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import stand_ins
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    catalogue,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    stand_ins,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     VOID_MOUNT,
     DeviceNode,
@@ -31,27 +35,43 @@ TOOL = "nvidia-ctk"
 REFRESH = "nvidia-cdi-refresh"
 PROGRAMS = ("nvidia-cdi-hook", "nvidia-ctk")
 STAGES = ("createContainer", "createRuntime")
-COMMAND = re.compile(r"[a-z]+(?:-[a-z]+)*")  # of its own program; there are more of them with each release
-# The flags that each command is written with (internal/discover/hooks.go); those of other commands are unknown.
+COMMAND = re.compile(
+    r"[a-z]+(?:-[a-z]+)*"
+)  # of its own program; there are more of them with each release
+# The flags that each command is written with (internal/discover/hooks.go); those of other commands
+# are unknown.
 FLAGS: Mapping[str, frozenset[str]] = {
     "create-symlinks": frozenset(("--link",)),
     "chmod": frozenset(("--mode", "--path")),
     "update-ldcache": frozenset(("--ldconfig-path", "--folder")),
-    "enable-cuda-compat": frozenset(("--host-driver-version", "--host-cuda-version", "--cuda-compat-container-root")),
+    "enable-cuda-compat": frozenset(
+        ("--host-driver-version", "--host-cuda-version", "--cuda-compat-container-root")
+    ),
     "disable-device-node-modification": frozenset(),
     "update-application-profile": frozenset(),
     "apply-cuda-memory-limits": frozenset(("--driver-root", "--gpu-id")),
 }
 ENV = re.compile(r"NVIDIA_VISIBLE_DEVICES=void|NVIDIA_CTK_LIBCUDA_DIR=/\S*")
 HOOK_ENV = re.compile(r"NVIDIA_CTK_DEBUG=(?:true|false)")
-# Of a GPU's DRM nodes the tool takes all that the kernel lists, and older kernels list controlD (internal/info/drm).
-NODE = re.compile(r"/dev/(?:nvidia[\w-]*|nvidia-caps(?:-imex-channels)?/[\w-]+|dri/(?:card|renderD|controlD)\d+|dxg)")
+# Of a GPU's DRM nodes the tool takes all that the kernel lists, and older kernels list controlD
+# (internal/info/drm).
+NODE = re.compile(
+    r"/dev/(?:nvidia[\w-]*|nvidia-caps(?:-imex-channels)?/[\w-]+|dri/(?:card|renderD|controlD)\d+|dxg)"
+)
 GPU_NODE = re.compile(r"/dev/nvidia\d+|/dev/nvidia-caps/nvidia-cap\d+|/dev/dxg")
-# The last two are InfiniBand's, which libnvsdm of a management spec loads (pkg/nvcdi/management.go, from 1.20.2 on).
-LIBRARY = re.compile(r"(?:libcuda\w*|libnv[\w-]+|lib\w+_nvidia|nvidia_drv)\.so(?:\.\d+)*|libibumad\.so\.3|libibmad\.so\.5")
+# The last two are InfiniBand's, which libnvsdm of a management spec loads (pkg/nvcdi/management.go,
+# from 1.20.2 on).
+LIBRARY = re.compile(
+    r"(?:libcuda\w*|libnv[\w-]+|lib\w+_nvidia|nvidia_drv)\.so(?:\.\d+)*|libibumad\.so\.3|libibmad\.so\.5"
+)
 SHARED = re.compile(r"lib.+\.so(?:\..*)?")
 BY_PATH = "/dev/dri/by-path/"
-FOLDERS = ("/usr/share/nvidia/", "/lib/firmware/nvidia/", "/usr/lib/firmware/nvidia/", "/usr/lib/wsl/")
+FOLDERS = (
+    "/usr/share/nvidia/",
+    "/lib/firmware/nvidia/",
+    "/usr/lib/firmware/nvidia/",
+    "/usr/lib/wsl/",
+)
 OPTIONS = frozenset(("ro", "nosuid", "nodev", "noexec", "bind", "rbind", "private", "rprivate"))
 USUAL_NAME = re.compile(r"\d+(?::\d+)?|(?:GPU|MIG)-.+|all")
 TYPE_INDEX = re.compile(r"(?:gpu|mig)\d+(?::\d+)?")
@@ -65,16 +85,30 @@ def list_unexplained_spec_parts(spec: Spec) -> tuple[str, ...]:
     found = [
         word
         for edits in every
-        for word in (*_list_strange_edits(edits), *_list_strange_groups(edits, groups), *_list_strange_arguments(edits, places))
+        for word in (
+            *_list_strange_edits(edits),
+            *_list_strange_groups(edits, groups),
+            *_list_strange_arguments(edits, places),
+        )
     ]
     notes = [
-        key for annotations in (spec.annotations, *(d.annotations for d in spec.devices)) for key in annotations if "nvidia.com" not in key
+        key
+        for annotations in (spec.annotations, *(d.annotations for d in spec.devices))
+        for key in annotations
+        if "nvidia.com" not in key
     ]
-    return tuple(dict.fromkeys(stand_ins.describe_without_tags(word) for word in (*found, *(f"the annotation {key}" for key in notes))))
+    return tuple(
+        dict.fromkeys(
+            stand_ins.describe_without_tags(word)
+            for word in (*found, *(f"the annotation {key}" for key in notes))
+        )
+    )
 
 
 def _list_strange_edits(edits: Edits) -> Iterator[str]:
-    yield from (f"the variable {entry.partition('=')[0]}" for entry in edits.env if not ENV.fullmatch(entry))
+    yield from (
+        f"the variable {entry.partition('=')[0]}" for entry in edits.env if not ENV.fullmatch(entry)
+    )
     yield from (
         f"{_name_strange_attribute(n)}the device node {n.path}"
         for n in edits.device_nodes
@@ -110,7 +144,11 @@ def _list_strange_groups(edits: Edits, groups: set[int | None]) -> Iterator[str]
 def is_toolkit_hook(hook: Hook) -> bool:
     words = hook.args[1:]
     command = words[1] if words[:1] == ("hook",) and len(words) > 1 else words[0] if words else ""
-    known = hook.name in STAGES and posixpath.basename(hook.path) in PROGRAMS and bool(COMMAND.fullmatch(command))
+    known = (
+        hook.name in STAGES
+        and posixpath.basename(hook.path) in PROGRAMS
+        and bool(COMMAND.fullmatch(command))
+    )
     return known and hook.timeout is None and all(HOOK_ENV.fullmatch(entry) for entry in hook.env)
 
 
@@ -138,7 +176,9 @@ def _is_of_spec(flag: str, value: str, places: Mapping[str, frozenset[str]]) -> 
     if flag == "--link":
         target, _mark, link = value.partition("::")
         names = [posixpath.basename(target), posixpath.basename(link)]
-        return link.startswith(BY_PATH) or any(LIBRARY.fullmatch(name) or name in catalogue.BINARIES for name in names)
+        return link.startswith(BY_PATH) or any(
+            LIBRARY.fullmatch(name) or name in catalogue.BINARIES for name in names
+        )
     return flag not in places or value in places[flag]
 
 
@@ -148,7 +188,12 @@ def _places(every: tuple[Edits, ...]) -> Mapping[str, frozenset[str]]:
     These are folders of libraries (internal/discover/ldconfig.go) and of device nodes.
     """
     mounts = [mount for edits in every for mount in edits.mounts]
-    libraries = [path for m in mounts for path in (m.host_path, m.container_path) if SHARED.fullmatch(posixpath.basename(path))]
+    libraries = [
+        path
+        for m in mounts
+        for path in (m.host_path, m.container_path)
+        if SHARED.fullmatch(posixpath.basename(path))
+    ]
     nodes = [node.path for edits in every for node in edits.device_nodes]
     return {
         "--folder": frozenset(map(posixpath.dirname, libraries)),
@@ -169,7 +214,9 @@ def is_driver_mount(mount: Mount) -> bool:
         return False
     if place.endswith(catalogue.SOCKETS) or place.startswith(catalogue.MPS):
         return True
-    same = (LIBRARY.fullmatch(name) or name in catalogue.BINARIES) and _is_below_a_root(mount.host_path, place)
+    same = (LIBRARY.fullmatch(name) or name in catalogue.BINARIES) and _is_below_a_root(
+        mount.host_path, place
+    )
     driver = same or place.endswith(tuple(catalogue.CONFIGS)) or place.startswith(FOLDERS)
     return bool(driver) and "ro" in mount.options and set(mount.options) <= OPTIONS
 
@@ -181,12 +228,16 @@ def list_lost_device_names(found: Spec, own: Spec) -> tuple[str, ...]:
     """
     given = {d.name for d in own.devices}
     here = {n.path for d in own.devices for n in d.edits.device_nodes}
-    nodes = {d.name: _list_gpu_nodes(d.edits.device_nodes) for d in found.devices if d.name not in given}
+    nodes = {
+        d.name: _list_gpu_nodes(d.edits.device_nodes) for d in found.devices if d.name not in given
+    }
     return tuple(name for name, of_gpus in nodes.items() if of_gpus & here or not of_gpus)
 
 
 def list_chosen_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names that a person has chosen. Each generator writes an index and a UUID, as far as consumers and NVML allow it."""
+    """Return the names that a person has chosen. Each generator writes an index and a UUID, as far
+    as consumers and NVML allow it.
+    """
     return tuple(name for name in names if not USUAL_NAME.fullmatch(name))
 
 

@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Find generators of CDI specs beside this collection and the toolkit's nvidia-cdi-refresh.
 
-The module cdi_refresh handles nvidia-cdi-refresh. A distribution may have a generator of its own, as
-NixOS has, which then owns the spec. A unit that runs `nvidia-ctk cdi generate` at boot, as in Universal
-Blue's images or a person's, writes over this collection's spec, or writes the same devices once more.
-Each is part of its owner's system, so it is named and stays. Of a unit's file only these words travel.
+The module cdi_refresh handles nvidia-cdi-refresh. A distribution may have a generator of its own,
+as NixOS has, which then owns the spec. A unit that runs `nvidia-ctk cdi generate` at boot, as in
+Universal Blue's images or a person's, writes over this collection's spec, or writes the same
+devices once more. Each is part of its owner's system, so it is named and stays. Of a unit's file
+only these words travel.
 """
 
 from __future__ import annotations
@@ -18,10 +19,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    Keep,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import messages
 
 # ---------------------------------------------------------------- of a distribution
@@ -29,7 +39,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 
 @dc.dataclass(frozen=True)
 class Generator:
-    """A distribution's own generator of the spec. setting: its switch in the distribution's configuration."""
+    """A distribution's own generator of the spec. setting: its switch in the distribution's
+    configuration.
+    """
 
     title: str
     output: str
@@ -42,7 +54,11 @@ class Generator:
 
 
 # By ID of os-release. nixos/modules/services/hardware/nvidia-container-toolkit in NixOS/nixpkgs.
-GENERATORS = {"nixos": Generator("NixOS", "/var/run/cdi/nvidia-container-toolkit.json", "hardware.nvidia-container-toolkit")}
+GENERATORS = {
+    "nixos": Generator(
+        "NixOS", "/var/run/cdi/nvidia-container-toolkit.json", "hardware.nvidia-container-toolkit"
+    )
+}
 
 
 def find_distribution_generator(obs: Observation) -> Generator | None:
@@ -53,7 +69,12 @@ def find_distribution_generator(obs: Observation) -> Generator | None:
 
 # ---------------------------------------------------------------- units
 
-FOLDERS = ("/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")  # the first one counts
+FOLDERS = (
+    "/etc/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+)  # the first one counts
 NAME = "CDI units"
 PATTERNS = [f"{folder}/{place}*cdi*.service" for folder in FOLDERS for place in ("", "*.wants/")]
 UNITS = queries.ask_for_paths(NAME, PATTERNS)
@@ -72,17 +93,28 @@ def advise_on_other_generators(obs: Observation, but: str) -> tuple[str, ...]:
 
     but: the unit to leave out. Raise NeedMore for the files of such units.
     """
-    found = [entry for entry in obs.get_answer(UNITS).get("files") or () if posixpath.basename(str(entry["path"])) != but]
+    found = [
+        entry
+        for entry in obs.get_answer(UNITS).get("files") or ()
+        if posixpath.basename(str(entry["path"])) != but
+    ]
     wanted = {posixpath.basename(str(entry["path"])) for entry in found if _is_link(entry)}
     files: dict[str, str] = {}
     for entry in (entry for entry in found if not _is_link(entry)):
-        files.setdefault(posixpath.basename(str(entry["path"])), str(entry["path"]) if entry.get("type") == "file" else "")
+        files.setdefault(
+            posixpath.basename(str(entry["path"])),
+            str(entry["path"]) if entry.get("type") == "file" else "",
+        )
     enabled = [path for name, path in files.items() if name in wanted and path]
     asked = [queries.ask_for_file(path, GENERATES, max=LONGEST) for path in enabled]
     if unasked := [question for question in asked if not obs.was_asked(question)]:
         raise NeedMore(unasked)
     # This is advice: a file that cannot be read stops no plan.
-    return tuple(_describe_generator(path) for path in enabled if re.search(COMMAND, obs.get_file(path).content or ""))
+    return tuple(
+        _describe_generator(path)
+        for path in enabled
+        if re.search(COMMAND, obs.get_file(path).content or "")
+    )
 
 
 def _is_link(entry: Mapping[str, Any]) -> bool:

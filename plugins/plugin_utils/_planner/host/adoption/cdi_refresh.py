@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Decide whether the toolkit's nvidia-cdi-refresh or this collection owns the host's CDI spec.
 
-The module also plans to mask its units and to give them back. A distribution may have a generator of its
-own in its place (cdi_generators). This module never stops that one.
+The module also plans to mask its units and to give them back. A distribution may have a generator
+of its own in its place (cdi_generators). This module never stops that one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ import posixpath
 import re
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+    transaction,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
@@ -26,10 +30,22 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Reason,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file, originals, owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_generators, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decision_file,
+    originals,
+    owned_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_generators,
+    messages,
+)
 
 SERVICE, PATH = "nvidia-cdi-refresh.service", "nvidia-cdi-refresh.path"
 REFRESH_FILE = "/var/run/cdi/nvidia.yaml"
@@ -37,10 +53,12 @@ LEAVE_IT = "set gpufleet_cdi_owner: toolkit to leave the spec to it"
 REFRESH_ENV = "/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env"
 REFRESH_PACKAGE = "nvidia-container-toolkit-base"
 UNIT_FILES = (f"/lib/systemd/system/{SERVICE}", f"/usr/lib/systemd/system/{SERVICE}")
-# An empty unit file masks a unit as a link to /dev/null does (systemd.unit(5)), and is a plain file that can be given back. It has to be:
-# a disabled service is still started by the udev rule of toolkit 1.20.1 when the nvidia module is loaded, at boot that is.
+# An empty unit file masks a unit as a link to /dev/null does (systemd.unit(5)), and is a plain file
+# that can be given back. It has to be: a disabled service is still started by the udev rule of
+# toolkit 1.20.1 when the nvidia module is loaded, at boot that is.
 MASKS = {unit: f"/etc/systemd/system/{unit}" for unit in (PATH, SERVICE)}
-# systemd keeps the state "enabled" of a loaded unit in mind until it reloads; the links on disk are the truth.
+# systemd keeps the state "enabled" of a loaded unit in mind until it reloads; the links on disk are
+# the truth.
 LINKS = {unit: f"/etc/systemd/system/multi-user.target.wants/{unit}" for unit in (PATH, SERVICE)}
 OUTPUT = re.compile(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)")
 CDI_VERSION = re.compile(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)")
@@ -55,7 +73,15 @@ KEPT = {
 def list_refresh_questions(policy: Policy) -> list[queries.Question]:
     files = [queries.ask_for_file(p, keep) for p, keep in KEPT.items()]
     files += [queries.ask_for_file(p, content=False) for p in (*UNIT_FILES, *LINKS.values())]
-    return [*files, queries.ask_for_units([SERVICE, PATH]), queries.ask_for_packages([REFRESH_PACKAGE])] if policy.root == "/" else files
+    return (
+        [
+            *files,
+            queries.ask_for_units([SERVICE, PATH]),
+            queries.ask_for_packages([REFRESH_PACKAGE]),
+        ]
+        if policy.root == "/"
+        else files
+    )
 
 
 @dc.dataclass(frozen=True)
@@ -74,18 +100,33 @@ class Refresh:
 
     @property
     def title(self) -> str:
-        return f"the generator of {self.generator.title}" if self.generator else "nvidia-cdi-refresh"
+        return (
+            f"the generator of {self.generator.title}" if self.generator else "nvidia-cdi-refresh"
+        )
 
 
 def read_refresh_state(policy: Policy, obs: Observation) -> Refresh:
     if own := cdi_generators.find_distribution_generator(obs):
-        return Refresh(True, True, False, own.output, parse_toolkit_version(obs.get_text(own.output, file_places.SPEC_VERSION)), own)
+        return Refresh(
+            True,
+            True,
+            False,
+            own.output,
+            parse_toolkit_version(obs.get_text(own.output, file_places.SPEC_VERSION)),
+            own,
+        )
     present = any(obs.get_unit(u) for u in LINKS) or any(obs.is_there(p) for p in UNIT_FILES)
     masked = is_mask(obs.get_file(MASKS[SERVICE]))
     enabled = not masked and any(obs.is_there(link) for link in LINKS.values())
     output = OUTPUT.findall(obs.get_text(REFRESH_ENV))
     where = host_paths.keep_as_opened(output[-1]) if output else REFRESH_FILE
-    return Refresh(present, enabled, masked, where, parse_toolkit_version(obs.get_text(where, file_places.SPEC_VERSION)))
+    return Refresh(
+        present,
+        enabled,
+        masked,
+        where,
+        parse_toolkit_version(obs.get_text(where, file_places.SPEC_VERSION)),
+    )
 
 
 def parse_toolkit_version(text: str) -> str:
@@ -94,7 +135,9 @@ def parse_toolkit_version(text: str) -> str:
 
 
 def is_mask(file: ObservedFile) -> bool:
-    return file.exists and (file.real == "/dev/null" or (file.type == "file" and file.content == ""))
+    return file.exists and (
+        file.real == "/dev/null" or (file.type == "file" and file.content == "")
+    )
 
 
 def choose_cdi_owner(
@@ -104,14 +147,20 @@ def choose_cdi_owner(
 
     The toolkit is chosen only if its units have written a spec that every consumer accepts.
 
-    read_by_all: the directories that each engine of the host looks into. None if the engines have not been asked.
+    read_by_all: the directories that each engine of the host looks into. None if the engines have
+    not been asked.
     """
     found = read_refresh_state(policy, obs)
     against = explain_refresh_objection(policy, found, cap, read_by_all)
     if policy.cdi_owner == "collection":
         return "collection", Reason("cdi_owner", "collection", messages.OWNER_FORCED.fill())
     if policy.cdi_owner == "toolkit":
-        coming = not found.present and policy.packages == "present" and not policy.single and policy.root == "/"
+        coming = (
+            not found.present
+            and policy.packages == "present"
+            and not policy.single
+            and policy.root == "/"
+        )
         if against and not coming:
             cannot = messages.TOOLKIT_CANNOT_OWN.fill(reason=against)
             raise PlanError(cannot, where=found.output)
@@ -124,7 +173,9 @@ def choose_cdi_owner(
     return "toolkit", Reason("cdi_owner", "toolkit", why, found.output)
 
 
-def explain_refresh_objection(policy: Policy, found: Refresh, cap: str, read_by_all: tuple[str, ...] | None = None) -> str:
+def explain_refresh_objection(
+    policy: Policy, found: Refresh, cap: str, read_by_all: tuple[str, ...] | None = None
+) -> str:
     """Return the reason why nvidia-cdi-refresh cannot be the owner. '' if it can."""
     directory = posixpath.dirname(found.output)
     if policy.root != "/" and not (found.generator and policy.cdi_owner == "toolkit"):
@@ -155,14 +206,21 @@ def parse_refresh_release(version: str) -> tuple[int, ...]:
 def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """Mask and stop the units.
 
-    systemd is not reloaded: that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48).
-    So the masks hold from the next boot on. Until then the udev rule could start the service once more, if someone loads the nvidia
-    module again; the next run takes its file away. The links that enable the units stay: without the masks all is as it was.
+    systemd is not reloaded: that takes GPUs from containers that got them by the legacy hook
+    (nvidia-container-toolkit issue 48). So the masks hold from the next boot on. Until then the
+    udev rule could start the service once more, if someone loads the nvidia module again; the next
+    run takes its file away. The links that enable the units stay: without the masks all is as it
+    was.
     """
     found = read_refresh_state(policy, obs)
     if found.generator:
         return Plan()
-    coming = policy.root == "/" and REFRESH_PACKAGE in record.packages and policy.packages == "present" and not policy.single
+    coming = (
+        policy.root == "/"
+        and REFRESH_PACKAGE in record.packages
+        and policy.packages == "present"
+        and not policy.single
+    )
     if not (found.present or coming):
         return Plan()
     why = messages.ONE_WRITER.fill()
@@ -175,16 +233,21 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         "undo": ["systemctl", "start", *busy],
     }
     stops = Plan(
-        differences=tuple(Difference("unit", u, "state", "active", "stopped", why, "adoption") for u in busy),
+        differences=tuple(
+            Difference("unit", u, "state", "active", "stopped", why, "adoption") for u in busy
+        ),
         commands=(stop,) if busy else (),
     )
     masks = merge_plans([mask(obs, path, why) for path in MASKS.values()])
     planned = merge_plans([stops, masks])
-    # If the masks exist already, nothing was left by others: this run may have installed the package itself, a stage earlier.
+    # If the masks exist already, nothing was left by others: this run may have installed the
+    # package itself, a stage earlier.
     if not found.present or masks.empty:
         return planned
     unit = next((path for path in UNIT_FILES if obs.is_there(path)), UNIT_FILES[0])
-    left = Leftover("nvidia-cdi-refresh", unit, (), True, "adopted", messages.REFRESH_STOPPED.fill(reason=why))
+    left = Leftover(
+        "nvidia-cdi-refresh", unit, (), True, "adopted", messages.REFRESH_STOPPED.fill(reason=why)
+    )
     return dc.replace(planned, leftovers=(left,))
 
 
@@ -198,27 +261,43 @@ def mask(obs: Observation, path: str, why: str) -> Plan:
         return Plan()
     if file.exists:
         raise PlanError(messages.UNIT_IN_THE_WAY.fill(reason=why), where=path)
-    return dc.replace(owned_file.plan_owned_file(file, "", after="masked", why=why), expect_files={path: None})
+    return dc.replace(
+        owned_file.plan_owned_file(file, "", after="masked", why=why), expect_files={path: None}
+    )
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """Plan to remove the masks and to enable the units again. They take over from the next boot on."""
     masked = [path for path in MASKS.values() if is_mask(obs.get_file(path))]
-    # Without a journal: systemctl masks by a link, and an empty file is ours if the rest of us is here as well.
+    # Without a journal: systemctl masks by a link, and an empty file is ours if the rest of us is
+    # here as well.
     lost = bool(masked) and not originals.has_journal(obs) and decision_file.was_here(obs)
-    own = [path for path in masked if path in owned_file.get_journal_originals(obs) or (lost and obs.get_file(path).type == "file")]
+    own = [
+        path
+        for path in masked
+        if path in owned_file.get_journal_originals(obs)
+        or (lost and obs.get_file(path).type == "file")
+    ]
     if not own:
         return Plan(
             released=tuple(
-                path for path in MASKS.values() if path in owned_file.get_journal_originals(obs) and not obs.get_file(path).exists
+                path
+                for path in MASKS.values()
+                if path in owned_file.get_journal_originals(obs) and not obs.get_file(path).exists
             )
         )
     why = messages.REFRESH_RETURNS.fill()
-    back = merge_plans([owned_file.plan_owned_file_restore(obs, obs.get_file(path), why=why, own=True) for path in own])
+    back = merge_plans(
+        [
+            owned_file.plan_owned_file_restore(obs, obs.get_file(path), why=why, own=True)
+            for path in own
+        ]
+    )
     if policy.root != "/":
         return back
     unit_dir = posixpath.dirname(next((p for p in UNIT_FILES if obs.is_there(p)), UNIT_FILES[0]))
-    # If the units came with our installation, they were disabled at once. This is what `systemctl enable` does, less its daemon-reload.
+    # If the units came with our installation, they were disabled at once. This is what `systemctl
+    # enable` does, less its daemon-reload.
     links: tuple[transaction.PackageCommand, ...] = tuple(
         {
             "argv": ["ln", "-sfn", f"{unit_dir}/{u}", link],

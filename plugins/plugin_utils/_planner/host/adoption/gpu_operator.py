@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Judge whether the GPU Operator's toolkit container works on a host, and find what it left there.
 
-While it works, we write nothing for an engine that it configures. At every start of its pod it installs
-its programs again, writes its handlers and restarts the engine (nvidia-container-toolkit,
+While it works, we write nothing for an engine that it configures. At every start of its pod it
+installs its programs again, writes its handlers and restarts the engine (nvidia-container-toolkit,
 cmd/nvidia-ctk-installer), so two writers would never come to rest. That it is gone needs proof.
 `/run/nvidia` is empty after a boot until the pod starts, so nothing there proves anything.
 `/run/nvidia/validations/toolkit-ready` comes from the operator's validator, which writes it with
-`toolkit.enabled=false` as well: all that it runs is nvidia-smi (gpu-operator, cmd/nvidia-validator).
+`toolkit.enabled=false` as well: all that it runs is nvidia-smi (gpu-operator,
+cmd/nvidia-validator).
 """
 
 from __future__ import annotations
@@ -19,11 +20,26 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance, Leftover, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Instance,
+    Leftover,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     low_level,
     originals,
@@ -31,20 +47,29 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     processes,
     traits,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import messages, sandboxes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import cgroup_driver, kubelet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    messages,
+    sandboxes,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    cgroup_driver,
+    kubelet,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 TOOL = "gpu-operator"
 HANDLERS = ("nvidia", "nvidia-cdi", "nvidia-legacy")  # and the configured name, if that is another
-DIRECTORY = "/usr/local/nvidia/toolkit"  # ROOT=/usr/local/nvidia; `toolkit.installDir` of the ClusterPolicy puts it elsewhere
+# ROOT=/usr/local/nvidia; `toolkit.installDir` of the ClusterPolicy puts it elsewhere
+DIRECTORY = "/usr/local/nvidia/toolkit"
 PID_FILE = "/run/nvidia/toolkit/toolkit.pid"
 MARKS = (DIRECTORY, PID_FILE)
-# Its program, and the name by which the pod's entrypoint starts it; up to 1.17 that was the program.
+# Its program, and the name by which the pod's entrypoint starts it; up to 1.17 that was the
+# program.
 PROCESSES = ["nvidia-ctk-installer", "nvidia-toolkit"]
 CONTAINER = "nvidia-container-toolkit-ctr"
 KUBELET_ROOT = "/var/lib/kubelet"
-SETTLED = 600  # seconds after which a kubelet has started the pods of its node's DaemonSets, or has said why not
+# seconds after which a kubelet has started the pods of its node's DaemonSets, or has said why not
+SETTLED = 600
 REFUSED = frozenset(
     row.code
     for row in (
@@ -67,8 +92,8 @@ KUBELET_QUESTIONS = (
 class State:
     """The state of the GPU Operator's toolkit on a host.
 
-    fate: absent (no trace of it), live (it works), dead (it is proven to be gone), unknown (there are traces and no such proof).
-    why: the evidence. traces: what is there of it, as paths.
+    fate: absent (no trace of it), live (it works), dead (it is proven to be gone), unknown (there
+    are traces and no such proof). why: the evidence. traces: what is there of it, as paths.
     """
 
     fate: Literal["absent", "live", "unknown", "dead"]
@@ -86,11 +111,15 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 def is_its(program: str) -> bool:
     """Tell whether a handler's program is one that the toolkit container installs."""
-    return posixpath.basename(program).startswith(low_level.PROGRAM) and is_operator_program(program)
+    return posixpath.basename(program).startswith(low_level.PROGRAM) and is_operator_program(
+        program
+    )
 
 
 def is_operator_program(program: str) -> bool:
-    """Tell whether a program is in the toolkit container's own place: always a directory called toolkit."""
+    """Tell whether a program is in the toolkit container's own place: always a directory called
+    toolkit.
+    """
     return posixpath.basename(posixpath.dirname(program)) == "toolkit"
 
 
@@ -101,8 +130,11 @@ def list_operator_handlers(instance: Instance) -> dict[str, str]:
 # ---------------------------------------------------------------- live or dead
 
 
-def judge_operator_state(policy: Policy, obs: Observation, instances: Iterable[Instance], files: tuple[str, ...] = ()) -> State:
-    """Judge the state of the toolkit on this host. Raise NeedMore for more evidence only if there is a trace of it.
+def judge_operator_state(
+    policy: Policy, obs: Observation, instances: Iterable[Instance], files: tuple[str, ...] = ()
+) -> State:
+    """Judge the state of the toolkit on this host. Raise NeedMore for more evidence only if there
+    is a trace of it.
 
     files: configurations that it wrote.
     """
@@ -110,13 +142,17 @@ def judge_operator_state(policy: Policy, obs: Observation, instances: Iterable[I
     unseen = [question for question in list_questions(policy) if not obs.was_asked(question)]
     if unseen:
         raise NeedMore(unseen)
-    programs = dict.fromkeys(program for i in found for program in list_operator_handlers(i).values())
+    programs = dict.fromkeys(
+        program for i in found for program in list_operator_handlers(i).values()
+    )
     traces = (*(mark for mark in MARKS if obs.is_there(mark)), *programs, *files)
     if not traces:
         return State("absent")
     if policy.root != "/":
         return State("dead", messages.NO_ENGINE_RUNS.fill(), traces)
-    lacking = [question for question in _list_evidence_questions(obs, found) if not obs.was_asked(question)]
+    lacking = [
+        question for question in _list_evidence_questions(obs, found) if not obs.was_asked(question)
+    ]
     if lacking:
         raise NeedMore(lacking)
     alive = _sign_of_life(obs, found)
@@ -137,7 +173,9 @@ def is_operator_gone(policy: Policy, obs: Observation, instance: Instance, path:
     return judge_operator_state(policy, obs, [instance], (path,)).fate == "dead"
 
 
-def _list_evidence_questions(obs: Observation, instances: tuple[Instance, ...]) -> list[queries.Question]:
+def _list_evidence_questions(
+    obs: Observation, instances: tuple[Instance, ...]
+) -> list[queries.Question]:
     """List the questions that the proof needs beyond a normal look."""
     pods = [sandboxes.ask_for_sandboxes(i) for i in instances if sandboxes.serves(i)]
     first = [*KUBELET_QUESTIONS, queries.ask_for_processes(PROCESSES), *pods]
@@ -162,17 +200,27 @@ def _get_kubelet_root(obs: Observation) -> str:
 
 
 def _ask_for_kept_pods(obs: Observation) -> queries.Question:
-    """Ask for the kubelet's files of its pods. They outlive a boot, which the engine's list of sandboxes may not."""
+    """Ask for the kubelet's files of its pods. They outlive a boot, which the engine's list of
+    sandboxes may not.
+    """
     root = _get_kubelet_root(obs)
-    return queries.ask_for_paths(f"pods below {root}", [f"{root}/pods", f"{root}/pods/*/containers/{CONTAINER}"])
+    return queries.ask_for_paths(
+        f"pods below {root}", [f"{root}/pods", f"{root}/pods/*/containers/{CONTAINER}"]
+    )
 
 
 def _sign_of_life(obs: Observation, instances: tuple[Instance, ...]) -> str:
-    running = [p for p in (*obs.processes(), *obs.list_unverified()) if processes.get_program_name(p) in PROCESSES]
+    running = [
+        p
+        for p in (*obs.processes(), *obs.list_unverified())
+        if processes.get_program_name(p) in PROCESSES
+    ]
     if running:
         return messages.PROCESS_RUNS.fill(program=processes.get_program_name(running[0]))
     for instance in instances:
-        if sandboxes.serves(instance) and (_list_pods(obs, instance).get("named") or {}).get(sandboxes.OPERATOR):
+        if sandboxes.serves(instance) and (_list_pods(obs, instance).get("named") or {}).get(
+            sandboxes.OPERATOR
+        ):
             return messages.POD_RUNS.fill(engine=instance.engine, name=sandboxes.OPERATOR)
     kept = obs.get_answer_or_error(_ask_for_kept_pods(obs)).get("files") or ()
     if any(posixpath.basename(str(entry["path"])) == CONTAINER for entry in kept):
@@ -185,13 +233,23 @@ def _list_pods(obs: Observation, instance: Instance) -> Mapping[str, Any]:
 
 
 def _may_have_kubelet(policy: Policy, obs: Observation) -> bool:
-    """Tell whether there is a kubelet, running or not. A stopped one brings the pod back when it starts."""
-    return kubelet.find_kubelet(policy, obs).expected or bool(obs.get_unit(kubelet.UNIT)) or known.get_kubernetes_title(obs) != ""
+    """Tell whether there is a kubelet, running or not. A stopped one brings the pod back when it
+    starts.
+    """
+    return (
+        kubelet.find_kubelet(policy, obs).expected
+        or bool(obs.get_unit(kubelet.UNIT))
+        or known.get_kubernetes_title(obs) != ""
+    )
 
 
 def _explain_kubelet_doubt(obs: Observation) -> str:
-    """Return the reason why the kubelet may still bring the toolkit back, as far as the host alone shows it. '' for none."""
-    if cgroup_driver.find_kubelet_process(obs) is None and processes.list_unverified_processes(obs, "kubelet"):
+    """Return the reason why the kubelet may still bring the toolkit back, as far as the host alone
+    shows it. '' for none.
+    """
+    if cgroup_driver.find_kubelet_process(obs) is None and processes.list_unverified_processes(
+        obs, "kubelet"
+    ):
         return messages.KUBELET_UNVERIFIED.fill()
     if cgroup_driver.find_kubelet_process(obs) is None and not known.find_kubelet_manager(obs):
         title = known.get_kubernetes_title(obs)
@@ -215,7 +273,9 @@ def _explain_pod_doubt(obs: Observation, instances: tuple[Instance, ...]) -> str
     if not asked:
         return messages.NO_ENGINE_LISTS.fill()
     kept = obs.get_answer_or_error(_ask_for_kept_pods(obs))
-    if "error" in kept or not any(str(entry["path"]) == f"{_get_kubelet_root(obs)}/pods" for entry in kept.get("files") or ()):
+    if "error" in kept or not any(
+        str(entry["path"]) == f"{_get_kubelet_root(obs)}/pods" for entry in kept.get("files") or ()
+    ):
         return messages.PODS_UNKNOWN.fill(directory=f"{_get_kubelet_root(obs)}/pods")
     return ""
 
@@ -223,32 +283,55 @@ def _explain_pod_doubt(obs: Observation, instances: tuple[Instance, ...]) -> str
 # ---------------------------------------------------------------- what follows from it
 
 
-def leave_alone(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
-    """Return the instances, with a refusal for each that a toolkit configures that works or is not proven to be gone."""
+def leave_alone(
+    policy: Policy, obs: Observation, instances: tuple[Instance, ...]
+) -> tuple[Instance, ...]:
+    """Return the instances, with a refusal for each that a toolkit configures that works or is not
+    proven to be gone.
+    """
     found = judge_operator_state(policy, obs, instances)
     if not found.counts_as_live:
         return instances
     return tuple(
-        dc.replace(i, refusal=refuse_operator_instance(obs, i, found)) if _is_concerned(policy, i, found, instances) else i
+        dc.replace(i, refusal=refuse_operator_instance(obs, i, found))
+        if _is_concerned(policy, i, found, instances)
+        else i
         for i in instances
     )
 
 
-def report_operator(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> dict[str, Any]:
+def report_operator(
+    policy: Policy, obs: Observation, instances: tuple[Instance, ...]
+) -> dict[str, Any]:
     """Return the toolkit's part of the result.
 
-    installed: it works, and engines have its handlers. cleaned: it is gone, and no engine has its handlers.
+    installed: it works, and engines have its handlers. cleaned: it is gone, and no engine has its
+    handlers.
     """
     found = judge_operator_state(policy, obs, instances)
-    handlers = {name: program for i in instances for name, program in list_operator_handlers(i).items()}
-    installed, cleaned = found.fate == "live" and bool(handlers), found.fate in ("absent", "dead") and not handlers
-    return {"fate": found.fate, "why": found.why, "handlers": handlers, "installed": installed, "cleaned": cleaned}
+    handlers = {
+        name: program for i in instances for name, program in list_operator_handlers(i).items()
+    }
+    installed, cleaned = (
+        found.fate == "live" and bool(handlers),
+        found.fate in ("absent", "dead") and not handlers,
+    )
+    return {
+        "fate": found.fate,
+        "why": found.why,
+        "handlers": handlers,
+        "installed": installed,
+        "cleaned": cleaned,
+    }
 
 
-def _is_concerned(policy: Policy, instance: Instance, found: State, instances: tuple[Instance, ...]) -> bool:
+def _is_concerned(
+    policy: Policy, instance: Instance, found: State, instances: tuple[Instance, ...]
+) -> bool:
     """Tell whether the toolkit concerns this instance.
 
-    A toolkit that works writes for the kubelet's engine, whatever the files contain now. For an unproven one only what it wrote counts.
+    A toolkit that works writes for the kubelet's engine, whatever the files contain now. For an
+    unproven one only what it wrote counts.
     """
     if instance.refusal:
         return False
@@ -258,7 +341,11 @@ def _is_concerned(policy: Policy, instance: Instance, found: State, instances: t
     if list_operator_handlers(instance):
         return True
     known = any(i.used_by_kubelet for i in instances)
-    return traits.get_traits(instance.engine).kubernetes and instance.cri and (instance.used_by_kubelet or not known)
+    return (
+        traits.get_traits(instance.engine).kubernetes
+        and instance.cri
+        and (instance.used_by_kubelet or not known)
+    )
 
 
 def refuse_operator_instance(obs: Observation, instance: Instance, found: State) -> Refusal:
@@ -268,35 +355,57 @@ def refuse_operator_instance(obs: Observation, instance: Instance, found: State)
     if found.fate == "live":
         row = messages.OPERATOR_RUNS_AGAIN if again else messages.OPERATOR_RUNS
         return Refusal(row.fill(**values))
-    handlers = (f"{name} runs {program}" for name, program in list_operator_handlers(instance).items())
+    handlers = (
+        f"{name} runs {program}" for name, program in list_operator_handlers(instance).items()
+    )
     traces = ", ".join(handlers) or ", ".join(found.traces)
     row = messages.OPERATOR_UNPROVEN_AGAIN if again else messages.OPERATOR_UNPROVEN
     return Refusal(row.fill(**values, traces=traces))
 
 
 def names_it(why: str) -> bool:
-    """Tell whether an engine is left alone because of this toolkit. why: the message of the refusal."""
+    """Tell whether an engine is left alone because of this toolkit. why: the message of the
+    refusal.
+    """
     tool = why.values.get("tool") if isinstance(why, Message) else ""
     return get_code(why) in REFUSED or tool == TITLE
 
 
 def find_returned_drop_in(obs: Observation) -> str:
-    """Return a drop-in of its name that this collection removed and that exists again. '' if there is none."""
+    """Return a drop-in of its name that this collection removed and that exists again. '' if there
+    is none.
+    """
     for kept in originals.list_originals(obs) if obs.was_asked(owned_file.ORIGINALS) else ():
-        if kept.existed and kept.after is None and kept.now is not None and DROP_IN.fullmatch(posixpath.basename(kept.path)):
+        if (
+            kept.existed
+            and kept.after is None
+            and kept.now is not None
+            and DROP_IN.fullmatch(posixpath.basename(kept.path))
+        ):
             return kept.path
     return ""
 
 
-def list_operator_leftovers(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> tuple[Leftover, ...]:
-    """List what of the toolkit is on the host, except in an engine's configuration, which the engine's own planner judges."""
+def list_operator_leftovers(
+    policy: Policy, obs: Observation, instances: tuple[Instance, ...]
+) -> tuple[Leftover, ...]:
+    """List what of the toolkit is on the host, except in an engine's configuration, which the
+    engine's own planner judges.
+    """
     found = judge_operator_state(policy, obs, instances)
     if found.counts_as_live:
-        concerned = [i for i in instances if list_operator_handlers(i) or names_it(i.refusal.message)]
-        places = [(i.config_path, tuple(list_operator_handlers(i))) for i in concerned] or [(found.traces[0], ())]
-        return tuple(Leftover(TOOL, path, keys, False, "live", found.why, HAND_OVER) for path, keys in places)
+        concerned = [
+            i for i in instances if list_operator_handlers(i) or names_it(i.refusal.message)
+        ]
+        places = [(i.config_path, tuple(list_operator_handlers(i))) for i in concerned] or [
+            (found.traces[0], ())
+        ]
+        return tuple(
+            Leftover(TOOL, path, keys, False, "live", found.why, HAND_OVER) for path, keys in places
+        )
     if DIRECTORY not in found.traces:
         return ()
-    # Its own cleanup leaves the programs as well, since containers that run need them (gpu-operator issue 494).
+    # Its own cleanup leaves the programs as well, since containers that run need them (gpu-operator
+    # issue 494).
     why = messages.PROGRAMS_STAY.fill(evidence=found.why, path=DIRECTORY)
     return (Leftover(TOOL, DIRECTORY, (), True, "kept", why),)

@@ -3,9 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Identify NVIDIA hook files that others left, by their programs, forms and places.
 
-- toolkit packages up to 1.13, as RPMs: `/usr/bin/nvidia-container-toolkit` (oci-nvidia-hook.json in nvidia-container-toolkit);
-- `nvidia-ctk runtime configure --config-mode=hook` and the GPU Operator with CDI off: the hook's own program;
-- guides for Podman and CRI-O: either, without `env`; and the form of hooks 0.1.0, in which `hook` is the program itself.
+- toolkit packages up to 1.13, as RPMs: `/usr/bin/nvidia-container-toolkit` (oci-nvidia-hook.json in
+  nvidia-container-toolkit);
+- `nvidia-ctk runtime configure --config-mode=hook` and the GPU Operator with CDI off: the hook's
+  own program;
+- guides for Podman and CRI-O: either, without `env`; and the form of hooks 0.1.0, in which `hook`
+  is the program itself.
 """
 
 from __future__ import annotations
@@ -15,16 +18,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import HostDecision, Leftover, Plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    HostDecision,
+    Leftover,
+    Plan,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    gpu_operator,
+    messages,
+)
 
 PROGRAMS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit")
 NAME = "oci-nvidia-hook.json"
 # Podman reads it, and so does CRI-O if its hooks_dir names it.
 ADMINS = "/etc/containers/oci/hooks.d"
 USUAL = ("/usr/share/containers/oci/hooks.d", ADMINS)
-# Scripts for the Docker of RHEL 7 (nvidia-container-runtime-hook 1.3 and 1.4): no engine that is served here runs them.
+# Scripts for the Docker of RHEL 7 (nvidia-container-runtime-hook 1.3 and 1.4): no engine that is
+# served here runs them.
 SCRIPTS = ("/usr/libexec/oci/hooks.d/nvidia", "/usr/libexec/oci/hooks.d/oci-nvidia-hook")
 
 
@@ -40,7 +53,11 @@ def get_hook_file_program(data: Any) -> str:
     found = hook.get("path") if isinstance(hook, Mapping) else hook
     if not isinstance(found, str) or posixpath.basename(found) not in PROGRAMS:
         return ""
-    return found if (_is_newer_form(data, found) if isinstance(hook, Mapping) else _is_older_form(data)) else ""
+    return (
+        found
+        if (_is_newer_form(data, found) if isinstance(hook, Mapping) else _is_older_form(data))
+        else ""
+    )
 
 
 def _is_newer_form(data: Mapping[str, Any], found: str) -> bool:
@@ -49,7 +66,11 @@ def _is_newer_form(data: Mapping[str, Any], found: str) -> bool:
     if env and not (isinstance(env, list) and len(env) == 1 and str(env[0]).startswith("PATH=")):
         return False
     wanted = {"path": found, "args": [posixpath.basename(found), "prestart"]}
-    rest = {"version": "1.0.0", "when": {"always": True, "commands": [".*"]}, "stages": ["prestart"]}
+    rest = {
+        "version": "1.0.0",
+        "when": {"always": True, "commands": [".*"]},
+        "stages": ["prestart"],
+    }
     return hook == wanted and {k: v for k, v in data.items() if k != "hook"} == rest
 
 
@@ -62,12 +83,16 @@ def _is_older_form(data: Mapping[str, Any]) -> bool:
 
 
 def name_hook_tool(found: str) -> str:
-    return gpu_operator.TOOL if gpu_operator.is_operator_program(found) else "nvidia-container-toolkit"
+    return (
+        gpu_operator.TOOL if gpu_operator.is_operator_program(found) else "nvidia-container-toolkit"
+    )
 
 
 def is_live_operator_hook(record: HostDecision, found: str) -> bool:
     """Tell whether it is the file of a GPU Operator that counts as working here."""
-    return name_hook_tool(found) == gpu_operator.TOOL and any(gpu_operator.names_it(why) for _engine, why in record.refused)
+    return name_hook_tool(found) == gpu_operator.TOOL and any(
+        gpu_operator.names_it(why) for _engine, why in record.refused
+    )
 
 
 def report_adopted_hook(path: str, found: str) -> Leftover:
@@ -75,12 +100,20 @@ def report_adopted_hook(path: str, found: str) -> Leftover:
 
 
 def report_kept_hook(path: str, found: str) -> Leftover:
-    return Leftover(name_hook_tool(found), path, (), True, "kept", messages.HOOK_LEFT.fill(path=path))
+    return Leftover(
+        name_hook_tool(found), path, (), True, "kept", messages.HOOK_LEFT.fill(path=path)
+    )
 
 
 def list_script_leftovers(obs: Observation) -> Plan:
     """List as leftovers what lies in the directory of the oldest hooks."""
-    there = [path for path in SCRIPTS if obs.get_answer(queries.ask_for_file(path, content=False)).get("exists")]
+    there = [
+        path
+        for path in SCRIPTS
+        if obs.get_answer(queries.ask_for_file(path, content=False)).get("exists")
+    ]
     reasons = ((path, messages.HOOK_SCRIPT.fill(path=path)) for path in there)
     tool_ = "nvidia-container-runtime-hook"
-    return Plan(leftovers=tuple(Leftover(tool_, path, (), False, "kept", why) for path, why in reasons))
+    return Plan(
+        leftovers=tuple(Leftover(tool_, path, (), False, "kept", why) for path, why in reasons)
+    )

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 # --- programs of handlers
 
@@ -21,13 +23,19 @@ DEFAULT_HANDLER_FAILS = Sentence(
     "adoption.default-handler-fails",
     "Every pod without a handler of its own fails: the default handler, {handler}, runs {program}, which does not exist",
 )
-HANDLER_FAILS = Sentence("adoption.handler-fails", "Every pod of the handler {handler} fails: {program} does not exist")
-PROGRAM_INSTALLED = Sentence("adoption.program-installed", "{failure}. This run installs that program")
+HANDLER_FAILS = Sentence(
+    "adoption.handler-fails", "Every pod of the handler {handler} fails: {program} does not exist"
+)
+PROGRAM_INSTALLED = Sentence(
+    "adoption.program-installed", "{failure}. This run installs that program"
+)
 HANDLER_REPOINTED = Sentence(
     "adoption.handler-repointed",
     "{failure}. This run points the handler to a program that exists",
 )
-DEFAULT_MOVES = Sentence("adoption.default-moves", "{failure}. This run makes {handler} the default")
+DEFAULT_MOVES = Sentence(
+    "adoption.default-moves", "{failure}. This run makes {handler} the default"
+)
 HANDLER_PROGRAM_LOST = Sentence("adoption.program-lost", "{failure}", next="{step}")
 HANDLER_LOST = Sentence(
     "adoption.handler-lost",
@@ -56,7 +64,9 @@ PROGRAM_KEPT = Sentence(
     "The handler {handler} keeps its program {program}: {usual} is not on this host",
     next="If you need another one, set it in gpufleet_handlers ({handler}: binary)",
 )
-INSTALL_FIRST = Sentence("adoption.install-first", "Install {package} first, or correct the handler's binary")
+INSTALL_FIRST = Sentence(
+    "adoption.install-first", "Install {package} first, or correct the handler's binary"
+)
 INSTALL_THERE = Sentence(
     "adoption.install-there",
     "Install the program there, or set another one in gpufleet_handlers",
@@ -111,8 +121,12 @@ NO_OTHER_WRITER = Sentence(
 )
 REFRESH_ABSENT = Sentence("adoption.refresh-absent", "nvidia-cdi-refresh is not on this host")
 REFRESH_OFF = Sentence("adoption.refresh-off", "{title} is here but not enabled")
-REFRESH_UNREAD = Sentence("adoption.refresh-unread", "{title} writes to {path}, where no engine looks")
-REFRESH_NOT_READ_BY_ALL = Sentence("adoption.refresh-not-read-by-all", "{title} writes to {path}, where not every engine looks")
+REFRESH_UNREAD = Sentence(
+    "adoption.refresh-unread", "{title} writes to {path}, where no engine looks"
+)
+REFRESH_NOT_READ_BY_ALL = Sentence(
+    "adoption.refresh-not-read-by-all", "{title} writes to {path}, where not every engine looks"
+)
 REFRESH_WITHOUT_FILE = Sentence(
     "adoption.refresh-without-file",
     "{title} is enabled, but {path} does not exist or has no version",
@@ -136,7 +150,9 @@ UNIT_IN_THE_WAY = Sentence(
     why="{reason}",
     next="Remove it, or set gpufleet_cdi_owner: toolkit",
 )
-REFRESH_RETURNS = Sentence("adoption.refresh-returns", "state: absent returns the CDI spec to nvidia-cdi-refresh")
+REFRESH_RETURNS = Sentence(
+    "adoption.refresh-returns", "state: absent returns the CDI spec to nvidia-cdi-refresh"
+)
 UNIT_ENABLED_AGAIN = Sentence("adoption.unit-enabled-again", "enable {unit} again")
 REFRESH_ENABLED_AGAIN = Sentence(
     "adoption.refresh-enabled-again",
@@ -219,7 +235,9 @@ PROGRAMS_STAY = Sentence(
     next="Once no handler names a program there and its containers have ended: rm -r {path}",
 )
 NO_ENGINE_RUNS = Sentence("operator.no-engine-runs", "engines do not run in another root directory")
-KUBELET_ABSENT = Sentence("operator.no-kubelet", "no kubelet is on this host, and none of its processes runs")
+KUBELET_ABSENT = Sentence(
+    "operator.no-kubelet", "no kubelet is on this host, and none of its processes runs"
+)
 DECLARED_GONE = Sentence(
     "operator.declared-gone",
     "gpufleet_operator_toolkit is gone, and neither a process nor a pod of it is here",
@@ -231,17 +249,23 @@ KUBELET_SETTLED = Sentence(
 PROCESS_RUNS = Sentence("operator.process-runs", "its process {program} runs")
 POD_RUNS = Sentence("operator.pod-runs", "{engine} has a pod {name}-*")
 POD_KEPT = Sentence("operator.pod-kept", "the kubelet keeps a pod with the container {container}")
-KUBELET_UNVERIFIED = Sentence("operator.kubelet-unverified", "the kubelet that runs here could not be verified")
+KUBELET_UNVERIFIED = Sentence(
+    "operator.kubelet-unverified", "the kubelet that runs here could not be verified"
+)
 KUBELET_SILENT = Sentence(
     "operator.kubelet-silent",
     "the kubelet of {title} cannot be asked for how long it has run",
 )
 KUBELET_STOPPED = Sentence("operator.kubelet-stopped", "the kubelet of this host does not run")
-KUBELET_AGE_UNKNOWN = Sentence("operator.kubelet-age-unknown", "systemd does not say since when {unit} is active")
+KUBELET_AGE_UNKNOWN = Sentence(
+    "operator.kubelet-age-unknown", "systemd does not say since when {unit} is active"
+)
 KUBELET_YOUNG = Sentence(
     "operator.kubelet-young",
     "the kubelet has been active for less than 10 minutes, so its pods may not have started yet",
 )
 PODS_UNLISTED = Sentence("operator.pods-unlisted", "{engine} does not list its pods over CRI")
 NO_ENGINE_LISTS = Sentence("operator.no-engine-lists", "no engine lists its pods over CRI")
-PODS_UNKNOWN = Sentence("operator.pods-unknown", "the kubelet's directory {directory} could not be listed")
+PODS_UNKNOWN = Sentence(
+    "operator.pods-unknown", "the kubelet's directory {directory} could not be listed"
+)

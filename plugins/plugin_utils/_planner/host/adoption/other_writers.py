@@ -15,11 +15,18 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_generators, cdi_refresh, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_generators,
+    cdi_refresh,
+    messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import kubelet
 
-# The GPU Operator's validator writes it, with toolkit.enabled=false as well (cmd/nvidia-validator in gpu-operator).
+# The GPU Operator's validator writes it, with toolkit.enabled=false as well (cmd/nvidia-validator
+# in gpu-operator).
 OPERATOR_MARK = "/run/nvidia/validations/toolkit-ready"
 KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
 
@@ -40,7 +47,10 @@ def plan_other_writers(policy: Policy, obs: Observation, record: HostDecision) -
         return Plan()
     parts = [Plan(advice=(*advise_on_operator(obs), *advise_on_kubespray(obs)))]
     if record.cdi_owner == "collection":
-        parts += [cdi_refresh.stop(policy, obs, record), Plan(advice=cdi_generators.advise_on_other_generators(obs, cdi_refresh.SERVICE))]
+        parts += [
+            cdi_refresh.stop(policy, obs, record),
+            Plan(advice=cdi_generators.advise_on_other_generators(obs, cdi_refresh.SERVICE)),
+        ]
     return merge_plans(parts)
 
 

@@ -4,8 +4,8 @@
 """Find handlers whose program is gone, and refuse to make one.
 
 Every pod or container that names such a handler fails, without any sign before. Such handlers stay
-behind after packages were removed, after a GPU Operator's directory was cleaned, and in an image that
-was built on another host.
+behind after packages were removed, after a GPU Operator's directory was cleaned, and in an image
+that was built on another host.
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     RUNTIME_BINARY,
     Decision,
@@ -24,16 +29,22 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     base_package,
     low_level,
     owned_file,
     traits,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import messages, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    messages,
+    sandboxes,
+)
 
-# Where NVIDIA's packages put them: looked at with everything else, so a converged host needs no second look.
+# Where NVIDIA's packages put them: looked at with everything else, so a converged host needs no
+# second look.
 PACKAGED = tuple(f"/usr/bin/{low_level.PROGRAM}{mode}" for mode in ("", ".cdi", ".legacy"))
 
 BRING_THERE = messages.INSTALL_THERE.fill()
@@ -52,21 +63,32 @@ class MissingProgram:
 
 def list_questions(policy: Policy) -> list[queries.Question]:
     named = [handler.binary for handler in policy.handlers if handler.binary.startswith("/")]
-    return [queries.ask_for_file(path, content=False) for path in dict.fromkeys((*PACKAGED, *named))]
+    return [
+        queries.ask_for_file(path, content=False) for path in dict.fromkeys((*PACKAGED, *named))
+    ]
 
 
-def find_missing_programs(obs: Observation, instances: Iterable[Instance]) -> tuple[MissingProgram, ...]:
+def find_missing_programs(
+    obs: Observation, instances: Iterable[Instance]
+) -> tuple[MissingProgram, ...]:
     """Find the missing programs of NVIDIA's handlers and of the default one.
 
     A bare name is looked up by the engine in its own PATH, and so not judged here.
     """
     found = [
-        MissingProgram(i.engine, name, i.handlers[name], name == i.default_handler) for i in instances for name in list_judged_handlers(i)
+        MissingProgram(i.engine, name, i.handlers[name], name == i.default_handler)
+        for i in instances
+        for name in list_judged_handlers(i)
     ]
     located = obs.list_located()
     named = [it for it in found if it.program.startswith("/") and it.program not in located]
     unseen = [
-        q for q in (queries.ask_for_file(path, content=False) for path in dict.fromkeys(it.program for it in named)) if not obs.was_asked(q)
+        q
+        for q in (
+            queries.ask_for_file(path, content=False)
+            for path in dict.fromkeys(it.program for it in named)
+        )
+        if not obs.was_asked(q)
     ]
     if unseen:
         raise NeedMore(unseen)
@@ -74,12 +96,17 @@ def find_missing_programs(obs: Observation, instances: Iterable[Instance]) -> tu
 
 
 def list_judged_handlers(instance: Instance) -> Iterable[str]:
-    """Name the handlers whose programs are looked for: NVIDIA's, and the default one unless the engine itself has checked it.
+    """Name the handlers whose programs are looked for: NVIDIA's, and the default one unless the
+    engine itself has checked it.
 
     An engine that runs only with its default handler's program has that program.
     """
     proven = instance.running and traits.get_traits(instance.engine).checks_default
-    default = [instance.default_handler] if instance.handlers.get(instance.default_handler) and not proven else []
+    default = (
+        [instance.default_handler]
+        if instance.handlers.get(instance.default_handler) and not proven
+        else []
+    )
     return dict.fromkeys([*sandboxes.list_nvidia_handlers(instance), *default])
 
 
@@ -92,11 +119,18 @@ def describe_failing_handler(it: MissingProgram) -> Message:
     return row.fill(handler=it.handler, program=it.program)
 
 
-def plan_missing_programs(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]) -> Plan:
+def plan_missing_programs(
+    policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]
+) -> Plan:
     """Report handlers that fail now, before all that a run changes."""
     decisions = tuple(decisions)
     becoming = {d.engine: d.handler for d in decisions if d.default}
-    wanted = {(d.engine, handler.name): handler.binary for d in decisions if d.handler for handler in policy.handlers}
+    wanted = {
+        (d.engine, handler.name): handler.binary
+        for d in decisions
+        if d.handler
+        for handler in policy.handlers
+    }
     advice, beforehand = [], []
     for it in find_missing_programs(obs, instances):
         what, default = describe_failing_handler(it), becoming.get(it.engine, it.handler)
@@ -105,7 +139,11 @@ def plan_missing_programs(policy: Policy, obs: Observation, instances: tuple[Ins
             installed = program == it.program
             row = messages.PROGRAM_INSTALLED if installed else messages.HANDLER_REPOINTED
             beforehand.append(row.fill(failure=what))
-        elif it.default and default != it.handler and is_program_there_after_run(policy, obs, wanted.get((it.engine, default), "/")):
+        elif (
+            it.default
+            and default != it.handler
+            and is_program_there_after_run(policy, obs, wanted.get((it.engine, default), "/"))
+        ):
             beforehand.append(messages.DEFAULT_MOVES.fill(failure=what, handler=default))
         elif program == it.program:
             step = _bring(policy, obs, program)
@@ -116,31 +154,51 @@ def plan_missing_programs(policy: Policy, obs: Observation, instances: tuple[Ins
 
 
 def is_program_installed_by_run(policy: Policy, obs: Observation, program: str) -> bool:
-    """Tell whether this run installs a program. A package that is there already does not bring what was removed of it."""
+    """Tell whether this run installs a program. A package that is there already does not bring what
+    was removed of it.
+    """
     return program == RUNTIME_BINARY and base_package.installs(policy, obs)
 
 
 def is_program_there_after_run(policy: Policy, obs: Observation, program: str) -> bool:
     """Tell whether a program that is wanted is there after this run."""
-    return not program.startswith("/") or obs.is_there(program) or is_program_installed_by_run(policy, obs, program)
+    return (
+        not program.startswith("/")
+        or obs.is_there(program)
+        or is_program_installed_by_run(policy, obs, program)
+    )
 
 
-def require_handler_programs(policy: Policy, obs: Observation, decision: Decision, why: str) -> None:
-    """Refuse handlers whose programs are not there after the run. why: what the engine does with such a handler."""
+def require_handler_programs(
+    policy: Policy, obs: Observation, decision: Decision, why: str
+) -> None:
+    """Refuse handlers whose programs are not there after the run. why: what the engine does with
+    such a handler.
+    """
     if policy.root != "/" or not decision.handler:
         return
     for handler in policy.handlers:
         if not is_program_there_after_run(policy, obs, handler.binary):
-            again = base_package.suggest_reinstall(obs) if handler.binary == RUNTIME_BINARY and not policy.single else ""
+            again = (
+                base_package.suggest_reinstall(obs)
+                if handler.binary == RUNTIME_BINARY and not policy.single
+                else ""
+            )
             step = again or messages.INSTALL_FIRST.fill(package=base_package.NAME)
-            missing = messages.HANDLER_PROGRAM_MISSING.fill(handler=handler.name, effect=why, step=step)
+            missing = messages.HANDLER_PROGRAM_MISSING.fill(
+                handler=handler.name, effect=why, step=step
+            )
             raise PlanError(missing, where=handler.binary)
 
 
-def require_default(policy: Policy, obs: Observation, instances: Iterable[Instance], decisions: Iterable[Decision]) -> Plan:
-    """Refuse to make a handler the default one whose program is not there after the run: no container would start any more.
+def require_default(
+    policy: Policy, obs: Observation, instances: Iterable[Instance], decisions: Iterable[Decision]
+) -> Plan:
+    """Refuse to make a handler the default one whose program is not there after the run: no
+    container would start any more.
 
-    Beneath another root, programs may come later than the configuration. Where the handler is the default one already, nothing gets worse.
+    Beneath another root, programs may come later than the configuration. Where the handler is the
+    default one already, nothing gets worse.
     """
     if policy.root != "/" or policy.single:
         return Plan()
@@ -164,7 +222,9 @@ def require_default(policy: Policy, obs: Observation, instances: Iterable[Instan
 
 def _keeps_present_program(obs: Observation, program: str) -> bool:
     """Tell whether a handler keeps the program that it has, which is on the host."""
-    return program.startswith("/") and low_level.is_nvidia_runtime(program) and obs.is_there(program)
+    return (
+        program.startswith("/") and low_level.is_nvidia_runtime(program) and obs.is_there(program)
+    )
 
 
 def _bring(policy: Policy, obs: Observation, program: str) -> str:
@@ -178,19 +238,30 @@ def _bring(policy: Policy, obs: Observation, program: str) -> str:
 
 
 def list_kept_programs(
-    policy: Policy, obs: Observation, now: Mapping[str, object], mine: Mapping[str, object], written: Collection[str] = ()
+    policy: Policy,
+    obs: Observation,
+    now: Mapping[str, object],
+    mine: Mapping[str, object],
+    written: Collection[str] = (),
 ) -> dict[str, str]:
-    """Return the programs of handlers that stay as they are if the policy does not choose one, by the handler's name.
+    """Return the programs of handlers that stay as they are if the policy does not choose one, by
+    the handler's name.
 
-    now: the programs that the files of others give. mine: those in our own drop-in. written: handlers that did not exist before us.
-    A program that is on the host is never exchanged for one that is not. The module of one engine decides no mode.
-    So it keeps a program that sets the runtime's mode by its name.
+    now: the programs that the files of others give. mine: those in our own drop-in. written:
+    handlers that did not exist before us. A program that is on the host is never exchanged for one
+    that is not. The module of one engine decides no mode. So it keeps a program that sets the
+    runtime's mode by its name.
     """
     found = {}
     for handler in policy.handlers:
         before = str(now.get(handler.name) or "")
         program = before or str(mine.get(handler.name) or "")
-        if handler.chosen or program == handler.binary or not program.startswith("/") or not low_level.is_nvidia_runtime(program):
+        if (
+            handler.chosen
+            or program == handler.binary
+            or not program.startswith("/")
+            or not low_level.is_nvidia_runtime(program)
+        ):
             continue
         existed = bool(before) and handler.name not in written
         if _can_work_alone(policy, obs, handler.binary, program) or (
@@ -201,19 +272,32 @@ def list_kept_programs(
 
 
 def _can_work_alone(policy: Policy, obs: Observation, wanted: str, program: str) -> bool:
-    return not obs.is_there(wanted) and not is_program_installed_by_run(policy, obs, wanted) and obs.is_there(program)
+    return (
+        not obs.is_there(wanted)
+        and not is_program_installed_by_run(policy, obs, wanted)
+        and obs.is_there(program)
+    )
 
 
 def _keeps_named_mode(obs: Observation, wanted: str, program: str, existed: bool) -> bool:
-    """Tell whether a program sets the mode, and another owner named it, in a file that exists or in one that was taken over."""
+    """Tell whether a program sets the mode, and another owner named it, in a file that exists or in
+    one that was taken over.
+    """
     known = existed or (
-        obs.was_asked(owned_file.ORIGINALS) and any(_is_mode_named(o, program) for o in owned_file.get_journal_originals(obs).values())
+        obs.was_asked(owned_file.ORIGINALS)
+        and any(_is_mode_named(o, program) for o in owned_file.get_journal_originals(obs).values())
     )
-    return sets_runtime_mode(wanted, program) and known and (obs.is_there(program) or not obs.is_there(wanted))
+    return (
+        sets_runtime_mode(wanted, program)
+        and known
+        and (obs.is_there(program) or not obs.is_there(wanted))
+    )
 
 
 def _is_mode_named(original: Mapping[str, Any], program: str) -> bool:
-    return original.get("sha256_after") is None and f'"{program}"' in str(original.get("content") or "")
+    return original.get("sha256_after") is None and f'"{program}"' in str(
+        original.get("content") or ""
+    )
 
 
 def sets_runtime_mode(wanted: str, program: object) -> bool:
@@ -221,7 +305,12 @@ def sets_runtime_mode(wanted: str, program: object) -> bool:
 
 
 def keep_programs_in_policy(policy: Policy, staying: Mapping[str, str]) -> Policy:
-    return dc.replace(policy, handlers=tuple(dc.replace(h, binary=staying.get(h.name, h.binary)) for h in policy.handlers))
+    return dc.replace(
+        policy,
+        handlers=tuple(
+            dc.replace(h, binary=staying.get(h.name, h.binary)) for h in policy.handlers
+        ),
+    )
 
 
 def explain_kept_programs(policy: Policy, staying: Mapping[str, str]) -> tuple[str, ...]:

@@ -14,7 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import CDI_DIRS, Difference, Leftover
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    CDI_DIRS,
+    Difference,
+    Leftover,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import messages
 
 TOOL = "nvidia-ctk"
@@ -23,7 +27,11 @@ DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "accept-nvidia-visible-devices-as-volume-mounts": (False,),
     "features.ignore-imex-channel-requests": (False,),
     "nvidia-container-runtime.mode": ("auto",),
-    "nvidia-container-runtime.runtimes": (["runc", "crun"], ["docker-runc", "runc", "crun"], ["docker-runc", "runc"]),  # newest first
+    "nvidia-container-runtime.runtimes": (
+        ["runc", "crun"],
+        ["docker-runc", "runc", "crun"],
+        ["docker-runc", "runc"],
+    ),  # newest first
     "nvidia-container-runtime.modes.cdi.annotation-prefixes": (["cdi.k8s.io/"],),
     "nvidia-container-runtime.modes.cdi.default-kind": ("nvidia.com/gpu",),
     "nvidia-container-runtime.modes.cdi.spec-dirs": (list(CDI_DIRS),),
@@ -32,7 +40,13 @@ DEFAULTS: Mapping[str, tuple[Any, ...]] = {
 
 
 def list_changed_runtime_keys(path: str, differences: Iterable[Difference]) -> tuple[Leftover, ...]:
-    """List as a leftover the keys that another owner changed, in a file that this collection has not written to yet."""
-    chosen = tuple(d.key for d in differences if d.before is not None and d.before not in DEFAULTS.get(d.key, (d.before,)))
+    """List as a leftover the keys that another owner changed, in a file that this collection has
+    not written to yet.
+    """
+    chosen = tuple(
+        d.key
+        for d in differences
+        if d.before is not None and d.before not in DEFAULTS.get(d.key, (d.before,))
+    )
     why = messages.CONFIGURATION_CHANGED.fill()
     return (Leftover(TOOL, path, chosen, True, "adopted", why),) if chosen else ()

@@ -5,8 +5,9 @@
 
 Such a handler is never taken away.
 
-CRI-O cannot stop a container whose handler it does not know any more (nvidia-container-toolkit PR 1360),
-and the kubelet asks engines to stop and to remove sandboxes long after their containers have ended.
+CRI-O cannot stop a container whose handler it does not know any more (nvidia-container-toolkit PR
+1360), and the kubelet asks engines to stop and to remove sandboxes long after their containers have
+ended.
 """
 
 from __future__ import annotations
@@ -17,31 +18,51 @@ from collections.abc import Iterable, Mapping
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, build_query_failure
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    build_query_failure,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level, traits
 
-# The operator's DaemonSet, and so the beginning of its pods' names (gpu-operator, assets/state-container-toolkit/0500_daemonset.yaml).
+# The operator's DaemonSet, and so the beginning of its pods' names (gpu-operator,
+# assets/state-container-toolkit/0500_daemonset.yaml).
 OPERATOR = "nvidia-container-toolkit-daemonset"
 
 
 def list_nvidia_handlers(instance: Instance) -> tuple[str, ...]:
     """Return the handlers in force that run one of NVIDIA's programs, in any directory."""
-    return tuple(sorted(name for name, program in instance.handlers.items() if posixpath.basename(program).startswith(low_level.PROGRAM)))
+    return tuple(
+        sorted(
+            name
+            for name, program in instance.handlers.items()
+            if posixpath.basename(program).startswith(low_level.PROGRAM)
+        )
+    )
 
 
 def ask_for_sandboxes(instance: Instance) -> queries.Question:
     """Ask one question for all that adoption needs to know of an engine's pods."""
     return queries.ask_for_sandbox_counts(
-        instance.socket, list_nvidia_handlers(instance), (OPERATOR,), traits.get_traits(instance.engine).pod_note
+        instance.socket,
+        list_nvidia_handlers(instance),
+        (OPERATOR,),
+        traits.get_traits(instance.engine).pod_note,
     )
 
 
 def serves(instance: Instance) -> bool:
     """Tell whether the engine can be asked about pods."""
-    return instance.running and instance.cri and traits.get_traits(instance.engine).kubernetes and bool(instance.socket)
+    return (
+        instance.running
+        and instance.cri
+        and traits.get_traits(instance.engine).kubernetes
+        and bool(instance.socket)
+    )
 
 
-def count_pods_by_handler(obs: Observation, instance: Instance, names: Iterable[str]) -> Mapping[str, int]:
+def count_pods_by_handler(
+    obs: Observation, instance: Instance, names: Iterable[str]
+) -> Mapping[str, int]:
     """Return the handlers that pods use, with the number of pods.
 
     Raise QueryFailed if the engine gives no answer, NeedMore if it was not asked.
@@ -55,5 +76,7 @@ def count_pods_by_handler(obs: Observation, instance: Instance, names: Iterable[
     if "error" in answer:
         raise build_query_failure(asked["id"], answer["error"])
     counts = dict(answer.get("handlers") or {})
-    counts[instance.default_handler] = counts.get(instance.default_handler, 0) + counts.get("", 0)  # pods that name none have the default
+    counts[instance.default_handler] = counts.get(instance.default_handler, 0) + counts.get(
+        "", 0
+    )  # pods that name none have the default
     return {name: counts[name] for name in names if counts.get(name)}

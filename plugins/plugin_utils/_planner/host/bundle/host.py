@@ -15,8 +15,14 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
+    transaction,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     JOURNAL_DIR,
     Difference,
@@ -25,9 +31,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import base_package
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import listed, manifest, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
+    listed,
+    manifest,
+    messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     installers,
     packages,
@@ -41,13 +53,21 @@ FORMATS = {"apt": manifest.APT, "dnf": manifest.RPM, "zypper": manifest.RPM}
 WHY = "the packages are installed from here"
 
 
-def require_usable_archive(policy: Policy, described: manifest.Manifest, key: str, now: str) -> None:
-    """Raise PlanError for an archive that cannot be used, before any host is looked at. now: as 2026-11-22T20:00:00Z."""
+def require_usable_archive(
+    policy: Policy, described: manifest.Manifest, key: str, now: str
+) -> None:
+    """Raise PlanError for an archive that cannot be used, before any host is looked at. now: as
+    2026-11-22T20:00:00Z.
+    """
     found = repository.compute_key_fingerprint(key)
     if found != described.key.fingerprint:
         row = messages.OTHER_KEY
-        raise PlanError(row.fill(found=found, wanted=described.key.fingerprint), where=policy.bundle_file)
-    repository.require_expected(found, policy.toolkit_key_fingerprint or repository.FINGERPRINT, policy.bundle_file)
+        raise PlanError(
+            row.fill(found=found, wanted=described.key.fingerprint), where=policy.bundle_file
+        )
+    repository.require_expected(
+        found, policy.toolkit_key_fingerprint or repository.FINGERPRINT, policy.bundle_file
+    )
     if described.key.expires and described.key.expires <= now:
         message = messages.EXPIRED_KEY.fill(time=described.key.expires)
         raise PlanError(message, where=policy.bundle_file)
@@ -60,7 +80,11 @@ def _get_asked_version(policy: Policy, source: manifest.Repository) -> str:
 
     Raise PlanError if none fits.
     """
-    fitting = [version for version in source.versions if base_package.matches_wanted_version(version, policy.toolkit_version)]
+    fitting = [
+        version
+        for version in source.versions
+        if base_package.matches_wanted_version(version, policy.toolkit_version)
+    ]
     if policy.toolkit_version and not fitting:
         known, row = ", ".join(source.versions), messages.VERSION_MISSING
         message = row.fill(wanted=policy.toolkit_version, place=source.place, known=known)
@@ -95,14 +119,19 @@ class ArchivePart:
 def find_archive_part(policy: Policy, obs: Observation) -> ArchivePart:
     answer = obs.get_answer(queries.ask_for_archive(policy.bundle_file))
     described = manifest.parse_manifest(str(answer["manifest"]))
-    form, machine = FORMATS.get(base_package.get_package_manager(obs), "no package manager that is known"), str(obs.host.get("machine"))
+    form, machine = (
+        FORMATS.get(base_package.get_package_manager(obs), "no package manager that is known"),
+        str(obs.host.get("machine")),
+    )
     source = described.find_repository(form, machine)
     if source is None:
         has = ", ".join(r.place for r in described.repositories)
         message = messages.OTHER_FORMAT.fill(known=has, host=f"{form}/{machine}")
         raise PlanError(message, where=policy.bundle_file)
     files = {name: described.files[f"{source.place}/{name}"] for name in source.files}
-    sizes, digests = ({name: getattr(file, field) for name, file in files.items()} for field in ("size", "sha256"))
+    sizes, digests = (
+        {name: getattr(file, field) for name, file in files.items()} for field in ("size", "sha256")
+    )
     return ArchivePart(policy.bundle_file, source, sizes, digests, str(answer["key"]))
 
 
@@ -113,7 +142,11 @@ def pin_archive_in_policy(policy: Policy, obs: Observation, record: HostDecision
     metadata lists all versions of the repository, so without a version the package manager would
     choose one that the archive may lack.
     """
-    if not policy.bundle_file or not _installs(policy) or not packages.list_missing_packages(policy, obs, record):
+    if (
+        not policy.bundle_file
+        or not _installs(policy)
+        or not packages.list_missing_packages(policy, obs, record)
+    ):
         return policy
     part = find_archive_part(policy, obs)
     version = _get_asked_version(policy, part.source) or _choose_version(policy, obs, part.source)
@@ -141,7 +174,10 @@ def narrow_install_plan(policy: Policy, obs: Observation, plan: Plan) -> Plan:
         return plan
     own = [command for command in plan.commands if command["argv"][:2] != ["apt-get", "update"]]
     back = set(list_installed_versions(obs)) <= set(find_archive_part(policy, obs).source.versions)
-    own = [command if back or "install" not in (command.get("undo") or ()) else _drop_undo(command) for command in own]
+    own = [
+        command if back or "install" not in (command.get("undo") or ()) else _drop_undo(command)
+        for command in own
+    ]
     apt = any("apt-get" in command["argv"] for command in own)
     return dc.replace(plan, commands=(*((refresh_archive_lists(),) if apt else ()), *own))
 
@@ -156,7 +192,11 @@ def _drop_undo(command: transaction.PackageCommand) -> transaction.PackageComman
 
 def list_installed_versions(obs: Observation) -> list[str]:
     """List the versions that the host has, usually one."""
-    return list(dict.fromkeys(version for version in (obs.get_package(name) for name in packages.FAMILY) if version))
+    return list(
+        dict.fromkeys(
+            version for version in (obs.get_package(name) for name in packages.FAMILY) if version
+        )
+    )
 
 
 def refresh_archive_lists() -> transaction.PackageCommand:
@@ -166,38 +206,63 @@ def refresh_archive_lists() -> transaction.PackageCommand:
         "APT::Get::List-Cleanup": "0",
         "APT::Update::Error-Mode": "any",
     }
-    argv = ["apt-get", "update", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
-    return {"argv": argv, "timeout": installers.TIMEOUT, "why": "apt reads the lists of the archive"}
+    argv = [
+        "apt-get",
+        "update",
+        *(word for name, value in options.items() for word in ("-o", f"{name}={value}")),
+    ]
+    return {
+        "argv": argv,
+        "timeout": installers.TIMEOUT,
+        "why": "apt reads the lists of the archive",
+    }
 
 
 def plan_needed_archive(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
-    """Plan the archive's part as a transaction of its own: its files, the repository that they form, and its key."""
+    """Plan the archive's part as a transaction of its own: its files, the repository that they
+    form, and its key.
+    """
     pin = pin_archive_in_policy(policy, obs, record)
     missing = packages.list_missing_packages(policy, obs, record) if _installs(policy) else []
     if not missing:
         return Plan()
-    part, where = find_archive_part(policy, obs), repository.get_repository_family(obs.host.get("os_release") or {})
+    part, where = (
+        find_archive_part(policy, obs),
+        repository.get_repository_family(obs.host.get("os_release") or {}),
+    )
     ask_together(part, where, obs)
     names = {*record.packages, *(name for name in packages.FAMILY if obs.get_package(name))}
-    versions = {pin.toolkit_version, *list_installed_versions(obs)}  # the way back takes those from before
+    versions = {
+        pin.toolkit_version,
+        *list_installed_versions(obs),
+    }  # the way back takes those from before
     wanted = [p.file for p in part.source.packages if p.version in versions and p.name in names]
     expected = policy.toolkit_key_fingerprint or repository.FINGERPRINT
-    source = repository.plan_repository_files(obs, url=part.url, key=part.key, expected=expected, state="present")
+    source = repository.plan_repository_files(
+        obs, url=part.url, key=part.key, expected=expected, state="present"
+    )
     plan = merge_plans([plan_archive_files(part, obs, wanted, pin.toolkit_version), source])
     return dc.replace(
-        plan, beforehand=(f"The packages come from {policy.bundle_file}, as {OPTION} says",), **build_archive_check(part, where)
+        plan,
+        beforehand=(f"The packages come from {policy.bundle_file}, as {OPTION} says",),
+        **build_archive_check(part, where),
     )
 
 
 def ask_together(part: ArchivePart, where: repository.Family, obs: Observation) -> None:
     """Raise NeedMore with all questions about the place at once, so that one look answers them."""
-    asked = [*map(queries.ask_for_directory, part.folders), *repository.list_repository_questions((where,), part.url)]
+    asked = [
+        *map(queries.ask_for_directory, part.folders),
+        *repository.list_repository_questions((where,), part.url),
+    ]
     new = [question for question in asked if not obs.was_asked(question)]
     if new:
         raise NeedMore(new)
 
 
-def plan_archive_files(part: ArchivePart, obs: Observation, wanted: list[str], version: str) -> Plan:
+def plan_archive_files(
+    part: ArchivePart, obs: Observation, wanted: list[str], version: str
+) -> Plan:
     """Plan to write the indexes and packages, and to remove files of another archive.
 
     The node does not write a file again that is there with these very bytes.
@@ -211,18 +276,30 @@ def plan_archive_files(part: ArchivePart, obs: Observation, wanted: list[str], v
             "content": "",
             "mode": "0644",
             "linked": True,  # zypper's cache has the indexes of a local repository as hard links
-            "archived": {"file": part.file, "name": f"{part.source.place}/{name}", "sha256": part.digests[name]},
+            "archived": {
+                "file": part.file,
+                "name": f"{part.source.place}/{name}",
+                "sha256": part.digests[name],
+            },
         }
         for name in keep
     ]
-    removes: list[transaction.Change] = [{"path": f"{part.place}/{name}", "op": "remove"} for name in sorted(set(found) - set(keep))]
+    removes: list[transaction.Change] = [
+        {"path": f"{part.place}/{name}", "op": "remove"} for name in sorted(set(found) - set(keep))
+    ]
     size = sum(part.sizes[name] for name in keep)
     after = f"{len(keep)} files, {size} bytes, toolkit {version}"
     before = f"{len(found)} files, {sum(found.values())} bytes" if found else None
     return Plan(
         differences=(Difference("file", part.place, "packages", before, after, WHY, "policy"),),
         changes=(*writes, *removes),
-        diffs=((part.place, _list_sizes(found), _list_sizes({name: part.sizes[name] for name in keep})),),
+        diffs=(
+            (
+                part.place,
+                _list_sizes(found),
+                _list_sizes({name: part.sizes[name] for name in keep}),
+            ),
+        ),
     )
 
 
@@ -232,7 +309,9 @@ def map_archive_files_on_host(part: ArchivePart, obs: Observation) -> dict[str, 
     for folder in part.folders:
         for entry in obs.get_answer(queries.ask_for_directory(folder)).get("entries") or ():
             if entry.get("type") == "file":
-                found[posixpath.relpath(f"{folder}/{entry['name']}", part.place)] = int(entry["size"])
+                found[posixpath.relpath(f"{folder}/{entry['name']}", part.place)] = int(
+                    entry["size"]
+                )
     return found
 
 
@@ -246,7 +325,9 @@ def build_archive_check(part: ArchivePart, where: repository.Family) -> dict[str
     They come before any of it is put in place.
     """
     found = repository_check.build_repository_check(where.manager, where.list_path, where.key_path)
-    indexes: tuple[transaction.Staged, ...] = tuple({"name": f"bundle/{n}", "source": f"{part.place}/{n}"} for n in part.source.indexes)
+    indexes: tuple[transaction.Staged, ...] = tuple(
+        {"name": f"bundle/{n}", "source": f"{part.place}/{n}"} for n in part.source.indexes
+    )
     return {
         **found,
         "stage_files": (*found["stage_files"], *indexes),

@@ -14,10 +14,18 @@ import datetime
 from collections.abc import Iterator
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import values
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    repository,
+)
 
 SIGNATURE = 2
-OF_THE_KEY = (0x10, 0x11, 0x12, 0x13, 0x1F)  # a certification of a user id, and a signature directly on the key
+OF_THE_KEY = (
+    0x10,
+    0x11,
+    0x12,
+    0x13,
+    0x1F,
+)  # a certification of a user id, and a signature directly on the key
 CREATED, KEY_EXPIRES, ISSUER = 2, 9, 16
 
 
@@ -38,7 +46,9 @@ def get_key_expiry(key: str) -> str:
                 newest, lasts = at, int.from_bytes(hashed.get(KEY_EXPIRES, b"")[:4], "big")
     if not lasts:
         return ""
-    moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(seconds=made + lasts)
+    moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(
+        seconds=made + lasts
+    )
     return values.format_moment(moment)
 
 
@@ -47,12 +57,16 @@ def _read_signature_fields(body: bytes) -> tuple[dict[int, bytes], dict[int, byt
     hashed = int.from_bytes(body[4:6], "big")
     start = 6 + hashed
     other = int.from_bytes(body[start : start + 2], "big")
-    return dict(_list_subpackets(body[6:start])), dict(_list_subpackets(body[start + 2 : start + 2 + other]))
+    return dict(_list_subpackets(body[6:start])), dict(
+        _list_subpackets(body[start + 2 : start + 2 + other])
+    )
 
 
 def _list_subpackets(data: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
-    while at + 5 < len(data) or (at < len(data) and data[at] < 192):  # else it is cut off, and nothing can follow
+    while at + 5 < len(data) or (
+        at < len(data) and data[at] < 192
+    ):  # else it is cut off, and nothing can follow
         length, at = data[at], at + 1
         if length == 255:
             length, at = int.from_bytes(data[at : at + 4], "big"), at + 4

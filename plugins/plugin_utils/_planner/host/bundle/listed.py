@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read the files, digests and packages that the signed metadata of an apt or rpm repository lists.
 
-Every text here was verified before: the top one by its signature, each other one by its digest in the
-text above.
+Every text here was verified before: the top one by its signature, each other one by its digest in
+the text above.
 """
 
 from __future__ import annotations
@@ -18,9 +18,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import base_package
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle.manifest import RELATIVE, VERSION
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.decide import LEGACY_PACKAGES
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle.manifest import (
+    RELATIVE,
+    VERSION,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.decide import (
+    LEGACY_PACKAGES,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+)
 
 # Digests that are strong enough, the strongest first. NVIDIA's repositories have SHA-512 alone.
 DIGESTS = {"sha512": 128, "sha256": 64}
@@ -48,22 +55,36 @@ class ListedPackage:
 
 
 def _build_listed(path: str, digests: Mapping[str, str], size: str, where: str) -> ListedFile:
-    """Build one file. Raise PlanError for a name that leads out of the repository, or without a digest that counts."""
+    """Build one file. Raise PlanError for a name that leads out of the repository, or without a
+    digest that counts.
+    """
     name = path.removeprefix("./")
     if not RELATIVE.fullmatch(name):
         raise PlanError(messages.FILE_OUTSIDE.fill(path=ascii(path)[:80]), where=where)
-    algorithm = next((a for a, length in DIGESTS.items() if re.fullmatch(f"[0-9a-f]{{{length}}}", digests.get(a, ""))), "")
+    algorithm = next(
+        (
+            a
+            for a, length in DIGESTS.items()
+            if re.fullmatch(f"[0-9a-f]{{{length}}}", digests.get(a, ""))
+        ),
+        "",
+    )
     if not algorithm:
         row = messages.WEAK_DIGEST
         raise PlanError(row.fill(name=name, digests=", ".join(DIGESTS)), where=where)
-    return ListedFile(name, algorithm, digests[algorithm], int(size) if size.isascii() and size.isdigit() else -1)
+    return ListedFile(
+        name, algorithm, digests[algorithm], int(size) if size.isascii() and size.isdigit() else -1
+    )
 
 
-# --- apt (https://wiki.debian.org/DebianRepository/Format) --------------------------------------------------------------
+# --- apt (https://wiki.debian.org/DebianRepository/Format)
+# --------------------------------------------------------------
 
 
 def list_release_indexes(text: str, where: str) -> tuple[ListedFile, ...]:
-    """List the indexes of packages that the Release of a flat repository names. Raise PlanError if there is none."""
+    """List the indexes of packages that the Release of a flat repository names. Raise PlanError if
+    there is none.
+    """
     found: dict[str, dict[str, str]] = {}
     sizes: dict[str, str] = {}
     for field, value in _list_stanza_fields(text):
@@ -75,14 +96,18 @@ def list_release_indexes(text: str, where: str) -> tuple[ListedFile, ...]:
                     sizes[words[2]] = words[1]
     if not found:
         raise PlanError(messages.NOT_FLAT.fill(), where=where)
-    return tuple(_build_listed(path, digests, sizes[path], where) for path, digests in sorted(found.items()))
+    return tuple(
+        _build_listed(path, digests, sizes[path], where) for path, digests in sorted(found.items())
+    )
 
 
 def list_deb_packages(text: str, where: str) -> tuple[ListedPackage, ...]:
     found: list[ListedPackage] = []
     for stanza in re.split(r"\n[ \t]*\n", text):
         fields = {field.lower(): value for field, value in _list_stanza_fields(stanza)}
-        if fields.get("package") in packages.FAMILY and VERSION.fullmatch(fields.get("version", "")):
+        if fields.get("package") in packages.FAMILY and VERSION.fullmatch(
+            fields.get("version", "")
+        ):
             digests = {name: fields.get(name, "") for name in DIGESTS}
             file = _build_listed(fields.get("filename", ""), digests, fields.get("size", ""), where)
             found.append(ListedPackage(fields["package"], fields["version"], file))
@@ -112,11 +137,14 @@ def list_licences(copyright_file: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip()[:200] for name in named))
 
 
-# --- rpm (createrepo_c) -------------------------------------------------------------------------------------------------
+# --- rpm (createrepo_c)
+# -------------------------------------------------------------------------------------------------
 
 
 def map_repomd_files(data: bytes, where: str) -> Mapping[str, ListedFile]:
-    """Map each kind of index to its file. Databases for yum are left out, since dnf and zypper read the XML."""
+    """Map each kind of index to its file. Databases for yum are left out, since dnf and zypper read
+    the XML.
+    """
     found = {}
     for entry in _parse_xml(data, where).findall(f"{REPO}data"):
         kind = entry.get("type", "")
@@ -132,11 +160,24 @@ def list_rpm_packages(data: bytes, machine: str, where: str) -> tuple[ListedPack
     for entry in _parse_xml(data, where).findall(f"{COMMON}package"):
         version = entry.find(f"{COMMON}version")
         name = entry.findtext(f"{COMMON}name", "")
-        if name in packages.FAMILY and version is not None and entry.findtext(f"{COMMON}arch") in (machine, "noarch"):
+        if (
+            name in packages.FAMILY
+            and version is not None
+            and entry.findtext(f"{COMMON}arch") in (machine, "noarch")
+        ):
             size = entry.find(f"{COMMON}size")
-            file = _build_xml_listed(entry, COMMON, where, "" if size is None else size.get("package", ""))
+            file = _build_xml_listed(
+                entry, COMMON, where, "" if size is None else size.get("package", "")
+            )
             licence = entry.findtext(f"{COMMON}format/{LICENSE}", "").strip()
-            found.append(ListedPackage(name, f"{version.get('ver')}-{version.get('rel')}", file, (licence[:200],) if licence else ()))
+            found.append(
+                ListedPackage(
+                    name,
+                    f"{version.get('ver')}-{version.get('rel')}",
+                    file,
+                    (licence[:200],) if licence else (),
+                )
+            )
     return tuple(found)
 
 
@@ -153,10 +194,13 @@ def _build_xml_listed(entry: ElementTree.Element, space: str, where: str, size: 
     return _build_listed("" if location is None else location.get("href", ""), digests, size, where)
 
 
-# --- which of them ------------------------------------------------------------------------------------------------------
+# --- which of them
+# ------------------------------------------------------------------------------------------------------
 
 
-def choose_listed_packages(offers: Iterable[ListedPackage], wanted: Sequence[str], where: str) -> tuple[ListedPackage, ...]:
+def choose_listed_packages(
+    offers: Iterable[ListedPackage], wanted: Sequence[str], where: str
+) -> tuple[ListedPackage, ...]:
     """Return the whole family in each wanted version, in the newest if none is named.
 
     The packages depend on one another by equal versions.
@@ -164,11 +208,25 @@ def choose_listed_packages(offers: Iterable[ListedPackage], wanted: Sequence[str
     by_version: dict[str, dict[str, ListedPackage]] = {}
     for offer in offers:
         by_version.setdefault(offer.version, {}).setdefault(offer.name, offer)
-    whole = {version: found for version, found in by_version.items() if set(LEGACY_PACKAGES) <= set(found)}
+    whole = {
+        version: found
+        for version, found in by_version.items()
+        if set(LEGACY_PACKAGES) <= set(found)
+    }
     if not whole:
-        raise PlanError(messages.PACKAGES_MISSING.fill(packages=", ".join(LEGACY_PACKAGES)), where=where)
-    names = [_match_version(version, whole, where) for version in wanted] if wanted else [find_newest_listed(whole)]
-    return tuple(found for name in dict.fromkeys(names) for found in sorted(whole[name].values(), key=lambda offer: offer.name))
+        raise PlanError(
+            messages.PACKAGES_MISSING.fill(packages=", ".join(LEGACY_PACKAGES)), where=where
+        )
+    names = (
+        [_match_version(version, whole, where) for version in wanted]
+        if wanted
+        else [find_newest_listed(whole)]
+    )
+    return tuple(
+        found
+        for name in dict.fromkeys(names)
+        for found in sorted(whole[name].values(), key=lambda offer: offer.name)
+    )
 
 
 def _match_version(wanted: str, whole: Mapping[str, object], where: str) -> str:

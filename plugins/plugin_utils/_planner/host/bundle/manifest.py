@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read and write `manifest.json`, the first file of an archive of packages. docs/bundle.schema.json describes the same.
+"""Read and write `manifest.json`, the first file of an archive of packages. docs/bundle.schema.json
+describes the same.
 
 An archive comes from somewhere else, so nothing in it is taken as it is. Each name is judged before
 it becomes a path. The bytes of each file are compared with the manifest. Only the repository's
@@ -16,7 +17,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
 
 SCHEMA = 1
 NAME, KEY = "manifest.json", "key.asc"
@@ -30,7 +33,9 @@ VERSION = re.compile(r"[0-9][0-9A-Za-z.+:~^_-]{0,99}")
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,99}")
 DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 # Each part begins with a letter or a digit, so none is `..`, hidden or empty.
-RELATIVE = re.compile(r"(?:[A-Za-z0-9][\w.+~^:%@-]{0,254}/){0,8}[A-Za-z0-9][\w.+~^:%@-]{0,254}", re.ASCII)
+RELATIVE = re.compile(
+    r"(?:[A-Za-z0-9][\w.+~^:%@-]{0,254}/){0,8}[A-Za-z0-9][\w.+~^:%@-]{0,254}", re.ASCII
+)
 
 
 @dc.dataclass(frozen=True)
@@ -41,7 +46,9 @@ class BundleFile:
 
 @dc.dataclass(frozen=True)
 class Package:
-    """A package in the archive. licences: from the package's own metadata, () if it has none that can be read."""
+    """A package in the archive. licences: from the package's own metadata, () if it has none that
+    can be read.
+    """
 
     name: str
     version: str
@@ -51,7 +58,9 @@ class Package:
 
 @dc.dataclass(frozen=True)
 class Repository:
-    """The part of one repository for one architecture. Its files lie beneath `format/architecture` in the archive."""
+    """The part of one repository for one architecture. Its files lie beneath `format/architecture`
+    in the archive.
+    """
 
     format: str
     architecture: str
@@ -74,7 +83,9 @@ class Repository:
 
 @dc.dataclass(frozen=True)
 class Key:
-    """The key that has signed all repositories in the archive. expires: '' for a key that never expires."""
+    """The key that has signed all repositories in the archive. expires: '' for a key that never
+    expires.
+    """
 
     fingerprint: str
     expires: str = ""
@@ -87,14 +98,20 @@ class Manifest:
     files: Mapping[str, BundleFile]
 
     def find_repository(self, form: str, machine: str) -> Repository | None:
-        return next((r for r in self.repositories if (r.format, r.architecture) == (form, machine)), None)
+        return next(
+            (r for r in self.repositories if (r.format, r.architecture) == (form, machine)), None
+        )
 
 
 def render_manifest(manifest: Manifest) -> str:
     """Write a manifest. The same manifest has the same text, whenever and wherever it is made."""
     plain = {
         "schema": SCHEMA,
-        "key": {"file": KEY, "fingerprint": manifest.key.fingerprint, "expires": manifest.key.expires or None},
+        "key": {
+            "file": KEY,
+            "fingerprint": manifest.key.fingerprint,
+            "expires": manifest.key.expires or None,
+        },
         "repositories": [
             {
                 "format": r.format,
@@ -118,12 +135,17 @@ def parse_manifest(data: str) -> Manifest:
         raise ValueError(f"its {NAME} is not JSON") from None
     top = _require_manifest_table(plain, NAME)
     if top.get("schema") != SCHEMA:
-        raise ValueError(f"its schema is {_show_value(top.get('schema'))}, and this release reads {SCHEMA}")
+        raise ValueError(
+            f"its schema is {_show_value(top.get('schema'))}, and this release reads {SCHEMA}"
+        )
     files = {
         _require_match(RELATIVE, name, "files"): _read_file(name, value)
         for name, value in _require_manifest_table(top.get("files"), "files").items()
     }
-    repositories = tuple(_read_repository(value) for value in _require_manifest_list(top.get("repositories"), "repositories"))
+    repositories = tuple(
+        _read_repository(value)
+        for value in _require_manifest_list(top.get("repositories"), "repositories")
+    )
     key = _require_manifest_table(top.get("key"), "key")
     if key.get("file") != KEY:
         raise ValueError(f"key.file is {_show_value(key.get('file'))}, which is not {KEY}")
@@ -141,7 +163,9 @@ def parse_manifest(data: str) -> Manifest:
 
 
 def _require_whole(manifest: Manifest) -> None:
-    """Raise ValueError unless each file is named by one repository, and everything that a repository names is a file."""
+    """Raise ValueError unless each file is named by one repository, and everything that a
+    repository names is a file.
+    """
     named = [KEY, *(f"{r.place}/{name}" for r in manifest.repositories for name in r.files)]
     places = [r.place for r in manifest.repositories]
     if not places:
@@ -157,9 +181,17 @@ def _read_repository(value: Any) -> Repository:
     table = _require_manifest_table(value, "repositories")
     form, machine = table.get("format"), table.get("architecture")
     if form not in FORMATS or machine not in MACHINES:
-        raise ValueError(f"it has a repository of the kind {_show_value(form)} for {_show_value(machine)}, which is not known")
-    indexes = tuple(_require_match(RELATIVE, name, "indexes") for name in _require_manifest_list(table.get("indexes"), "indexes"))
-    packages = tuple(_read_package(package) for package in _require_manifest_list(table.get("packages"), "packages"))
+        raise ValueError(
+            f"it has a repository of the kind {_show_value(form)} for {_show_value(machine)}, which is not known"
+        )
+    indexes = tuple(
+        _require_match(RELATIVE, name, "indexes")
+        for name in _require_manifest_list(table.get("indexes"), "indexes")
+    )
+    packages = tuple(
+        _read_package(package)
+        for package in _require_manifest_list(table.get("packages"), "packages")
+    )
     if not indexes or not packages:
         raise ValueError(f"its repository {form}/{machine} is empty")
     return Repository(str(form), str(machine), str(table.get("address") or ""), indexes, packages)
@@ -171,7 +203,10 @@ def _read_package(value: Any) -> Package:
         _require_match(PACKAGE, table.get("name"), "packages.name"),
         _require_match(VERSION, table.get("version"), "packages.version"),
         _require_match(RELATIVE, table.get("file"), "packages.file"),
-        tuple(str(licence)[:200] for licence in _require_manifest_list(table.get("licences"), "packages.licences")),
+        tuple(
+            str(licence)[:200]
+            for licence in _require_manifest_list(table.get("licences"), "packages.licences")
+        ),
     )
 
 

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 UNUSABLE = "this archive of packages cannot be used"
 MIRROR = "Ask the operator of the repository, or name another one"
@@ -60,10 +62,12 @@ INSTALLED_VERSION_MISSING = Sentence(
     "bundle.installed-version-missing",
     UNUSABLE,
     why="this host has the toolkit's packages in version {installed}, and needs more of them; the archive has {known}",
-    next="Set gpufleet_toolkit_version to a version of the archive, which changes all of them. " + MAKE_FITTING,
+    next="Set gpufleet_toolkit_version to a version of the archive, which changes all of them. "
+    + MAKE_FITTING,
 )
 
-# ---------------------------------------------------------------- repositories that an archive is made of
+# ---------------------------------------------------------------- repositories that an archive is
+# made of
 FILE_OUTSIDE = Sentence(
     "bundle.file-outside",
     "the repository names the file {path}",
@@ -88,7 +92,9 @@ NOT_RPM = Sentence(
     why="its repomd.xml names no primary index",
     next=MIRROR,
 )
-NOT_XML = Sentence("bundle.not-xml", "the repository's metadata is not XML", why="{cause}", next=MIRROR)
+NOT_XML = Sentence(
+    "bundle.not-xml", "the repository's metadata is not XML", why="{cause}", next=MIRROR
+)
 PACKAGES_MISSING = Sentence(
     "bundle.packages-missing",
     "the repository does not have the toolkit's packages",
@@ -118,7 +124,9 @@ OTHER_FILE = Sentence(
     why="the signed metadata has another {algorithm} or size for it",
     next=MIRROR,
 )
-UNPACKABLE = Sentence("bundle.unpackable", "the repository's index cannot be unpacked", why="{cause}", next=MIRROR)
+UNPACKABLE = Sentence(
+    "bundle.unpackable", "the repository's index cannot be unpacked", why="{cause}", next=MIRROR
+)
 NO_FILE_NAMED = Sentence(
     "bundle.no-file-named",
     "no file is named for the archive",

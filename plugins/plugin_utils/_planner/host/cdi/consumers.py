@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Find the programs that read the host's CDI spec besides the managed engines.
 
-These are programs without a daemon, and the NVIDIA runtime itself. Programs without a daemon are Podman,
-and on nodes of Slurm Apptainer and SingularityCE. enroot (and pyxis, which starts it) reads no spec: it
-has nvidia-container-cli put the driver into its containers.
+These are programs without a daemon, and the NVIDIA runtime itself. Programs without a daemon are
+Podman, and on nodes of Slurm Apptainer and SingularityCE. enroot (and pyxis, which starts it) reads
+no spec: it has nvidia-container-cli put the driver into its containers.
 """
 
 from __future__ import annotations
@@ -14,22 +14,38 @@ import dataclasses as dc
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import CDI_DIRS, Instance, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    CDI_DIRS,
+    Instance,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    cdi_versions,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+)
 
 PODMAN = traits.PODMAN
 APPTAINER, SINGULARITY, ENROOT, CLI = "apptainer", "singularity", "enroot", "nvidia-container-cli"
 QUESTION = queries.ask_for_program([PODMAN, APPTAINER, SINGULARITY, ENROOT, CLI])
-# The newest version for a program that no package brought. Every Podman since 4.7 reads it, and every SingularityCE with CDI.
+# The newest version for a program that no package brought. Every Podman since 4.7 reads it, and
+# every SingularityCE with CDI.
 UNKNOWN = "0.6.0"
 # The packages of each, as their projects and distributions name them.
-PACKAGES = {PODMAN: (PODMAN,), APPTAINER: (APPTAINER,), SINGULARITY: ("singularity-ce", "singularity-container")}
+PACKAGES = {
+    PODMAN: (PODMAN,),
+    APPTAINER: (APPTAINER,),
+    SINGULARITY: ("singularity-ce", "singularity-container"),
+}
 TITLES = {PODMAN: PODMAN, APPTAINER: "Apptainer", SINGULARITY: "SingularityCE"}
-# The first toolkit whose runtime reads 0.7.0 (1.15: 0.7.0, 1.16: 0.8.0, 1.18: 1.0.0, 1.19: 1.1.0), and what the older ones read.
+# The first toolkit whose runtime reads 0.7.0 (1.15: 0.7.0, 1.16: 0.8.0, 1.18: 1.0.0, 1.19: 1.1.0),
+# and what the older ones read.
 READS_ALL, OLD_TOOLKIT = (1, 15, 0), "0.5.0"
 
 
@@ -44,11 +60,20 @@ class Consumer:
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
-    return [QUESTION, queries.ask_for_packages([name for names in PACKAGES.values() for name in names])]
+    return [
+        QUESTION,
+        queries.ask_for_packages([name for names in PACKAGES.values() for name in names]),
+    ]
 
 
-def list_other_consumers(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> tuple[Consumer, ...]:
-    return (*find_podman_consumer(policy, obs), *find_slurm_consumer(obs), *find_runtime_consumer(policy, obs, instances))
+def list_other_consumers(
+    policy: Policy, obs: Observation, instances: Iterable[Instance]
+) -> tuple[Consumer, ...]:
+    return (
+        *find_podman_consumer(policy, obs),
+        *find_slurm_consumer(obs),
+        *find_runtime_consumer(policy, obs, instances),
+    )
 
 
 def find_podman_consumer(policy: Policy, obs: Observation) -> tuple[Consumer, ...]:
@@ -80,7 +105,11 @@ def find_slurm_consumer(obs: Observation) -> tuple[Consumer, ...]:
     specs is new enough for what this collection writes. Its program is also called singularity.
     """
     apptainer = APPTAINER in list_consumer_programs(obs) or obs.get_package(APPTAINER)
-    return find_program_consumer(obs, APPTAINER, "") if apptainer else find_program_consumer(obs, SINGULARITY, UNKNOWN)
+    return (
+        find_program_consumer(obs, APPTAINER, "")
+        if apptainer
+        else find_program_consumer(obs, SINGULARITY, UNKNOWN)
+    )
 
 
 def find_program_consumer(obs: Observation, name: str, unknown: str) -> tuple[Consumer, ...]:
@@ -89,7 +118,11 @@ def find_program_consumer(obs: Observation, name: str, unknown: str) -> tuple[Co
     unknown: the newest CDI version of a program that no package brought.
     """
     version = find_packaged(obs, name)
-    return make_reader(name, version, unknown) if version or name in list_consumer_programs(obs) else ()
+    return (
+        make_reader(name, version, unknown)
+        if version or name in list_consumer_programs(obs)
+        else ()
+    )
 
 
 def find_packaged(obs: Observation, name: str) -> str:
@@ -105,7 +138,11 @@ def make_reader(name: str, version: str, unknown: str) -> tuple[Consumer, ...]:
 
 def list_consumer_programs(obs: Observation) -> dict[str, str]:
     """Return the programs of all these that are on the host, by name, with their paths."""
-    return {str(name): str(path) for name, path in (obs.get_answer(QUESTION).get("found") or {}).items() if path}
+    return {
+        str(name): str(path)
+        for name, path in (obs.get_answer(QUESTION).get("found") or {}).items()
+        if path
+    }
 
 
 def advise_on_enroot(obs: Observation) -> tuple[str, ...]:
@@ -120,8 +157,11 @@ def advise_on_enroot(obs: Observation) -> tuple[str, ...]:
     return (messages.NO_ENROOT_CLI.fill(program=CLI),)
 
 
-def find_runtime_consumer(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> tuple[Consumer, ...]:
-    """Return the NVIDIA runtime as a consumer if it is old and serves an engine that cannot read specs.
+def find_runtime_consumer(
+    policy: Policy, obs: Observation, instances: Iterable[Instance]
+) -> tuple[Consumer, ...]:
+    """Return the NVIDIA runtime as a consumer if it is old and serves an engine that cannot read
+    specs.
 
     A recent runtime reads everything that this collection writes, so it does not count.
     """

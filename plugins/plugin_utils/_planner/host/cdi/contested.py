@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Handle the specs of others that define the devices of this collection: what is taken over, what goes, and what the plan stops at."""
+"""Handle the specs of others that define the devices of this collection: what is taken over, what
+goes, and what the plan stops at.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_files,
@@ -31,10 +36,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     messages,
     other_files,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import KIND, Spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    KIND,
+    Spec,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+)
 
-# The package's script starts the units at once, after the look and before our files are written. Packages before 1.18 have no units.
+# The package's script starts the units at once, after the look and before our files are written.
+# Packages before 1.18 have no units.
 STOP_REFRESH = (
     "systemctl cat nvidia-cdi-refresh.service >/dev/null 2>&1 || exit 0; "
     f"systemctl --no-reload disable --now nvidia-cdi-refresh.path nvidia-cdi-refresh.service && rm -f {cdi_refresh.REFRESH_FILE}"
@@ -52,9 +63,17 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     It goes now, or once the package that brings its units wrote it. The units are left to the
     module `cdi_refresh`.
     """
-    if policy.root != "/" or not files.has_refresh_kind(policy) or files.get_spec_path(policy, KIND) == cdi_refresh.REFRESH_FILE:
+    if (
+        policy.root != "/"
+        or not files.has_refresh_kind(policy)
+        or files.get_spec_path(policy, KIND) == cdi_refresh.REFRESH_FILE
+    ):
         return Plan()
-    if host.packages and obs.get_package(packages.BASE) is None and packages.installs_packages(policy, obs, host):
+    if (
+        host.packages
+        and obs.get_package(packages.BASE) is None
+        and packages.installs_packages(policy, obs, host)
+    ):
         return Plan(commands=(AFTER_INSTALLATION,))
     file = files.get_seen_file(policy, obs, cdi_refresh.REFRESH_FILE)
     if not file.exists or files.is_own_spec(file):
@@ -63,8 +82,12 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     if not cdi_refresh.read_refresh_state(policy, obs).present:
         other_files.require_explained(policy, file, messages.WOULD_HIDE.fill(mine=mine))
     why = messages.REFRESH_HIDES.fill(mine=mine)
-    left = Leftover(cdi_files.REFRESH, cdi_refresh.REFRESH_FILE, (), True, "adopted", why, cdi_refresh.LEAVE_IT)
-    return dc.replace(owned_file.plan_owned_file_removal(file, why=why, cause="adoption"), leftovers=(left,))
+    left = Leftover(
+        cdi_files.REFRESH, cdi_refresh.REFRESH_FILE, (), True, "adopted", why, cdi_refresh.LEAVE_IT
+    )
+    return dc.replace(
+        owned_file.plan_owned_file_removal(file, why=why, cause="adoption"), leftovers=(left,)
+    )
 
 
 def plan_specs_of_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
@@ -88,18 +111,31 @@ def plan_specs_of_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
     )
     if policy.root == "/" and files.has_refresh_kind(policy) and mine != cdi_refresh.REFRESH_FILE:
         other_files.require_no_chosen_names(
-            policy, files.get_seen_file(policy, obs, cdi_refresh.REFRESH_FILE), spec, messages.WOULD_HIDE.fill(mine=mine)
+            policy,
+            files.get_seen_file(policy, obs, cdi_refresh.REFRESH_FILE),
+            spec,
+            messages.WOULD_HIDE.fill(mine=mine),
         )
     for directory in files.list_cdi_directories(policy):
         for file in obs.list_glob_files(f"{directory}/*"):
-            itself = file.path in (*own, cdi_refresh.REFRESH_FILE) or (file.real in themselves and not file.is_link)
+            itself = file.path in (*own, cdi_refresh.REFRESH_FILE) or (
+                file.real in themselves and not file.is_link
+            )
             if not itself and (file.error or file.type == "file"):
-                plans.append(other_files.plan_other_spec(policy, file, mine, spec, outranks=is_outranking(policy, directory, mine)))
+                plans.append(
+                    other_files.plan_other_spec(
+                        policy, file, mine, spec, outranks=is_outranking(policy, directory, mine)
+                    )
+                )
     return merge_plans(plans)
 
 
-def list_management_specs(policy: Policy, obs: Observation, state: Callable[[str], gpu_operator.State]) -> tuple[Leftover, ...]:
-    """Return the specs of others for management containers. state: gives that of the GPU Operator's toolkit that left a file."""
+def list_management_specs(
+    policy: Policy, obs: Observation, state: Callable[[str], gpu_operator.State]
+) -> tuple[Leftover, ...]:
+    """Return the specs of others for management containers. state: gives that of the GPU Operator's
+    toolkit that left a file.
+    """
     own = {files.get_spec_path(policy, name) for name, _layout in files.list_spec_kinds(policy)}
     every = [
         file
@@ -107,7 +143,12 @@ def list_management_specs(policy: Policy, obs: Observation, state: Callable[[str
         for file in obs.list_glob_files(f"{directory}/*")
         if not files.is_own_spec(file)
     ]
-    return tuple(left for file in every if file.path not in own for left in other_files.list_management_leftover(file, state))
+    return tuple(
+        left
+        for file in every
+        if file.path not in own
+        for left in other_files.list_management_leftover(file, state)
+    )
 
 
 def leaves_as_it_is(policy: Policy, obs: Observation, there: ObservedFile, spec: Spec) -> bool:
@@ -118,9 +159,14 @@ def leaves_as_it_is(policy: Policy, obs: Observation, there: ObservedFile, spec:
     """
     if policy.adopt != "never":
         return False
-    of_units = there.path == cdi_refresh.REFRESH_FILE and cdi_refresh.read_refresh_state(policy, obs).present
+    of_units = (
+        there.path == cdi_refresh.REFRESH_FILE
+        and cdi_refresh.read_refresh_state(policy, obs).present
+    )
     return of_units or (
-        not there.is_link and owned_file.has_right_mode(there, files.SPEC_MODE) and described.is_same_spec(there.content or "", spec)
+        not there.is_link
+        and owned_file.has_right_mode(there, files.SPEC_MODE)
+        and described.is_same_spec(there.content or "", spec)
     )
 
 

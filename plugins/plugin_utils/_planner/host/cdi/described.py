@@ -5,11 +5,19 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import ObservedFile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    ObservedFile,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import stand_ins
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    stand_ins,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Spec,
+)
 
 PARTS = {
     "env": "variables",
@@ -54,9 +62,14 @@ def describe_file_before(file: ObservedFile, spec: Spec, mode: str) -> str | Non
     there = reader.parse_spec(file.content or "")
     if [d.name for d in there.devices] != [d.name for d in spec.devices]:
         return f"{found}, with other names"
-    pairs = [(there.edits, spec.edits), *((d.edits, s.edits) for d, s in zip(there.devices, spec.devices, strict=True))]
+    pairs = [
+        (there.edits, spec.edits),
+        *((d.edits, s.edits) for d, s in zip(there.devices, spec.devices, strict=True)),
+    ]
     parts = [
-        f"other {words}" for field, words in PARTS.items() if any(getattr(of, field) != getattr(wanted, field) for of, wanted in pairs)
+        f"other {words}"
+        for field, words in PARTS.items()
+        if any(getattr(of, field) != getattr(wanted, field) for of, wanted in pairs)
     ]
     parts += [] if owned_file.has_right_mode(file, mode) else [f"mode {file.mode & 0o7777:04o}"]
     return f"{found}, with {' and '.join(parts or [owned_file.name_content(file.content)])}"

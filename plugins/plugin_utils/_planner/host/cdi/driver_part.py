@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build the driver's part of a CDI spec: its files that go into containers, and those that the host lacks."""
+"""Build the driver's part of a CDI spec: its files that go into containers, and those that the host
+lacks.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,24 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import messages, void_mount
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import catalogue, discover, driver_listing
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import profiles
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Edits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    messages,
+    void_mount,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    catalogue,
+    discover,
+    driver_listing,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    profiles,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Edits,
+)
 
 
 @dc.dataclass(frozen=True)
@@ -48,10 +63,14 @@ class OfDriver:
         return (messages.LIBRARIES_MISSING.fill(missing=", ".join(self.missing)),)
 
 
-def collect_driver_part(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> OfDriver:
+def collect_driver_part(
+    policy: Policy, obs: Observation, host: HostDecision, driver: Driver
+) -> OfDriver:
     """Collect the files of the kernel module's version, since no others work with it."""
     how, links = profiles.mount_plan(policy, obs, host), driver_listing.map_dri_links(policy, obs)
-    found = discover.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
+    found = discover.discover(
+        obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version
+    )
     common = profiles.build_common_edits(found, how)
     return OfDriver(
         common,
@@ -70,4 +89,6 @@ def require_libraries(of: OfDriver, version: str, writes: Iterable[Plan]) -> Non
     nvidia-ctk makes no spec then either.
     """
     if of.bare and any(planned.changes for planned in writes):
-        raise PlanError(messages.NO_LIBRARIES.fill(version=version, missing=", ".join(of.missing[:2])))
+        raise PlanError(
+            messages.NO_LIBRARIES.fill(version=version, missing=", ".join(of.missing[:2]))
+        )

@@ -3,29 +3,43 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Kinds of CDI devices for what links GPUs: IMEX channels between hosts, NVSwitches within one.
 
-Each kind has an option of its own. A channel is the boundary between tenants of an NVLink domain: its
-holder reads and writes the memory that others export there. A process that opens an NVSwitch's node
-talks to its firmware. So neither is part of a GPU; a container asks for it beside its GPUs, as upstream
-has it (nvidia-container-toolkit, pkg/nvcdi/lib-imex.go and gated.go).
+Each kind has an option of its own. A channel is the boundary between tenants of an NVLink domain:
+its holder reads and writes the memory that others export there. A process that opens an NVSwitch's
+node talks to its firmware. So neither is part of a GPU; a container asks for it beside its GPUs, as
+upstream has it (nvidia-container-toolkit, pkg/nvcdi/lib-imex.go and gated.go).
 """
 
 from __future__ import annotations
 
 import dataclasses as dc
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import Hardware
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import layouts
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import KIND
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import (
+    Hardware,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    layouts,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    KIND,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 VENDOR = KIND.partition("/")[0]
 CLASSES = {layouts.CHANNELS: "imex-channel", layouts.SWITCHES: "nvswitch"}
 # The kinds that upstream's modes imex and nvswitch write.
 UPSTREAM = tuple(f"{VENDOR}/{name}" for name in CLASSES.values())
-OPTIONS = {layouts.CHANNELS: "gpufleet_cdi_imex_channels", layouts.SWITCHES: "gpufleet_cdi_nvswitch"}
+OPTIONS = {
+    layouts.CHANNELS: "gpufleet_cdi_imex_channels",
+    layouts.SWITCHES: "gpufleet_cdi_nvswitch",
+}
 EVERY = "all"
 
 
@@ -38,7 +52,9 @@ def grants(policy: Policy, layout: str, name: str) -> bool:
 
     A device that they ask for and that goes all the same has no node any more.
     """
-    return is_fabric_kind_asked(policy, layout) and (layout != layouts.CHANNELS or bool({EVERY, name} & set(policy.cdi_imex_channels)))
+    return is_fabric_kind_asked(policy, layout) and (
+        layout != layouts.CHANNELS or bool({EVERY, name} & set(policy.cdi_imex_channels))
+    )
 
 
 def list_withdrawn_layouts(policy: Policy, going: tuple[str, ...]) -> tuple[str, ...]:
@@ -47,7 +63,11 @@ def list_withdrawn_layouts(policy: Policy, going: tuple[str, ...]) -> tuple[str,
     A kind that is asked for stays while its nodes are missing. Nodes of switches are missing while
     the driver or Fabric Manager starts, and containers ask for them by the name from before.
     """
-    return tuple(layout for layout in going if layout not in layouts.FABRIC or not is_fabric_kind_asked(policy, layout))
+    return tuple(
+        layout
+        for layout in going
+        if layout not in layouts.FABRIC or not is_fabric_kind_asked(policy, layout)
+    )
 
 
 def keep_fabric_kind(policy: Policy, obs: Observation, layout: str) -> bool:
@@ -75,7 +95,9 @@ def list_fabric_kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
     """
     vendor = policy.cdi_vendor or VENDOR
     return tuple(
-        (f"{vendor}/{CLASSES[layout]}", layout) for layout in layouts.FABRIC if not policy.single or is_fabric_kind_asked(policy, layout)
+        (f"{vendor}/{CLASSES[layout]}", layout)
+        for layout in layouts.FABRIC
+        if not policy.single or is_fabric_kind_asked(policy, layout)
     )
 
 
@@ -83,7 +105,13 @@ def get_fabric_part(policy: Policy, look: Hardware, layout: str) -> Hardware:
     """Return what the policy grants of one of these kinds; for other layouts all hardware."""
     if layout not in layouts.FABRIC:
         return look
-    return dc.replace(look, boards=(), granted=list_granted_nodes(policy, look, layout) if is_fabric_kind_asked(policy, layout) else ())
+    return dc.replace(
+        look,
+        boards=(),
+        granted=list_granted_nodes(policy, look, layout)
+        if is_fabric_kind_asked(policy, layout)
+        else (),
+    )
 
 
 def list_granted_nodes(policy: Policy, look: Hardware, layout: str) -> tuple[str, ...]:
@@ -94,12 +122,21 @@ def list_granted_nodes(policy: Policy, look: Hardware, layout: str) -> tuple[str
     """
     if layout == layouts.SWITCHES:
         return look.switches
-    numbers = () if EVERY in policy.cdi_imex_channels else sorted({int(number) for number in policy.cdi_imex_channels})
-    return look.channels if EVERY in policy.cdi_imex_channels else tuple(f"{gpus.CHANNELS}{number}" for number in numbers)
+    numbers = (
+        ()
+        if EVERY in policy.cdi_imex_channels
+        else sorted({int(number) for number in policy.cdi_imex_channels})
+    )
+    return (
+        look.channels
+        if EVERY in policy.cdi_imex_channels
+        else tuple(f"{gpus.CHANNELS}{number}" for number in numbers)
+    )
 
 
 def advise_on_fabric_kinds(policy: Policy, obs: Observation, plan: Plan) -> tuple[str, ...]:
-    """Return advice if containers get less than before, or if channels are there and none is offered.
+    """Return advice if containers get less than before, or if channels are there and none is
+    offered.
 
     The second counts only if a spec is written. Each HGX has NVSwitches that no container has a use
     for, so they alone are not worth advice.
@@ -114,9 +151,14 @@ def advise_on_fabric_kinds(policy: Policy, obs: Observation, plan: Plan) -> tupl
 
 
 def list_unheard_options(policy: Policy, why: str) -> tuple[str, ...]:
-    """Name the options that have no effect because this collection writes no spec; () if none is set.
+    """Name the options that have no effect because this collection writes no spec; () if none is
+    set.
 
     Silence would look like success.
     """
     without = [OPTIONS[layout] for layout in layouts.FABRIC if is_fabric_kind_asked(policy, layout)]
-    return (messages.OPTION_WITHOUT_EFFECT.fill(reason=why, options=", ".join(without)),) if without else ()
+    return (
+        (messages.OPTION_WITHOUT_EFFECT.fill(reason=why, options=", ".join(without)),)
+        if without
+        else ()
+    )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of the host's CDI specs: their kinds, names and directories, and the mark of our own files."""
+"""The files of the host's CDI specs: their kinds, names and directories, and the mark of our own
+files.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file, owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decision_file,
+    owned_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     fabric_kinds,
     messages,
@@ -25,12 +33,24 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     shared_kinds,
     staleness,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import layouts
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import host_rules, projection, rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    roots,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    layouts,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import (
+    host_rules,
+    projection,
+    rules,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import writer
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import KIND
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    KIND,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    cdi_versions,
+)
 
 FILE = "nvidia.yaml"
 SPEC_MODE = "0644"  # rootless engines read it as well
@@ -43,14 +63,20 @@ def list_cdi_directories(policy: Policy) -> tuple[str, ...]:
 
 
 def get_spec_kind(policy: Policy) -> str:
-    vendor = policy.cdi_vendor or (other_files.MANAGEMENT if policy.cdi_layout == layouts.MANAGEMENT else KIND.partition("/")[0])
+    vendor = policy.cdi_vendor or (
+        other_files.MANAGEMENT
+        if policy.cdi_layout == layouts.MANAGEMENT
+        else KIND.partition("/")[0]
+    )
     return f"{vendor}/{policy.cdi_class}"
 
 
 def list_spec_kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
     """List kind and layout of each spec that the policy asks for; a file holds one kind."""
     vendor = get_spec_kind(policy).partition("/")[0]
-    second = ((f"{vendor}/{policy.cdi_model_class}", layouts.MODELS),) if policy.cdi_model_class else ()
+    second = (
+        ((f"{vendor}/{policy.cdi_model_class}", layouts.MODELS),) if policy.cdi_model_class else ()
+    )
     return (
         (get_spec_kind(policy), policy.cdi_layout),
         *second,
@@ -60,7 +86,9 @@ def list_spec_kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
 
 
 def has_refresh_kind(policy: Policy) -> bool:
-    """Tell whether nvidia-cdi-refresh writes the same kind, so the two would be in each other's way."""
+    """Tell whether nvidia-cdi-refresh writes the same kind, so the two would be in each other's
+    way.
+    """
     return any(name == KIND for name, _layout in list_spec_kinds(policy))
 
 
@@ -73,38 +101,60 @@ def get_spec_path(policy: Policy, of: str = "") -> str:
     lasting = [d for d in list_cdi_directories(policy) if not placement.is_volatile(d)]
     name = of or get_spec_kind(policy)
     file = FILE if name == KIND else f"{name.replace('/', '-')}.yaml"
-    return posixpath.join(policy.cdi_place or (lasting or list(list_cdi_directories(policy)))[0], file)
+    return posixpath.join(
+        policy.cdi_place or (lasting or list(list_cdi_directories(policy)))[0], file
+    )
 
 
 def list_directory_questions(policy: Policy) -> list[queries.Question]:
     globs = [
-        projection.ask_for_specs(d, list_cdi_directories(policy), roots.list_named_roots(policy)) for d in list_cdi_directories(policy)
+        projection.ask_for_specs(d, list_cdi_directories(policy), roots.list_named_roots(policy))
+        for d in list_cdi_directories(policy)
     ]
     themselves = [host_rules.ask_for_spec_path(d) for d in list_cdi_directories(policy)]
-    return [*globs, *themselves, *staleness.list_staleness_questions(policy, list_cdi_directories(policy))]
+    return [
+        *globs,
+        *themselves,
+        *staleness.list_staleness_questions(policy, list_cdi_directories(policy)),
+    ]
 
 
 def look_into(policy: Policy, obs: Observation) -> None:
     """Raise NeedMore for the directories that only an engine's own setting names."""
-    if more := [question for question in list_directory_questions(policy) if not obs.was_asked(question)]:
+    if more := [
+        question for question in list_directory_questions(policy) if not obs.was_asked(question)
+    ]:
         raise NeedMore(more)
 
 
-def advise_on_spec_directories(policy: Policy, obs: Observation, host: HostDecision) -> tuple[str, ...]:
+def advise_on_spec_directories(
+    policy: Policy, obs: Observation, host: HostDecision
+) -> tuple[str, ...]:
     """Return what keeps engines from listing a directory that specs are written to.
 
     Its owner decides how the directory is made.
     """
-    old = [d for d in host.decisions if not cdi_versions.has_newer_library(d.engine, d.engine_version)]
+    old = [
+        d for d in host.decisions if not cdi_versions.has_newer_library(d.engine, d.engine_version)
+    ]
     follow = bool(host.decisions) and not old
     words = []
-    for directory in dict.fromkeys(posixpath.dirname(get_spec_path(policy, name)) for name, _layout in list_spec_kinds(policy)):
-        for problem in host_rules.check_spec_directory(directory, obs.get_answer_or_error(host_rules.ask_for_spec_path(directory))):
+    for directory in dict.fromkeys(
+        posixpath.dirname(get_spec_path(policy, name)) for name, _layout in list_spec_kinds(policy)
+    ):
+        for problem in host_rules.check_spec_directory(
+            directory, obs.get_answer_or_error(host_rules.ask_for_spec_path(directory))
+        ):
             rule = rules.RULES[problem.rule]
             if problem.rule != "directory-link" or not follow:
                 remedy = f"{rule.remedy[0].lower()}{rule.remedy[1:]}"
                 words.append(
-                    messages.DIRECTORY_PROBLEM.fill(directory=directory, problem=problem.message, effect=rule.effect, remedy=remedy)
+                    messages.DIRECTORY_PROBLEM.fill(
+                        directory=directory,
+                        problem=problem.message,
+                        effect=rule.effect,
+                        remedy=remedy,
+                    )
                 )
     return tuple(words)
 
@@ -131,7 +181,8 @@ def is_own_spec(file: ObservedFile) -> bool:
 
 
 def list_specs_elsewhere(policy: Policy, obs: Observation) -> tuple[ObservedFile, ...]:
-    """Return the specs of these kinds that this collection once wrote to another of the directories.
+    """Return the specs of these kinds that this collection once wrote to another of the
+    directories.
 
     A single module has what its options name: another task may write to that directory. If one
     directory is a link to another one, the file there is the spec itself by a second path, and is
@@ -142,12 +193,18 @@ def list_specs_elsewhere(policy: Policy, obs: Observation) -> tuple[ObservedFile
     here = {get_spec_path(policy, name) for name, _layout in list_spec_kinds(policy)}
     names = {posixpath.basename(p) for p in here}
     there = [
-        *(file for directory in list_cdi_directories(policy) for file in obs.list_glob_files(f"{directory}/*")),
+        *(
+            file
+            for directory in list_cdi_directories(policy)
+            for file in obs.list_glob_files(f"{directory}/*")
+        ),
         *list_former_files(policy, obs),
     ]
     themselves = list_real_spec_paths(policy, obs)
     others = (file for file in there if file.path not in here and file.real not in themselves)
-    return tuple(file for file in others if posixpath.basename(file.path) in names and is_own_spec(file))
+    return tuple(
+        file for file in others if posixpath.basename(file.path) in names and is_own_spec(file)
+    )
 
 
 def list_real_spec_paths(policy: Policy, obs: Observation) -> frozenset[str]:
@@ -155,7 +212,10 @@ def list_real_spec_paths(policy: Policy, obs: Observation) -> frozenset[str]:
 
     Other directories may lead there as well.
     """
-    return frozenset(get_seen_file(policy, obs, get_spec_path(policy, name)).real for name, _layout in list_spec_kinds(policy)) - {""}
+    return frozenset(
+        get_seen_file(policy, obs, get_spec_path(policy, name)).real
+        for name, _layout in list_spec_kinds(policy)
+    ) - {""}
 
 
 def plan_former_spec_removal(obs: Observation, file: ObservedFile) -> Plan:
@@ -177,7 +237,9 @@ def list_former_files(policy: Policy, obs: Observation) -> list[ObservedFile]:
     """
     if policy.single:
         return []
-    former = next(iter(placement.clean_spec_directories([decision_file.get_recorded_spec_place(obs)])), "")
+    former = next(
+        iter(placement.clean_spec_directories([decision_file.get_recorded_spec_place(obs)])), ""
+    )
     if not former or set(former) & set("*?[") or former in list_cdi_directories(policy):
         return []
     question = projection.ask_for_specs(former, (former,), roots.list_named_roots(policy))

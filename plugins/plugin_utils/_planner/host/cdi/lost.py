@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Find devices that a spec of this collection would lose, and the cause.
 
-A GPU that is off the bus is not gone: after a reset or a boot it is back, and containers ask for it by
-the name from before.
+A GPU that is off the bus is not gone: after a reset or a boot it is back, and containers ask for it
+by the name from before.
 """
 
 from __future__ import annotations
@@ -21,19 +21,40 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import fabric_kinds, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import layouts
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    fabric_kinds,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    layouts,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Spec,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import missing
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import Decided, add_cause
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
+    Decided,
+    add_cause,
+)
 
 INDEX, UUID = re.compile(r"\d{1,9}(:\d{1,9})?"), re.compile(r"(GPU|MIG)-.+")
 
 
 def find_loss_cause(
-    policy: Policy, obs: Observation, driver: Driver, file: ObservedFile, spec: Spec, layout: str, decided: Decided
+    policy: Policy,
+    obs: Observation,
+    driver: Driver,
+    file: ObservedFile,
+    spec: Spec,
+    layout: str,
+    decided: Decided,
 ) -> Cause | None:
     """Return the cause by which devices of our file go once `spec` replaces it; None if none goes.
 
@@ -48,8 +69,16 @@ def find_loss_cause(
         decided()
     gone = {d.name for d in was.devices} - {d.name for d in spec.devices}
     if gone and layout in layouts.FABRIC:
-        return "hardware_gone" if any(fabric_kinds.grants(policy, layout, name) for name in gone) else "policy"
-    wanted = [name for name in sorted(gone) if layout not in layouts.BY_SHARING and is_name_asked(policy, name)]
+        return (
+            "hardware_gone"
+            if any(fabric_kinds.grants(policy, layout, name) for name in gone)
+            else "policy"
+        )
+    wanted = [
+        name
+        for name in sorted(gone)
+        if layout not in layouts.BY_SHARING and is_name_asked(policy, name)
+    ]
     if not wanted:
         return "policy" if gone else None
     require_named(policy, spec, file, wanted)
@@ -68,7 +97,10 @@ def explain_spec_loss(
     if not planned.changes or not file.exists:
         return planned
     why = find_loss_cause(policy, obs, driver, file, spec, layout, decided) if own else "adoption"
-    return dc.replace(planned, differences=tuple(d if d.cause else dc.replace(d, cause=why) for d in planned.differences))
+    return dc.replace(
+        planned,
+        differences=tuple(d if d.cause else dc.replace(d, cause=why) for d in planned.differences),
+    )
 
 
 def explain_spec_handover(policy: Policy, owner: str, gone: Plan, decided: Decided) -> Plan:

@@ -5,25 +5,41 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 # whether there is a spec
-SPECS_WITHDRAWN = Sentence("cdi.state-absent", "state: absent removes the CDI specs of this collection")
+SPECS_WITHDRAWN = Sentence(
+    "cdi.state-absent", "state: absent removes the CDI specs of this collection"
+)
 NO_GPU_LEFT = Sentence("cdi.no-gpu", "there is no GPU")
 NOT_SHARED = Sentence("cdi.not-shared", "no GPU is shared in this way")
-NOT_ASKED = Sentence("cdi.kind-not-asked", "no option asks for devices of this kind, or the host has none of them")
-MOVED = Sentence("cdi.moved", "the specs of this host are in another directory, which all its engines read")
+NOT_ASKED = Sentence(
+    "cdi.kind-not-asked", "no option asks for devices of this kind, or the host has none of them"
+)
+MOVED = Sentence(
+    "cdi.moved", "the specs of this host are in another directory, which all its engines read"
+)
 REFRESH_WRITES = Sentence("cdi.refresh-writes", "nvidia-cdi-refresh writes the CDI spec here")
 NOTHING_READS = Sentence("cdi.nothing-reads", "nothing reads CDI specs here")
-OPTION_WITHOUT_EFFECT = Sentence("cdi.option-without-effect", "Without effect on this host, since {reason}: {options}")
-NO_SPEC_HERE = Sentence("cdi.no-spec-here", "no CDI spec can be made here", why="{evidence}", next="Nothing was changed")
-NO_SPEC_YET = Sentence("cdi.no-spec-yet", "No CDI spec: {evidence}. The first run that finds a usable GPU writes it")
+OPTION_WITHOUT_EFFECT = Sentence(
+    "cdi.option-without-effect", "Without effect on this host, since {reason}: {options}"
+)
+NO_SPEC_HERE = Sentence(
+    "cdi.no-spec-here", "no CDI spec can be made here", why="{evidence}", next="Nothing was changed"
+)
+NO_SPEC_YET = Sentence(
+    "cdi.no-spec-yet", "No CDI spec: {evidence}. The first run that finds a usable GPU writes it"
+)
 SPEC_DRIVER_NOT_LOADED = Sentence(
     "cdi.driver-not-loaded",
     "no CDI spec can be made: {evidence}",
     next="Load the driver (modprobe nvidia; the kernel log says why it fails), then run again",
 )
-SPEC_DRIVER_BROKEN = Sentence("cdi.driver-broken", "no CDI spec can be made: {evidence}", next="Nothing was changed")
+SPEC_DRIVER_BROKEN = Sentence(
+    "cdi.driver-broken", "no CDI spec can be made: {evidence}", next="Nothing was changed"
+)
 NO_LIBRARIES = Sentence(
     "cdi.no-libraries",
     "no CDI spec can be made: the kernel module {version} is loaded, and not one library of that release was found",
@@ -35,7 +51,9 @@ LIBRARIES_MISSING = Sentence(
     "cdi.libraries-missing",
     "the driver's files on this host lack {missing}: install the rest of its packages if containers need it",
 )
-NO_DEVICE_OF_KIND = Sentence("cdi.no-device-of-kind", "No device of the kind {kind}, so no spec is written for it")
+NO_DEVICE_OF_KIND = Sentence(
+    "cdi.no-device-of-kind", "No device of the kind {kind}, so no spec is written for it"
+)
 READERS_TOO_OLD = Sentence(
     "cdi.readers-too-old",
     "no CDI spec for consumers up to version {version}",
@@ -77,28 +95,39 @@ FABRIC_ON_REQUEST = Sentence(
 )
 
 # why a spec is written
-WRITTEN = Sentence("cdi.written", "devices according to {source}; no consumer on this host is too old for CDI {version}")
+WRITTEN = Sentence(
+    "cdi.written",
+    "devices according to {source}; no consumer on this host is too old for CDI {version}",
+)
 STALE_REPLACED = Sentence("cdi.stale-replaced", "stale: the spec {problem}")
 FABRIC_TAKEN_BACK = Sentence(
     "cdi.fabric-taken-back",
     "safety-correction: every container with a GPU got {nodes} without asking; containers that run keep them; {reason}",
 )
 REFRESHED = Sentence("cdi.refreshed", "{path} {problem}")
-REFRESH_STARTS = Sentence("cdi.refresh-starts", "the package starts nvidia-cdi-refresh, whose file would hide the one of this collection")
+REFRESH_STARTS = Sentence(
+    "cdi.refresh-starts",
+    "the package starts nvidia-cdi-refresh, whose file would hide the one of this collection",
+)
 LINK = Sentence(
     "cdi.link",
     "this is a symbolic link to {target}",
     why="engines would read another file than the one that is written",
     next="Remove the link, then run again",
 )
-SPECS_WATCHED = Sentence("cdi.watched", "the host may change between two runs, and containers must not start with a stale spec")
+SPECS_WATCHED = Sentence(
+    "cdi.watched",
+    "the host may change between two runs, and containers must not start with a stale spec",
+)
 NOT_WATCHED = Sentence("cdi.not-watched", "gpufleet_cdi_refresh: converge")
 REFRESH_WRITES_NOW = Sentence("cdi.refresh-writes-now", "nvidia-cdi-refresh writes the spec now")
 WRITES_NOW = Sentence("cdi.collection-writes-now", "this collection writes the spec now")
 
 # where specs are
 EACH_ENGINE_READS = Sentence("cdi.each-engine-reads", "each engine has to read it: {readers}")
-DIRECTORY_PROBLEM = Sentence("cdi.directory-not-listed", "{directory}: {problem}. {effect}: {remedy}")
+DIRECTORY_PROBLEM = Sentence(
+    "cdi.directory-not-listed", "{directory}: {problem}. {effect}: {remedy}"
+)
 EMPTY_AFTER_BOOT = Sentence(
     "cdi.empty-after-boot",
     "The CDI spec is in {place}, which is empty after a boot, since {readers}",
@@ -128,13 +157,27 @@ DOUBLED = "it defines {devices}, as {mine} does"
 CTK_DOES_NOT_WRITE = "nvidia-ctk cdi generate does not write that"
 WRITTEN_THERE = Sentence("cdi.written-there", "the spec of this host is written there")
 WOULD_HIDE = Sentence("cdi.would-hide", "it would hide {mine}, the spec of this collection")
-REFRESH_HIDES = Sentence("cdi.refresh-hides", "nvidia-cdi-refresh wrote it; it would hide {mine}, the spec of this collection")
+REFRESH_HIDES = Sentence(
+    "cdi.refresh-hides",
+    "nvidia-cdi-refresh wrote it; it would hide {mine}, the spec of this collection",
+)
 NO_DEVICE = Sentence("cdi.no-device", "it defines no device")
-UNREAD_REPLACED = Sentence("cdi.unread-replaced", f"{{path}}, line {{line}}: {{problem}}. {KEPT_IN_JOURNAL}")
-BROKEN_REPLACED = Sentence("cdi.broken-replaced", f"{{path}} held no readable CDI spec: {{problem}}. {KEPT_IN_JOURNAL}")
-CTK_REPLACED = Sentence("cdi.ctk-replaced", "nvidia-ctk cdi generate writes this; the spec of this collection replaces it")
-OTHER_KIND_REPLACED = Sentence("cdi.other-kind-replaced", f"it has the place of the kind {{kind}}. {KEPT_IN_JOURNAL}")
-OTHER_KIND_LESS = Sentence("cdi.other-kind-less", f"it has the place of the kind {{kind}}. {KEPT_IN_JOURNAL}: {{losses}}")
+UNREAD_REPLACED = Sentence(
+    "cdi.unread-replaced", f"{{path}}, line {{line}}: {{problem}}. {KEPT_IN_JOURNAL}"
+)
+BROKEN_REPLACED = Sentence(
+    "cdi.broken-replaced", f"{{path}} held no readable CDI spec: {{problem}}. {KEPT_IN_JOURNAL}"
+)
+CTK_REPLACED = Sentence(
+    "cdi.ctk-replaced",
+    "nvidia-ctk cdi generate writes this; the spec of this collection replaces it",
+)
+OTHER_KIND_REPLACED = Sentence(
+    "cdi.other-kind-replaced", f"it has the place of the kind {{kind}}. {KEPT_IN_JOURNAL}"
+)
+OTHER_KIND_LESS = Sentence(
+    "cdi.other-kind-less", f"it has the place of the kind {{kind}}. {KEPT_IN_JOURNAL}: {{losses}}"
+)
 IN_OUR_PLACE = Sentence(
     "cdi.in-our-place",
     "a file of another tool is in the place of this host's spec",
@@ -148,29 +191,48 @@ IN_OUR_PLACE_WITH = Sentence(
     why="gpufleet_adopt: never leaves it to its owner",
     next="Set gpufleet_cdi_owner: toolkit to leave the spec to its owner, or move the file out of the CDI directories",
 )
-ADDITIONS_LOST = Sentence("cdi.additions-lost", "it has {additions}", why=f"{CTK_DOES_NOT_WRITE}, and {{effect}}")
-NAMES_LOST = Sentence("cdi.names-lost", "only it has the devices {names}", why="containers may ask for them, and {effect}")
+ADDITIONS_LOST = Sentence(
+    "cdi.additions-lost", "it has {additions}", why=f"{CTK_DOES_NOT_WRITE}, and {{effect}}"
+)
+NAMES_LOST = Sentence(
+    "cdi.names-lost",
+    "only it has the devices {names}",
+    why="containers may ask for them, and {effect}",
+)
 OTHER_ENDING = Sentence(
     "cdi.other-ending",
     "{path} is not read by any engine, since engines read {endings} only; remove or rename it",
 )
-SPEC_UNREADABLE = Sentence("cdi.unreadable", "{path} could not be read ({problem}), so it is not known which devices it defines")
+SPEC_UNREADABLE = Sentence(
+    "cdi.unreadable",
+    "{path} could not be read ({problem}), so it is not known which devices it defines",
+)
 UNREAD = Sentence(
     "cdi.unread",
     "{path}, line {line}: {problem}; so it is not known which devices it defines, but engines may read it: "
     "write it as JSON, or as YAML without tags, directives, complex keys and values of several lines within brackets",
 )
 IGNORED = Sentence("cdi.ignored", "{path} is not a CDI spec: {problem}; engines ignore it")
-CTK_BESIDE = Sentence("cdi.ctk-beside", "nvidia-ctk cdi generate writes this, and {mine} has its devices")
-KEPT_ADDITIONS = Sentence("cdi.kept-additions", "it has {additions}, which nvidia-ctk cdi generate does not write")
+CTK_BESIDE = Sentence(
+    "cdi.ctk-beside", "nvidia-ctk cdi generate writes this, and {mine} has its devices"
+)
+KEPT_ADDITIONS = Sentence(
+    "cdi.kept-additions", "it has {additions}, which nvidia-ctk cdi generate does not write"
+)
 KEPT_BY_OPTION = Sentence("cdi.kept-by-option", "gpufleet_adopt: never leaves it to its owner")
 KEPT_KIND = Sentence("cdi.kept-kind", "only files of the kinds {kinds} are taken over")
 KEPT_LINK = Sentence("cdi.kept-link", "it is a link to {target}")
 REMOVE_LINK = Sentence("cdi.remove-link", "remove the link {path}, and run again")
 KEPT_NAMES = Sentence("cdi.kept-names", "only it has {names}")
 HIDDEN = Sentence("cdi.hidden", "{path} defines {device} as well; {mine} hides it")
-DEVICE_DROPPED = Sentence("cdi.device-dropped", DOUBLED, why="engines drop a device that two files of one directory define; {reason}")
-DEVICE_OUTRANKED = Sentence("cdi.outranked", DOUBLED, why="it outranks {mine} and hides it; {reason}")
+DEVICE_DROPPED = Sentence(
+    "cdi.device-dropped",
+    DOUBLED,
+    why="engines drop a device that two files of one directory define; {reason}",
+)
+DEVICE_OUTRANKED = Sentence(
+    "cdi.outranked", DOUBLED, why="it outranks {mine} and hides it; {reason}"
+)
 MANAGEMENT = "containers that watch GPUs may ask for {names}, which no spec of this run defines"
 MANAGEMENT_STEP = Sentence(
     "cdi.management-step",
@@ -194,17 +256,33 @@ SET_ASIDE = Sentence(
     "{path} was set aside by the staleness guard on the host, whose journal says why (journalctl -u gpufleet-cdi-watch)",
 )
 STALE_DRIVER = Sentence("cdi.other-driver", "made for driver {recorded}, but the host has {found}")
-STALE_KERNEL = Sentence("cdi.other-kernel", "takes firmware from the folder of kernel {recorded}, and {found} runs")
+STALE_KERNEL = Sentence(
+    "cdi.other-kernel", "takes firmware from the folder of kernel {recorded}, and {found} runs"
+)
 GPU_GONE = Sentence("cdi.gpu-gone", "names {names}, which is not a GPU of this host now")
 GPU_LACKING = Sentence("cdi.gpu-lacking", "does not have GPU {gpus}")
 GPU_CHANGED = Sentence("cdi.gpu-changed", "records {name} as {recorded}, but it is {found} now")
 MIG_GONE = Sentence("cdi.mig-gone", "names {gone} of MIG instances that are gone")
 MIG_LACKING = Sentence("cdi.mig-lacking", "lacks the MIG instances {lacking}")
-MIG_CHANGED = Sentence("cdi.mig-changed", "names {gone} of MIG instances that are gone and lacks the MIG instances {lacking}")
+MIG_CHANGED = Sentence(
+    "cdi.mig-changed",
+    "names {gone} of MIG instances that are gone and lacks the MIG instances {lacking}",
+)
 NODES_LATER = Sentence("cdi.nodes-later", "was made before {nodes} existed")
-STALE_NODE_GONE = Sentence("cdi.node-gone", "names the device node {path}, which does not exist; containers do not start")
+STALE_NODE_GONE = Sentence(
+    "cdi.node-gone", "names the device node {path}, which does not exist; containers do not start"
+)
 NODE_CHANGED = Sentence("cdi.node-changed", "records {path} as {recorded}, but it is {found} now")
-FILES_GONE = Sentence("cdi.files-gone", "names files that no longer exist: {files}; containers do not start")
-VERSION_TOO_NEW = Sentence("cdi.version-too-new", "has version {version}, but the oldest consumer here accepts {limit} at most")
-HOOK_UNKNOWN = Sentence("cdi.hook-unknown", "uses the hook {hooks}, which toolkit {version} does not know")
-OLDER_THAN_TOOLKIT = Sentence("cdi.older-than-toolkit", "is older than the installed toolkit {version}, which makes its own")
+FILES_GONE = Sentence(
+    "cdi.files-gone", "names files that no longer exist: {files}; containers do not start"
+)
+VERSION_TOO_NEW = Sentence(
+    "cdi.version-too-new",
+    "has version {version}, but the oldest consumer here accepts {limit} at most",
+)
+HOOK_UNKNOWN = Sentence(
+    "cdi.hook-unknown", "uses the hook {hooks}, which toolkit {version} does not know"
+)
+OLDER_THAN_TOOLKIT = Sentence(
+    "cdi.older-than-toolkit", "is older than the installed toolkit {version}, which makes its own"
+)

@@ -5,9 +5,9 @@
 
 What nvidia-ctk wrote goes. What a person wrote stays, or is refused if it hides our spec.
 
-Specs of upstream's vendor for management containers have no device of this collection. They are named
-and stay: a host does not show which container asks for one of their devices, and the spec of the host
-would not give it.
+Specs of upstream's vendor for management containers have no device of this collection. They are
+named and stay: a host does not show which container asks for one of their devices, and the spec of
+the host would not give it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,39 @@ import posixpath
 from collections.abc import Callable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Leftover, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import ObservedFile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Leftover,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    ObservedFile,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_files, gpu_operator
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import fabric_kinds, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import stand_ins
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import KIND, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_files,
+    gpu_operator,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    fabric_kinds,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    stand_ins,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    KIND,
+    Spec,
+)
 
-MANAGEMENT = "management.nvidia.com"  # upstream's vendor, with any class (pkg/nvcdi, cmd/nvidia-ctk-installer: CDI_KIND)
+# upstream's vendor, with any class (pkg/nvcdi, cmd/nvidia-ctk-installer: CDI_KIND)
+MANAGEMENT = "management.nvidia.com"
 TAKEN_OVER = (KIND, *fabric_kinds.UPSTREAM)  # what nvidia-ctk's modes nvml, imex and nvswitch write
 SOMEBODY = "somebody else"
 
@@ -64,19 +86,27 @@ def describe_replaced(found: Spec | None, spec: Spec) -> Message:
 
 
 def describe_fewer_devices(found: Spec, spec: Spec) -> str:
-    """Return what containers no longer get by the names of a file: devices, or device nodes of them.
+    """Return what containers no longer get by the names of a file: devices, or device nodes of
+    them.
 
     The result is '' if they lose nothing.
     """
     own, theirs = map_device_nodes(spec), map_device_nodes(found)
     nodes = {name: sorted(theirs[name] - own.get(name, set())) for name in theirs}
-    said = [f"{name} loses {', '.join(lost)}" if name in own else f"{name} goes" for name, lost in nodes.items() if lost or name not in own]
+    said = [
+        f"{name} loses {', '.join(lost)}" if name in own else f"{name} goes"
+        for name, lost in nodes.items()
+        if lost or name not in own
+    ]
     return "; ".join(said)
 
 
 def map_device_nodes(spec: Spec) -> dict[str, set[str]]:
     """Map each device to its nodes, including the nodes that the file gives to all its devices."""
-    return {d.name: {node.path for edits in (d.edits, spec.edits) for node in edits.device_nodes} for d in spec.devices}
+    return {
+        d.name: {node.path for edits in (d.edits, spec.edits) for node in edits.device_nodes}
+        for d in spec.devices
+    }
 
 
 def build_foreign_spec_error(file: ObservedFile) -> PlanError:
@@ -87,7 +117,9 @@ def build_foreign_spec_error(file: ObservedFile) -> PlanError:
     found = parse_other_spec(file)
     strange = cdi_files.list_unexplained_spec_parts(found) if found else ()
     if strange:
-        return PlanError(messages.IN_OUR_PLACE_WITH.fill(additions=", ".join(strange)), where=file.path)
+        return PlanError(
+            messages.IN_OUR_PLACE_WITH.fill(additions=", ".join(strange)), where=file.path
+        )
     return PlanError(messages.IN_OUR_PLACE.fill(), where=file.path)
 
 
@@ -105,13 +137,17 @@ def explain_not_a_spec(file: ObservedFile) -> str:
 def require_explained(policy: Policy, file: ObservedFile, effect: Message) -> None:
     """Raise PlanError if a spec has what a person added, which would be thrown away with it."""
     found = parse_other_spec(file)
-    strange = cdi_files.list_unexplained_spec_parts(found) if found and policy.adopt == "auto" else ()
+    strange = (
+        cdi_files.list_unexplained_spec_parts(found) if found and policy.adopt == "auto" else ()
+    )
     if strange:
         what = messages.ADDITIONS_LOST.fill(additions=", ".join(strange), effect=effect)
         raise PlanError(what, where=file.path, next=cdi_files.STEPS[True])
 
 
-def require_no_chosen_names(policy: Policy, file: ObservedFile, spec: Spec, effect: Message) -> None:
+def require_no_chosen_names(
+    policy: Policy, file: ObservedFile, spec: Spec, effect: Message
+) -> None:
     """Raise PlanError if a spec has names that a person chose for GPUs that are here.
 
     They would be thrown away with it, and containers are started with them.
@@ -140,10 +176,16 @@ def describe_unread_file(file: ObservedFile) -> dict[str, object]:
     The node sent nothing of such a file.
     """
     found = file.fault or {}
-    return {"path": file.path, "line": found.get("line"), "problem": stand_ins.explain_unsent_file(found)}
+    return {
+        "path": file.path,
+        "line": found.get("line"),
+        "problem": stand_ins.explain_unsent_file(found),
+    }
 
 
-def plan_other_spec(policy: Policy, file: ObservedFile, mine: str, spec: Spec, *, outranks: bool) -> Plan:
+def plan_other_spec(
+    policy: Policy, file: ObservedFile, mine: str, spec: Spec, *, outranks: bool
+) -> Plan:
     if not file.path.endswith(reader.SUFFIXES):
         advice = messages.OTHER_ENDING.fill(path=file.path, endings=" and ".join(reader.SUFFIXES))
         return Plan(advice=(advice,) if file.path.endswith(".yml") else ())
@@ -160,19 +202,35 @@ def plan_other_spec(policy: Policy, file: ObservedFile, mine: str, spec: Spec, *
         other = reader.parse_spec(file.content or "")
     except ValueError as error:
         return Plan(advice=(messages.IGNORED.fill(path=file.path, problem=str(error)),))
-    return Plan() if other.kind != spec.kind else judge_other_spec(policy, file, other, mine, spec, outranks=outranks)
+    return (
+        Plan()
+        if other.kind != spec.kind
+        else judge_other_spec(policy, file, other, mine, spec, outranks=outranks)
+    )
 
 
-def judge_other_spec(policy: Policy, file: ObservedFile, other: Spec, mine: str, spec: Spec, *, outranks: bool) -> Plan:
-    """Plan the handling of another file of our kind: it goes, or it stays next to this collection's.
+def judge_other_spec(
+    policy: Policy, file: ObservedFile, other: Spec, mine: str, spec: Spec, *, outranks: bool
+) -> Plan:
+    """Plan the handling of another file of our kind: it goes, or it stays next to this
+    collection's.
 
     Raise PlanError if the two cannot be together.
     """
-    strange, lost = cdi_files.list_unexplained_spec_parts(other), cdi_files.list_lost_device_names(other, spec)
-    if policy.adopt == "auto" and other.kind in TAKEN_OVER and not (strange or lost or file.is_link):
+    strange, lost = (
+        cdi_files.list_unexplained_spec_parts(other),
+        cdi_files.list_lost_device_names(other, spec),
+    )
+    if (
+        policy.adopt == "auto"
+        and other.kind in TAKEN_OVER
+        and not (strange or lost or file.is_link)
+    ):
         why = messages.CTK_BESIDE.fill(mine=mine)
         left = Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why)
-        return dc.replace(owned_file.plan_owned_file_removal(file, why=why, cause="adoption"), leftovers=(left,))
+        return dc.replace(
+            owned_file.plan_owned_file_removal(file, why=why, cause="adoption"), leftovers=(left,)
+        )
     why, step = tell_why_kept(policy, file, other.kind, strange, lost)
     left = Leftover(cdi_files.TOOL, file.path, (), not strange, "kept", why, step)
     doubles = sorted(set(other.names) & set(spec.names))
@@ -180,12 +238,19 @@ def judge_other_spec(policy: Policy, file: ObservedFile, other: Spec, mine: str,
         return Plan(leftovers=(left,))
     same_directory = posixpath.dirname(file.path) == posixpath.dirname(mine)
     if not same_directory and not outranks:
-        return Plan(advice=(messages.HIDDEN.fill(path=file.path, device=doubles[0], mine=mine),), leftovers=(left,))
+        return Plan(
+            advice=(messages.HIDDEN.fill(path=file.path, device=doubles[0], mine=mine),),
+            leftovers=(left,),
+        )
     row = messages.DEVICE_DROPPED if same_directory else messages.DEVICE_OUTRANKED
-    raise PlanError(row.fill(devices=", ".join(doubles), mine=mine, reason=why), where=file.path, next=step)
+    raise PlanError(
+        row.fill(devices=", ".join(doubles), mine=mine, reason=why), where=file.path, next=step
+    )
 
 
-def tell_why_kept(policy: Policy, file: ObservedFile, kind: str, strange: tuple[str, ...], lost: tuple[str, ...]) -> tuple[Message, str]:
+def tell_why_kept(
+    policy: Policy, file: ObservedFile, kind: str, strange: tuple[str, ...], lost: tuple[str, ...]
+) -> tuple[Message, str]:
     """Return why a file is not taken over, and what ends that. strange: what a person added to it."""
     if strange:
         return messages.KEPT_ADDITIONS.fill(additions=", ".join(strange)), cdi_files.STEPS[True]
@@ -201,22 +266,44 @@ def tell_why_kept(policy: Policy, file: ObservedFile, kind: str, strange: tuple[
 # ---------------------------------------------------------------- of management containers
 
 
-def list_management_leftover(file: ObservedFile, state: Callable[[str], gpu_operator.State]) -> tuple[Leftover, ...]:
+def list_management_leftover(
+    file: ObservedFile, state: Callable[[str], gpu_operator.State]
+) -> tuple[Leftover, ...]:
     """Return what becomes of a spec for management containers, and why; () for any other file.
 
     Such a spec is made by `nvidia-ctk cdi generate --mode=management` or by a GPU Operator's
     toolkit. state: gives the state of that toolkit. The file is a trace of it.
     """
-    management = parse_other_spec(file) if file.path.endswith(reader.SUFFIXES) and MANAGEMENT in (file.content or "") else None
+    management = (
+        parse_other_spec(file)
+        if file.path.endswith(reader.SUFFIXES) and MANAGEMENT in (file.content or "")
+        else None
+    )
     if management is None or not management.kind.startswith(f"{MANAGEMENT}/"):
         return ()
-    hooks = [hook for edits in (management.edits, *(d.edits for d in management.devices)) for hook in edits.hooks]
+    hooks = [
+        hook
+        for edits in (management.edits, *(d.edits for d in management.devices))
+        for hook in edits.hooks
+    ]
     operator = any(gpu_operator.is_operator_program(hook.path) for hook in hooks)
     exact = not cdi_files.list_unexplained_spec_parts(management)
     found = state(file.path) if operator else None
     if found and found.counts_as_live:
-        return (Leftover(gpu_operator.TOOL, file.path, (), exact, "live", found.why, gpu_operator.HAND_OVER),)
-    names = f"{management.kind}={management.devices[0].name}" if len(management.devices) == 1 else management.kind
-    tool, row = (gpu_operator.TOOL, messages.MANAGEMENT_OF_OPERATOR) if operator else (cdi_files.TOOL, messages.MANAGEMENT_OF_OTHERS)
+        return (
+            Leftover(
+                gpu_operator.TOOL, file.path, (), exact, "live", found.why, gpu_operator.HAND_OVER
+            ),
+        )
+    names = (
+        f"{management.kind}={management.devices[0].name}"
+        if len(management.devices) == 1
+        else management.kind
+    )
+    tool, row = (
+        (gpu_operator.TOOL, messages.MANAGEMENT_OF_OPERATOR)
+        if operator
+        else (cdi_files.TOOL, messages.MANAGEMENT_OF_OTHERS)
+    )
     step = messages.MANAGEMENT_STEP.fill(kind=management.kind, setting="cdi_layout: management")
     return (Leftover(tool, file.path, (), exact, "kept", row.fill(names=names), step),)

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Plan the CDI spec of a host: the questions for the look, and the plan that makes the spec true.
 
-The spec has one owner. Ours stands in /etc/cdi. /var/run/cdi outranks it, but is gone after a reboot,
-and engines that start containers at boot would not find it (nixpkgs 420638); that is why
+The spec has one owner. Ours stands in /etc/cdi. /var/run/cdi outranks it, but is gone after a
+reboot, and engines that start containers at boot would not find it (nixpkgs 420638); that is why
 nvidia-cdi-refresh's file there is taken over, which would hide this collection's.
 """
 
@@ -17,7 +17,10 @@ import posixpath
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
+    transaction,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Difference,
@@ -27,9 +30,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_refresh
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_refresh,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     contested,
     described,
@@ -43,16 +51,39 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     staleness,
     staleness_guard,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import inventory, sources
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import catalogue, driver_listing
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import build, hooks, layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    inventory,
+    sources,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    catalogue,
+    driver_listing,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    build,
+    hooks,
+    layouts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import writer as spec_writer
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    writer as spec_writer,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Spec,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import outer_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import Decided, add_cause, get_policy_cause
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages, toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
+    Decided,
+    add_cause,
+    get_policy_cause,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+    toolkit_config,
+)
 
 # Layouts whose files go if nothing of theirs is on offer, and why.
 GOING = {layouts.BY_SHARING: messages.NOT_SHARED.fill(), layouts.FABRIC: messages.NOT_ASKED.fill()}
@@ -70,7 +101,9 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class Made:
-    """The specs as they have to be, by kind. source: what listed the devices. notes: what a person should know."""
+    """The specs as they have to be, by kind. source: what listed the devices. notes: what a person
+    should know.
+    """
 
     specs: Mapping[str, build.Generated]
     source: str
@@ -89,12 +122,19 @@ class Made:
 NOTHING_MADE = Made({}, "")
 
 
-def plan_specs(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Plan:
+def plan_specs(
+    policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str
+) -> Plan:
     return plan_specs_and_outcome(policy, obs, host, driver, probe_source)[0]
 
 
 def plan_specs_and_outcome(
-    policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str, decided: Decided = get_policy_cause
+    policy: Policy,
+    obs: Observation,
+    host: HostDecision,
+    driver: Driver,
+    probe_source: str,
+    decided: Decided = get_policy_cause,
 ) -> tuple[Plan, Made]:
     """Return the plan for the specs, and the specs themselves.
 
@@ -105,10 +145,16 @@ def plan_specs_and_outcome(
         return Plan(), NOTHING_MADE
     files.look_into(policy, obs)
     if host.cdi_owner != "collection":
-        why = (messages.REFRESH_WRITES if host.cdi_owner == "toolkit" else messages.NOTHING_READS).fill()
+        why = (
+            messages.REFRESH_WRITES if host.cdi_owner == "toolkit" else messages.NOTHING_READS
+        ).fill()
         unheard = Plan(advice=fabric_kinds.list_unheard_options(policy, why))
-        gone_over = lost.explain_spec_handover(policy, host.cdi_owner, plan_spec_withdrawal(policy, obs, why), decided)
-        return merge_plans([gone_over, start_refresh(policy, obs, host, driver), unheard]), NOTHING_MADE
+        gone_over = lost.explain_spec_handover(
+            policy, host.cdi_owner, plan_spec_withdrawal(policy, obs, why), decided
+        )
+        return merge_plans(
+            [gone_over, start_refresh(policy, obs, host, driver), unheard]
+        ), NOTHING_MADE
     if driver.state == "none":
         return plan_specs_without_gpu(policy, obs, driver), NOTHING_MADE
     require_driver(driver)
@@ -117,17 +163,36 @@ def plan_specs_and_outcome(
     judged = functools.partial(judge_one_spec, policy, obs, host, driver)
     less = functools.partial(lost.explain_spec_loss, policy, obs, driver, decided)
     written = [
-        (plan_spec_write(policy, obs, one.spec, made.source, judged), get_own_spec_file(policy, obs, one.spec), one.spec)
+        (
+            plan_spec_write(policy, obs, one.spec, made.source, judged),
+            get_own_spec_file(policy, obs, one.spec),
+            one.spec,
+        )
         for one in made.specs.values()
     ]
     writes = [
-        less(planned, file, spec, dict(files.list_spec_kinds(policy))[spec.kind], own=files.is_own_spec(file))
+        less(
+            planned,
+            file,
+            spec,
+            dict(files.list_spec_kinds(policy))[spec.kind],
+            own=files.is_own_spec(file),
+        )
         for planned, file, spec in written
     ]
     driver_part.require_libraries(made.of, driver.version, writes) if made.of else None
-    moved = [files.plan_former_spec_removal(obs, file) for file in files.list_specs_elsewhere(policy, obs)]
-    less_asked = [(fabric_kinds.list_withdrawn_layouts(policy, going), why) for going, why in GOING.items()]
-    gone = [add_cause(plan_spec_withdrawal(policy, obs, why, going, frozenset(made.specs)), "policy") for going, why in less_asked if going]
+    moved = [
+        files.plan_former_spec_removal(obs, file)
+        for file in files.list_specs_elsewhere(policy, obs)
+    ]
+    less_asked = [
+        (fabric_kinds.list_withdrawn_layouts(policy, going), why) for going, why in GOING.items()
+    ]
+    gone = [
+        add_cause(plan_spec_withdrawal(policy, obs, why, going, frozenset(made.specs)), "policy")
+        for going, why in less_asked
+        if going
+    ]
     fabric = fabric_kinds.advise_on_fabric_kinds(policy, obs, merge_plans(writes))
     return merge_plans(
         [
@@ -136,21 +201,49 @@ def plan_specs_and_outcome(
             *writes,
             *gone,
             add_cause(merge_plans(moved), "policy"),
-            Plan(advice=(*driver.notes, *made.notes, *fabric, *files.advise_on_spec_directories(policy, obs, host))),
+            Plan(
+                advice=(
+                    *driver.notes,
+                    *made.notes,
+                    *fabric,
+                    *files.advise_on_spec_directories(policy, obs, host),
+                )
+            ),
         ]
     ), made
 
 
-def plan_spec_watch(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Plan, Made], program: str) -> Plan:
-    """Plan the watch that sees between two runs whether the specs of this run are true. A watch that goes follows its spec."""
+def plan_spec_watch(
+    policy: Policy, obs: Observation, host: HostDecision, done: tuple[Plan, Made], program: str
+) -> Plan:
+    """Plan the watch that sees between two runs whether the specs of this run are true. A watch
+    that goes follows its spec.
+    """
     if host.skipped or policy.root != "/":
         return Plan()
-    written = {c["path"]: staleness_guard.digest_watch_text(c["content"]) for c in done[0].changes if c["op"] == "write"}
+    written = {
+        c["path"]: staleness_guard.digest_watch_text(c["content"])
+        for c in done[0].changes
+        if c["op"] == "write"
+    }
     places = {files.get_spec_path(policy, name): one.spec for name, one in done[1].specs.items()}
-    there = {where: files.get_seen_file(policy, obs, where).content for where in places if where not in written}
-    hashes = {**written, **{where: staleness_guard.digest_watch_text(text) for where, text in there.items() if text is not None}}
+    there = {
+        where: files.get_seen_file(policy, obs, where).content
+        for where in places
+        if where not in written
+    }
+    hashes = {
+        **written,
+        **{
+            where: staleness_guard.digest_watch_text(text)
+            for where, text in there.items()
+            if text is not None
+        },
+    }
     specs = {where: (hashes.get(where, ""), spec) for where, spec in places.items()}
-    return add_cause(staleness_guard.plan_watch(policy, obs, host.cdi_owner, specs, program), "policy")
+    return add_cause(
+        staleness_guard.plan_watch(policy, obs, host.cdi_owner, specs, program), "policy"
+    )
 
 
 def plan_specs_without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
@@ -164,9 +257,15 @@ def plan_specs_without_gpu(policy: Policy, obs: Observation, driver: Driver) -> 
     advice = messages.NO_SPEC_YET.fill(evidence=driver.evidence)
     if driver.platform == "vgpu":  # a spec from before lists GPUs that are there
         return Plan(advice=(advice,))
-    stay = frozenset(name for name, layout in files.list_spec_kinds(policy) if fabric_kinds.keep_fabric_kind(policy, obs, layout))
+    stay = frozenset(
+        name
+        for name, layout in files.list_spec_kinds(policy)
+        if fabric_kinds.keep_fabric_kind(policy, obs, layout)
+    )
     gone = plan_spec_withdrawal(policy, obs, messages.NO_GPU_LEFT.fill(), but=stay)
-    return merge_plans([lost.explain_hardware_loss(policy, obs, driver, gone), Plan(advice=(advice,))])
+    return merge_plans(
+        [lost.explain_hardware_loss(policy, obs, driver, gone), Plan(advice=(advice,))]
+    )
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
@@ -183,7 +282,9 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 
 def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str) -> HostDecision:
-    """Build the parts of a record that this resource reads, for the single module, which does what its options ask for."""
+    """Build the parts of a record that this resource reads, for the single module, which does what
+    its options ask for.
+    """
     return HostDecision(
         decisions=(),
         refused=(),
@@ -201,50 +302,93 @@ def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str)
 
 def own_paths(policy: Policy) -> tuple[str, ...]:
     """Return the files that hold specs of these kinds, and the files that go with them."""
-    others = (cdi_refresh.REFRESH_FILE, *cdi_refresh.MASKS.values()) if files.has_refresh_kind(policy) else ()
-    return (*(files.get_spec_path(policy, name) for name, _layout in files.list_spec_kinds(policy)), *others)
+    others = (
+        (cdi_refresh.REFRESH_FILE, *cdi_refresh.MASKS.values())
+        if files.has_refresh_kind(policy)
+        else ()
+    )
+    return (
+        *(files.get_spec_path(policy, name) for name, _layout in files.list_spec_kinds(policy)),
+        *others,
+    )
 
 
 def list_taken_over_specs(policy: Policy, obs: Observation) -> tuple[str, ...]:
     """Return the files of nvidia-ctk, under any name, that were removed when ours was written."""
     folders = tuple(f"{directory}/" for directory in files.list_cdi_directories(policy))
-    gone = (path_ for path_, kept in owned_file.get_journal_originals(obs).items() if kept.get("existed") and kept.get("now") is None)
+    gone = (
+        path_
+        for path_, kept in owned_file.get_journal_originals(obs).items()
+        if kept.get("existed") and kept.get("now") is None
+    )
     return tuple(path_ for path_ in gone if path_.startswith(folders))
 
 
-def plan_spec_withdrawal(policy: Policy, obs: Observation, why: str, of: tuple[str, ...] = (), but: frozenset[str] = frozenset()) -> Plan:
-    """Plan the removal of our specs. of: the layouts whose files go, empty for all. but: the kinds that stay."""
-    going = [name for name, layout in files.list_spec_kinds(policy) if name not in but and (not of or layout in of)]
+def plan_spec_withdrawal(
+    policy: Policy,
+    obs: Observation,
+    why: str,
+    of: tuple[str, ...] = (),
+    but: frozenset[str] = frozenset(),
+) -> Plan:
+    """Plan the removal of our specs. of: the layouts whose files go, empty for all. but: the kinds
+    that stay.
+    """
+    going = [
+        name
+        for name, layout in files.list_spec_kinds(policy)
+        if name not in but and (not of or layout in of)
+    ]
     own = [files.get_seen_file(policy, obs, files.get_spec_path(policy, name)) for name in going]
     own += () if of or but else files.list_specs_elsewhere(policy, obs)
     kept = owned_file.get_journal_originals(obs)
-    linked = {file.real for file in files.list_former_files(policy, obs) if file.path in kept}  # given back by that path
+    linked = {
+        file.real for file in files.list_former_files(policy, obs) if file.path in kept
+    }  # given back by that path
     own = [file for file in own if file.path in kept or file.real not in linked]
-    return merge_plans([owned_file.plan_owned_file_restore(obs, file, why=why, own=files.is_own_spec(file)) for file in own])
+    return merge_plans(
+        [
+            owned_file.plan_owned_file_restore(obs, file, why=why, own=files.is_own_spec(file))
+            for file in own
+        ]
+    )
 
 
 def require_driver(driver: Driver) -> None:
     if driver.state == "not-loaded":
-        raise PlanError(messages.SPEC_DRIVER_NOT_LOADED.fill(evidence=driver.evidence), next=driver.remedy)
+        raise PlanError(
+            messages.SPEC_DRIVER_NOT_LOADED.fill(evidence=driver.evidence), next=driver.remedy
+        )
     if driver.state == "broken":
-        raise PlanError(messages.SPEC_DRIVER_BROKEN.fill(evidence=driver.evidence), next=driver.remedy)
+        raise PlanError(
+            messages.SPEC_DRIVER_BROKEN.fill(evidence=driver.evidence), next=driver.remedy
+        )
 
 
-def make_specs(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Made:
+def make_specs(
+    policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str
+) -> Made:
     """Make the specs as they have to be.
 
     NVML or nvidia-smi use the GPUs only if our specs on the host cannot be the right ones. Raise
     NeedMore to ask them.
     """
     look = inventory.observe(policy, obs, driver.gpus)
-    make_of = functools.partial(generate_specs, policy, host, driver_part.collect_driver_part(policy, obs, host, driver))
+    make_of = functools.partial(
+        generate_specs, policy, host, driver_part.collect_driver_part(policy, obs, host, driver)
+    )
     made = make_of(look)
-    require_spec_nodes(policy, obs, made)  # before a source uses the GPUs: NVML makes missing nodes if root asks it, also in check mode
+    require_spec_nodes(
+        policy, obs, made
+    )  # before a source uses the GPUs: NVML makes missing nodes if root asks it, also in check mode
     if policy.root != "/":
         return made
     known = sources.restore_recorded_hardware(look, list_recorded_specs(policy, obs))
     made = made if known == look else make_of(known)
-    if all(is_right(policy, get_own_spec_file(policy, obs, one.spec), one.spec) for one in made.specs.values()):
+    if all(
+        is_right(policy, get_own_spec_file(policy, obs, one.spec), one.spec)
+        for one in made.specs.values()
+    ):
         return made
     full, words = sources.identify_hardware(policy, obs, known, probe_source)
     made = make_of(full, words)
@@ -253,14 +397,28 @@ def make_specs(policy: Policy, obs: Observation, host: HostDecision, driver: Dri
 
 
 def generate_specs(
-    policy: Policy, host: HostDecision, of: driver_part.OfDriver, look: inventory.Hardware, words: tuple[str, ...] = ()
+    policy: Policy,
+    host: HostDecision,
+    of: driver_part.OfDriver,
+    look: inventory.Hardware,
+    words: tuple[str, ...] = (),
 ) -> Made:
     """Make one spec for each kind, and none if no device would be in it."""
-    parts = {name: (get_layout_part(policy, look, layout), layout) for name, layout in files.list_spec_kinds(policy)}
-    all_of_them = {name: generate_one_spec(policy, host, of, part, name, layout) for name, (part, layout) in parts.items()}
+    parts = {
+        name: (get_layout_part(policy, look, layout), layout)
+        for name, layout in files.list_spec_kinds(policy)
+    }
+    all_of_them = {
+        name: generate_one_spec(policy, host, of, part, name, layout)
+        for name, (part, layout) in parts.items()
+    }
     specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
     optional = (*layouts.BY_SHARING, *fabric_kinds.list_unasked_layouts(policy))
-    lacking = [name for name, (_part, layout) in parts.items() if name not in specs and layout not in optional]
+    lacking = [
+        name
+        for name, (_part, layout) in parts.items()
+        if name not in specs and layout not in optional
+    ]
     empty = [messages.NO_DEVICE_OF_KIND.fill(kind=name) for name in lacking]
     notes = tuple(dict.fromkeys(note for one in all_of_them.values() for note in one.notes))
     return Made(specs, look.source, (*words, *notes, *of.notes, *empty), of)
@@ -268,11 +426,18 @@ def generate_specs(
 
 def get_layout_part(policy: Policy, look: inventory.Hardware, layout: str) -> inventory.Hardware:
     """Return the part of the hardware that a layout is about."""
-    return fabric_kinds.get_fabric_part(policy, shared_kinds.get_shared_part(policy, look, layout), layout)
+    return fabric_kinds.get_fabric_part(
+        policy, shared_kinds.get_shared_part(policy, look, layout), layout
+    )
 
 
 def generate_one_spec(
-    policy: Policy, host: HostDecision, of: driver_part.OfDriver, look: inventory.Hardware, name: str, layout: str
+    policy: Policy,
+    host: HostDecision,
+    of: driver_part.OfDriver,
+    look: inventory.Hardware,
+    name: str,
+    layout: str,
 ) -> build.Generated:
     options = build.Options(
         kind=name,
@@ -289,7 +454,9 @@ def generate_one_spec(
     made = build.generate(look, options, of.common, of.of_drm)
     too_new = version.list_needs_above_cap(made.spec, host.cdi_version_cap)
     if too_new:
-        raise PlanError(messages.READERS_TOO_OLD.fill(version=host.cdi_version_cap, needs="; ".join(too_new)))
+        raise PlanError(
+            messages.READERS_TOO_OLD.fill(version=host.cdi_version_cap, needs="; ".join(too_new))
+        )
     return made
 
 
@@ -304,28 +471,55 @@ def require_spec_nodes(policy: Policy, obs: Observation, made: Made) -> None:
 def list_recorded_specs(policy: Policy, obs: Observation) -> list[Spec]:
     """Return our own specs on the host, which know what NVML reported when they were made."""
     found = []
-    for file in (files.get_seen_file(policy, obs, files.get_spec_path(policy, name)) for name, _layout in files.list_spec_kinds(policy)):
+    for file in (
+        files.get_seen_file(policy, obs, files.get_spec_path(policy, name))
+        for name, _layout in files.list_spec_kinds(policy)
+    ):
         with contextlib.suppress(ValueError):
             found += [reader.parse_spec(file.content or "")] if files.is_own_spec(file) else []
     return found
 
 
-def judge_specs(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> tuple[staleness.SpecVerdict, ...]:
-    """Judge whether the specs on this host are still true: our files, and nvidia-cdi-refresh's if it exists."""
+def judge_specs(
+    policy: Policy, obs: Observation, host: HostDecision, driver: Driver
+) -> tuple[staleness.SpecVerdict, ...]:
+    """Judge whether the specs on this host are still true: our files, and nvidia-cdi-refresh's if
+    it exists.
+    """
     files.look_into(policy, obs)
     own = [files.get_spec_path(policy, name) for name, _layout in files.list_spec_kinds(policy)]
-    refreshed = [cdi_refresh.read_refresh_state(policy, obs).output] if files.has_refresh_kind(policy) else []
-    wanted = [p for p in dict.fromkeys((*own, *refreshed)) if p in own or files.get_seen_file(policy, obs, p).exists]
+    refreshed = (
+        [cdi_refresh.read_refresh_state(policy, obs).output]
+        if files.has_refresh_kind(policy)
+        else []
+    )
+    wanted = [
+        p
+        for p in dict.fromkeys((*own, *refreshed))
+        if p in own or files.get_seen_file(policy, obs, p).exists
+    ]
     found = [v for v in (judge_one_spec(policy, obs, host, driver, p) for p in wanted) if v]
-    return tuple(sorted(found, key=lambda v: not files.get_seen_file(policy, obs, v.path).exists))  # withdrawn files come last
+    return tuple(
+        sorted(found, key=lambda v: not files.get_seen_file(policy, obs, v.path).exists)
+    )  # withdrawn files come last
 
 
-def judge_one_spec(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, of: str) -> staleness.SpecVerdict | None:
-    """Judge one of these files, or its absence if our guard has taken it away; None for other absent files."""
+def judge_one_spec(
+    policy: Policy, obs: Observation, host: HostDecision, driver: Driver, of: str
+) -> staleness.SpecVerdict | None:
+    """Judge one of these files, or its absence if our guard has taken it away; None for other
+    absent files.
+    """
     file = files.get_seen_file(policy, obs, of)
     if not file.exists:
-        return staleness.judge_withdrawn_spec(of) if staleness_guard.is_set_aside_by_watch(obs, of) else None
-    held_against = staleness.read_spec_host(policy, obs, driver, host.cdi_version_cap, files.list_cdi_directories(policy))
+        return (
+            staleness.judge_withdrawn_spec(of)
+            if staleness_guard.is_set_aside_by_watch(obs, of)
+            else None
+        )
+    held_against = staleness.read_spec_host(
+        policy, obs, driver, host.cdi_version_cap, files.list_cdi_directories(policy)
+    )
     return staleness.judge_spec_file(file, find_spec_writer(policy, obs, file), held_against)
 
 
@@ -333,20 +527,45 @@ def find_spec_writer(policy: Policy, obs: Observation, file: ObservedFile) -> st
     """Tell who wrote a spec, by its first line, else by the path that nvidia-cdi-refresh writes to."""
     if files.is_own_spec(file):
         return "collection"
-    return "toolkit" if files.has_refresh_kind(policy) and file.path == cdi_refresh.read_refresh_state(policy, obs).output else "other"
+    return (
+        "toolkit"
+        if files.has_refresh_kind(policy)
+        and file.path == cdi_refresh.read_refresh_state(policy, obs).output
+        else "other"
+    )
 
 
 def start_refresh(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
-    """Plan to let nvidia-cdi-refresh write its file again if that makes it fresh. A driver that does not work is not asked."""
+    """Plan to let nvidia-cdi-refresh write its file again if that makes it fresh. A driver that
+    does not work is not asked.
+    """
     if host.cdi_owner != "toolkit" or policy.root != "/" or driver.state != "ok":
         return Plan()
     output = cdi_refresh.read_refresh_state(policy, obs).output
-    found = next((v for v in judge_specs(policy, obs, host, driver) if v.path == output and v.state == "stale"), None)
-    if found is None or not obs.get_unit(cdi_refresh.SERVICE) or all(r.what == "cap" for r in found.reasons):
+    found = next(
+        (
+            v
+            for v in judge_specs(policy, obs, host, driver)
+            if v.path == output and v.state == "stale"
+        ),
+        None,
+    )
+    if (
+        found is None
+        or not obs.get_unit(cdi_refresh.SERVICE)
+        or all(r.what == "cap" for r in found.reasons)
+    ):
         return Plan()
     why = messages.REFRESHED.fill(path=output, problem=found.sentence)
-    start: transaction.PackageCommand = {"argv": ["systemctl", "start", cdi_refresh.SERVICE], "timeout": 120, "why": why}
-    return Plan(differences=(Difference("unit", cdi_refresh.SERVICE, output, "stale", "fresh", why),), commands=(start,))
+    start: transaction.PackageCommand = {
+        "argv": ["systemctl", "start", cdi_refresh.SERVICE],
+        "timeout": 120,
+        "why": why,
+    }
+    return Plan(
+        differences=(Difference("unit", cdi_refresh.SERVICE, output, "stale", "fresh", why),),
+        commands=(start,),
+    )
 
 
 def get_own_spec_file(policy: Policy, obs: Observation, spec: Spec) -> ObservedFile:
@@ -358,13 +577,23 @@ def get_own_spec_file(policy: Policy, obs: Observation, spec: Spec) -> ObservedF
 
 
 def is_right(policy: Policy, file: ObservedFile, spec: Spec) -> bool:
-    return file.exists and owned_file.has_right_mode(file, files.SPEC_MODE) and described.is_same_spec(file.content or "", spec)
+    return (
+        file.exists
+        and owned_file.has_right_mode(file, files.SPEC_MODE)
+        and described.is_same_spec(file.content or "", spec)
+    )
 
 
 def plan_spec_write(
-    policy: Policy, obs: Observation, spec: Spec, source: str, judged: Callable[[str], staleness.SpecVerdict | None]
+    policy: Policy,
+    obs: Observation,
+    spec: Spec,
+    source: str,
+    judged: Callable[[str], staleness.SpecVerdict | None],
 ) -> Plan:
-    """Plan to write a spec that is not right yet. judged: gives the verdict on a file; it is called only for a file that is written."""
+    """Plan to write a spec that is not right yet. judged: gives the verdict on a file; it is called
+    only for a file that is written.
+    """
     file = get_own_spec_file(policy, obs, spec)
     if is_right(policy, file, spec):
         return Plan()
@@ -379,5 +608,13 @@ def plan_spec_write(
         described.describe_file_before(file, spec, files.SPEC_MODE),
         f"{described.describe_spec(spec)} ({owned_file.name_content(text)})",
     )
-    planned = owned_file.plan_owned_file(file, text, why=why, key=spec.kind, before=before, after=after, mode=files.SPEC_MODE)
-    return dc.replace(planned, differences=tuple(dc.replace(d, cause="safety") for d in planned.differences)) if unasked else planned
+    planned = owned_file.plan_owned_file(
+        file, text, why=why, key=spec.kind, before=before, after=after, mode=files.SPEC_MODE
+    )
+    return (
+        dc.replace(
+            planned, differences=tuple(dc.replace(d, cause="safety") for d in planned.differences)
+        )
+        if unasked
+        else planned
+    )

@@ -11,8 +11,12 @@ from __future__ import annotations
 import dataclasses as dc
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import Hardware
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import (
+    Hardware,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    layouts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import wanted
 
 SUFFIX = "-shared"  # nvidia.com/gpu-shared
@@ -32,6 +36,14 @@ def get_shared_part(policy: Policy, look: Hardware, layout: str) -> Hardware:
     """Return the part of the hardware that a layout is about."""
     if layout not in POLICIES:
         return look
-    entries = [entry for entry in wanted.list_host_entries(policy.sharing) if entry.policy == POLICIES[layout]]
-    named = (b for b in look.boards if any(entry.names(b.gpu.uuid, b.gpu.bus_id, b.gpu.model, b.gpu.index) for entry in entries))
+    entries = [
+        entry
+        for entry in wanted.list_host_entries(policy.sharing)
+        if entry.policy == POLICIES[layout]
+    ]
+    named = (
+        b
+        for b in look.boards
+        if any(entry.names(b.gpu.uuid, b.gpu.bus_id, b.gpu.model, b.gpu.index) for entry in entries)
+    )
     return dc.replace(look, boards=tuple(named))

@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Judge whether a CDI spec on a host is still true, from the one look that is taken anyway.
 
-Both our file and nvidia-cdi-refresh's are judged. The libraries, nodes, numbers and names in a spec are
-compared with those of the host now. So a spec that holds device nodes only does not go stale with a new
-driver, and one that someone else wrote is judged by the same rules as this collection's. What cannot be
-seen without asking the driver is not judged: whether a MIG instance of the same number still has the
-same UUID.
+Both our file and nvidia-cdi-refresh's are judged. The libraries, nodes, numbers and names in a spec
+are compared with those of the host now. So a spec that holds device nodes only does not go stale
+with a new driver, and one that someone else wrote is judged by the same rules as this collection's.
+What cannot be seen without asking the driver is not judged: whether a MIG instance of the same
+number still has the same UUID.
 """
 
 from __future__ import annotations
@@ -18,15 +18,36 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Driver, Policy, SeenGpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Driver,
+    Policy,
+    SeenGpu,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import inventory
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import projection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import stand_ins, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    inventory,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    roots,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import (
+    projection,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    stand_ins,
+    version,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     KIND,
     VOID_MOUNT,
@@ -37,17 +58,21 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 Writer = Literal["collection", "toolkit", "other"]
-# The values of `path` and `hostPath` in YAML and JSON alike; `containerPath` is a path of the container.
+# The values of `path` and `hostPath` in YAML and JSON alike; `containerPath` is a path of the
+# container.
 MENTIONS = (r"""(?:\bpath|\bhostPath)["']?[ \t]*:[ \t]*["']?(/[^"'\s,}\]]+)""",)
-# A driver's version has three digits before the first dot; libraries that are not part of it have one or two (libnvidia-egl-gbm.so.1.1.2).
-DRIVER_FILE = re.compile(r"\.so\.(\d{3,4}\.\d{1,9}(?:\.\d{1,9})?)$|/firmware/(?:.*/)?nvidia/(\d{3,4}\.\d{1,9}(?:\.\d{1,9})?)/")
+# A driver's version has three digits before the first dot; libraries that are not part of it have
+# one or two (libnvidia-egl-gbm.so.1.1.2).
+DRIVER_FILE = re.compile(
+    r"\.so\.(\d{3,4}\.\d{1,9}(?:\.\d{1,9})?)$|/firmware/(?:.*/)?nvidia/(\d{3,4}\.\d{1,9}(?:\.\d{1,9})?)/"
+)
 DRIVER_ARGUMENT = "--host-driver-version="
 FIRMWARE = re.compile(r"/lib/firmware/(?:updates/)?([^/]*\d[^/]*)/nvidia/")
 GPU_NODE = re.compile(r"/dev/nvidia\d{1,9}")
 CAPABILITY_NODE = re.compile(r"/dev/nvidia-caps/nvidia-cap(\d{1,9})")
 CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm")
-# nvidia-cdi-hook ends well on a command that it does not know, so an older one leaves things out in silence
-# (cmd/nvidia-cdi-hook/commands/commands.go: IssueUnsupportedHookWarning).
+# nvidia-cdi-hook ends well on a command that it does not know, so an older one leaves things out in
+# silence (cmd/nvidia-cdi-hook/commands/commands.go: IssueUnsupportedHookWarning).
 HOOK_SINCE = {"update-application-profile": (1, 20, 0), "apply-cuda-memory-limits": (1, 20, 1)}
 TOOLKIT = "nvidia-container-toolkit-base"
 TOOLKIT_UNPACKED = f"/var/lib/dpkg/info/{TOOLKIT}.list"  # dpkg writes it at each installation
@@ -103,27 +128,45 @@ class SpecHost:
 
 
 def list_staleness_questions(policy: Policy, directories: Iterable[str]) -> list[queries.Question]:
-    mentioned = [ask_for_spec_mentions(directory, directories, roots.list_named_roots(policy)) for directory in directories]
+    mentioned = [
+        ask_for_spec_mentions(directory, directories, roots.list_named_roots(policy))
+        for directory in directories
+    ]
     if policy.root != "/":
         return mentioned
     return [*mentioned, queries.ask_for_file(TOOLKIT_UNPACKED, content=False)]
 
 
-def ask_for_spec_mentions(directory: str, directories: Iterable[str], known: Sequence[str] = ()) -> queries.Question:
-    return projection.narrow_spec_question(queries.ask_for_mentioned_paths(f"{directory}/*", MENTIONS), directories, known)
+def ask_for_spec_mentions(
+    directory: str, directories: Iterable[str], known: Sequence[str] = ()
+) -> queries.Question:
+    return projection.narrow_spec_question(
+        queries.ask_for_mentioned_paths(f"{directory}/*", MENTIONS), directories, known
+    )
 
 
-def read_spec_host(policy: Policy, obs: Observation, driver: Driver, cap: str, directories: Iterable[str]) -> SpecHost:
+def read_spec_host(
+    policy: Policy, obs: Observation, driver: Driver, cap: str, directories: Iterable[str]
+) -> SpecHost:
     there: dict[str, Mapping[str, Any] | None] = {}
     for directory in directories:
-        there.update(obs.get_answer(ask_for_spec_mentions(directory, directories)).get("paths") or {})
-    unpacked = obs.get_answer(queries.ask_for_file(TOOLKIT_UNPACKED, content=False)).get("mtime") if policy.root == "/" else None
+        there.update(
+            obs.get_answer(ask_for_spec_mentions(directory, directories)).get("paths") or {}
+        )
+    unpacked = (
+        obs.get_answer(queries.ask_for_file(TOOLKIT_UNPACKED, content=False)).get("mtime")
+        if policy.root == "/"
+        else None
+    )
     return SpecHost(
         driver=driver,
         user_space=frozenset(gpus.map_library_versions(obs, policy.cdi_driver_root).values()),
         kernel=str(obs.host.get("kernel") or ""),
         nodes=gpus.map_device_files(obs, policy.cdi_dev_root),
-        instances={minor: key.removesuffix("/access") for key, minor in inventory.map_cap_minors(policy, obs).items()},
+        instances={
+            minor: key.removesuffix("/access")
+            for key, minor in inventory.map_cap_minors(policy, obs).items()
+        },
         there=there,
         toolkit=obs.get_package(TOOLKIT) or "",
         toolkit_since=float(unpacked or 0.0),
@@ -176,7 +219,9 @@ def list_spec_edits(spec: Spec) -> tuple[Edits, ...]:
 def list_mounted_paths(spec: Spec) -> Iterator[str]:
     """Yield the files of the host that are mounted into containers."""
     for edit in list_spec_edits(spec):
-        yield from (m.host_path for m in edit.mounts if m != VOID_MOUNT)  # whose /dev/null each host has
+        yield from (
+            m.host_path for m in edit.mounts if m != VOID_MOUNT
+        )  # whose /dev/null each host has
 
 
 # ---------------------------------------------------------------- driver, kernel
@@ -184,9 +229,17 @@ def list_mounted_paths(spec: Spec) -> Iterator[str]:
 
 def list_recorded_drivers(spec: Spec) -> tuple[str, ...]:
     """Return the driver versions that file names and hooks carry; () for a spec of nodes only."""
-    named = [found.group(1) or found.group(2) for path in list_mounted_paths(spec) if (found := DRIVER_FILE.search(path))]
+    named = [
+        found.group(1) or found.group(2)
+        for path in list_mounted_paths(spec)
+        if (found := DRIVER_FILE.search(path))
+    ]
     in_arguments = [
-        a.removeprefix(DRIVER_ARGUMENT) for e in list_spec_edits(spec) for h in e.hooks for a in h.args if a.startswith(DRIVER_ARGUMENT)
+        a.removeprefix(DRIVER_ARGUMENT)
+        for e in list_spec_edits(spec)
+        for h in e.hooks
+        for a in h.args
+        if a.startswith(DRIVER_ARGUMENT)
     ]
     return tuple(sorted({*named, *in_arguments}))
 
@@ -196,12 +249,18 @@ def compare_driver(spec: Spec, there: SpecHost) -> Iterator[Stale]:
     strange = [v for v in list_recorded_drivers(spec) if live and v not in live]
     if strange:
         recorded, found = ", ".join(strange), ", ".join(sorted(live))
-        yield Stale("driver", recorded, found, messages.STALE_DRIVER.fill(recorded=recorded, found=found))
+        yield Stale(
+            "driver", recorded, found, messages.STALE_DRIVER.fill(recorded=recorded, found=found)
+        )
 
 
 def compare_kernel(spec: Spec, there: SpecHost) -> Iterator[Stale]:
-    """Compare the kernel. Firmware may lie in a folder of one kernel; all else is the same for each."""
-    kernels = {found.group(1) for path in list_mounted_paths(spec) if (found := FIRMWARE.search(path))}
+    """Compare the kernel. Firmware may lie in a folder of one kernel; all else is the same for
+    each.
+    """
+    kernels = {
+        found.group(1) for path in list_mounted_paths(spec) if (found := FIRMWARE.search(path))
+    }
     strange = sorted(kernels - {there.kernel}) if there.kernel else []
     if strange:
         why = messages.STALE_KERNEL.fill(recorded=", ".join(strange), found=there.kernel)
@@ -213,7 +272,10 @@ def compare_kernel(spec: Spec, there: SpecHost) -> Iterator[Stale]:
 
 def map_gpu_nodes_by_device(spec: Spec) -> Mapping[str, frozenset[str]]:
     """Map the name of each device to the nodes of GPUs in it."""
-    return {d.name: frozenset(n.path for n in d.edits.device_nodes if GPU_NODE.fullmatch(n.path)) for d in spec.devices}
+    return {
+        d.name: frozenset(n.path for n in d.edits.device_nodes if GPU_NODE.fullmatch(n.path))
+        for d in spec.devices
+    }
 
 
 def get_live_path(node: DeviceNode) -> str:
@@ -238,7 +300,9 @@ def find_lost_gpus(named: Mapping[str, frozenset[str]], gpus: list[SeenGpu]) -> 
     nodes = {f"/dev/nvidia{g.minor}" for g in gpus}
     gone = sorted({node for found in named.values() for node in found} - nodes)
     if all(g.uuid for g in gpus):
-        gone += sorted(name for name in named if name.startswith("GPU-") and name not in {g.uuid for g in gpus})
+        gone += sorted(
+            name for name in named if name.startswith("GPU-") and name not in {g.uuid for g in gpus}
+        )
     if gone:
         names = ", ".join(gone)
         yield Stale("gpus", names, f"{len(gpus)} GPUs", messages.GPU_GONE.fill(names=names))
@@ -249,7 +313,9 @@ def find_new_gpus(named: Mapping[str, frozenset[str]], gpus: list[SeenGpu]) -> I
     missing = [g for g in gpus if f"/dev/nvidia{g.minor}" not in known]
     if missing:
         shown = ", ".join(f"{g.index} ({g.bus_id})" for g in missing)
-        yield Stale("gpus", f"{len(known)} GPUs", f"{len(gpus)} GPUs", messages.GPU_LACKING.fill(gpus=shown))
+        yield Stale(
+            "gpus", f"{len(known)} GPUs", f"{len(gpus)} GPUs", messages.GPU_LACKING.fill(gpus=shown)
+        )
 
 
 def find_swapped_gpus(named: Mapping[str, frozenset[str]], gpus: list[SeenGpu]) -> Iterator[Stale]:
@@ -278,14 +344,25 @@ def compare_mig_instances(spec: Spec, there: SpecHost) -> Iterator[Stale]:
         return
     gone = ", ".join(f"nvidia-cap{minor}" for minor in sorted(recorded - set(there.instances)))
     new = ", ".join(there.instances[minor] for minor in sorted(set(there.instances) - recorded))
-    yield Stale("mig", f"{len(recorded)} capabilities", f"{len(there.instances)} capabilities", describe_mig(gone, new))
+    yield Stale(
+        "mig",
+        f"{len(recorded)} capabilities",
+        f"{len(there.instances)} capabilities",
+        describe_mig(gone, new),
+    )
 
 
 def describe_mig(gone: str, lacking: str) -> Message:
-    """Return how MIG instances differ. gone: those of the spec alone; lacking: those of the host alone."""
+    """Return how MIG instances differ. gone: those of the spec alone; lacking: those of the host
+    alone.
+    """
     if not lacking:
         return messages.MIG_GONE.fill(gone=gone)
-    return messages.MIG_CHANGED.fill(gone=gone, lacking=lacking) if gone else messages.MIG_LACKING.fill(lacking=lacking)
+    return (
+        messages.MIG_CHANGED.fill(gone=gone, lacking=lacking)
+        if gone
+        else messages.MIG_LACKING.fill(lacking=lacking)
+    )
 
 
 # ---------------------------------------------------------------- nodes, files
@@ -298,20 +375,30 @@ def compare_nodes(spec: Spec, there: SpecHost) -> Iterator[Stale]:
             entry = (get_live_path(node), node.major, node.minor)
             if entry not in seen:
                 seen.add(entry)
-                yield from compare_node(node, there.there.get(get_live_path(node)), known=get_live_path(node) in there.there)
+                yield from compare_node(
+                    node,
+                    there.there.get(get_live_path(node)),
+                    known=get_live_path(node) in there.there,
+                )
     held = {n.path for e in list_spec_edits(spec) for n in e.device_nodes}
-    lacking = [p for p in CONTROL if p in there.nodes and p not in held] if spec.kind == KIND else []
+    lacking = (
+        [p for p in CONTROL if p in there.nodes and p not in held] if spec.kind == KIND else []
+    )
     if lacking:
         why = messages.NODES_LATER.fill(nodes=", ".join(lacking))
         yield Stale("nodes", "", ", ".join(lacking), why)
 
 
-def compare_node(node: DeviceNode, live: Mapping[str, Any] | None, *, known: bool) -> Iterator[Stale]:
+def compare_node(
+    node: DeviceNode, live: Mapping[str, Any] | None, *, known: bool
+) -> Iterator[Stale]:
     path = get_live_path(node)
     if not known:
         return
     if live is None:
-        if not (node.type and node.major):  # with both, CDI's library does not look (container-edits_unix.go)
+        if not (
+            node.type and node.major
+        ):  # with both, CDI's library does not look (container-edits_unix.go)
             yield Stale("nodes", path, "", messages.STALE_NODE_GONE.fill(path=path))
         return
     numbers = tuple(live.get("rdev") or ())
@@ -323,7 +410,11 @@ def compare_node(node: DeviceNode, live: Mapping[str, Any] | None, *, known: boo
 
 def compare_mounted_files(spec: Spec, there: SpecHost) -> Iterator[Stale]:
     hooks = {h.path for e in list_spec_edits(spec) for h in e.hooks if h.name != "startContainer"}
-    gone = sorted(p for p in {*list_mounted_paths(spec), *hooks} if p in there.there and there.there[p] is None)
+    gone = sorted(
+        p
+        for p in {*list_mounted_paths(spec), *hooks}
+        if p in there.there and there.there[p] is None
+    )
     if gone:
         more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
         why = messages.FILES_GONE.fill(files=", ".join(gone[:3]) + more)
@@ -336,12 +427,16 @@ def compare_mounted_files(spec: Spec, there: SpecHost) -> Iterator[Stale]:
 def compare_version_cap(spec: Spec, there: SpecHost) -> Iterator[Stale]:
     if not there.cap:
         return
-    if spec.version not in version.KNOWN or version.get_spec_version_key(spec.version) > version.get_spec_version_key(there.cap):
+    if spec.version not in version.KNOWN or version.get_spec_version_key(
+        spec.version
+    ) > version.get_spec_version_key(there.cap):
         why = messages.VERSION_TOO_NEW.fill(version=spec.version, limit=there.cap)
         yield Stale("cap", spec.version, there.cap, why)
 
 
-def compare_toolkit(spec: Spec, file: ObservedFile, writer: Writer, there: SpecHost) -> Iterator[Stale]:
+def compare_toolkit(
+    spec: Spec, file: ObservedFile, writer: Writer, there: SpecHost
+) -> Iterator[Stale]:
     installed = tuple(int(n) for n in re.findall(r"\d+", there.toolkit)[:3])
     commands = {a for e in list_spec_edits(spec) for h in e.hooks for a in h.args[1:2]}
     ahead = sorted(c for c in commands if installed and HOOK_SINCE.get(c, ()) > installed)
@@ -349,7 +444,9 @@ def compare_toolkit(spec: Spec, file: ObservedFile, writer: Writer, there: SpecH
         why = messages.HOOK_UNKNOWN.fill(hooks=", ".join(ahead), version=there.toolkit)
         yield Stale("toolkit", ", ".join(ahead), there.toolkit, why)
     elif writer != "collection" and there.toolkit and there.toolkit_since > file.mtime > 0:
-        yield Stale("toolkit", "", there.toolkit, messages.OLDER_THAN_TOOLKIT.fill(version=there.toolkit))
+        yield Stale(
+            "toolkit", "", there.toolkit, messages.OLDER_THAN_TOOLKIT.fill(version=there.toolkit)
+        )
 
 
 # ---------------------------------------------------------------- for people and results
@@ -357,7 +454,10 @@ def compare_toolkit(spec: Spec, file: ObservedFile, writer: Writer, there: SpecH
 
 def convert_verdicts(verdicts: Iterable[SpecVerdict]) -> list[dict[str, Any]]:
     """Return the verdicts as a result carries them."""
-    return [{**dc.asdict(v), "reasons": [{**dc.asdict(r), "code": get_code(r.why)} for r in v.reasons]} for v in verdicts]
+    return [
+        {**dc.asdict(v), "reasons": [{**dc.asdict(r), "code": get_code(r.why)} for r in v.reasons]}
+        for v in verdicts
+    ]
 
 
 def summarise_verdicts(verdicts: Iterable[SpecVerdict]) -> str:

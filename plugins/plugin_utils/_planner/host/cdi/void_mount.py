@@ -5,22 +5,32 @@
 
 nvidia-ctk's specs do so from 1.20.2 on.
 
-The mount is for hosts on which the runtime accepts requests by mounts: there it keeps the runtime from
-adding GPUs to those that the engine has given by CDI. Releases read it so
+The mount is for hosts on which the runtime accepts requests by mounts: there it keeps the runtime
+from adding GPUs to those that the engine has given by CDI. Releases read it so
 (internal/config/image/cuda_image.go; tests/integration/test_void_mount.py runs 1.17.8 and 1.20.2):
 
 - where mounts are not accepted, all of them pass over it;
-- where they are, 1.20.2 and later take it for "no devices", while 1.20.1 and 1.17.8 take `void` for the name of a device, and a
-  container whose GPUs the engine has given does not start with that runtime.
+- where they are, 1.20.2 and later take it for "no devices", while 1.20.1 and 1.17.8 take `void` for
+  the name of a device, and a container whose GPUs the engine has given does not start with that
+  runtime.
 """
 
 from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import HostDecision, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import hooks
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    HostDecision,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    hooks,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    toolkit_config,
+)
 
 SINCE = versions.Version(1, 20, 2)
 
@@ -42,4 +52,6 @@ def accepts_mount_requests(obs: Observation, host: HostDecision) -> bool:
     """
     if toolkit_config.MOUNTS in host.plugin_strategies:
         return True
-    return not toolkit_config.needs_toolkit_config(host) and toolkit_config.may_ask_by_mounts(obs, ())
+    return not toolkit_config.needs_toolkit_config(host) and toolkit_config.may_ask_by_mounts(
+        obs, ()
+    )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the GPUs and the driver of one host in the everyday look: procfs, sysfs and /dev alone, so a sick GPU cannot hang it."""
+"""Read the GPUs and the driver of one host in the everyday look: procfs, sysfs and /dev alone, so a
+sick GPU cannot hang it.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,21 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Driver, Policy, SeenGpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Driver,
+    Policy,
+    SeenGpu,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    WHOLE,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whole import read_whole
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     messages,
@@ -28,9 +41,18 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 
 NVIDIA_VENDOR = "0x10de"
 GPU_CLASSES = ("0x0300", "0x0302")  # VGA and 3D controllers; NVSwitches are 0x0680
-FOREIGN_DRIVERS = ("nouveau", "vfio-pci")  # asked for on every host; of a GPU that nothing serves, its own link names any other
-DEV_GLOBS = ("/dev/nvidia*", "/dev/nvidia-caps/nvidia-cap*", "/dev/nvidia-caps-imex-channels/channel*", "/dev/dri/*")
-# Debian, Ubuntu and SUSE on any CPU; Fedora and RHEL; Debian's own packages, which put an alternatives link in between.
+FOREIGN_DRIVERS = (
+    "nouveau",
+    "vfio-pci",
+)  # asked for on every host; of a GPU that nothing serves, its own link names any other
+DEV_GLOBS = (
+    "/dev/nvidia*",
+    "/dev/nvidia-caps/nvidia-cap*",
+    "/dev/nvidia-caps-imex-channels/channel*",
+    "/dev/dri/*",
+)
+# Debian, Ubuntu and SUSE on any CPU; Fedora and RHEL; Debian's own packages, which put an
+# alternatives link in between.
 LIBRARY_GLOBS = (
     "/usr/lib/*-linux-gnu/libnvidia-ml.so.*",
     "/usr/lib/*-linux-gnu/nvidia/current/libnvidia-ml.so.*",
@@ -111,20 +133,30 @@ def list_questions(policy: Policy) -> list[queries.Question]:
         queries.ask_for_glob(p.pci_vendor, max=64, keep=WHOLE),
         queries.ask_for_glob(p.pci_class, max=64, keep=WHOLE),
         *(queries.ask_for_directory(f"{p.drivers}/{name}") for name in FOREIGN_DRIVERS),
-        *(queries.ask_for_glob(pattern, content=False) for pattern in list_dev_globs(get_dev_root(policy))),
-        *(queries.ask_for_glob(pattern, content=False) for pattern in list_library_globs(policy.cdi_driver_root)),
+        *(
+            queries.ask_for_glob(pattern, content=False)
+            for pattern in list_dev_globs(get_dev_root(policy))
+        ),
+        *(
+            queries.ask_for_glob(pattern, content=False)
+            for pattern in list_library_globs(policy.cdi_driver_root)
+        ),
         *mismatch.list_mismatch_questions(),
         *outer_host.list_outer_host_questions(policy),
     ]
 
 
 def get_driver_root_path(root: str, path: str) -> str:
-    """Return a path of the driver's own tree as the host sees it. Driver containers have that tree in /run/nvidia/driver, for example."""
+    """Return a path of the driver's own tree as the host sees it. Driver containers have that tree
+    in /run/nvidia/driver, for example.
+    """
     return root.rstrip("/") + path
 
 
 def get_dev_root(policy: Policy) -> str:
-    """Return the root of /dev. A driver container has its own /dev unless the policy sets another one."""
+    """Return the root of /dev. A driver container has its own /dev unless the policy sets another
+    one.
+    """
     return policy.cdi_dev_root or policy.cdi_driver_root
 
 
@@ -157,7 +189,9 @@ def judge_driver(policy: Policy, obs: Observation, disk: mismatch.Modules) -> Dr
     gpus, complaint = read_gpus(obs, p)
     parts = count_mig_devices(policy, obs)
     gpus = tuple(dc.replace(g, migs=parts.get(g.minor, 0)) for g in gpus)
-    elsewhere = describe_loaded_platform(policy, obs, p, version, [*usable, *gpus], [g.model for g in gpus])
+    elsewhere = describe_loaded_platform(
+        policy, obs, p, version, [*usable, *gpus], [g.model for g in gpus]
+    )
     if elsewhere:
         return elsewhere
     if complaint:
@@ -169,24 +203,39 @@ def judge_driver(policy: Policy, obs: Observation, disk: mismatch.Modules) -> Dr
     notes = [finding.message] if finding.message else []
     lost = sorted({*usable} - {g.bus_id for g in gpus} - list_excluded_gpus(obs, p))
     notes += [messages.GPUS_LOST.fill(gpus=", ".join(lost))] if gpus and lost else []
-    taken = [messages.GPU_HELD.fill(bus=bus, holder=name_gpu_holder(held[bus])) for bus in pci if bus in held]
-    return dc.replace(judge_loaded_driver(version, where, gpus, usable, user, taken, lost), notes=tuple(notes))
+    taken = [
+        messages.GPU_HELD.fill(bus=bus, holder=name_gpu_holder(held[bus]))
+        for bus in pci
+        if bus in held
+    ]
+    return dc.replace(
+        judge_loaded_driver(version, where, gpus, usable, user, taken, lost), notes=tuple(notes)
+    )
 
 
 def describe_loaded_platform(
     policy: Policy, obs: Observation, p: GpuPaths, version: str, there: list[Any], models: list[str]
 ) -> Driver | None:
-    """Describe a platform that has the module loaded and whose GPUs get no spec. there: the GPUs of PCI and of the driver."""
+    """Describe a platform that has the module loaded and whose GPUs get no spec. there: the GPUs of
+    PCI and of the driver.
+    """
     if not there:
         found = platforms.describe_platform_without_pci(obs, p.tegra_family)
         return dc.replace(found, version=version) if found else None
     names = list(map_device_files(obs, get_dev_root(policy)))
     on_chip = platforms.describe_chip_by_model(version, models)
-    return on_chip or platforms.describe_vgpu_manager(obs, version, names, map_device_majors(policy, obs), policy.cdi_driver_root)
+    return on_chip or platforms.describe_vgpu_manager(
+        obs, version, names, map_device_majors(policy, obs), policy.cdi_driver_root
+    )
 
 
 def judge_driver_without_module(
-    obs: Observation, p: GpuPaths, pci: list[str], usable: list[str], held: dict[str, str], disk: mismatch.Modules
+    obs: Observation,
+    p: GpuPaths,
+    pci: list[str],
+    usable: list[str],
+    held: dict[str, str],
+    disk: mismatch.Modules,
 ) -> Driver:
     platform = None if usable else platforms.describe_platform_without_pci(obs, p.tegra_family)
     if platform:
@@ -194,42 +243,84 @@ def judge_driver_without_module(
     if not pci:
         return Driver("none", "", (), messages.NO_GPU.fill(path=p.pci_vendor.rsplit("/", 2)[0]))
     if all(is_kept_for_machines(held.get(bus, "")) for bus in pci):
-        return Driver("none", "", (), messages.GPU_HELD.fill(bus=pci[0], holder=name_gpu_holder(held[pci[0]])), platform="vfio")
+        return Driver(
+            "none",
+            "",
+            (),
+            messages.GPU_HELD.fill(bus=pci[0], holder=name_gpu_holder(held[pci[0]])),
+            platform="vfio",
+        )
     return describe_unloaded_driver(usable or pci, held, disk)
 
 
-def describe_unloaded_driver(buses: list[str], held: dict[str, str], disk: mismatch.Modules) -> Driver:
+def describe_unloaded_driver(
+    buses: list[str], held: dict[str, str], disk: mismatch.Modules
+) -> Driver:
     bus = buses[0]
     if bus in held:
-        return Driver("not-loaded", "", (), messages.NOT_LOADED_GPU_HELD.fill(bus=bus, holder=name_gpu_holder(held[bus])))
+        return Driver(
+            "not-loaded",
+            "",
+            (),
+            messages.NOT_LOADED_GPU_HELD.fill(bus=bus, holder=name_gpu_holder(held[bus])),
+        )
     if mismatch.is_running_module_missing(disk):
-        evidence = messages.NOT_LOADED_NO_MODULE.fill(bus=bus, kernel=disk.kernel, kernels=", ".join(sorted(disk.kernels)))
+        evidence = messages.NOT_LOADED_NO_MODULE.fill(
+            bus=bus, kernel=disk.kernel, kernels=", ".join(sorted(disk.kernels))
+        )
         return Driver("not-loaded", "", (), evidence)
     return Driver("not-loaded", "", (), messages.GPU_WITHOUT_MODULE.fill(bus=bus))
 
 
 def judge_loaded_driver(
-    version: str, where: str, gpus: tuple[SeenGpu, ...], usable: list[str], user: dict[str, str], taken: list[Message], lost: list[str]
+    version: str,
+    where: str,
+    gpus: tuple[SeenGpu, ...],
+    usable: list[str],
+    user: dict[str, str],
+    taken: list[Message],
+    lost: list[str],
 ) -> Driver:
-    """Judge whether the driver serves the GPUs. The module is loaded, its files are whole, and the libraries have its version.
+    """Judge whether the driver serves the GPUs. The module is loaded, its files are whole, and the
+    libraries have its version.
 
-    taken: a message for each GPU that another driver has. lost: the GPUs that this driver should serve and does not.
+    taken: a message for each GPU that another driver has. lost: the GPUs that this driver should
+    serve and does not.
     """
     if not gpus and usable:
-        return Driver("broken", version, (), messages.DRIVES_NO_GPU.fill(version=version, bus=usable[0]))
+        return Driver(
+            "broken", version, (), messages.DRIVES_NO_GPU.fill(version=version, bus=usable[0])
+        )
     if not gpus and taken:
-        return Driver("none", version, (), messages.LOADED_GPU_HELD.fill(version=version, held=taken[0]))
+        return Driver(
+            "none", version, (), messages.LOADED_GPU_HELD.fill(version=version, held=taken[0])
+        )
     if not gpus:
         return Driver("none", version, (), messages.LOADED_WITHOUT_GPU.fill(version=version))
     row = messages.SERVES if user else messages.SERVES_WITHOUT_LIBRARIES
-    served = row.fill(version=version, path=where, gpus=f"{len(gpus)} GPU{'s' if len(gpus) > 1 else ''}")
-    return Driver("ok", version, gpus, messages.SERVES_SOME.fill(served=served, lost=", ".join(lost)) if lost else served)
+    served = row.fill(
+        version=version, path=where, gpus=f"{len(gpus)} GPU{'s' if len(gpus) > 1 else ''}"
+    )
+    return Driver(
+        "ok",
+        version,
+        gpus,
+        messages.SERVES_SOME.fill(served=served, lost=", ".join(lost)) if lost else served,
+    )
 
 
 def list_pci_gpus(obs: Observation, p: GpuPaths) -> list[str]:
     """List the bus ids of all NVIDIA GPUs, with or without a driver."""
-    vendors = {f.path.rsplit("/", 2)[1] for f in obs.list_glob_files(p.pci_vendor) if read_proc_text(f).lower() == NVIDIA_VENDOR}
-    classes = {f.path.rsplit("/", 2)[1] for f in obs.list_glob_files(p.pci_class) if read_proc_text(f).lower().startswith(GPU_CLASSES)}
+    vendors = {
+        f.path.rsplit("/", 2)[1]
+        for f in obs.list_glob_files(p.pci_vendor)
+        if read_proc_text(f).lower() == NVIDIA_VENDOR
+    }
+    classes = {
+        f.path.rsplit("/", 2)[1]
+        for f in obs.list_glob_files(p.pci_class)
+        if read_proc_text(f).lower().startswith(GPU_CLASSES)
+    }
     return sorted(vendors & classes)
 
 
@@ -240,19 +331,36 @@ def is_pci_shown(obs: Observation, p: GpuPaths) -> bool:
 
 def map_gpus_held_by_others(obs: Observation, p: GpuPaths) -> dict[str, str]:
     """Return bus id -> the other kernel driver that has the device."""
-    entries = ((str(entry["name"]), name) for name in FOREIGN_DRIVERS for entry in obs.list_directory(f"{p.drivers}/{name}"))
+    entries = (
+        (str(entry["name"]), name)
+        for name in FOREIGN_DRIVERS
+        for entry in obs.list_directory(f"{p.drivers}/{name}")
+    )
     held = {bus: name for bus, name in entries if BUS_ID.fullmatch(bus)}
     listed = {f.path.split("/")[-2].lower() for f in obs.list_glob_files(p.information)}
-    return {**held, **map_bound_drivers(obs, p, [bus for bus in list_pci_gpus(obs, p) if bus not in held and bus not in listed])}
+    return {
+        **held,
+        **map_bound_drivers(
+            obs, p, [bus for bus in list_pci_gpus(obs, p) if bus not in held and bus not in listed]
+        ),
+    }
 
 
 def map_bound_drivers(obs: Observation, p: GpuPaths, buses: list[str]) -> dict[str, str]:
-    """Return bus id -> kernel driver, for each of these devices whose own link shows another driver than NVIDIA's."""
-    links = {bus: queries.ask_for_file(f"{p.pci_vendor.partition('*')[0]}{bus}/driver", content=False) for bus in buses}
+    """Return bus id -> kernel driver, for each of these devices whose own link shows another driver
+    than NVIDIA's.
+    """
+    links = {
+        bus: queries.ask_for_file(f"{p.pci_vendor.partition('*')[0]}{bus}/driver", content=False)
+        for bus in buses
+    }
     unasked = [question for question in links.values() if not obs.was_asked(question)]
     if unasked:
         raise NeedMore(unasked)
-    names = {bus: posixpath.basename(str(obs.get_answer(question).get("real") or "")) for bus, question in links.items()}
+    names = {
+        bus: posixpath.basename(str(obs.get_answer(question).get("real") or ""))
+        for bus, question in links.items()
+    }
     return {bus: name for bus, name in names.items() if name not in ("", "driver", "nvidia")}
 
 
@@ -263,12 +371,16 @@ def list_usable_gpus(obs: Observation, p: GpuPaths) -> list[str]:
 
 
 def is_kept_for_machines(name: str) -> bool:
-    """Tell whether a kernel driver keeps devices for virtual machines. Variants are called nvgrace_gpu_vfio_pci, for example."""
+    """Tell whether a kernel driver keeps devices for virtual machines. Variants are called
+    nvgrace_gpu_vfio_pci, for example.
+    """
     return "vfio" in name or name == "pci-stub"
 
 
 def name_gpu_holder(name: str) -> Message:
-    return (messages.PASSED_THROUGH if is_kept_for_machines(name) else messages.BOUND).fill(driver=name)
+    return (messages.PASSED_THROUGH if is_kept_for_machines(name) else messages.BOUND).fill(
+        driver=name
+    )
 
 
 def is_module_loaded(obs: Observation, p: GpuPaths) -> bool:
@@ -276,7 +388,9 @@ def is_module_loaded(obs: Observation, p: GpuPaths) -> bool:
 
 
 def read_module_version(obs: Observation, p: GpuPaths) -> tuple[str, str]:
-    """Return the version of the loaded kernel module, and the file that shows it. The version is '' if no file does."""
+    """Return the version of the loaded kernel module, and the file that shows it. The version is ''
+    if no file does.
+    """
     for path in (p.module_version, p.proc_version):
         first = read_proc_text(obs.get_file(path)).split("\n")[0]
         found = VERSION.search(first)
@@ -286,7 +400,9 @@ def read_module_version(obs: Observation, p: GpuPaths) -> tuple[str, str]:
 
 
 def read_gpus(obs: Observation, p: GpuPaths) -> tuple[tuple[SeenGpu, ...], Message | None]:
-    """Return the GPUs in NVML's order, which is that of the bus, and a complaint about the first file that is not whole."""
+    """Return the GPUs in NVML's order, which is that of the bus, and a complaint about the first
+    file that is not whole.
+    """
     found: list[tuple[str, int, str, str]] = []
     complaint: Message | None = None
     for f in obs.list_glob_files(p.information):
@@ -298,19 +414,32 @@ def read_gpus(obs: Observation, p: GpuPaths) -> tuple[tuple[SeenGpu, ...], Messa
             lacking = "Device Minor" if BUS_ID.fullmatch(bus) else "Bus Location"
             complaint = complaint or messages.FILE_CUT_SHORT.fill(path=f.path, field=repr(lacking))
             continue
-        found.append((bus, minor, get_known_uuid(facts.get("GPU UUID", "")), facts.get("Model", "")))
-    gpus = (SeenGpu(index, minor, bus, uuid, model) for index, (bus, minor, uuid, model) in enumerate(sorted(found)))
+        found.append(
+            (bus, minor, get_known_uuid(facts.get("GPU UUID", "")), facts.get("Model", ""))
+        )
+    gpus = (
+        SeenGpu(index, minor, bus, uuid, model)
+        for index, (bus, minor, uuid, model) in enumerate(sorted(found))
+    )
     return tuple(gpus), complaint
 
 
 def list_excluded_gpus(obs: Observation, p: GpuPaths) -> set[str]:
-    """Return the bus ids of the GPUs that the driver withholds from all programs by its options (NVreg_ExcludedGpus)."""
+    """Return the bus ids of the GPUs that the driver withholds from all programs by its options
+    (NVreg_ExcludedGpus).
+    """
     every = (parse_driver_fields(read_proc_text(f)) for f in obs.list_glob_files(p.information))
-    return {facts.get("Bus Location", "").lower() for facts in every if facts.get("GPU Excluded", "No").lower() == "yes"}
+    return {
+        facts.get("Bus Location", "").lower()
+        for facts in every
+        if facts.get("GPU Excluded", "No").lower() == "yes"
+    }
 
 
 def get_known_uuid(uuid: str) -> str:
-    """Return the UUID. '' if it is unknown: the driver writes question marks until the GPU has been initialised for the first time."""
+    """Return the UUID. '' if it is unknown: the driver writes question marks until the GPU has been
+    initialised for the first time.
+    """
     return uuid if uuid.startswith("GPU-") and "?" not in uuid else ""
 
 
@@ -325,9 +454,20 @@ def map_library_versions(obs: Observation, driver_root: str) -> dict[str, str]:
 
     These are the targets of `.so.1`, otherwise all that carry a version.
     """
-    files = [f for pattern in list_library_globs(driver_root) for f in obs.list_present_files(pattern) if f.exists and f.type != "link"]
-    linked = {f.real: parse_library_version(f.real) for f in files if f.path.endswith(".so.1") and parse_library_version(f.real)}
-    return linked or {f.path: parse_library_version(f.path) for f in files if parse_library_version(f.path)}
+    files = [
+        f
+        for pattern in list_library_globs(driver_root)
+        for f in obs.list_present_files(pattern)
+        if f.exists and f.type != "link"
+    ]
+    linked = {
+        f.real: parse_library_version(f.real)
+        for f in files
+        if f.path.endswith(".so.1") and parse_library_version(f.real)
+    }
+    return linked or {
+        f.path: parse_library_version(f.path) for f in files if parse_library_version(f.path)
+    }
 
 
 def parse_library_version(path: str) -> str:
@@ -337,15 +477,25 @@ def parse_library_version(path: str) -> str:
 
 def map_device_files(obs: Observation, dev_root: str = "/") -> dict[str, DeviceFile]:
     """Return path in a container -> device node, for the driver's character devices."""
-    files = (f for pattern in list_dev_globs(dev_root) for f in obs.list_present_files(pattern) if f.exists and f.type == "char")
+    files = (
+        f
+        for pattern in list_dev_globs(dev_root)
+        for f in obs.list_present_files(pattern)
+        if f.exists and f.type == "char"
+    )
     inside = ((f.path.removeprefix(dev_root.rstrip("/")), f) for f in files)
-    return {path: DeviceFile(path, f.rdev, f.mode, "" if f.path == path else f.path, f.gid) for path, f in inside}
+    return {
+        path: DeviceFile(path, f.rdev, f.mode, "" if f.path == path else f.path, f.gid)
+        for path, f in inside
+    }
 
 
 def list_channel_nodes(nodes: Iterable[str]) -> tuple[str, ...]:
     """Return the nodes of IMEX channels among these, sorted by number."""
     found = ((CHANNEL.fullmatch(path), path) for path in nodes)
-    return tuple(path for _number, path in sorted((int(match[1]), path) for match, path in found if match))
+    return tuple(
+        path for _number, path in sorted((int(match[1]), path) for match, path in found if match)
+    )
 
 
 def list_switch_nodes(nodes: Iterable[str]) -> tuple[str, ...]:
@@ -354,13 +504,26 @@ def list_switch_nodes(nodes: Iterable[str]) -> tuple[str, ...]:
 
 
 def map_device_majors(policy: Policy, obs: Observation) -> dict[str, int]:
-    """Return name -> major of the character devices that the kernel knows now. Only 195 is fixed, the others may change at every boot."""
-    lines = (line.split() for line in read_proc_text(obs.get_file(get_gpu_paths(policy).devices)).split("Block devices:")[0].splitlines())
-    return {words[1]: major for words in lines if len(words) == 2 and (major := read_whole(words[0])) is not None}
+    """Return name -> major of the character devices that the kernel knows now. Only 195 is fixed,
+    the others may change at every boot.
+    """
+    lines = (
+        line.split()
+        for line in read_proc_text(obs.get_file(get_gpu_paths(policy).devices))
+        .split("Block devices:")[0]
+        .splitlines()
+    )
+    return {
+        words[1]: major
+        for words in lines
+        if len(words) == 2 and (major := read_whole(words[0])) is not None
+    }
 
 
 def list_mig_files(policy: Policy, obs: Observation) -> tuple[ObservedFile, ...]:
-    """Return the driver's capability files for the MIG instances that exist: GPU instances, and compute instances within them."""
+    """Return the driver's capability files for the MIG instances that exist: GPU instances, and
+    compute instances within them.
+    """
     return tuple(f for pattern in get_gpu_paths(policy).mig for f in obs.list_glob_files(pattern))
 
 

@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
-NOT_GONE = "a GPU that has fallen off the bus or that a container runtime hides is not known to be gone"
+NOT_GONE = (
+    "a GPU that has fallen off the bus or that a container runtime hides is not known to be gone"
+)
 SEE_WHY = "See why on the host (journalctl -k | grep -i -e NVRM -e Xid)"
 
 GPU_NOT_SERVED = Sentence(
@@ -33,10 +37,14 @@ NO_PCI_BUS = Sentence(
 # ---------------------------------------------------------------- the state of the driver
 
 NO_GPU = Sentence("driver.no-gpu", "No NVIDIA GPU among the PCI devices of {path}")
-PASSED_THROUGH = Sentence("driver.passed-through", "it is passed through to virtual machines ({driver})")
+PASSED_THROUGH = Sentence(
+    "driver.passed-through", "it is passed through to virtual machines ({driver})"
+)
 BOUND = Sentence("driver.bound-elsewhere", "it is bound to the {driver} driver")
 GPU_HELD = Sentence("driver.gpu-held", "GPU {bus}: {holder}")
-GPU_WITHOUT_MODULE = Sentence("driver.not-loaded", "GPU {bus} is on PCI, but the NVIDIA kernel module is not loaded")
+GPU_WITHOUT_MODULE = Sentence(
+    "driver.not-loaded", "GPU {bus} is on PCI, but the NVIDIA kernel module is not loaded"
+)
 NOT_LOADED_GPU_HELD = Sentence(
     "driver.not-loaded-gpu-held",
     "GPU {bus} is on PCI, but the NVIDIA kernel module is not loaded: {holder}",
@@ -47,18 +55,26 @@ NOT_LOADED_NO_MODULE = Sentence(
     "there is no NVIDIA module on disk for the running kernel {kernel}, only for {kernels}",
     next="Install or build the NVIDIA module for kernel {kernel} (`dkms status` says what failed)",
 )
-NO_VERSION = Sentence("driver.no-version", "The NVIDIA module is loaded, but {path} contains no version")
-FILE_CUT_SHORT = Sentence("driver.file-cut-short", "{path} is truncated or unreadable: it has no usable {field}")
+NO_VERSION = Sentence(
+    "driver.no-version", "The NVIDIA module is loaded, but {path} contains no version"
+)
+FILE_CUT_SHORT = Sentence(
+    "driver.file-cut-short", "{path} is truncated or unreadable: it has no usable {field}"
+)
 DRIVES_NO_GPU = Sentence(
     "driver.drives-no-gpu",
     "The NVIDIA module {version} is loaded, but does not drive GPU {bus}; the kernel log says why",
 )
-LOADED_WITHOUT_GPU = Sentence("driver.loaded-without-gpu", "The NVIDIA module {version} is loaded, but there is no GPU")
+LOADED_WITHOUT_GPU = Sentence(
+    "driver.loaded-without-gpu", "The NVIDIA module {version} is loaded, but there is no GPU"
+)
 LOADED_GPU_HELD = Sentence(
     "driver.loaded-gpu-held",
     "The NVIDIA module {version} is loaded, but it serves no GPU. {held}",
 )
-SERVES = Sentence("driver.serves", "Kernel module {version} ({path}), {gpus}, user-space driver {version}")
+SERVES = Sentence(
+    "driver.serves", "Kernel module {version} ({path}), {gpus}, user-space driver {version}"
+)
 SERVES_WITHOUT_LIBRARIES = Sentence(
     "driver.serves-without-libraries",
     "Kernel module {version} ({path}), {gpus}, no user-space driver in the usual folders",
@@ -86,7 +102,9 @@ MODULE_ON_DISK_DIFFERS = Sentence(
     f"{APART}; the module on disk is {{found}} ({{module}}), so a reboot alone does not help",
     next=f"{INSTALL}, or bring the libraries back to {{found}}; then reboot",
 )
-NO_MODULE_FOR_KERNEL = Sentence("driver.no-module-for-kernel", f"{APART}; {NO_MODULE}", next=f"{INSTALL}; then reboot")
+NO_MODULE_FOR_KERNEL = Sentence(
+    "driver.no-module-for-kernel", f"{APART}; {NO_MODULE}", next=f"{INSTALL}; then reboot"
+)
 VERSIONS_DIFFER = Sentence(
     "driver.versions-differ",
     APART,

@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compare the three versions of a driver, and name the files that differ and the remedy.
 
-These are the versions of the loaded kernel module, of the libraries, and of the module that the next
-boot loads. They come from one package set and have to be equal. After an upgrade without a reboot they
-differ: NVML answers error 18, and every container with a GPU fails with "Driver/library version
-mismatch". This module runs no program: the version in a module file is found only by reading it whole,
-but DKMS keeps each build in a folder named after version and kernel.
+These are the versions of the loaded kernel module, of the libraries, and of the module that the
+next boot loads. They come from one package set and have to be equal. After an upgrade without a
+reboot they differ: NVML answers error 18, and every container with a GPU fails with "Driver/library
+version mismatch". This module runs no program: the version in a module file is found only by
+reading it whole, but DKMS keeps each build in a folder named after version and kernel.
 """
 
 from __future__ import annotations
@@ -17,11 +17,17 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import messages
 
-# Debian calls the module nvidia-current. Ubuntu's signed modules lie in a folder named after the branch, RHEL's in extra or weak-updates.
-BUILDS = ("/var/lib/dkms/nvidia*/*/*/*/module/nvidia.ko*", "/var/lib/dkms/nvidia*/*/*/*/module/nvidia-current.ko*")
+# Debian calls the module nvidia-current. Ubuntu's signed modules lie in a folder named after the
+# branch, RHEL's in extra or weak-updates.
+BUILDS = (
+    "/var/lib/dkms/nvidia*/*/*/*/module/nvidia.ko*",
+    "/var/lib/dkms/nvidia*/*/*/*/module/nvidia-current.ko*",
+)
 INSTALLED = (
     "/lib/modules/*/updates/dkms/nvidia.ko*",
     "/lib/modules/*/updates/dkms/nvidia-current.ko*",
@@ -40,7 +46,8 @@ KERNEL = re.compile(r"/lib/modules/([^/]+)/")
 class Modules:
     """The kernel modules on disk.
 
-    built: version -> file, for the running kernel, if the version is known. kernels: the kernels that have a module.
+    built: version -> file, for the running kernel, if the version is known. kernels: the kernels
+    that have a module.
     """
 
     kernel: str  # "" in a tree, in which none runs
@@ -55,7 +62,8 @@ NO_MODULES = Modules("", {}, frozenset())
 class Mismatch:
     """A mismatch of module and libraries.
 
-    broken: containers cannot work now. message: the finding with its remedy; '' if there is no mismatch.
+    broken: containers cannot work now. message: the finding with its remedy; '' if there is no
+    mismatch.
     """
 
     broken: bool = False
@@ -96,21 +104,36 @@ def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules
         return Mismatch(message=messages.OTHER_LIBRARIES.fill(loaded=loaded, paths=others))
     if disk.built and loaded not in disk.built:
         version, path = find_newest_module(disk.built)
-        return Mismatch(message=messages.OTHER_MODULE_AFTER_REBOOT.fill(loaded=loaded, version=version, path=path))
+        return Mismatch(
+            message=messages.OTHER_MODULE_AFTER_REBOOT.fill(
+                loaded=loaded, version=version, path=path
+            )
+        )
     if is_running_module_missing(disk):
-        return Mismatch(message=messages.NO_MODULE_AFTER_REBOOT.fill(version=loaded, **kernels(disk)))
+        return Mismatch(
+            message=messages.NO_MODULE_AFTER_REBOOT.fill(version=loaded, **kernels(disk))
+        )
     return Mismatch()
 
 
-def describe_mismatch(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Mismatch:
-    """Return the mismatch of a loaded module and other libraries. The module that a reboot would load decides the remedy."""
+def describe_mismatch(
+    loaded: str, where: str, libraries: Mapping[str, str], disk: Modules
+) -> Mismatch:
+    """Return the mismatch of a loaded module and other libraries. The module that a reboot would
+    load decides the remedy.
+    """
     library, version = sorted(libraries.items())[0]
     files = {"loaded": loaded, "where": where, "version": version, "library": library}
     if version in disk.built:
         return Mismatch(True, messages.REBOOT_DUE.fill(**files, module=disk.built[version]))
     if disk.built:
         found, path = find_newest_module(disk.built)
-        return Mismatch(True, messages.MODULE_ON_DISK_DIFFERS.fill(**files, found=found, module=path, kernel=disk.kernel))
+        return Mismatch(
+            True,
+            messages.MODULE_ON_DISK_DIFFERS.fill(
+                **files, found=found, module=path, kernel=disk.kernel
+            ),
+        )
     if is_running_module_missing(disk):
         return Mismatch(True, messages.NO_MODULE_FOR_KERNEL.fill(**files, **kernels(disk)))
     named = f"kernel {disk.kernel}" if disk.kernel else "the kernel in use"

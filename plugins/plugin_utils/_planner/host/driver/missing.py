@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Distinguish a GPU that is gone from one that is off the bus.
 
-A GPU is gone if neither PCI nor a device node has it any more. A GPU that has fallen off the bus (Xid
-79) stays a PCI device, or at least keeps its device node, until the host boots without it.
+A GPU is gone if neither PCI nor a device node has it any more. A GPU that has fallen off the bus
+(Xid 79) stays a PCI device, or at least keeps its device node, until the host boots without it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,17 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Driver, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Driver,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    gpus,
+    messages,
+)
 
 NODE = re.compile(r"/dev/nvidia(\d{1,9})")
 
@@ -27,18 +35,27 @@ def list_unserved_gpus(policy: Policy, obs: Observation, driver: Driver) -> list
     GPUs of another driver, and those that the driver excludes, do not count.
     """
     p = gpus.get_gpu_paths(policy)
-    told = {g.bus_id for g in driver.gpus} | set(gpus.map_gpus_held_by_others(obs, p)) | gpus.list_excluded_gpus(obs, p)
+    told = (
+        {g.bus_id for g in driver.gpus}
+        | set(gpus.map_gpus_held_by_others(obs, p))
+        | gpus.list_excluded_gpus(obs, p)
+    )
     return [bus for bus in gpus.list_pci_gpus(obs, p) if bus not in told]
 
 
 def list_stray_nodes(policy: Policy, obs: Observation, driver: Driver) -> list[str]:
     """List the device nodes of GPUs that the driver does not have."""
     minors = {g.minor for g in driver.gpus}
-    found = ((NODE.fullmatch(path), path) for path in gpus.map_device_files(obs, gpus.get_dev_root(policy)))
+    found = (
+        (NODE.fullmatch(path), path)
+        for path in gpus.map_device_files(obs, gpus.get_dev_root(policy))
+    )
     return sorted(path for match, path in found if match and int(match.group(1)) not in minors)
 
 
-def require_gone(policy: Policy, obs: Observation, driver: Driver, where: str, names: Iterable[str]) -> None:
+def require_gone(
+    policy: Policy, obs: Observation, driver: Driver, where: str, names: Iterable[str]
+) -> None:
     """Raise PlanError if a GPU of these devices may be there. where: the file that names them."""
     lost = f"{where} would lose {', '.join(names)}"
     require_bus(policy, obs, lost)
@@ -56,6 +73,8 @@ def require_bus(policy: Policy, obs: Observation, lost: str) -> None:
     Every kernel that the driver runs on shows that directory.
     """
     bus = gpus.get_gpu_paths(policy).pci_vendor.rpartition("/*/")[0]
-    if gpus.is_pci_shown(obs, gpus.get_gpu_paths(policy)) or obs.get_answer(queries.ask_for_file(bus, content=False)).get("exists"):
+    if gpus.is_pci_shown(obs, gpus.get_gpu_paths(policy)) or obs.get_answer(
+        queries.ask_for_file(bus, content=False)
+    ).get("exists"):
         return
     raise PlanError(messages.NO_PCI_BUS.fill(lost=lost), where=bus)

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Detect a host that is itself a system container (LXC, Incus, systemd-nspawn), and give its remedy.
+"""Detect a host that is itself a system container (LXC, Incus, systemd-nspawn), and give its
+remedy.
 
-Its kernel, driver and device nodes are those of the host outside. Inside it no module can be loaded and
-no node can be made, so it needs another remedy than other hosts.
+Its kernel, driver and device nodes are those of the host outside. Inside it no module can be loaded
+and no node can be made, so it needs another remedy than other hosts.
 """
 
 from __future__ import annotations
@@ -13,13 +14,23 @@ import dataclasses as dc
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Driver, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Driver,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    WHOLE,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import messages
 
-# systemd writes its kind of container there (systemd.io/CONTAINER_INTERFACE). WSL has this file as well, and does not count.
+# systemd writes its kind of container there (systemd.io/CONTAINER_INTERFACE). WSL has this file as
+# well, and does not count.
 MARK = "/run/systemd/container"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 NOT_COUNTED = ("wsl",)
@@ -41,7 +52,8 @@ def get_outer_host_kind(policy: Policy, obs: Observation) -> str:
 def _may_be(policy: Policy) -> bool:
     """Tell whether this host may be a container.
 
-    With another procfs, its provider knows better what describes the GPUs. A tree has this mark if it is the root of such a container.
+    With another procfs, its provider knows better what describes the GPUs. A tree has this mark if
+    it is the root of such a container.
     """
     return policy.proc_root == "/proc"
 
@@ -58,7 +70,9 @@ def add_outer_host_remedy(driver: Driver, name: str) -> Driver:
 
 
 def advise_on_hook_in_container(name: str) -> Message:
-    """Advise on the prestart hook: it changes device rules, which an unprivileged container may not (libnvidia-container#154)."""
+    """Advise on the prestart hook: it changes device rules, which an unprivileged container may not
+    (libnvidia-container#154).
+    """
     return messages.HOOK_IN_CONTAINER.fill(kind=name)
 
 

@@ -13,25 +13,38 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Driver
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    WHOLE,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import messages
 
 Name = Literal["wsl", "tegra"]
-# Platforms on which NVIDIA's runtime finds the GPU in a mode of its own, which a mode that this collection sets would take away.
+# Platforms on which NVIDIA's runtime finds the GPU in a mode of its own, which a mode that this
+# collection sets would take away.
 OWN_MODES: tuple[Name, ...] = ("tegra", "wsl")
 WSL_NODE, TEGRA_FILE = "/dev/dxg", "/etc/nv_tegra_release"
 # What upstream takes for a GPU that is part of a system on a chip, by the name that NVML gives it.
 TEGRA_MODEL = re.compile(r"\(nvgpu\)|NVIDIA Thor")
 ROWS: Mapping[Name, Sentence] = {"wsl": messages.WSL, "tegra": messages.TEGRA}
-# What the module nvidia-vgpu-vfio registers: in /proc/devices, and as nodes. A guest's driver has none of it.
+# What the module nvidia-vgpu-vfio registers: in /proc/devices, and as nodes. A guest's driver has
+# none of it.
 VGPU_DEVICE = "nvidia-vgpuctl"
 VGPU_NODE = re.compile(r"/dev/nvidia-vgpu(?:ctl|\d{1,9})")
-# Where a driver that serves CUDA has its library. The vGPU manager's packages have NVML and nvidia-smi, and no libcuda.
+# Where a driver that serves CUDA has its library. The vGPU manager's packages have NVML and
+# nvidia-smi, and no libcuda.
 NAME = "libcuda"
-CUDA = ("/usr/lib/*-linux-gnu/libcuda.so*", "/usr/lib/*-linux-gnu/nvidia/current/libcuda.so*", "/usr/lib64/libcuda.so*")
+CUDA = (
+    "/usr/lib/*-linux-gnu/libcuda.so*",
+    "/usr/lib/*-linux-gnu/nvidia/current/libcuda.so*",
+    "/usr/lib64/libcuda.so*",
+)
 
 
 def list_platform_questions(tegra_family: str) -> list[queries.Question]:
@@ -45,9 +58,12 @@ def list_platform_questions(tegra_family: str) -> list[queries.Question]:
 def describe_platform_without_pci(obs: Observation, tegra_family: str) -> Driver | None:
     """Describe a platform whose GPU is not a PCI device. None if nothing shows one.
 
-    A Jetson of JetPack 6 and newer has the module nvidia loaded, which then lists no GPU below /proc.
+    A Jetson of JetPack 6 and newer has the module nvidia loaded, which then lists no GPU below
+    /proc.
     """
-    name: Name | None = "wsl" if _is_there(obs, WSL_NODE) else "tegra" if _is_tegra(obs, tegra_family) else None
+    name: Name | None = (
+        "wsl" if _is_there(obs, WSL_NODE) else "tegra" if _is_tegra(obs, tegra_family) else None
+    )
     return Driver("none", "", (), ROWS[name].fill(), platform=name) if name else None
 
 
@@ -57,15 +73,30 @@ def describe_chip_by_model(version: str, models: Iterable[str]) -> Driver | None
     return Driver("none", version, (), messages.TEGRA.fill(), platform="tegra") if on_chip else None
 
 
-def describe_vgpu_manager(obs: Observation, version: str, nodes: Iterable[str], devices: Iterable[str], driver_root: str) -> Driver | None:
-    """Describe a host whose driver serves virtual machines alone: it has what the vGPU manager registers, and no libcuda.
+def describe_vgpu_manager(
+    obs: Observation, version: str, nodes: Iterable[str], devices: Iterable[str], driver_root: str
+) -> Driver | None:
+    """Describe a host whose driver serves virtual machines alone: it has what the vGPU manager
+    registers, and no libcuda.
 
-    Where libcuda is installed as well, containers use the GPUs beside the manager, and the driver counts as any other.
+    Where libcuda is installed as well, containers use the GPUs beside the manager, and the driver
+    counts as any other.
     """
-    marks = [*filter(VGPU_NODE.fullmatch, nodes), *(f"{name} in /proc/devices" for name in devices if name == VGPU_DEVICE)]
-    if not marks or obs.get_answer(queries.ask_for_paths(NAME, list(CUDA), driver_root)).get("files"):
+    marks = [
+        *filter(VGPU_NODE.fullmatch, nodes),
+        *(f"{name} in /proc/devices" for name in devices if name == VGPU_DEVICE),
+    ]
+    if not marks or obs.get_answer(queries.ask_for_paths(NAME, list(CUDA), driver_root)).get(
+        "files"
+    ):
         return None
-    return Driver("none", version, (), messages.VGPU_MANAGER.fill(version=version, mark=marks[0]), platform="vgpu")
+    return Driver(
+        "none",
+        version,
+        (),
+        messages.VGPU_MANAGER.fill(version=version, mark=marks[0]),
+        platform="vgpu",
+    )
 
 
 def _is_there(obs: Observation, path: str) -> bool:
@@ -73,4 +104,6 @@ def _is_there(obs: Observation, path: str) -> bool:
 
 
 def _is_tegra(obs: Observation, family: str) -> bool:
-    return _is_there(obs, TEGRA_FILE) or obs.get_file(family).text.strip().lower().startswith("tegra")
+    return _is_there(obs, TEGRA_FILE) or obs.get_file(family).text.strip().lower().startswith(
+        "tegra"
+    )

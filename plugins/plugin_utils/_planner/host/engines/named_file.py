@@ -1,19 +1,26 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check the configuration file that the user names in another root directory, where no process shows which file the engine reads."""
+"""Check the configuration file that the user names in another root directory, where no process
+shows which file the engine reads.
+"""
 
 from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    Keep,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import messages
 
 
 def require_named_engine_file(policy: Policy, obs: Observation, usual: str, keep: Keep) -> None:
-    """Raise PlanError if the file that the user names does not exist in another root directory, but the usual one does.
+    """Raise PlanError if the file that the user names does not exist in another root directory, but
+    the usual one does.
 
     A typing error would make a second file next to the one that the engine reads, and no later run
     would find it.
@@ -22,4 +29,6 @@ def require_named_engine_file(policy: Policy, obs: Observation, usual: str, keep
     if policy.root == "/" or policy.state == "absent" or named in ("", usual):
         return
     if not obs.get_file(named, keep).exists and obs.get_file(usual, keep).exists:
-        raise PlanError(messages.CONFIG_PATH_MISSING.fill(path=named, root=policy.root, usual=usual))
+        raise PlanError(
+            messages.CONFIG_PATH_MISSING.fill(path=named, root=policy.root, usual=usual)
+        )

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Describe a host, as one look saw it and as a plan would leave it, for comparison with the table's rows.
+"""Describe a host, as one look saw it and as a plan would leave it, for comparison with the table's
+rows.
 
 If the plan was refused, the host is judged as it is.
 """
@@ -12,7 +13,10 @@ import dataclasses as dc
 from collections.abc import Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    QueryFailed,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
     HostDecision,
@@ -20,13 +24,23 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator, nvidia_ctk
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import consumers, staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    gpu_operator,
+    nvidia_ctk,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    consumers,
+    staleness,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import mismatch
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    config,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad.rules import (
     DRIVER,
     TOOLKIT,
@@ -40,7 +54,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     toolkit_config,
 )
 
-OF_TOOLKIT = (packages.BASE, "nvidia-container-toolkit")  # the two whose programs rows are about; the family moves together
+OF_TOOLKIT = (
+    packages.BASE,
+    "nvidia-container-toolkit",
+)  # the two whose programs rows are about; the family moves together
 COMPRESSED = (".gz", ".xz", ".zst")
 BY_CDI = ("native-cdi", "nvidia-runtime")
 ALL_GIDS = versions.Version(0, 7)  # of CDI, the first with additionalGids
@@ -60,13 +77,22 @@ class KnownBadLook:
 
 
 def views(look: KnownBadLook) -> list[HostView]:
-    """Return the host as seen by each engine that this collection manages there. Empty if it manages none."""
+    """Return the host as seen by each engine that this collection manages there. Empty if it
+    manages none.
+    """
     chosen = {decision.instance: decision for decision in look.record.decisions}
-    shared, programs = map_host_states(look), {TOOLKIT: list_toolkit_releases(look), DRIVER: list_driver_releases(look.driver)}
+    shared, programs = (
+        map_host_states(look),
+        {TOOLKIT: list_toolkit_releases(look), DRIVER: list_driver_releases(look.driver)},
+    )
     return [
         HostView(
             {**programs, instance.engine: (versions.parse_engine_version(instance.version),)},
-            {**shared, "cdi-injection": chosen[instance.key].injection in BY_CDI, **map_file_states(look, instance)},
+            {
+                **shared,
+                "cdi-injection": chosen[instance.key].injection in BY_CDI,
+                **map_file_states(look, instance),
+            },
         )
         for instance in look.instances
         if instance.key in chosen
@@ -74,11 +100,16 @@ def views(look: KnownBadLook) -> list[HostView]:
 
 
 def list_toolkit_releases(look: KnownBadLook) -> tuple[Version | None, ...]:
-    """Return the releases of the toolkit after the plan, from the packages, otherwise from the program itself.
+    """Return the releases of the toolkit after the plan, from the packages, otherwise from the
+    program itself.
 
     None stands for an unknown release. Empty if the toolkit is not on the host.
     """
-    coming = {d.path: d.after for d in look.plan.whole.differences if d.what == "package"} if look.plan else {}
+    coming = (
+        {d.path: d.after for d in look.plan.whole.differences if d.what == "package"}
+        if look.plan
+        else {}
+    )
     try:
         there = {name: coming.get(name) or look.obs.get_package(name) for name in OF_TOOLKIT}
     except QueryFailed:  # packages of a tree with an rpm database, for one
@@ -104,46 +135,73 @@ def map_host_states(look: KnownBadLook) -> dict[State, bool | None]:
         "refresh-owns-spec": refreshed,
         "mig": any(gpu.migs for gpu in look.driver.gpus),
         "module-compressed": any(name.endswith(COMPRESSED) for name in names) if names else None,
-        "module-nvidia-current": any("/nvidia-current.ko" in name for name in names) if names else None,
+        "module-nvidia-current": any("/nvidia-current.ko" in name for name in names)
+        if names
+        else None,
         "reader-below-0.7.0": has_old_reader(look),
         "stale-spec": leaves_stale_spec(look),
         "toolkit-drop-in": drop_in_stays(look),
         "adds-nvidia-repository": adds_repository(look),
-        "swarm-gpus": swarm.may_lose_assignment(swarm.read_offered(look.policy, look.obs, look.instances), look.record),
-        "mounts-accepted": toolkit_config.may_ask_by_mounts(look.obs, look.plan.whole.differences if look.plan else ()),
+        "swarm-gpus": swarm.may_lose_assignment(
+            swarm.read_offered(look.policy, look.obs, look.instances), look.record
+        ),
+        "mounts-accepted": toolkit_config.may_ask_by_mounts(
+            look.obs, look.plan.whole.differences if look.plan else ()
+        ),
     }
 
 
 def list_disk_modules(obs: Observation) -> list[str]:
     """List the driver's kernel modules on disk, only those of the running kernel if it has one."""
     question = mismatch.list_mismatch_questions()[0]
-    listed = [str(f.get("path")) for f in obs.get_answer_or_error(question).get("files") or ()] if obs.was_asked(question) else []
+    listed = (
+        [str(f.get("path")) for f in obs.get_answer_or_error(question).get("files") or ()]
+        if obs.was_asked(question)
+        else []
+    )
     installed = [path for path in listed if path.startswith("/lib/modules/")]
-    return [path for path in installed if path.startswith(f"/lib/modules/{obs.host.get('kernel') or ''}/")] or installed
+    return [
+        path
+        for path in installed
+        if path.startswith(f"/lib/modules/{obs.host.get('kernel') or ''}/")
+    ] or installed
 
 
 def has_old_reader(look: KnownBadLook) -> bool | None:
     able = [i.cdi.max_version for i in look.instances if i.cdi.able]
     others = consumers.list_other_consumers(look.policy, look.obs, look.instances)
-    known = [versions.parse_engine_version(v) for v in (*able, *(c.newest for c in others if c.version)) if v]
+    known = [
+        versions.parse_engine_version(v)
+        for v in (*able, *(c.newest for c in others if c.version))
+        if v
+    ]
     if any(v is not None and v < ALL_GIDS for v in known):
         return True
     return None if "" in able or any(not c.version for c in others) else False
 
 
 def leaves_stale_spec(look: KnownBadLook) -> bool:
-    """Tell whether the plan leaves a stale spec. A plan that writes the spec, or has its owner write it, names it."""
+    """Tell whether the plan leaves a stale spec. A plan that writes the spec, or has its owner
+    write it, names it.
+    """
     left = {verdict.path for verdict in look.freshness if verdict.state == "stale"}
     if look.plan is None:
         return bool(left)
-    return bool(left - {str(c["path"]) for c in look.plan.whole.changes} - {d.key for d in look.plan.whole.differences})
+    return bool(
+        left
+        - {str(c["path"]) for c in look.plan.whole.changes}
+        - {d.key for d in look.plan.whole.differences}
+    )
 
 
 def drop_in_stays(look: KnownBadLook) -> bool | None:
     if look.plan is None:
         return None
     tools = (nvidia_ctk.TOOL, gpu_operator.TOOL)
-    return any(left.tool in tools and left.fate != "adopted" and left.path.endswith(".toml") for left in look.plan.leftovers)
+    return any(
+        left.tool in tools and left.fate != "adopted" and left.path.endswith(".toml")
+        for left in look.plan.leftovers
+    )
 
 
 def adds_repository(look: KnownBadLook) -> bool:
@@ -152,24 +210,41 @@ def adds_repository(look: KnownBadLook) -> bool:
     The repository can also come out of an archive, which takes the place of an address.
     """
     policy = look.policy
-    own_key = repository.normalise_fingerprint(policy.toolkit_key_fingerprint) not in ("", repository.FINGERPRINT)
-    if look.plan is None or (own_key if policy.bundle_file else policy.toolkit_repository != repository.NVIDIA):
+    own_key = repository.normalise_fingerprint(policy.toolkit_key_fingerprint) not in (
+        "",
+        repository.FINGERPRINT,
+    )
+    if look.plan is None or (
+        own_key if policy.bundle_file else policy.toolkit_repository != repository.NVIDIA
+    ):
         return False
     return bool(repository.PATHS & {str(change["path"]) for change in look.plan.whole.changes})
 
 
 def map_file_states(look: KnownBadLook, instance: Instance) -> dict[State, bool | None]:
-    """Return the states of the engine's own files, if their versions can differ from one file to the next."""
+    """Return the states of the engine's own files, if their versions can differ from one file to
+    the next.
+    """
     if not traits.get_traits(instance.engine).file_versions:
         return {}
     version = versions.parse_engine_version(instance.version)
     if version is None:
         return {"drop-in-above-root": None, "config-version-3": None}
     try:
-        files = config.load_containerd_files(look.obs, instance.config_path, version, look.policy.handlers)
+        files = config.load_containerd_files(
+            look.obs, instance.config_path, version, look.policy.handlers
+        )
     except PlanError:
         return {"drop-in-above-root": None, "config-version-3": None}
-    gone = {str(c["path"]) for c in look.plan.whole.changes if c["op"] == "remove"} if look.plan else set()
+    gone = (
+        {str(c["path"]) for c in look.plan.whole.changes if c["op"] == "remove"}
+        if look.plan
+        else set()
+    )
     root = files.root.declared if files.root else 0
-    above = any(f.declared > root for f in files.files[1:] if not {f.path, f.real} & gone) if root else False
+    above = (
+        any(f.declared > root for f in files.files[1:] if not {f.path, f.real} & gone)
+        if root
+        else False
+    )
     return {"drop-in-above-root": above, "config-version-3": files.schema >= 3}

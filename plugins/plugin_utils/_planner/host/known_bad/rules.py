@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge whether a row of the table of known-bad combinations applies to a host: yes, no, or not known.
+"""Judge whether a row of the table of known-bad combinations applies to a host: yes, no, or not
+known.
 
-A row applies if all of its conditions hold. If one does not hold, the row does not apply, whatever the
-others are. Otherwise an unknown condition leaves the row open, and the result reports it so: a state
-that could not be seen is neither good nor bad.
+A row applies if all of its conditions hold. If one does not hold, the row does not apply, whatever
+the others are. Otherwise an unknown condition leaves the row open, and the result reports it so: a
+state that could not be seen is neither good nor bad.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ WORDS: Mapping[State, str] = {
 
 @dc.dataclass(frozen=True)
 class ReleaseCondition:
-    """A condition that a program is in a release from `first` on and before `fixed`. An empty bound does not count."""
+    """A condition that a program is in a release from `first` on and before `fixed`. An empty bound
+    does not count.
+    """
 
     of: str
     first: str = ""
@@ -77,7 +80,10 @@ class ReleaseCondition:
 
     @property
     def text(self) -> str:
-        bounds = [f"from {self.first}" if self.first else "", f"before {self.fixed}" if self.fixed else ""]
+        bounds = [
+            f"from {self.first}" if self.first else "",
+            f"before {self.fixed}" if self.fixed else "",
+        ]
         return " ".join(filter(None, [TITLES[self.of].removeprefix("the "), *bounds]))
 
 
@@ -99,7 +105,8 @@ Condition = ReleaseCondition | Is
 class KnownBadRow:
     """A combination that is known to be bad.
 
-    what: the failure, a sentence without a full stop. way: the workaround. stops: whether the row ends a run by default.
+    what: the failure, a sentence without a full stop. way: the workaround. stops: whether the row
+    ends a run by default.
     """
 
     id: str
@@ -114,8 +121,9 @@ class KnownBadRow:
 class HostView:
     """One engine's view of the host as it will be after the plan. Rows are compared with it.
 
-    programs: the releases of each program on the host, None for an unknown one. A program that is missing here is not on the host.
-    states: None for an unknown state. A state that is missing here is false.
+    programs: the releases of each program on the host, None for an unknown one. A program that is
+    missing here is not on the host. states: None for an unknown state. A state that is missing here
+    is false.
     """
 
     programs: Mapping[str, Sequence[Version | None]] = dc.field(default_factory=dict)
@@ -133,7 +141,10 @@ class JudgedRows:
 def holds_condition(condition: Condition, host: HostView) -> bool | None:
     if isinstance(condition, Is):
         return host.states.get(condition.state, False)
-    known = [None if version is None else condition.holds(version) for version in host.programs.get(condition.of, ())]
+    known = [
+        None if version is None else condition.holds(version)
+        for version in host.programs.get(condition.of, ())
+    ]
     return True if True in known else None if None in known else False
 
 
@@ -144,11 +155,26 @@ def judge_rows(rows: Iterable[KnownBadRow], hosts: Sequence[HostView]) -> Judged
     """
     found, unclear = [], []
     for row in rows:
-        verdicts = [lacking for lacking in (list_unknown_conditions(row, host) for host in hosts) if lacking is not None]
+        verdicts = [
+            lacking
+            for lacking in (list_unknown_conditions(row, host) for host in hosts)
+            if lacking is not None
+        ]
         if () in verdicts:
             found.append(row)
         elif verdicts:
-            unclear.append((row, tuple(dict.fromkeys(name_missing_fact(condition) for lacking in verdicts for condition in lacking))))
+            unclear.append(
+                (
+                    row,
+                    tuple(
+                        dict.fromkeys(
+                            name_missing_fact(condition)
+                            for lacking in verdicts
+                            for condition in lacking
+                        )
+                    ),
+                )
+            )
     return JudgedRows(tuple(found), tuple(unclear))
 
 

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of known-bad combinations. A row has a range of releases, further conditions, the failure, and the workaround.
+"""The table of known-bad combinations. A row has a range of releases, further conditions, the
+failure, and the workaround.
 
-A range begins with the first release that has the fault and ends before the first without it, as upstream's tags have it. A row stops a
-run if containers lose their GPUs, or an engine does not start, or a file that its owner counts on is not read. Other rows only give
-advice. docs/known-bad.md is written from this.
+A range begins with the first release that has the fault and ends before the first without it, as
+upstream's tags have it. A row stops a run if containers lose their GPUs, or an engine does not
+start, or a file that its owner counts on is not read. Other rows only give advice.
+docs/known-bad.md is written from this.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.know
     KnownBadRow,
     ReleaseCondition,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.traits import CONTAINERD, CRIO, DOCKER
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.traits import (
+    CONTAINERD,
+    CRIO,
+    DOCKER,
+)
 
 _TOOLKIT = "https://github.com/NVIDIA/nvidia-container-toolkit"
 _UPGRADE = "Set gpufleet_toolkit_version to {} or newer"
@@ -30,7 +36,10 @@ ROWS: tuple[KnownBadRow, ...] = (
         (ReleaseCondition(CONTAINERD, "2.3.0", "2.3.5"), Is("drop-in-above-root")),
         "Upgrade containerd to 2.3.5 or newer, or give the drop-in the version of the main file (nvidia-ctk runtime configure "
         "--config-source=file does; for the GPU Operator's toolkit set RUNTIME_CONFIG_SOURCE=file)",
-        ("https://github.com/NVIDIA/aicr/issues/1688", "https://github.com/containerd/containerd/pull/12891"),
+        (
+            "https://github.com/NVIDIA/aicr/issues/1688",
+            "https://github.com/containerd/containerd/pull/12891",
+        ),
     ),
     KnownBadRow(
         "containerd-loses-main-file",
@@ -52,7 +61,8 @@ ROWS: tuple[KnownBadRow, ...] = (
         "toolkit-crio-wrong-directory",
         "nvidia-ctk runtime configure writes its drop-in to /etc/crio/conf.d, which CRI-O does not read",
         (ReleaseCondition(TOOLKIT, "1.18.0", "1.19.1"), ReleaseCondition(CRIO)),
-        _UPGRADE.format("1.19.1") + ", or do not run nvidia-ctk runtime configure: this collection writes CRI-O's files itself",
+        _UPGRADE.format("1.19.1")
+        + ", or do not run nvidia-ctk runtime configure: this collection writes CRI-O's files itself",
         (f"{_TOOLKIT}/pull/1829",),
         stops=False,
     ),
@@ -67,7 +77,8 @@ ROWS: tuple[KnownBadRow, ...] = (
         "toolkit-mounts-beside-cdi",
         "a container that got its GPUs by CDI gets others as well, if the NVIDIA runtime starts it and a mount asks for them",
         (ReleaseCondition(TOOLKIT, "", "1.20.2"), Is("mounts-accepted"), Is("cdi-injection")),
-        _UPGRADE.format("1.20.2") + ", or set the device plugin and gpufleet_device_plugin_strategy to a strategy of CDI",
+        _UPGRADE.format("1.20.2")
+        + ", or set the device plugin and gpufleet_device_plugin_strategy to a strategy of CDI",
         (f"{_TOOLKIT}/pull/2184",),
         stops=False,
     ),
@@ -88,14 +99,19 @@ ROWS: tuple[KnownBadRow, ...] = (
             Is("config-version-3"),
             Is("toolkit-drop-in"),
         ),
-        _UPGRADE.format("1.20.0") + ", or let this collection take the drop-in over (gpufleet_adopt: auto)",
+        _UPGRADE.format("1.20.0")
+        + ", or let this collection take the drop-in over (gpufleet_adopt: auto)",
         (f"{_TOOLKIT}/issues/1956",),
         stops=False,
     ),
     KnownBadRow(
         "toolkit-without-config-version-3",
         "nvidia-ctk and the toolkit container end with unsupported config version: 3",
-        (ReleaseCondition(TOOLKIT, "", "1.17.4"), ReleaseCondition(CONTAINERD, "2.0.0"), Is("config-version-3")),
+        (
+            ReleaseCondition(TOOLKIT, "", "1.17.4"),
+            ReleaseCondition(CONTAINERD, "2.0.0"),
+            Is("config-version-3"),
+        ),
         _UPGRADE.format("1.17.4"),
         (f"{_TOOLKIT}/issues/803", f"{_TOOLKIT}/pull/862"),
         stops=False,
@@ -103,14 +119,22 @@ ROWS: tuple[KnownBadRow, ...] = (
     KnownBadRow(
         "refresh-misses-nvidia-current",
         "nvidia-cdi-refresh never writes the CDI spec again, since it does not recognise a module called nvidia-current (Debian's)",
-        (ReleaseCondition(TOOLKIT, "1.18.0", "1.18.1"), Is("refresh-owns-spec"), Is("module-nvidia-current")),
+        (
+            ReleaseCondition(TOOLKIT, "1.18.0", "1.18.1"),
+            Is("refresh-owns-spec"),
+            Is("module-nvidia-current"),
+        ),
         f"{_UPGRADE.format('1.18.1')}, or {_OWN_SPEC}",
         (f"{_TOOLKIT}/issues/1395",),
     ),
     KnownBadRow(
         "refresh-misses-compressed-modules",
         "nvidia-cdi-refresh never writes the CDI spec again, since it does not recognise a compressed module (.ko.zst, .ko.xz)",
-        (ReleaseCondition(TOOLKIT, "1.18.1", "1.18.2"), Is("refresh-owns-spec"), Is("module-compressed")),
+        (
+            ReleaseCondition(TOOLKIT, "1.18.1", "1.18.2"),
+            Is("refresh-owns-spec"),
+            Is("module-compressed"),
+        ),
         f"{_UPGRADE.format('1.18.2')}, or {_OWN_SPEC}",
         (f"{_TOOLKIT}/issues/1517",),
     ),
@@ -172,7 +196,8 @@ ROWS: tuple[KnownBadRow, ...] = (
         "toolkit-escape-2025-23266",
         "a container image can run its own code as root on the host (CVE-2025-23266)",
         (ReleaseCondition(TOOLKIT, "1.17.4", "1.17.8"),),
-        _UPGRADE.format("1.17.8") + ", or set features.disable-cuda-compat-lib-hook in /etc/nvidia-container-runtime/config.toml",
+        _UPGRADE.format("1.17.8")
+        + ", or set features.disable-cuda-compat-lib-hook in /etc/nvidia-container-runtime/config.toml",
         ("https://nvidia.custhelp.com/app/answers/detail/a_id/5659", f"{_TOOLKIT}/issues/1208"),
         stops=False,
     ),

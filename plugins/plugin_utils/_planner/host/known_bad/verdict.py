@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Apply the table to a host: a plan that would change it is refused, or gets a sentence of advice, depending on `known_bad`.
+"""Apply the table to a host: a plan that would change it is refused, or gets a sentence of advice,
+depending on `known_bad`.
 
-A host on which nothing is to be changed is never refused: it works as well as it did, and a run that fails there would repair nothing.
-This collection's record of a host does not count as a change: an upgrade of an engine by the host itself leads to another record alone.
+A host on which nothing is to be changed is never refused: it works as well as it did, and a run
+that fails there would repair nothing. This collection's record of a host does not count as a
+change: an upgrade of an engine by the host itself leads to another record alone.
 """
 
 from __future__ import annotations
@@ -15,8 +17,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
     host,
@@ -24,14 +31,26 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.know
     rules,
     table,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad.rules import JudgedRows, KnownBadRow
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad.rules import (
+    JudgedRows,
+    KnownBadRow,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import metrics
 
 
 class Stopped(PlanError):
     """The refusal of a plan. judged: the table's verdict on that plan."""
 
-    def __init__(self, judged: JudgedRows, what: str, *, where: str = "", why: str = "", next: str = "", line: int | None = None) -> None:
+    def __init__(
+        self,
+        judged: JudgedRows,
+        what: str,
+        *,
+        where: str = "",
+        why: str = "",
+        next: str = "",
+        line: int | None = None,
+    ) -> None:
         super().__init__(what, where=where, why=why, next=next, line=line)
         self.judged = judged
 
@@ -51,16 +70,23 @@ def add_known_bad_advice(policy: Policy, judged: JudgedRows, plan: Plan) -> Plan
     stops = list_stopping_rows(policy, judged)
     if stops and has_changes(plan):
         raise build_known_bad_refusal(judged, stops)
-    return dc.replace(plan, advice=(*plan.advice, *map(describe_row, judged.found), *describe_open_rows(judged)))
+    return dc.replace(
+        plan, advice=(*plan.advice, *map(describe_row, judged.found), *describe_open_rows(judged))
+    )
 
 
 def has_changes(plan: Plan) -> bool:
-    return dc.replace(plan, changes=tuple(change for change in plan.changes if not is_record(change))).acts
+    return dc.replace(
+        plan, changes=tuple(change for change in plan.changes if not is_record(change))
+    ).acts
 
 
 def is_record(change: Mapping[str, Any]) -> bool:
     path = str(change["path"])
-    return path in (decision_file.DECISION_PATH, decision_file.FACT_PATH) or posixpath.basename(path) == metrics.NAME
+    return (
+        path in (decision_file.DECISION_PATH, decision_file.FACT_PATH)
+        or posixpath.basename(path) == metrics.NAME
+    )
 
 
 def build_known_bad_refusal(judged: JudgedRows, stops: Sequence[KnownBadRow]) -> Stopped:
@@ -72,9 +98,15 @@ def build_known_bad_refusal(judged: JudgedRows, stops: Sequence[KnownBadRow]) ->
 def explain_refused_plan(policy: Policy, judged: JudgedRows, error: PlanError) -> PlanError:
     """Return the error of a refused plan, with the rows of the table that explain it."""
     stops = list_stopping_rows(policy, judged)
-    known = "; ".join(messages.EXPLAINS.fill(what=row.what, row=row.id, link=row.links[0]) for row in stops)
+    known = "; ".join(
+        messages.EXPLAINS.fill(what=row.what, row=row.id, link=row.links[0]) for row in stops
+    )
     why = "; ".join(filter(None, [error.why, known]))
-    return Stopped(judged, error.message, where=error.where, why=why, next=error.next, line=error.line) if stops else error
+    return (
+        Stopped(judged, error.message, where=error.where, why=why, next=error.next, line=error.line)
+        if stops
+        else error
+    )
 
 
 def describe_row(row: KnownBadRow) -> Message:
@@ -86,7 +118,8 @@ def describe_open_rows(judged: JudgedRows) -> tuple[str, ...]:
     if not judged.open:
         return ()
     lacking = " and ".join(dict.fromkeys(word for _row, words in judged.open for word in words))
-    # The number of rows is left out, since it would be the only difference between hosts: `known_bad` of the result has it.
+    # The number of rows is left out, since it would be the only difference between hosts:
+    # `known_bad` of the result has it.
     return (messages.NOT_JUDGED.fill(lacking=lacking),)
 
 

@@ -1,16 +1,18 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the cgroup driver that the kubelet uses now, by its pods' control groups, else by its settings.
+"""Find the cgroup driver that the kubelet uses now, by its pods' control groups, else by its
+settings.
 
-The kubelet makes a group per pod before it asks the engine for anything, below `kubepods.slice` with the
-systemd driver and below `kubepods` with cgroupfs (pkg/kubelet/cm/cgroup_manager_linux.go), and removes
-it with the pod: so the group shows what works on this node now. A kubelet whose driver was changed
-leaves the groups of its pods from before behind, empty; only groups with processes count.
+The kubelet makes a group per pod before it asks the engine for anything, below `kubepods.slice`
+with the systemd driver and below `kubepods` with cgroupfs (pkg/kubelet/cm/cgroup_manager_linux.go),
+and removes it with the pod: so the group shows what works on this node now. A kubelet whose driver
+was changed leaves the groups of its pods from before behind, empty; only groups with processes
+count.
 
 If no pod runs, the kubelet's own order counts (cmd/kubelet/app/server.go): with the feature gate
-KubeletCgroupDriverFromCRI it asks the engine, and then no setting of its own counts; an engine that does
-not know the question leaves it to the flag, the drop-ins, the file.
+KubeletCgroupDriverFromCRI it asks the engine, and then no setting of its own counts; an engine that
+does not know the question leaves it to the flag, the drop-ins, the file.
 """
 
 from __future__ import annotations
@@ -19,25 +21,40 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, cast
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+    versions,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds, yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+    yaml_text,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
     ObservedFile,
     build_query_failure,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import messages
 
 Driver = Literal["systemd", "cgroupfs", ""]
 
 VERSION = re.compile(r"v(\d{1,9}\.\d{1,9}\.\d{1,9})")
-ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd")  # version 2, and version 1's hierarchy of systemd
+ROOTS = (
+    "/sys/fs/cgroup",
+    "/sys/fs/cgroup/systemd",
+)  # version 2, and version 1's hierarchy of systemd
 PODS: dict[Driver, tuple[str, ...]] = {
-    "systemd": ("kubepods.slice/kubepods-pod*.slice", "kubepods.slice/kubepods-*.slice/kubepods-*-pod*.slice"),
+    "systemd": (
+        "kubepods.slice/kubepods-pod*.slice",
+        "kubepods.slice/kubepods-*.slice/kubepods-*-pod*.slice",
+    ),
     "cgroupfs": ("kubepods/pod*", "kubepods/*/pod*"),
 }
 
@@ -63,7 +80,8 @@ UNKNOWN = InUse("", "")
 
 def ask_for_kubelet_config() -> queries.Question:
     return queries.ask_for_populated_groups(
-        "control groups of pods", [f"{root}/{pods}" for root in ROOTS for found in PODS.values() for pods in found]
+        "control groups of pods",
+        [f"{root}/{pods}" for root in ROOTS for found in PODS.values() for pods in found],
     )
 
 
@@ -81,7 +99,11 @@ def get_known_cgroup_driver(obs: Observation, instance: Instance) -> InUse:
     instance: the kubelet's engine.
     """
     pods = get_cgroup_driver_in_use(obs)
-    return pods if pods.driver or find_kubelet_process(obs) is None else _read_started_driver(obs, instance)
+    return (
+        pods
+        if pods.driver or find_kubelet_process(obs) is None
+        else _read_started_driver(obs, instance)
+    )
 
 
 # ---------------------------------------------------------------- its pods
@@ -92,8 +114,12 @@ def get_cgroup_driver_in_use(obs: Observation) -> InUse:
 
     Raise PlanError if pods are in both places: no handler would be right for all of them.
     """
-    paths = [str(entry["path"]) for entry in obs.get_answer(ask_for_kubelet_config()).get("files") or ()]
-    systemd, cgroupfs = (next((p for p in paths if f"/{top}/" in p), "") for top in ("kubepods.slice", "kubepods"))
+    paths = [
+        str(entry["path"]) for entry in obs.get_answer(ask_for_kubelet_config()).get("files") or ()
+    ]
+    systemd, cgroupfs = (
+        next((p for p in paths if f"/{top}/" in p), "") for top in ("kubepods.slice", "kubepods")
+    )
     if systemd and cgroupfs:
         raise PlanError(
             messages.PODS_OF_BOTH_DRIVERS.fill(path=cgroupfs),
@@ -128,7 +154,10 @@ def is_same_socket(endpoint: str, socket: str) -> bool:
 
     kubelet writes unix:///run/...; /var/run is a link to /run on every systemd host.
     """
-    plain = [host_paths.keep_as_opened(p.removeprefix("unix://")).replace("/var/run/", "/run/", 1) for p in (endpoint, socket)]
+    plain = [
+        host_paths.keep_as_opened(p.removeprefix("unix://")).replace("/var/run/", "/run/", 1)
+        for p in (endpoint, socket)
+    ]
     return plain[0] == plain[1]
 
 
@@ -143,7 +172,9 @@ def _read_started_driver(obs: Observation, instance: Instance) -> InUse:
     if _asks(obs, argv, release):
         driver = _get_answered_driver(obs, instance)
         if driver:
-            return InUse(driver, messages.ENGINE_TELLS_DRIVER.fill(engine=instance.engine, driver=driver))
+            return InUse(
+                driver, messages.ENGINE_TELLS_DRIVER.fill(engine=instance.engine, driver=driver)
+            )
     flag = processes.flag(argv, "--cgroup-driver")
     if flag:
         return _read_stated_driver(flag, "its flag --cgroup-driver")
@@ -173,11 +204,19 @@ def _asks(obs: Observation, argv: list[str], release: str) -> bool:
 
 
 def get_feature_gate(obs: Observation, argv: list[str], name: str) -> bool | None:
-    """Return the value of a feature gate from the kubelet's flag, otherwise from its files; None if none of them sets it."""
-    flags = dict(pair.partition("=")[::2] for pair in processes.flag(argv, "--feature-gates").split(","))
+    """Return the value of a feature gate from the kubelet's flag, otherwise from its files; None if
+    none of them sets it.
+    """
+    flags = dict(
+        pair.partition("=")[::2] for pair in processes.flag(argv, "--feature-gates").split(",")
+    )
     if name in flags:
         return flags[name] == "true"
-    every = (gates for _path, gates in _list_settings(obs, argv, "featureGates") if isinstance(gates, Mapping))
+    every = (
+        gates
+        for _path, gates in _list_settings(obs, argv, "featureGates")
+        if isinstance(gates, Mapping)
+    )
     said = [gates[name] for gates in every if name in gates]
     return said[0] is True if said else None
 
@@ -207,10 +246,17 @@ def _list_files(obs: Observation, argv: list[str]) -> Iterator[ObservedFile]:
 
     The order is: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file itself.
     """
-    folder, main = (host_paths.keep_as_opened(processes.flag(argv, name)) for name in ("--config-dir", "--config"))
+    folder, main = (
+        host_paths.keep_as_opened(processes.flag(argv, name))
+        for name in ("--config-dir", "--config")
+    )
     if folder.startswith("/"):
         patterns = [f"{folder}/{below}" for below in ("*.conf", "*/*.conf")]
-        found = [file for pattern in patterns for file in obs.list_glob_files(pattern, file_places.KUBELET_CONFIG)]
+        found = [
+            file
+            for pattern in patterns
+            for file in obs.list_glob_files(pattern, file_places.KUBELET_CONFIG)
+        ]
         yield from sorted(found, key=lambda file: file.path.split("/"), reverse=True)
     if main.startswith("/"):
         yield obs.get_file(main, file_places.KUBELET_CONFIG)
@@ -226,7 +272,9 @@ def _read_setting(file: ObservedFile, key: str) -> Any:
             messages.KUBELET_CONFIG_UNREADABLE.fill(trouble=file.trouble),
             where=file.path,
         )
-    file_places.require_shown(file.path, [entry for entry in file.withheld if entry["path"][0] == key])
+    file_places.require_shown(
+        file.path, [entry for entry in file.withheld if entry["path"][0] == key]
+    )
     try:
         data = (
             json_bounds.load_bounded_json(file.content)
@@ -235,5 +283,7 @@ def _read_setting(file: ObservedFile, key: str) -> Any:
         )
     except ValueError as broken:
         line, why = getattr(broken, "line", None), getattr(broken, "problem", "")
-        raise PlanError(messages.KUBELET_CONFIG_NOT_YAML.fill(problem=why), where=file.path, line=line) from None
+        raise PlanError(
+            messages.KUBELET_CONFIG_NOT_YAML.fill(problem=why), where=file.path, line=line
+        ) from None
     return data.get(key) if isinstance(data, Mapping) else None

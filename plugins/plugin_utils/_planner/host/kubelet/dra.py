@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Judge whether a host has what NVIDIA's DRA driver needs.
 
-With that driver, pods get GPUs by claims instead of by the device plugin. The driver writes a CDI spec
-for each claim into /var/run/cdi (CDI_ROOT in the template kubeletplugin.yaml of k8s-dra-driver-gpu,
-vendor k8s.gpu.nvidia.com in its cdi.go), and the kubelet passes the devices to the engine in the field
-CDIDevices of the CRI. Neither the NVIDIA runtime nor a handler has a part in it, so an engine that
-cannot resolve CDI devices cannot serve claims.
+With that driver, pods get GPUs by claims instead of by the device plugin. The driver writes a CDI
+spec for each claim into /var/run/cdi (CDI_ROOT in the template kubeletplugin.yaml of
+k8s-dra-driver-gpu, vendor k8s.gpu.nvidia.com in its cdi.go), and the kubelet passes the devices to
+the engine in the field CDIDevices of the CRI. Neither the NVIDIA runtime nor a handler has a part
+in it, so an engine that cannot resolve CDI devices cannot serve claims.
 """
 
 from __future__ import annotations
@@ -16,9 +16,17 @@ import dataclasses as dc
 import posixpath
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+    versions,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, Sentence, join_texts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    Sentence,
+    join_texts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
     Driver,
@@ -27,14 +35,21 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Kubelet,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whole import read_whole
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import cgroup_driver, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    cgroup_driver,
+    messages,
+)
 
-# A plugin of the kubelet has its socket here. The socket's name contains the plugin's name, and with rolling
-# updates the pod's number as well.
-REGISTERED = queries.ask_for_paths("plugins of the kubelet", ["/var/lib/kubelet/plugins_registry/*.nvidia.com-*reg.sock"])
+# A plugin of the kubelet has its socket here. The socket's name contains the plugin's name, and
+# with rolling updates the pod's number as well.
+REGISTERED = queries.ask_for_paths(
+    "plugins of the kubelet", ["/var/lib/kubelet/plugins_registry/*.nvidia.com-*reg.sock"]
+)
 SPECS = "/run/cdi"
 GATE = "DynamicResourceAllocation"
 # pkg/features/kube_features.go: beta and off in 1.32, on from 1.34, and always on from 1.35.
@@ -83,7 +98,13 @@ class Dra:
 
         None if they are not wanted, or if nothing is missing but something is not known.
         """
-        return False if self.unmet else True if self.needs and all(need.met for need in self.needs) else None
+        return (
+            False
+            if self.unmet
+            else True
+            if self.needs and all(need.met for need in self.needs)
+            else None
+        )
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
@@ -91,7 +112,14 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 
 def judge_dra(
-    policy: Policy, obs: Observation, record: HostDecision, instances: Iterable[Instance], driver: Driver, kubelet: Kubelet, *, after: bool
+    policy: Policy,
+    obs: Observation,
+    record: HostDecision,
+    instances: Iterable[Instance],
+    driver: Driver,
+    kubelet: Kubelet,
+    *,
+    after: bool,
 ) -> Dra:
     """Judge what NVIDIA's DRA driver needs.
 
@@ -114,7 +142,9 @@ def get_wanted_dra(policy: Policy, obs: Observation) -> str:
     if policy.dra:
         return messages.CLAIMS_DECLARED.fill()
     found = obs.get_answer(REGISTERED).get("files") or () if policy.root == "/" else ()
-    names = sorted({posixpath.basename(str(entry["path"])).split("-reg.sock")[0] for entry in found})
+    names = sorted(
+        {posixpath.basename(str(entry["path"])).split("-reg.sock")[0] for entry in found}
+    )
     return messages.CLAIMS_BY_PLUGIN.fill(name=names[0]) if names else ""
 
 
@@ -126,7 +156,9 @@ def judge_kubelet_for_dra(obs: Observation, kubelet: Kubelet) -> DraNeed:
     if release is None:
         return build_need(what, None, messages.CLAIMS_KUBELET_UNKNOWN.fill())
     if release.series < GATE_SINCE:
-        return build_need(what, False, messages.CLAIMS_KUBELET_TOO_OLD.fill(version=kubelet.version))
+        return build_need(
+            what, False, messages.CLAIMS_KUBELET_TOO_OLD.fill(version=kubelet.version)
+        )
     if release.series >= GATE_LOCKED:
         return build_need(what, True, messages.CLAIMS_KUBELET_ALWAYS.fill(version=kubelet.version))
     argv = [str(word) for word in (cgroup_driver.find_kubelet_process(obs) or {}).get("argv") or ()]
@@ -140,7 +172,9 @@ def judge_kubelet_for_dra(obs: Observation, kubelet: Kubelet) -> DraNeed:
 
 
 def judge_gate(said: bool | None, late: bool) -> Sentence:
-    """Return the sentence about the feature gate. said: its setting. late: whether it is on if nothing sets it."""
+    """Return the sentence about the feature gate. said: its setting. late: whether it is on if
+    nothing sets it.
+    """
     if said is None:
         return messages.CLAIMS_GATE_ON_BY_DEFAULT if late else messages.CLAIMS_GATE_OFF_BY_DEFAULT
     if said:
@@ -148,7 +182,9 @@ def judge_gate(said: bool | None, late: bool) -> Sentence:
     return messages.CLAIMS_GATE_SET_OFF if late else messages.CLAIMS_GATE_SET_OFF_BETA
 
 
-def judge_engine_for_dra(policy: Policy, record: HostDecision, instances: tuple[Instance, ...], *, after: bool) -> tuple[DraNeed, ...]:
+def judge_engine_for_dra(
+    policy: Policy, record: HostDecision, instances: tuple[Instance, ...], *, after: bool
+) -> tuple[DraNeed, ...]:
     serving = [i for i in instances if traits.get_traits(i.engine).kubernetes and i.cri]
     found = [i for i in serving if i.used_by_kubelet] or serving
     what = "an engine that resolves CDI devices"
@@ -156,7 +192,9 @@ def judge_engine_for_dra(policy: Policy, record: HostDecision, instances: tuple[
         why = messages.CLAIMS_SEVERAL_ENGINES if found else messages.CLAIMS_NO_ENGINE
         return (build_need(what, None if found else False, why.fill()),)
     instance = found[0]
-    decision = next((d for d in record.decisions if d.instance == instance.key), None) if after else None
+    decision = (
+        next((d for d in record.decisions if d.instance == instance.key), None) if after else None
+    )
     return (
         judge_cdi_for_dra(instance, decision, what),
         judge_cri_field(instance),
@@ -174,21 +212,37 @@ def judge_cdi_for_dra(instance: Instance, decision: Decision | None, what: str) 
         return build_need(
             what,
             False,
-            messages.CLAIMS_ENGINE_WITHOUT_CDI.fill(engine=name_engine_release(instance), releases=traits.name_field_releases()),
+            messages.CLAIMS_ENGINE_WITHOUT_CDI.fill(
+                engine=name_engine_release(instance), releases=traits.name_field_releases()
+            ),
         )
     evidence = instance.cdi.evidence.text
     if instance.cdi.enabled:
-        return build_need(what, True, messages.CLAIMS_CDI_ON.fill(engine=name_engine_release(instance), evidence=evidence))
+        return build_need(
+            what,
+            True,
+            messages.CLAIMS_CDI_ON.fill(engine=name_engine_release(instance), evidence=evidence),
+        )
     if decision and decision.enable_cdi:
-        return build_need(what, True, messages.CLAIMS_CDI_PLANNED.fill(engine=name_engine_release(instance)))
-    return build_need(what, False, messages.CLAIMS_CDI_OFF.fill(engine=name_engine_release(instance), evidence=evidence))
+        return build_need(
+            what, True, messages.CLAIMS_CDI_PLANNED.fill(engine=name_engine_release(instance))
+        )
+    return build_need(
+        what,
+        False,
+        messages.CLAIMS_CDI_OFF.fill(engine=name_engine_release(instance), evidence=evidence),
+    )
 
 
 def judge_cri_field(instance: Instance) -> DraNeed:
     what = "an engine that takes CDI devices from the kubelet"
     if instance.cdi.able and instance.cdi.cri_field:
-        return build_need(what, True, messages.CLAIMS_FIELD_KNOWN.fill(engine=name_engine_release(instance)))
-    message = messages.CLAIMS_FIELD_UNKNOWN.fill(engine=name_engine_release(instance), releases=traits.name_field_releases())
+        return build_need(
+            what, True, messages.CLAIMS_FIELD_KNOWN.fill(engine=name_engine_release(instance))
+        )
+    message = messages.CLAIMS_FIELD_UNKNOWN.fill(
+        engine=name_engine_release(instance), releases=traits.name_field_releases()
+    )
     return build_need(what, False, message)
 
 
@@ -198,13 +252,23 @@ def judge_directories_for_dra(policy: Policy, instance: Instance, *, after: bool
     read = SPECS in (host_paths.clean_host_path(d).replace("/var/run/", "/run/", 1) for d in dirs)
     said, name = ", ".join(dirs), name_engine_release(instance)
     if read:
-        return build_need(what, read, messages.CLAIMS_SPECS_READ.fill(engine=name, directories=said))
+        return build_need(
+            what, read, messages.CLAIMS_SPECS_READ.fill(engine=name, directories=said)
+        )
     if not said:
-        return build_need(what, read, messages.CLAIMS_SPECS_NONE.fill(engine=name, wanted=f"/var{SPECS}"))
-    return build_need(what, read, messages.CLAIMS_SPECS_UNREAD.fill(engine=name, directories=said, wanted=f"/var{SPECS}"))
+        return build_need(
+            what, read, messages.CLAIMS_SPECS_NONE.fill(engine=name, wanted=f"/var{SPECS}")
+        )
+    return build_need(
+        what,
+        read,
+        messages.CLAIMS_SPECS_UNREAD.fill(engine=name, directories=said, wanted=f"/var{SPECS}"),
+    )
 
 
-def judge_default_for_dra(record: HostDecision, instance: Instance, decision: Decision | None) -> DraNeed:
+def judge_default_for_dra(
+    record: HostDecision, instance: Instance, decision: Decision | None
+) -> DraNeed:
     """Judge whether containers without a claim get no GPU.
 
     If the variable counts, an image gets all GPUs beside those of claims.
@@ -214,7 +278,9 @@ def judge_default_for_dra(record: HostDecision, instance: Instance, decision: De
     if not default or (decision and record.isolation == "strict"):
         why = messages.CLAIMS_RUNC_IS_DEFAULT if not default else messages.CLAIMS_ISOLATED
         return build_need(what, True, why.fill())
-    return build_need(what, False, messages.CLAIMS_BYPASSED.fill(handler=instance.default_handler or "nvidia"))
+    return build_need(
+        what, False, messages.CLAIMS_BYPASSED.fill(handler=instance.default_handler or "nvidia")
+    )
 
 
 def judge_driver_for_dra(driver: Driver) -> DraNeed:
@@ -235,11 +301,20 @@ def advise_on_dra(found: Dra) -> tuple[str, ...]:
 
 
 def explain_dra_refusal(found: Dra) -> str:
-    """Return the reason why the proof of a host that has to serve claims fails; '' if nothing is missing."""
+    """Return the reason why the proof of a host that has to serve claims fails; '' if nothing is
+    missing.
+    """
     if not found.unmet:
         return ""
-    return messages.CLAIMS_REQUIRED.fill(missing=join_texts("; ", (need.text for need in found.unmet)))
+    return messages.CLAIMS_REQUIRED.fill(
+        missing=join_texts("; ", (need.text for need in found.unmet))
+    )
 
 
 def report_dra(found: Dra) -> dict[str, object]:
-    return {"wanted": bool(found.why), "why": found.why, "ready": found.ready, "needs": [dc.asdict(need) for need in found.needs]}
+    return {
+        "wanted": bool(found.why),
+        "why": found.why,
+        "ready": found.ready,
+        "needs": [dc.asdict(need) for need in found.needs],
+    }

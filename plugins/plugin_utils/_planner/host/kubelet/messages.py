@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 # ---------------------------------------------------------------- the kubelet's cgroup driver
 
@@ -197,13 +199,17 @@ CLAIMS_ENGINE_WITHOUT_CDI = Sentence(
     next="Update it: {releases} do, for pods",
 )
 CLAIMS_CDI_ON = Sentence("kubernetes.claims-cdi-on", "{engine} does ({evidence})")
-CLAIMS_CDI_PLANNED = Sentence("kubernetes.claims-cdi-planned", "this plan switches it on in {engine}")
+CLAIMS_CDI_PLANNED = Sentence(
+    "kubernetes.claims-cdi-planned", "this plan switches it on in {engine}"
+)
 CLAIMS_CDI_OFF = Sentence(
     "kubernetes.claims-cdi-off",
     "it is switched off in {engine} ({evidence})",
     next="Run gpufleet.nvidia.site with gpufleet_injection: native-cdi, or switch CDI on in its configuration",
 )
-CLAIMS_FIELD_KNOWN = Sentence("kubernetes.claims-field-known", "{engine} knows the CRI field CDIDevices")
+CLAIMS_FIELD_KNOWN = Sentence(
+    "kubernetes.claims-field-known", "{engine} knows the CRI field CDIDevices"
+)
 CLAIMS_FIELD_UNKNOWN = Sentence(
     "kubernetes.claims-field-unknown",
     "{engine} does not know the CRI field CDIDevices",
@@ -230,9 +236,13 @@ CLAIMS_BYPASSED = Sentence(
     "{handler} is the default handler, and NVIDIA_VISIBLE_DEVICES counts",
     next="Set gpufleet_device_plugin_strategy: [cdi-cri] or gpufleet_isolation: strict, so that NVIDIA_VISIBLE_DEVICES alone gives no GPU",
 )
-CLAIMS_DRIVER_UNKNOWN = Sentence("kubernetes.claims-driver-version-unknown", "the driver's version is not known")
+CLAIMS_DRIVER_UNKNOWN = Sentence(
+    "kubernetes.claims-driver-version-unknown", "the driver's version is not known"
+)
 CLAIMS_DRIVER_READY = Sentence("kubernetes.claims-driver-ready", "it is {version}")
-CLAIMS_DRIVER_TOO_OLD = Sentence("kubernetes.claims-driver-too-old", "it is {version}", next="Update the driver")
+CLAIMS_DRIVER_TOO_OLD = Sentence(
+    "kubernetes.claims-driver-too-old", "it is {version}", next="Update the driver"
+)
 
 # ---------------------------------------------------------------- names of nodes
 

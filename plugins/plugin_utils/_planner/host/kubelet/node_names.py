@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Judge the name that a host of the inventory has as a Kubernetes node.
 
-No other module judges it. A name becomes a part of an address of the API, of an object and of a file,
-and an inventory may hold anything.
+No other module judges it. A name becomes a part of an address of the API, of an object and of a
+file, and an inventory may hold anything.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import messages
 
-# A node's name is a DNS subdomain. The name of a handler and of its RuntimeClass is a DNS label (apimachinery, util/validation).
+# A node's name is a DNS subdomain. The name of a handler and of its RuntimeClass is a DNS label
+# (apimachinery, util/validation).
 LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 NODE_NAME = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*")
 

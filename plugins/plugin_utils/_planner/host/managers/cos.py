@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    Manager,
+)
 
 COS = Manager(
     "cos",

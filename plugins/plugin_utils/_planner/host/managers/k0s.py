@@ -3,20 +3,29 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """k0s: a containerd of its own, which it restarts by itself when a drop-in changes.
 
-It writes /etc/k0s/containerd.toml at each start, as long as its first line is there (pkg/component/worker/containerd/component.go). It
-also watches /etc/k0s/containerd.d: three seconds after the last change it sends SIGHUP, which ends containerd, and starts it again five
-seconds later (pkg/supervisor). From 1.36 on it has containerd 2, and does not start with a drop-in whose version is not 3, or that has the
-CRI table of containerd 1 (ValidateConfigFile in configurer.go). It checks that only at its own start.
+It writes /etc/k0s/containerd.toml at each start, as long as its first line is there
+(pkg/component/worker/containerd/component.go). It also watches /etc/k0s/containerd.d: three seconds
+after the last change it sends SIGHUP, which ends containerd, and starts it again five seconds later
+(pkg/supervisor). From 1.36 on it has containerd 2, and does not start with a drop-in whose version
+is not 3, or that has the CRI table of containerd 1 (ValidateConfigFile in configurer.go). It checks
+that only at its own start.
 
-From 1.27 to 1.35 it has containerd 1.7, whose drop-ins would replace its CRI table. So it merges their CRI settings with its own defaults
-and writes the sum to containerd-cri.toml in its run directory, which the main file imports instead (handleImports in configurer.go).
+From 1.27 to 1.35 it has containerd 1.7, whose drop-ins would replace its CRI table. So it merges
+their CRI settings with its own defaults and writes the sum to containerd-cri.toml in its run
+directory, which the main file imports instead (handleImports in configurer.go).
 """
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import K0S_MANAGED
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import (
+    K0S_MANAGED,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import Manager, ManagerPlace, OperatorToolkit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    Manager,
+    ManagerPlace,
+    OperatorToolkit,
+)
 
 UNITS = ("k0scontroller.service", "k0sworker.service")
 

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 # ---------------------------------------------------------------- systems that are left alone
 
@@ -61,7 +63,8 @@ MICROK8S_STRICT = Sentence(
     next="Install it from a channel in classic confinement (snap install microk8s --classic), or leave this host out",
 )
 
-# ---------------------------------------------------------------- steps for releases that read no drop-ins
+# ---------------------------------------------------------------- steps for releases that read no
+# drop-ins
 
 UPDATE_K0S = Sentence(
     "manager.update-k0s",
@@ -77,7 +80,8 @@ UPDATE_RANCHER = Sentence(
     "Put further settings into a template in the directory of the generated file",
 )
 
-# ---------------------------------------------------------------- what the GPU Operator's toolkit needs
+# ---------------------------------------------------------------- what the GPU Operator's toolkit
+# needs
 
 OPERATOR_K0S = Sentence(
     "manager.operator-writes-k0s-drop-in",

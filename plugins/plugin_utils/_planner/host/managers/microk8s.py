@@ -3,14 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """MicroK8s: a containerd in a snap, whose configuration is made from a template at each start.
 
-run-containerd-with-args puts the snap's directories and three values into args/containerd-template.toml with sed and starts containerd with
-the result, by the path of the snap's revision. So the template is read and edited here, below the link `current`, which the next start
-reads. snapd copies the snap's data, and the template in it, to the new revision at a refresh. Hooks of the snap edit single lines of the
-template, and replace it only if a release with Docker is upgraded (snap/hooks/configure). admin_groups.py finds who may write there
-besides root.
+run-containerd-with-args puts the snap's directories and three values into
+args/containerd-template.toml with sed and starts containerd with the result, by the path of the
+snap's revision. So the template is read and edited here, below the link `current`, which the next
+start reads. snapd copies the snap's data, and the template in it, to the new revision at a refresh.
+Hooks of the snap edit single lines of the template, and replace it only if a release with Docker is
+upgraded (snap/hooks/configure). admin_groups.py finds who may write there besides root.
 
-A strictly confined MicroK8s (its channels with -strict) has the root of its base snap. That root has neither
-/usr/bin/nvidia-container-runtime nor the driver's libraries, and its own NVIDIA addon is for classic confinement alone.
+A strictly confined MicroK8s (its channels with -strict) has the root of its base snap. That root
+has neither /usr/bin/nvidia-container-runtime nor the driver's libraries, and its own NVIDIA addon
+is for classic confinement alone.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The device nodes of NVIDIA's driver: which there have to be, with which numbers, and what makes them now and at every boot.
+"""The device nodes of NVIDIA's driver: which there have to be, with which numbers, and what makes
+them now and at every boot.
 
-The kernel hands out majors when modules are loaded, and no udev rule of the driver makes these nodes: nvidia-modprobe does, when a program
-of the driver is first used. A host that starts containers before that has none, or nodes of an image with the numbers of another boot.
+The kernel hands out majors when modules are loaded, and no udev rule of the driver makes these
+nodes: nvidia-modprobe does, when a program of the driver is first used. A host that starts
+containers before that has none, or nodes of an image with the numbers of another boot.
 
-The rules name the place of each number. This module reads them to find what differs, and the program that stays on the host reads them to
-correct it (module_utils/_host/resident/device_nodes.py). A test compares the two.
+The rules name the place of each number. This module reads them to find what differs, and the
+program that stays on the host reads them to correct it
+(module_utils/_host/resident/device_nodes.py). A test compares the two.
 """
 
 from __future__ import annotations
@@ -28,23 +31,35 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Restart,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    WHOLE,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whole import read_whole
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_service
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus as driver_gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    gpus as driver_gpus,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import outer_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    messages,
+)
 
 NAME = "device-nodes"
 SERVICE = f"gpufleet-{NAME}.service"
 PATHS = host_service.list_service_paths(NAME, (SERVICE,))
-# The name of a module, and that of its devices in /proc/devices, which is the kernel's word that it is loaded.
+# The name of a module, and that of its devices in /proc/devices, which is the kernel's word that it
+# is loaded.
 MODULES = (("nvidia", "nvidia"), ("nvidia-uvm", "nvidia-uvm"))
-# Drivers before 550.40 called the devices of GPUs nvidia-frontend. The node of nvidia-modeset has the same major, and the kernel lists that
-# name only while its module is loaded (pkg/system/nvdevices of the toolkit makes the node all the same).
+# Drivers before 550.40 called the devices of GPUs nvidia-frontend. The node of nvidia-modeset has
+# the same major, and the kernel lists that name only while its module is loaded
+# (pkg/system/nvdevices of the toolkit makes the node all the same).
 GPU_DRIVERS = ("nvidia", "nvidia-frontend")
-# Of one modprobe, and of the unit, for which engines wait at boot: a GPU that hangs holds the module that looks for it.
+# Of one modprobe, and of the unit, for which engines wait at boot: a GPU that hangs holds the
+# module that looks for it.
 SECONDS, AT_BOOT = 50, 180
 LINKS = "/dev/char"
 PARAMS = {"mode": "DeviceFileMode", "uid": "DeviceFileUID", "gid": "DeviceFileGID"}
@@ -71,11 +86,23 @@ class DesiredNode:
 
 
 def list_device_node_rules(policy: Policy) -> dict[str, Any]:
-    """Return which nodes there have to be, and where their numbers stand, for the planner and for the program on the host."""
+    """Return which nodes there have to be, and where their numbers stand, for the planner and for
+    the program on the host.
+    """
     p = driver_gpus.get_gpu_paths(policy)
     capabilities = p.params.removesuffix("params") + "capabilities"
-    gpus = {"each": p.information, "minor": "Device Minor", "unless": ["GPU Excluded", "Yes"], "drivers": list(GPU_DRIVERS)}
-    cap = {"path": "/dev/nvidia-caps/nvidia-cap{minor}", "drivers": ["nvidia-caps"], "minor": "DeviceFileMinor", "mode": "DeviceFileMode"}
+    gpus = {
+        "each": p.information,
+        "minor": "Device Minor",
+        "unless": ["GPU Excluded", "Yes"],
+        "drivers": list(GPU_DRIVERS),
+    }
+    cap = {
+        "path": "/dev/nvidia-caps/nvidia-cap{minor}",
+        "drivers": ["nvidia-caps"],
+        "minor": "DeviceFileMinor",
+        "mode": "DeviceFileMode",
+    }
     return {
         "schema": 1,
         "units": [SERVICE],
@@ -86,7 +113,11 @@ def list_device_node_rules(policy: Policy) -> dict[str, Any]:
         "links": LINKS,
         "nodes": [
             {"path": "/dev/nvidiactl", "minor": 255, "drivers": list(GPU_DRIVERS)},
-            {"path": "/dev/nvidia-modeset", "minor": 254, "drivers": ["nvidia-modeset", *GPU_DRIVERS]},
+            {
+                "path": "/dev/nvidia-modeset",
+                "minor": 254,
+                "drivers": ["nvidia-modeset", *GPU_DRIVERS],
+            },
             {"path": "/dev/nvidia-uvm", "minor": 0, "drivers": ["nvidia-uvm"]},
             {"path": "/dev/nvidia-uvm-tools", "minor": 1, "drivers": ["nvidia-uvm"]},
             {"path": "/dev/nvidia{minor}", **gpus},
@@ -100,10 +131,17 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     if policy.device_nodes != "present" and policy.state != "absent":
         return []
     globs = [
-        queries.ask_for_glob(rule["each"], max=1 << 12, keep=WHOLE) for rule in list_device_node_rules(policy)["nodes"] if "each" in rule
+        queries.ask_for_glob(rule["each"], max=1 << 12, keep=WHOLE)
+        for rule in list_device_node_rules(policy)["nodes"]
+        if "each" in rule
     ]
     marks = [queries.ask_for_file(path, content=False) for path in CONTAINER_FILES]
-    return [*host_service.list_service_questions(NAME, (SERVICE,)), *globs, *marks, queries.ask_for_directory(LINKS)]
+    return [
+        *host_service.list_service_questions(NAME, (SERVICE,)),
+        *globs,
+        *marks,
+        queries.ask_for_directory(LINKS),
+    ]
 
 
 def list_wanted_device_nodes(policy: Policy, obs: Observation) -> tuple[DesiredNode, ...]:
@@ -112,7 +150,9 @@ def list_wanted_device_nodes(policy: Policy, obs: Observation) -> tuple[DesiredN
     The nodes of modules that get loaded are included; the kernel chooses their majors.
     """
     known = driver_gpus.map_device_majors(policy, obs)
-    parameters = driver_gpus.parse_driver_fields(driver_gpus.read_proc_text(obs.get_file(driver_gpus.get_gpu_paths(policy).params)))
+    parameters = driver_gpus.parse_driver_fields(
+        driver_gpus.read_proc_text(obs.get_file(driver_gpus.get_gpu_paths(policy).params))
+    )
     coming = {device for _name, device in MODULES}
     found = []
     for rule in list_device_node_rules(policy)["nodes"]:
@@ -120,14 +160,31 @@ def list_wanted_device_nodes(policy: Policy, obs: Observation) -> tuple[DesiredN
         if not driver and not coming & set(rule["drivers"]):
             continue
         for minor, own in list_rule_minors(obs, rule):
-            mode = parse_setting_or_default(own.get(rule.get("mode", "")), parse_setting_or_default(parameters.get(PARAMS["mode"]), 0o666))
-            owner = [parse_setting_or_default(parameters.get(PARAMS[key]), 0) for key in ("uid", "gid")]
+            mode = parse_setting_or_default(
+                own.get(rule.get("mode", "")),
+                parse_setting_or_default(parameters.get(PARAMS["mode"]), 0o666),
+            )
+            owner = [
+                parse_setting_or_default(parameters.get(PARAMS[key]), 0) for key in ("uid", "gid")
+            ]
             path = rule["path"].replace("{minor}", str(minor))
-            found.append(DesiredNode(path, known.get(driver), minor, mode, owner[0], owner[1], driver or rule["drivers"][0]))
+            found.append(
+                DesiredNode(
+                    path,
+                    known.get(driver),
+                    minor,
+                    mode,
+                    owner[0],
+                    owner[1],
+                    driver or rule["drivers"][0],
+                )
+            )
     return tuple(found)
 
 
-def list_rule_minors(obs: Observation, rule: Mapping[str, Any]) -> list[tuple[int, Mapping[str, str]]]:
+def list_rule_minors(
+    obs: Observation, rule: Mapping[str, Any]
+) -> list[tuple[int, Mapping[str, str]]]:
     if "each" not in rule:
         return [(rule["minor"], {})]
     found: list[tuple[int, Mapping[str, str]]] = []
@@ -151,10 +208,24 @@ def parse_setting_or_default(text: str | None, default: int) -> int:
 def list_device_node_differences(policy: Policy, obs: Observation) -> list[Difference]:
     """List the modules, nodes and links that are not as they have to be, each with its reason."""
     known = driver_gpus.map_device_majors(policy, obs)
-    files = {f.path: f for pattern in driver_gpus.DEV_GLOBS for f in obs.list_present_files(pattern) if f.exists}
-    links = {str(entry["name"]): str(entry.get("target") or "") for entry in obs.list_directory(LINKS)}
+    files = {
+        f.path: f
+        for pattern in driver_gpus.DEV_GLOBS
+        for f in obs.list_present_files(pattern)
+        if f.exists
+    }
+    links = {
+        str(entry["name"]): str(entry.get("target") or "") for entry in obs.list_directory(LINKS)
+    }
     found = [
-        Difference("module", name, "", "not loaded", "loaded", messages.MODULE_NOT_LOADED.fill(device=device))
+        Difference(
+            "module",
+            name,
+            "",
+            "not loaded",
+            "loaded",
+            messages.MODULE_NOT_LOADED.fill(device=device),
+        )
         for name, device in MODULES
         if device not in known and not (device == "nvidia" and "nvidia-frontend" in known)
     ]
@@ -165,9 +236,22 @@ def list_device_node_differences(policy: Policy, obs: Observation) -> list[Diffe
 
 def compare_device_node(want: DesiredNode, file: ObservedFile | None) -> list[Difference]:
     if file is None:
-        return [Difference("node", want.path, "", None, want.text, messages.NODE_LACKING.fill(driver=want.driver))]
+        return [
+            Difference(
+                "node",
+                want.path,
+                "",
+                None,
+                want.text,
+                messages.NODE_LACKING.fill(driver=want.driver),
+            )
+        ]
     if file.type != "char" or file.rdev is None:
-        return [Difference("node", want.path, "", f"a {file.type}", want.text, messages.NOT_A_NODE.fill())]
+        return [
+            Difference(
+                "node", want.path, "", f"a {file.type}", want.text, messages.NOT_A_NODE.fill()
+            )
+        ]
     have = f"{file.rdev[0]}:{file.rdev[1]} {file.mode & 0o7777:04o} {file.uid}:{file.gid}"
     if file.rdev != (want.major, want.minor):
         known = want.major is not None
@@ -189,7 +273,16 @@ def compare_node_link(want: DesiredNode, links: Mapping[str, str]) -> list[Diffe
     relative = f"../{want.path.removeprefix('/dev/')}"
     if links.get(name) in (relative, want.path):
         return []
-    return [Difference("node", f"{LINKS}/{name}", "", links.get(name) or None, relative, messages.LINK_MISSING.fill())]
+    return [
+        Difference(
+            "node",
+            f"{LINKS}/{name}",
+            "",
+            links.get(name) or None,
+            relative,
+            messages.LINK_MISSING.fill(),
+        )
+    ]
 
 
 # ---------------------------------------------------------------- plans
@@ -208,8 +301,14 @@ def plan_device_nodes(policy: Policy, obs: Observation, driver: Driver, program:
     if against:
         return Plan(advice=(messages.NODES_LEFT_ALONE.fill(problem=against),))
     settings = json.dumps(list_device_node_rules(policy), indent=2, sort_keys=True) + "\n"
-    text = host_service.write_service_unit(NAME, "Make the device nodes of NVIDIA's driver", seconds=AT_BOOT)
-    there = host_service.plan_service(policy, obs, host_service.Resident(NAME, {SERVICE: text}, (SERVICE,), WHY, settings, program))
+    text = host_service.write_service_unit(
+        NAME, "Make the device nodes of NVIDIA's driver", seconds=AT_BOOT
+    )
+    there = host_service.plan_service(
+        policy,
+        obs,
+        host_service.Resident(NAME, {SERVICE: text}, (SERVICE,), WHY, settings, program),
+    )
     if policy.root != "/":
         return there
     found = tuple(list_device_node_differences(policy, obs))
@@ -219,8 +318,14 @@ def plan_device_nodes(policy: Policy, obs: Observation, driver: Driver, program:
 
 def explain_device_node_objection(policy: Policy, obs: Observation, driver: Driver) -> str:
     """Return why nothing is to be done here; '' if something is."""
-    marks = [path for path in CONTAINER_FILES if obs.get_answer(queries.ask_for_file(path, content=False)).get("exists")]
-    if marks and policy.root == "/" and policy.proc_root == "/proc":  # a proc_root that is set is trusted
+    marks = [
+        path
+        for path in CONTAINER_FILES
+        if obs.get_answer(queries.ask_for_file(path, content=False)).get("exists")
+    ]
+    if (
+        marks and policy.root == "/" and policy.proc_root == "/proc"
+    ):  # a proc_root that is set is trusted
         return messages.IN_CONTAINER.fill(mark=marks[0])
     if policy.root != "/":
         return ""
@@ -228,7 +333,9 @@ def explain_device_node_objection(policy: Policy, obs: Observation, driver: Driv
         return messages.DRIVER_CONTAINER.fill(path=driver_gpus.get_dev_root(policy))
     if driver.state == "none":
         return driver.evidence
-    held = driver.state == "not-loaded" and not driver_gpus.list_usable_gpus(obs, driver_gpus.get_gpu_paths(policy))
+    held = driver.state == "not-loaded" and not driver_gpus.list_usable_gpus(
+        obs, driver_gpus.get_gpu_paths(policy)
+    )
     if driver.state == "broken" or held or (driver.state == "not-loaded" and driver.remedy):
         return driver.evidence
     return ""
@@ -239,22 +346,49 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
     The nodes stay until the next boot: they are the driver's, and containers use them.
     """
-    return host_service.plan_service_removal(policy, obs, NAME, (SERVICE,), messages.NODES_WITHDRAWN.fill())
+    return host_service.plan_service_removal(
+        policy, obs, NAME, (SERVICE,), messages.NODES_WITHDRAWN.fill()
+    )
 
 
 def predict_device_nodes(policy: Policy, obs: Observation, driver: Driver) -> Observation:
-    """Return the host as it is after plan_device_nodes(), with all nodes, for what the same transaction plans from the nodes."""
-    if policy.device_nodes != "present" or policy.root != "/" or driver.state != "ok" or explain_device_node_objection(policy, obs, driver):
+    """Return the host as it is after plan_device_nodes(), with all nodes, for what the same
+    transaction plans from the nodes.
+    """
+    if (
+        policy.device_nodes != "present"
+        or policy.root != "/"
+        or driver.state != "ok"
+        or explain_device_node_objection(policy, obs, driver)
+    ):
         return obs
     by_path = {want.path: want for want in list_wanted_device_nodes(policy, obs)}
     answers: dict[str, Mapping[str, Any]] = {}
     for pattern in driver_gpus.DEV_GLOBS[:2]:
-        kept = [f for f in obs.get_answer(queries.ask_for_glob(pattern, content=False)).get("files") or () if f.get("path") not in by_path]
-        made = [build_node_answer(want) for path, want in by_path.items() if ("/nvidia-caps/" in path) == ("/nvidia-caps/" in pattern)]
-        answers[queries.ask_for_glob(pattern, content=False)["id"]] = {"files": sorted([*kept, *made], key=lambda f: str(f["path"]))}
+        kept = [
+            f
+            for f in obs.get_answer(queries.ask_for_glob(pattern, content=False)).get("files") or ()
+            if f.get("path") not in by_path
+        ]
+        made = [
+            build_node_answer(want)
+            for path, want in by_path.items()
+            if ("/nvidia-caps/" in path) == ("/nvidia-caps/" in pattern)
+        ]
+        answers[queries.ask_for_glob(pattern, content=False)["id"]] = {
+            "files": sorted([*kept, *made], key=lambda f: str(f["path"]))
+        }
     return Observation(obs.host, ChainMap(answers, obs.answers))  # type: ignore[arg-type]
 
 
 def build_node_answer(want: DesiredNode) -> dict[str, Any]:
     rdev = None if want.major is None else [want.major, want.minor]
-    return {"path": want.path, "exists": True, "type": "char", "rdev": rdev, "mode": want.mode, "uid": want.uid, "gid": want.gid}
+    return {
+        "path": want.path,
+        "exists": True,
+        "type": "char",
+        "rdev": rdev,
+        "mode": want.mode,
+        "uid": want.uid,
+        "gid": want.gid,
+    }

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 # the repository of packages
 MIRROR = (
@@ -16,8 +18,12 @@ ONE_KEY = "Pass the text of an .asc file with one key and nothing else, as gpg -
 FETCH_AGAIN = "Fetch it again; it may be truncated"
 SEVERAL_KEYS = "the repository key is more than one key"
 
-FROM_REPOSITORY = Sentence("repository.packages-from-here", "the toolkit's packages come from this repository")
-WITHDRAWN = Sentence("repository.withdrawn", "state: absent removes the repository of this collection")
+FROM_REPOSITORY = Sentence(
+    "repository.packages-from-here", "the toolkit's packages come from this repository"
+)
+WITHDRAWN = Sentence(
+    "repository.withdrawn", "state: absent removes the repository of this collection"
+)
 UNKNOWN_DISTRIBUTION = Sentence(
     "repository.unknown-distribution",
     "unknown distribution {name}",
@@ -49,13 +55,19 @@ PACKAGES_FROM_OPTION = Sentence(
     "repository.packages-from-option",
     "The packages come from {url}, as gpufleet_toolkit_repository says",
 )
-CHECKED_FIRST = Sentence("repository.checked-first", "the package manager reads the repository before it is put in place")
+CHECKED_FIRST = Sentence(
+    "repository.checked-first", "the package manager reads the repository before it is put in place"
+)
 KEY_EXPIRED = Sentence(
     "repository.key-expired",
     "the key of the repository has expired: give the renewed one in gpufleet_toolkit_key",
 )
-RPM_TRUSTS = Sentence("repository.rpm-trusts", "zypper reads the repository with the keys that rpm trusts")
-RPM_DISTRUSTS = Sentence("repository.rpm-distrusts", "zypper does not need the repository's key any more")
+RPM_TRUSTS = Sentence(
+    "repository.rpm-trusts", "zypper reads the repository with the keys that rpm trusts"
+)
+RPM_DISTRUSTS = Sentence(
+    "repository.rpm-distrusts", "zypper does not need the repository's key any more"
+)
 NOT_ARMORED = Sentence(
     "repository.key-not-armored",
     "the repository key is not an armored OpenPGP public key",
@@ -70,10 +82,16 @@ KEY_UNREADABLE = Sentence(
 )
 KEY_ENDS_EARLY = Sentence("repository.key-ends-early", "it ends too early")
 KEY_WITHOUT_END = Sentence("repository.key-without-end", "no {end}")
-ODD_KEY_LINE = Sentence("repository.odd-key-line", "a line of its armored block is neither a header nor base64")
-FIRST_PACKET = Sentence("repository.first-packet", "its first packet is not a complete version 4 public key")
+ODD_KEY_LINE = Sentence(
+    "repository.odd-key-line", "a line of its armored block is neither a header nor base64"
+)
+FIRST_PACKET = Sentence(
+    "repository.first-packet", "its first packet is not a complete version 4 public key"
+)
 NOT_A_PACKET = Sentence("repository.not-a-packet", "it contains bytes that are not a packet")
-PACKET_WITHOUT_LENGTH = Sentence("repository.packet-without-length", "it contains a packet without a length")
+PACKET_WITHOUT_LENGTH = Sentence(
+    "repository.packet-without-length", "it contains a packet without a length"
+)
 PACKET_TRUNCATED = Sentence("repository.packet-truncated", "one of its packets is truncated")
 PACKET_IN_PARTS = Sentence("repository.packet-in-parts", "it contains a packet in parts")
 KEY_LINES_CHANGED = Sentence(
@@ -88,7 +106,9 @@ TEXT_BESIDE_KEY = Sentence(
     why="it holds text outside the armored block",
     next=ONE_KEY,
 )
-SECOND_BLOCK = Sentence("repository.second-block", SEVERAL_KEYS, why="it holds a second armored block", next=ONE_KEY)
+SECOND_BLOCK = Sentence(
+    "repository.second-block", SEVERAL_KEYS, why="it holds a second armored block", next=ONE_KEY
+)
 STRANGE_PACKET = Sentence(
     "repository.strange-packet",
     SEVERAL_KEYS,
@@ -122,8 +142,12 @@ SAME_REPOSITORY = Sentence(
 APT_STOPS = "apt stops where two sources of one repository differ in their key, and this one is not taken over"
 SOURCE_BESIDE = "a source of apt names the same repository as gpufleet_toolkit_repository"
 REMOVE_ENTRY = "Remove its entry there, or leave gpufleet_toolkit_repository at its default, which adds nothing beside it"
-CORRECT_LINE = "Correct the line or remove it (a web page in a list is a download that failed), and run again"
-APT_READS_NOTHING = "apt does not know what this line is, and reads no source at all while it stands there"
+CORRECT_LINE = (
+    "Correct the line or remove it (a web page in a list is a download that failed), and run again"
+)
+APT_READS_NOTHING = (
+    "apt does not know what this line is, and reads no source at all while it stands there"
+)
 SOURCE_TO_KEEP = Sentence(
     "apt.source-to-keep",
     SOURCE_BESIDE,
@@ -154,7 +178,9 @@ SOURCE_UNREADABLE = Sentence(
     why="{problem}; if it names the repository of gpufleet_toolkit_repository too, apt stops",
     next="Correct that, or remove the file, and run again",
 )
-SOURCE_RETURNED = Sentence("apt.source-returned", "state: absent restores the source that this collection took over")
+SOURCE_RETURNED = Sentence(
+    "apt.source-returned", "state: absent restores the source that this collection took over"
+)
 SOURCE_UNCHECKED = Sentence(
     "rpm.source-unchecked",
     "{path} has the repository of gpufleet_toolkit_repository, too, and checks no signature, "
@@ -167,7 +193,9 @@ TOOLS_PACKAGE = Sentence("packages.tools", "nvidia-container-cli, which the hook
 LIBRARY_PACKAGE = Sentence("packages.library", "the library of nvidia-container-cli")
 INSTALL = Sentence("packages.install", "install {packages}")
 INSTALL_VERSION = Sentence("packages.install-version", "install {packages} in version {version}")
-REFRESH_LISTS = Sentence("packages.refresh-lists", "the lists on the host do not have the packages yet")
+REFRESH_LISTS = Sentence(
+    "packages.refresh-lists", "the lists on the host do not have the packages yet"
+)
 NO_MANAGER = Sentence(
     "packages.no-manager",
     "no supported package manager found; install {packages} by hand",
@@ -224,7 +252,9 @@ NODES_AT_BOOT = Sentence(
     "device-nodes.needed-at-boot",
     "the driver's device nodes have to exist before containers start, with the device numbers of this boot",
 )
-NODES_WITHDRAWN = Sentence("device-nodes.withdrawn", "state: absent removes the unit that makes device nodes")
+NODES_WITHDRAWN = Sentence(
+    "device-nodes.withdrawn", "state: absent removes the unit that makes device nodes"
+)
 MODULE_NOT_LOADED = Sentence("device-nodes.module-not-loaded", "/proc/devices has no {device}")
 NODE_LACKING = Sentence(
     "device-nodes.node-missing",
@@ -253,13 +283,17 @@ NODES_REFUSED = Sentence(
     next="Nothing was changed",
 )
 NODES_LEFT_ALONE = Sentence("device-nodes.left-alone", "Device nodes are left alone: {problem}")
-IN_CONTAINER = Sentence("device-nodes.in-container", "this is a container ({mark}), which gets its nodes from its host")
+IN_CONTAINER = Sentence(
+    "device-nodes.in-container", "this is a container ({mark}), which gets its nodes from its host"
+)
 DRIVER_CONTAINER = Sentence(
     "device-nodes.in-driver-container",
     "they lie beneath {path}, where the driver's own container creates them",
 )
 # metrics
-METRICS_WANTED = Sentence("metrics.wanted", "node_exporter reads how containers get GPUs here, and when that changed")
+METRICS_WANTED = Sentence(
+    "metrics.wanted", "node_exporter reads how containers get GPUs here, and when that changed"
+)
 METRICS_MOVED = Sentence("metrics.moved", "gpufleet_metrics_dir names another directory, or none")
 METRICS_WITHDRAWN = Sentence("metrics.withdrawn", "state: absent removes the file of metrics")
 METRICS_UNTRUSTED = Sentence(
@@ -323,14 +357,21 @@ SWARM_WITHOUT_UUIDS = Sentence(
     "{place}: Docker Swarm offers GPUs by UUID, and the CDI spec has no such names",
     next="Add uuid to gpufleet_cdi_device_names",
 )
-READ_FROM_1_19 = "GPUs to services, which the NVIDIA runtime reads in the mode {mode} from toolkit 1.19 on"
+READ_FROM_1_19 = (
+    "GPUs to services, which the NVIDIA runtime reads in the mode {mode} from toolkit 1.19 on"
+)
 KEEP_LEGACY = "If an older one stays on this host, set gpufleet_injection: legacy"
-SWARM_ASSIGNS = Sentence("swarm.assigns", f"{{place}}: Docker Swarm assigns {READ_FROM_1_19}", next=KEEP_LEGACY)
-SWARM_MAY_ASSIGN = Sentence("swarm.may-assign", f"{{place}}: Docker Swarm may assign {READ_FROM_1_19}", next=KEEP_LEGACY)
+SWARM_ASSIGNS = Sentence(
+    "swarm.assigns", f"{{place}}: Docker Swarm assigns {READ_FROM_1_19}", next=KEEP_LEGACY
+)
+SWARM_MAY_ASSIGN = Sentence(
+    "swarm.may-assign", f"{{place}}: Docker Swarm may assign {READ_FROM_1_19}", next=KEEP_LEGACY
+)
 # the toolkit's configuration
 RUNTIME_MODE = Sentence("toolkit.mode", "this is how the NVIDIA runtime injects on this host")
 ANNOTATION_PREFIXES = Sentence(
-    "toolkit.annotation-prefixes", "cdi.k8s.io/ is the engine's own prefix; the NVIDIA runtime must not handle it too"
+    "toolkit.annotation-prefixes",
+    "cdi.k8s.io/ is the engine's own prefix; the NVIDIA runtime must not handle it too",
 )
 DEFAULT_KIND = Sentence("toolkit.default-kind", "a device name without a kind refers to this one")
 SPEC_DIRS = Sentence(

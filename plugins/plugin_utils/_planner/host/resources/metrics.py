@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The decision on a host, and the time when it changed, as a text file for Prometheus (node_exporter's textfile collector reads *.prom).
+"""The decision on a host, and the time when it changed, as a text file for Prometheus
+(node_exporter's textfile collector reads *.prom).
 
-The file holds points in time instead of ages, so it changes only with the host. Only the file itself knows the time of the last change. The
-time is kept while nothing else changes; otherwise it becomes the host's own time at the look from which the change was planned.
+The file holds points in time instead of ages, so it changes only with the host. Only the file
+itself knows the time of the last change. The time is kept while nothing else changes; otherwise it
+becomes the host's own time at the look from which the change was planned.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
     HostDecision,
@@ -24,17 +28,33 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import OWN_UNIT
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals, owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import add_cause
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    OWN_UNIT,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    originals,
+    owned_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
+    add_cause,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal
 
 NAME = "gpufleet.prom"
 MODE = "0644"  # the collector has a user of its own
 MARK = "# Written by gpufleet.nvidia.\n"
-DECISION, STALE, PENDING = "gpufleet_decision_info", "gpufleet_cdi_specs_stale", "gpufleet_restart_pending"
+DECISION, STALE, PENDING = (
+    "gpufleet_decision_info",
+    "gpufleet_cdi_specs_stale",
+    "gpufleet_restart_pending",
+)
 CHANGED, BACK = "gpufleet_last_change_timestamp_seconds", "gpufleet_last_rollback_timestamp_seconds"
 HELP = {
     DECISION: "How GPUs get into containers on this host, by engine.",
@@ -50,18 +70,33 @@ WHY = messages.METRICS_WANTED.fill()
 def list_questions(policy: Policy) -> list[queries.Question]:
     if not policy.metrics_dir:
         return []
-    return [queries.ask_for_file(get_metrics_path(policy), keep=OWN_UNIT), queries.ask_for_file(policy.metrics_dir, content=False)]
+    return [
+        queries.ask_for_file(get_metrics_path(policy), keep=OWN_UNIT),
+        queries.ask_for_file(policy.metrics_dir, content=False),
+    ]
 
 
 def get_metrics_path(policy: Policy) -> str:
     return posixpath.join(policy.metrics_dir, NAME)
 
 
-def plan_metrics(policy: Policy, obs: Observation, record: HostDecision, driver: Driver, stale: Iterable[str], others: Plan) -> Plan:
-    """Plan the file of metrics. others: all else that this run does; stale: CDI specs that were found stale."""
+def plan_metrics(
+    policy: Policy,
+    obs: Observation,
+    record: HostDecision,
+    driver: Driver,
+    stale: Iterable[str],
+    others: Plan,
+) -> Plan:
+    """Plan the file of metrics. others: all else that this run does; stale: CDI specs that were
+    found stale.
+    """
     wanted = bool(policy.metrics_dir and record.decisions)
     elsewhere = messages.METRICS_MOVED.fill()
-    moved = add_cause(plan_metrics_withdrawal(obs, elsewhere, but=get_metrics_path(policy) if wanted else ""), "policy")
+    moved = add_cause(
+        plan_metrics_withdrawal(obs, elsewhere, but=get_metrics_path(policy) if wanted else ""),
+        "policy",
+    )
     if not wanted:
         return moved
     why = explain_no_metrics(policy, obs)
@@ -76,14 +111,20 @@ def plan_metrics(policy: Policy, obs: Observation, record: HostDecision, driver:
         {
             DECISION: list_decision_samples(record, driver),
             STALE: [("", len(left))],
-            PENDING: [(format_labels(unit=unit), 1) for unit in list_pending_units(policy, obs, others)],
+            PENDING: [
+                (format_labels(unit=unit), 1) for unit in list_pending_units(policy, obs, others)
+            ],
             CHANGED: [("", now if acts or CHANGED not in known else known[CHANGED])],
             BACK: [("", max(known.get(BACK, 0), get_unreported_rollback(obs)))],
         }
     )
     put_there = plan_metrics_text(file, text)
     # Times and what is pending are measured by each run, so an approval binds the decisions alone.
-    of_decisions = {file.path: write_samples({DECISION: list_decision_samples(record, driver)})} if put_there.changes else {}
+    of_decisions = (
+        {file.path: write_samples({DECISION: list_decision_samples(record, driver)})}
+        if put_there.changes
+        else {}
+    )
     return merge_plans([moved, dc.replace(put_there, lasting=of_decisions)])
 
 
@@ -91,14 +132,17 @@ def plan_metrics_text(file: ObservedFile, text: str) -> Plan:
     if file.content == text and owned_file.has_right_mode(file, MODE):
         return Plan()
     before = "other values" if file.exists else None
-    return owned_file.plan_owned_file(file, text, why=WHY, key="metrics", before=before, after="the values of this run", mode=MODE)
+    return owned_file.plan_owned_file(
+        file, text, why=WHY, key="metrics", before=before, after="the values of this run", mode=MODE
+    )
 
 
 def plan_metrics_after_rollback(policy: Policy, obs: Observation) -> Plan:
-    """Plan the file for the case that the plan is rolled back, and this file with it: as before, but with the time of the rollback.
+    """Plan the file for the case that the plan is rolled back, and this file with it: as before,
+    but with the time of the rollback.
 
-    The plan is empty if the file cannot be written. Whether that is an error was decided when the plan was made: it is not an error with
-    `state: absent`, or on a host without GPUs.
+    The plan is empty if the file cannot be written. Whether that is an error was decided when the
+    plan was made: it is not an error with `state: absent`, or on a host without GPUs.
     """
     if not policy.metrics_dir or explain_no_metrics(policy, obs):
         return Plan()
@@ -113,30 +157,58 @@ def plan_metrics_after_rollback(policy: Policy, obs: Observation) -> Plan:
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    return plan_metrics_withdrawal(obs, messages.METRICS_WITHDRAWN.fill(), asked=(get_metrics_path(policy),) if policy.metrics_dir else ())
+    return plan_metrics_withdrawal(
+        obs,
+        messages.METRICS_WITHDRAWN.fill(),
+        asked=(get_metrics_path(policy),) if policy.metrics_dir else (),
+    )
 
 
-def plan_metrics_withdrawal(obs: Observation, why: str, *, but: str = "", asked: Sequence[str] = ()) -> Plan:
-    """Plan to give back the files of earlier runs, by the journal: metrics that are not updated any more would be believed forever."""
-    known = [o.path for o in originals.list_originals(obs) if posixpath.basename(o.path) == NAME and o.path != but]
+def plan_metrics_withdrawal(
+    obs: Observation, why: str, *, but: str = "", asked: Sequence[str] = ()
+) -> Plan:
+    """Plan to give back the files of earlier runs, by the journal: metrics that are not updated any
+    more would be believed forever.
+    """
+    known = [
+        o.path
+        for o in originals.list_originals(obs)
+        if posixpath.basename(o.path) == NAME and o.path != but
+    ]
     files = [obs.get_file(path, OWN_UNIT) for path in sorted({*known, *asked})]
-    return merge_plans([owned_file.plan_owned_file_restore(obs, file, why=why, own=is_own_metrics_file(file)) for file in files])
+    return merge_plans(
+        [
+            owned_file.plan_owned_file_restore(obs, file, why=why, own=is_own_metrics_file(file))
+            for file in files
+        ]
+    )
 
 
 def explain_no_metrics(policy: Policy, obs: Observation) -> Message | None:
-    """Return why nothing is written to a directory that users besides root can change; None if only root can.
+    """Return why nothing is written to a directory that users besides root can change; None if only
+    root can.
 
     This is advice, and not a reason to leave a host as it is.
     """
-    problem = obs.get_answer(queries.ask_for_file(policy.metrics_dir, content=False)).get("untrusted")
-    return messages.METRICS_UNTRUSTED.fill(path=policy.metrics_dir, problem=problem) if problem else None
+    problem = obs.get_answer(queries.ask_for_file(policy.metrics_dir, content=False)).get(
+        "untrusted"
+    )
+    return (
+        messages.METRICS_UNTRUSTED.fill(path=policy.metrics_dir, problem=problem)
+        if problem
+        else None
+    )
 
 
 def read_own_metrics(policy: Policy, obs: Observation) -> ObservedFile:
     """Return the file. Raise PlanError if it may not be written."""
     place = obs.get_answer(queries.ask_for_file(policy.metrics_dir, content=False))
     if not place.get("exists") or place.get("type") != "dir":
-        row = messages.METRICS_NOT_A_DIRECTORY if place.get("exists") else messages.NO_METRICS_DIRECTORY
+        row = (
+            messages.METRICS_NOT_A_DIRECTORY
+            if place.get("exists")
+            else messages.NO_METRICS_DIRECTORY
+        )
         raise PlanError(row.fill(), where=policy.metrics_dir)
     file = owned_file.require_readable(obs.get_file(get_metrics_path(policy), OWN_UNIT))
     if file.exists and not is_own_metrics_file(file):
@@ -155,7 +227,12 @@ def parse_metrics(file: ObservedFile) -> Mapping[str, int]:
 
 def list_decision_samples(record: HostDecision, driver: Driver) -> list[tuple[str, int]]:
     found = {
-        format_labels(engine=d.engine, engine_version=d.engine_version, injection=d.injection, driver=driver.version): 1
+        format_labels(
+            engine=d.engine,
+            engine_version=d.engine_version,
+            injection=d.injection,
+            driver=driver.version,
+        ): 1
         for d in record.decisions
     }
     return sorted(found.items())
@@ -163,19 +240,30 @@ def list_decision_samples(record: HostDecision, driver: Driver) -> list[tuple[st
 
 def list_pending_units(policy: Policy, obs: Observation, others: Plan) -> list[str]:
     """List the units whose restart is left to a person once this run is over."""
-    due = others.list_interrupted_units("auto") if policy.restart == "never" and policy.root == "/" else []
+    due = (
+        others.list_interrupted_units("auto")
+        if policy.restart == "never" and policy.root == "/"
+        else []
+    )
     left = {str(entry.get("unit")) for entry in journal.get_journal(obs).get("pending") or ()}
-    return sorted((left - set(others.list_interrupted_units(policy.restart))) | set(others.pending) | set(due))
+    return sorted(
+        (left - set(others.list_interrupted_units(policy.restart))) | set(others.pending) | set(due)
+    )
 
 
 def get_unreported_rollback(obs: Observation) -> int:
     """Return the time of the newest rollback that no run has reported yet; 0 if there is none."""
-    times = [str(entry.get("time") or "") for entry in journal.get_journal(obs).get("outcomes") or ()]
+    times = [
+        str(entry.get("time") or "") for entry in journal.get_journal(obs).get("outcomes") or ()
+    ]
     return max((journal.convert_journal_time(time) for time in times), default=0)
 
 
 def format_labels(**values: str) -> str:
-    escaped = (f'{name}="{value.translate({92: chr(92) * 2, 34: chr(92) + chr(34), 10: chr(92) + "n"})}"' for name, value in values.items())
+    escaped = (
+        f'{name}="{value.translate({92: chr(92) * 2, 34: chr(92) + chr(34), 10: chr(92) + "n"})}"'
+        for name, value in values.items()
+    )
     return "{" + ",".join(escaped) + "}"
 
 

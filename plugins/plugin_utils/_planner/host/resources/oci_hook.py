@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The OCI prestart hook file: present if the decision wants it, else removed, since hook and CDI together inject twice."""
+"""The OCI prestart hook file: present if the decision wants it, else removed, since hook and CDI
+together inject twice.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     HOOK_BINARY,
     STANDARD_PATH,
@@ -21,18 +25,38 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file, traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import hook_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import config as crio_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import releases as crio_releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import Decided, get_policy_cause
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    owned_file,
+    traits,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    hook_files,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    config as crio_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    releases as crio_releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
+    Decided,
+    get_policy_cause,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    messages,
+)
 
 NAME = hook_files.NAME
 DIRECTORY = crio_releases.HOOKS_DIRS[0]
-# What of a hook file may travel: all that this collection's has, and all that the form of hooks 0.1.0 has.
+# What of a hook file may travel: all that this collection's has, and all that the form of hooks
+# 0.1.0 has.
 KEEP = file_places.keep_places("json", {
     ("version",): "version", ("hook", "path"): "program", ("hook", "args"): "programs", ("hook", "env"): "search paths",
     ("when", "always"): "bool", ("when", "commands"): ["is", [".*"]], ("stages",): "names",
@@ -41,16 +65,32 @@ KEEP = file_places.keep_places("json", {
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
-    places = [queries.ask_for_file(f"{place}/{NAME}", KEEP) for place in (DIRECTORY, hook_files.ADMINS)]
-    return [*places, queries.ask_for_file(HOOK_BINARY, content=False), *hook_files.list_hook_file_questions()]
+    places = [
+        queries.ask_for_file(f"{place}/{NAME}", KEEP) for place in (DIRECTORY, hook_files.ADMINS)
+    ]
+    return [
+        *places,
+        queries.ask_for_file(HOOK_BINARY, content=False),
+        *hook_files.list_hook_file_questions(),
+    ]
 
 
 def build_hook_content(binary: str = HOOK_BINARY) -> dict[str, Any]:
-    """Return what NVIDIA's own tool writes, so each tool accepts the other's file (pkg/config/ocihook in nvidia-container-toolkit)."""
-    path = STANDARD_PATH if posixpath.dirname(binary) in STANDARD_PATH else (*STANDARD_PATH, posixpath.dirname(binary))
+    """Return what NVIDIA's own tool writes, so each tool accepts the other's file
+    (pkg/config/ocihook in nvidia-container-toolkit).
+    """
+    path = (
+        STANDARD_PATH
+        if posixpath.dirname(binary) in STANDARD_PATH
+        else (*STANDARD_PATH, posixpath.dirname(binary))
+    )
     return {
         "version": "1.0.0",
-        "hook": {"path": binary, "args": [posixpath.basename(binary), "prestart"], "env": ["PATH=" + ":".join(path)]},
+        "hook": {
+            "path": binary,
+            "args": [posixpath.basename(binary), "prestart"],
+            "env": ["PATH=" + ":".join(path)],
+        },
         "when": {"always": True, "commands": [".*"]},
         "stages": ["prestart"],
     }
@@ -60,35 +100,45 @@ def render_hook_file(binary: str = HOOK_BINARY) -> str:
     return json.dumps(build_hook_content(binary), indent=2) + "\n"
 
 
-def list_hook_directories(policy: Policy, obs: Observation, record: HostDecision) -> tuple[str, ...]:
+def list_hook_directories(
+    policy: Policy, obs: Observation, record: HostDecision
+) -> tuple[str, ...]:
     """Return the directories that CRI-O reads, as in force. It runs the hooks of all of them.
 
-    OpenShift's Machine Config Operator, for one, sets others than the usual one. Releases before 1.33 leave them out of their status.
+    OpenShift's Machine Config Operator, for one, sets others than the usual one. Releases before
+    1.33 leave them out of their status.
     """
     decision = next((d for d in record.decisions if d.engine == traits.CRIO), None)
     if decision is None:
         return (DIRECTORY,)
     where = crio_config.find_crio_paths(policy, obs)
     binary = str(crio_config.find_crio_process(obs).get("exe") or "")
-    force = crio_config.read_settings_in_force(policy, obs, where, binary, crio_config.parse_crio_minor(decision.engine_version))
+    force = crio_config.read_settings_in_force(
+        policy, obs, where, binary, crio_config.parse_crio_minor(decision.engine_version)
+    )
     return tuple(name for name in force.hooks_dirs if name.startswith("/"))
 
 
 def list_written_hook_directories(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """Return the directories in which a file to take back may be: the ones that a running CRI-O reads, or the usual one.
+    """Return the directories in which a file to take back may be: the ones that a running CRI-O
+    reads, or the usual one.
 
     CRI-O may be gone, or not answer.
     """
     if policy.root == "/" and crio_config.find_crio_process(obs):
         said = crio_config.read_status_settings(
-            obs.try_cri(crio_config.find_crio_paths(policy, obs).socket, pid=crio_config.get_crio_pid(obs))
+            obs.try_cri(
+                crio_config.find_crio_paths(policy, obs).socket, pid=crio_config.get_crio_pid(obs)
+            )
         )
         if said and said.hooks_dirs:
             return tuple(name for name in said.hooks_dirs if name.startswith("/"))
     return (DIRECTORY,)
 
 
-def plan_hook_file(policy: Policy, obs: Observation, record: HostDecision, decided: Decided = get_policy_cause) -> Plan:
+def plan_hook_file(
+    policy: Policy, obs: Observation, record: HostDecision, decided: Decided = get_policy_cause
+) -> Plan:
     """Plan the host's hook file by the host's decision.
 
     Raise PlanError if a hook is wanted and CRI-O reads no directory.
@@ -99,20 +149,34 @@ def plan_hook_file(policy: Policy, obs: Observation, record: HostDecision, decid
     read = list_hook_directories(policy, obs, record)
     where = read[0] if read else ""
     if wanted and not where:
-        raise PlanError(messages.NO_HOOK_DIRECTORY.fill(directory=DIRECTORY), where=crio_config.find_crio_paths(policy, obs).config)
+        raise PlanError(
+            messages.NO_HOOK_DIRECTORY.fill(directory=DIRECTORY),
+            where=crio_config.find_crio_paths(policy, obs).config,
+        )
     places = {place: f"{place}/{NAME}" for place in (*read, DIRECTORY, hook_files.ADMINS)}
     # A GPU Operator that works writes its file again.
     mine = {
         place: path
         for place, path in places.items()
-        if not hook_files.is_live_operator_hook(record, get_earlier_hook_program(obs.get_file(path, KEEP)))
+        if not hook_files.is_live_operator_hook(
+            record, get_earlier_hook_program(obs.get_file(path, KEEP))
+        )
     }
-    plans = [plan_file(policy, obs, path, wanted=wanted and place == where, decided=decided) for place, path in mine.items()]
+    plans = [
+        plan_file(policy, obs, path, wanted=wanted and place == where, decided=decided)
+        for place, path in mine.items()
+    ]
     return merge_plans([*plans, hook_files.list_script_leftovers(obs)])
 
 
 def plan_file(
-    policy: Policy, obs: Observation, path: str, *, wanted: bool, binary: str = HOOK_BINARY, decided: Decided = get_policy_cause
+    policy: Policy,
+    obs: Observation,
+    path: str,
+    *,
+    wanted: bool,
+    binary: str = HOOK_BINARY,
+    decided: Decided = get_policy_cause,
 ) -> Plan:
     """Plan one hook file. CRI-O watches its directories, so nothing has to be restarted."""
     file = owned_file.require_readable(obs.get_file(path, KEEP))
@@ -132,11 +196,22 @@ def plan_gone(policy: Policy, obs: Observation, file: ObservedFile, decided: Dec
     """
     own = file.path in owned_file.get_journal_originals(obs)
     if not own and policy.adopt == "never":
-        return Plan(leftovers=(hook_files.report_kept_hook(file.path, get_earlier_hook_program(file)),))
+        return Plan(
+            leftovers=(hook_files.report_kept_hook(file.path, get_earlier_hook_program(file)),)
+        )
     cause = decided()
     why = messages.HOOK_NOT_NEEDED.fill()
-    gone = expect_hook_file(file, owned_file.plan_owned_file_removal(file, why=why, cause=cause if own else "adoption"))
-    return gone if own else dc.replace(gone, leftovers=(hook_files.report_adopted_hook(file.path, get_earlier_hook_program(file)),))
+    gone = expect_hook_file(
+        file, owned_file.plan_owned_file_removal(file, why=why, cause=cause if own else "adoption")
+    )
+    return (
+        gone
+        if own
+        else dc.replace(
+            gone,
+            leftovers=(hook_files.report_adopted_hook(file.path, get_earlier_hook_program(file)),),
+        )
+    )
 
 
 def plan_present(policy: Policy, obs: Observation, file: ObservedFile, binary: str) -> Plan:
@@ -146,12 +221,19 @@ def plan_present(policy: Policy, obs: Observation, file: ObservedFile, binary: s
     key = "hook.path" if file.exists else ""
     before = get_hook_program(file) or None
     why = messages.HOOK_NEEDED.fill()
-    return expect_hook_file(file, owned_file.plan_owned_file(file, render_hook_file(binary), key=key, before=before, after=binary, why=why))
+    return expect_hook_file(
+        file,
+        owned_file.plan_owned_file(
+            file, render_hook_file(binary), key=key, before=before, after=binary, why=why
+        ),
+    )
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """Plan to restore the bytes from before, if there were any."""
-    places = dict.fromkeys((*list_written_hook_directories(policy, obs), DIRECTORY, hook_files.ADMINS))
+    places = dict.fromkeys(
+        (*list_written_hook_directories(policy, obs), DIRECTORY, hook_files.ADMINS)
+    )
     return merge_plans([plan_hook_file_restore(obs, f"{place}/{NAME}") for place in places])
 
 
@@ -164,12 +246,18 @@ def plan_hook_file_restore(obs: Observation, path: str) -> Plan:
     known = path in owned_file.get_journal_originals(obs)
     if file.exists and not known and get_hook_program(file):
         return Plan(advice=(messages.HOOK_NOT_IN_JOURNAL.fill(path=path),))
-    plan = owned_file.plan_owned_file_restore(obs, file, why=messages.HOOK_WITHDRAWN.fill(), own=known and bool(get_hook_program(file)))
+    plan = owned_file.plan_owned_file_restore(
+        obs, file, why=messages.HOOK_WITHDRAWN.fill(), own=known and bool(get_hook_program(file))
+    )
     return expect_hook_file(file, plan)
 
 
 def expect_hook_file(file: ObservedFile, plan: Plan) -> Plan:
-    return plan if plan.empty else dc.replace(plan, expect_files={file.path: file.sha256 if file.exists else None})
+    return (
+        plan
+        if plan.empty
+        else dc.replace(plan, expect_files={file.path: file.sha256 if file.exists else None})
+    )
 
 
 def parse_hook_file(file: ObservedFile) -> Any:
@@ -182,18 +270,30 @@ def parse_hook_file(file: ObservedFile) -> Any:
 def get_hook_program(file: ObservedFile) -> str:
     """Return the program that a hook file of NVIDIA's shape runs; '' for any other file."""
     data = parse_hook_file(file)
-    path = (data.get("hook") or {}).get("path") if isinstance(data, dict) and isinstance(data.get("hook"), dict) else None
+    path = (
+        (data.get("hook") or {}).get("path")
+        if isinstance(data, dict) and isinstance(data.get("hook"), dict)
+        else None
+    )
     return path if isinstance(path, str) and data == build_hook_content(path) else ""
 
 
 def get_earlier_hook_program(file: ObservedFile) -> str:
-    """Return the program that a hook file of NVIDIA's runs, in any form that such a file ever had; '' for any other file."""
+    """Return the program that a hook file of NVIDIA's runs, in any form that such a file ever had;
+    '' for any other file.
+    """
     return get_hook_program(file) or hook_files.get_hook_file_program(parse_hook_file(file))
 
 
 def check_binary(policy: Policy, obs: Observation, binary: str) -> None:
-    """Raise PlanError if the hook's program does not exist: CRI-O skips such a hook silently, and containers would run without GPUs."""
+    """Raise PlanError if the hook's program does not exist: CRI-O skips such a hook silently, and
+    containers would run without GPUs.
+    """
     brought = policy.packages == "present" and not policy.single and binary == HOOK_BINARY
-    if brought or policy.root != "/" or obs.get_answer(queries.ask_for_file(binary, content=False)).get("exists", True):
+    if (
+        brought
+        or policy.root != "/"
+        or obs.get_answer(queries.ask_for_file(binary, content=False)).get("exists", True)
+    ):
         return
     raise PlanError(messages.NO_HOOK_PROGRAM.fill(), where=binary)

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of NVIDIA's config.toml by which containers get no GPU in the mode that a host has. They are named, and never edited.
+"""Settings of NVIDIA's config.toml by which containers get no GPU in the mode that a host has. They
+are named, and never edited.
 
-They are the owner's: `no-cgroups = true` is right for rootless engines, for example. A row tells in which modes of the runtime a key is
-read, when it is wrong, and what then happens (cmd/nvidia-container-runtime-hook, api/config/v1 and internal/modifier of the toolkit;
+They are the owner's: `no-cgroups = true` is right for rootless engines, for example. A row tells in
+which modes of the runtime a key is read, when it is wrong, and what then happens
+(cmd/nvidia-container-runtime-hook, api/config/v1 and internal/modifier of the toolkit;
 src/nvc_ldcache.c of libnvidia-container). docs/support.md has the table.
 """
 
@@ -19,22 +21,39 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    Sentence,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import outer_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    messages,
+)
 
 Key = tuple[str, ...]
 LEGACY, IN_MEMORY = "legacy", "jit-cdi"
-BY_ENGINE = "hook"  # beside a mode: an engine calls the prestart hook by itself, as Docker before 29.2 does for `--gpus`
-HOOK, SPEC, EVERY = frozenset((LEGACY,)), frozenset((LEGACY, IN_MEMORY)), frozenset(("auto", "cdi", "csv", LEGACY, IN_MEMORY))
+# beside a mode: an engine calls the prestart hook by itself, as Docker before 29.2 does for
+# `--gpus`
+BY_ENGINE = "hook"
+HOOK, SPEC, EVERY = (
+    frozenset((LEGACY,)),
+    frozenset((LEGACY, IN_MEMORY)),
+    frozenset(("auto", "cdi", "csv", LEGACY, IN_MEMORY)),
+)
 CLI = "nvidia-container-cli"
 NO_CGROUPS: Key = (CLI, "no-cgroups")
 LDCONFIG: Key = (CLI, "ldconfig")
 FROM_CONTAINER: Key = ("features", "allow-ldconfig-from-container")
-CAPABILITIES = frozenset(("all", "compat32", "compute", "display", "graphics", "ngx", "utility", "video"))
+CAPABILITIES = frozenset(
+    ("all", "compat32", "compute", "display", "graphics", "ngx", "utility", "video")
+)
 # The programs that packaged files name, so that an ordinary host is asked for nothing more.
 USUAL = ("/sbin/ldconfig", "/sbin/ldconfig.real", "/usr/bin/nvidia-container-cli")
 
@@ -51,8 +70,8 @@ class SeenSettings:
 class OwnerSetting:
     """A key that may be wrong.
 
-    wrong: returns the part of its value that is wrong, or '' if it is right; condition: the same for any value, for the page.
-    row: what is wrong, what that breaks, and what to do.
+    wrong: returns the part of its value that is wrong, or '' if it is right; condition: the same
+    for any value, for the page. row: what is wrong, what that breaks, and what to do.
     """
 
     key: Key
@@ -73,14 +92,22 @@ def _find_true(value: Any, _seen: SeenSettings) -> str:
 
 
 def _find_in_container(value: Any, seen: SeenSettings) -> str:
-    """Judge a path without @, which is one of the container and takes a feature from 1.17.3 on (nvidia-container-toolkit#812)."""
-    if not isinstance(value, str) or value.startswith("@") or toml.look_up_toml(seen.data, FROM_CONTAINER) is True:
+    """Judge a path without @, which is one of the container and takes a feature from 1.17.3 on
+    (nvidia-container-toolkit#812).
+    """
+    if (
+        not isinstance(value, str)
+        or value.startswith("@")
+        or toml.look_up_toml(seen.data, FROM_CONTAINER) is True
+    ):
         return ""
     return value or "empty"
 
 
 def _find_no_host_program(value: Any, seen: SeenSettings) -> str:
-    """Look for both names of the program: the toolkit takes the one that ends in .real if it exists, else the one without."""
+    """Look for both names of the program: the toolkit takes the one that ends in .real if it
+    exists, else the one without.
+    """
     if not isinstance(value, str) or not value.startswith("@/"):
         return ""
     plain = value[1:].removesuffix(".real")
@@ -101,7 +128,11 @@ def _find_no_program(value: Any, seen: SeenSettings) -> str:
 
 
 def _find_no_directory(value: Any, seen: SeenSettings) -> str:
-    return _find_missing(posixpath.dirname(value), seen) if isinstance(value, str) and value.startswith("/") else ""
+    return (
+        _find_missing(posixpath.dirname(value), seen)
+        if isinstance(value, str) and value.startswith("/")
+        else ""
+    )
 
 
 def _find_unknown(value: Any, _seen: SeenSettings) -> str:
@@ -118,7 +149,8 @@ SETTINGS: tuple[OwnerSetting, ...] = (
         "it is true",
         _find_true,
         messages.NO_CGROUPS,
-        nested=False,  # its device rules are those of the host outside, which the hook may not change
+        # its device rules are those of the host outside, which the hook may not change
+        nested=False,
     ),
     OwnerSetting(
         LDCONFIG,
@@ -128,10 +160,33 @@ SETTINGS: tuple[OwnerSetting, ...] = (
         _find_in_container,
         messages.LDCONFIG_OF_CONTAINER,
     ),
-    OwnerSetting(LDCONFIG, "pattern", HOOK, "the program is not there", _find_no_host_program, messages.NO_LDCONFIG),
-    OwnerSetting((CLI, "path"), "program", HOOK, "it is not a full path, or nothing is there", _find_no_program, messages.NO_CLI),
-    OwnerSetting((CLI, "root"), "path", SPEC, "the directory is not there", _find_missing, messages.NO_DRIVER_ROOT),
-    OwnerSetting((CLI, "ldcache"), "path", HOOK, "the file is not there", _find_missing, messages.NO_LDCACHE),
+    OwnerSetting(
+        LDCONFIG,
+        "pattern",
+        HOOK,
+        "the program is not there",
+        _find_no_host_program,
+        messages.NO_LDCONFIG,
+    ),
+    OwnerSetting(
+        (CLI, "path"),
+        "program",
+        HOOK,
+        "it is not a full path, or nothing is there",
+        _find_no_program,
+        messages.NO_CLI,
+    ),
+    OwnerSetting(
+        (CLI, "root"),
+        "path",
+        SPEC,
+        "the directory is not there",
+        _find_missing,
+        messages.NO_DRIVER_ROOT,
+    ),
+    OwnerSetting(
+        (CLI, "ldcache"), "path", HOOK, "the file is not there", _find_missing, messages.NO_LDCACHE
+    ),
     OwnerSetting(
         ("nvidia-container-runtime-hook", "path"),
         "program",
@@ -140,7 +195,14 @@ SETTINGS: tuple[OwnerSetting, ...] = (
         _find_missing,
         messages.NO_RUNTIME_HOOK,
     ),
-    OwnerSetting(("nvidia-ctk", "path"), "program", SPEC, "the program is not there", _find_missing, messages.NO_CTK),
+    OwnerSetting(
+        ("nvidia-ctk", "path"),
+        "program",
+        SPEC,
+        "the program is not there",
+        _find_missing,
+        messages.NO_CTK,
+    ),
     OwnerSetting(
         ("supported-driver-capabilities",),
         "pattern",
@@ -149,13 +211,24 @@ SETTINGS: tuple[OwnerSetting, ...] = (
         _find_unknown,
         messages.UNKNOWN_CAPABILITY,
     ),
-    OwnerSetting(("disable-require",), "bool", HOOK, "it is true", _find_true, messages.REQUIREMENTS_OFF),
-    OwnerSetting((CLI, "debug"), "path", HOOK, "its directory is not there", _find_no_directory, messages.NO_LOG_DIRECTORY),
+    OwnerSetting(
+        ("disable-require",), "bool", HOOK, "it is true", _find_true, messages.REQUIREMENTS_OFF
+    ),
+    OwnerSetting(
+        (CLI, "debug"),
+        "path",
+        HOOK,
+        "its directory is not there",
+        _find_no_directory,
+        messages.NO_LOG_DIRECTORY,
+    ),
 )
 
 
 def list_possible_modes(policy: Policy) -> frozenset[str]:
-    """Return the modes of NVIDIA's runtime that this policy can lead to, if they need more of the file than every mode."""
+    """Return the modes of NVIDIA's runtime that this policy can lead to, if they need more of the
+    file than every mode.
+    """
     if policy.cdi == "disabled" or policy.injection in (LEGACY, "oci-hook"):
         return HOOK
     return frozenset((policy.injection,)) & SPEC
@@ -172,7 +245,9 @@ def list_owner_questions(modes: Iterable[str]) -> list[queries.Question]:
     return [queries.ask_for_file(path, content=False) for path in USUAL] if LEGACY in modes else []
 
 
-def advise_on_owner_settings(policy: Policy, obs: Observation, document: toml.TomlDocument, modes: Iterable[str]) -> tuple[str, ...]:
+def advise_on_owner_settings(
+    policy: Policy, obs: Observation, document: toml.TomlDocument, modes: Iterable[str]
+) -> tuple[str, ...]:
     """Name each setting that is wrong for a host of these modes.
 
     Raise one NeedMore for all paths that the look did not ask for.
@@ -188,21 +263,36 @@ def advise_on_owner_settings(policy: Policy, obs: Observation, document: toml.To
             continue
         try:
             wrong = setting.wrong(value, seen)
-            found += [describe(document, setting, wrong)] if wrong and (setting.nested or not nested()) else []
+            found += (
+                [describe(document, setting, wrong)]
+                if wrong and (setting.nested or not nested())
+                else []
+            )
         except NeedMore as need:
             unanswered += need.questions
     if unanswered:
         raise NeedMore(unanswered)
-    return (*found, *([outer_host.advise_on_hook_in_container(nested())] if LEGACY in read and cgroups and nested() else []))
+    return (
+        *found,
+        *(
+            [outer_host.advise_on_hook_in_container(nested())]
+            if LEGACY in read and cgroups and nested()
+            else []
+        ),
+    )
 
 
 def describe(document: toml.TomlDocument, setting: OwnerSetting, wrong: str) -> Message:
     """Return the advice about a setting. wrong: the part of its value."""
     place = f"{document.path}:{toml.find_key_line(document, setting.key) or 1}"
-    return setting.row.fill(place=place, **({"value": wrong} if "value" in setting.row.fields else {}))
+    return setting.row.fill(
+        place=place, **({"value": wrong} if "value" in setting.row.fields else {})
+    )
 
 
 def _may_exist(obs: Observation, path: str) -> bool:
-    """Tell whether a path exists. A path that could not be looked at counts as existing, since advice must not refuse a plan."""
+    """Tell whether a path exists. A path that could not be looked at counts as existing, since
+    advice must not refuse a plan.
+    """
     answer = obs.get_answer_or_error(queries.ask_for_file(path, content=False))
     return "error" in answer or bool(answer.get("exists"))

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NVIDIA's packages: which ones the decision needs, in one version, by the host's own package manager. The role adds repositories."""
+"""NVIDIA's packages: which ones the decision needs, in one version, by the host's own package
+manager. The role adds repositories.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ import dataclasses as dc
 import posixpath
 from collections.abc import Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
+    transaction,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     RUNTIME_BINARY,
@@ -19,9 +24,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import base_package
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import is_older_release
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
+    is_older_release,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     image_hosts,
     installers,
@@ -48,13 +57,19 @@ WHY: Mapping[str, str] = {
 CTK = "/usr/bin/nvidia-ctk"
 BANNER = r"^NVIDIA Container Toolkit CLI version \d+\.\d+[\w.+~-]*"
 SAYS = {"argv": [CTK, "--version"], "timeout": 5, "shows": [BANNER]}
-# Asking apt takes longer than the rest of a look, and a host that has the first of the family seldom
-# needs the others: `map_installable_versions` asks.
-QUESTION: queries.Question = {**queries.ask_for_packages(list(FAMILY)), "candidates": "first missing", "else": SAYS}
+# Asking apt takes longer than the rest of a look, and a host that has the first of the family
+# seldom needs the others: `map_installable_versions` asks.
+QUESTION: queries.Question = {
+    **queries.ask_for_packages(list(FAMILY)),
+    "candidates": "first missing",
+    "else": SAYS,
+}
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
-    """Return the questions about packages. A host that gets no packages is not asked what could be installed."""
+    """Return the questions about packages. A host that gets no packages is not asked what could be
+    installed.
+    """
     plain = {key: value for key, value in QUESTION.items() if key != "candidates"}
     return [
         *([plain] if policy.packages == "ignore" else [QUESTION, image_hosts.MARK]),
@@ -75,17 +90,26 @@ def get_toolkit_program(obs: Observation) -> ToolkitProgram:
 
     It is not asked again: a look that did not ask shows only whether the runtime exists.
     """
-    said = (obs.get_answer_or_error(QUESTION).get("program") or {}) if obs.was_asked(QUESTION) else {}
+    said = (
+        (obs.get_answer_or_error(QUESTION).get("program") or {}) if obs.was_asked(QUESTION) else {}
+    )
     failed, runtime = said.get("error"), queries.ask_for_file(RUNTIME_BINARY, content=False)
     there = failed["kind"] != "not-found" if failed else bool(said)
-    version = str(said.get("stdout") or "").strip().rpartition(" ")[2] if said.get("rc") == 0 else ""
-    return ToolkitProgram(there or (obs.was_asked(runtime) and bool(obs.get_answer(runtime).get("exists"))), version)
+    version = (
+        str(said.get("stdout") or "").strip().rpartition(" ")[2] if said.get("rc") == 0 else ""
+    )
+    return ToolkitProgram(
+        there or (obs.was_asked(runtime) and bool(obs.get_answer(runtime).get("exists"))), version
+    )
 
 
 def get_installed_toolkit(obs: Observation) -> str:
     """Return the toolkit's version on the host; '' if none is installed."""
     found = obs.map_packages()
-    return next((str(found[name]) for name in FAMILY if found.get(name)), "") or get_toolkit_program(obs).version
+    return (
+        next((str(found[name]) for name in FAMILY if found.get(name)), "")
+        or get_toolkit_program(obs).version
+    )
 
 
 def installs_packages(policy: Policy, obs: Observation, record: HostDecision) -> bool:
@@ -93,17 +117,31 @@ def installs_packages(policy: Policy, obs: Observation, record: HostDecision) ->
 
     If none is missing, nothing more is asked of the host, since the advice of a plan asks more.
     """
-    return bool(list_missing_packages(policy, obs, record)) and bool(plan_packages(policy, obs, record).commands)
+    return bool(list_missing_packages(policy, obs, record)) and bool(
+        plan_packages(policy, obs, record).commands
+    )
 
 
 def plan_packages(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
-    """Plan to install what is missing, in the version that the rest has, and never more than the decision needs."""
+    """Plan to install what is missing, in the version that the rest has, and never more than the
+    decision needs.
+    """
     wrong = list_missing_packages(policy, obs, record)
     if not wrong:
-        return Plan(advice=(*advise_on_gone_program(policy, obs), *advise_on_mixed_packages(policy, obs, record)))
+        return Plan(
+            advice=(
+                *advise_on_gone_program(policy, obs),
+                *advise_on_mixed_packages(policy, obs, record),
+            )
+        )
     wanted = {name: obs.get_package(name) for name in record.packages}
     if policy.packages == "ignore" or policy.root != "/":
-        return Plan(advice=(*advise_on_missing_packages(policy, obs, wrong), *advise_on_mixed_packages(policy, obs, record)))
+        return Plan(
+            advice=(
+                *advise_on_missing_packages(policy, obs, wrong),
+                *advise_on_mixed_packages(policy, obs, record),
+            )
+        )
     image_hosts.require_installable(obs, wrong)
     installer = installers.INSTALLERS.get(base_package.get_package_manager(obs))
     if installer is None:
@@ -113,26 +151,45 @@ def plan_packages(policy: Policy, obs: Observation, record: HostDecision) -> Pla
         [
             n
             for n in FAMILY
-            if n not in wanted and obs.get_package(n) and not base_package.matches_wanted_version(obs.get_package(n) or "", version)
+            if n not in wanted
+            and obs.get_package(n)
+            and not base_package.matches_wanted_version(obs.get_package(n) or "", version)
         ]
         if version
         else []
     )
     names = [*wanted, *moved]
     listed = ", ".join(wrong)
-    why = messages.INSTALL_VERSION.fill(packages=listed, version=version) if version else messages.INSTALL.fill(packages=listed)
+    why = (
+        messages.INSTALL_VERSION.fill(packages=listed, version=version)
+        if version
+        else messages.INSTALL.fill(packages=listed)
+    )
     return Plan(
         differences=tuple(
             Difference(
-                "package", n, "version", now, version or "the repository's", WHY.get(n, ""), find_lowered_release_cause(now, version)
+                "package",
+                n,
+                "version",
+                now,
+                version or "the repository's",
+                WHY.get(n, ""),
+                find_lowered_release_cause(now, version),
             )
             for n, now in ((n, obs.get_package(n)) for n in dict.fromkeys((*wrong, *moved)))
         ),
         commands=(
             *list_refresh_commands(
-                base_package.get_package_manager(obs), [n for n in (*wrong, *moved) if not map_installable_versions(obs, wrong).get(n)]
+                base_package.get_package_manager(obs),
+                [n for n in (*wrong, *moved) if not map_installable_versions(obs, wrong).get(n)],
             ),
-            *list_install_commands(installer, {n: obs.get_package(n) or "" for n in names}, version, bool(policy.toolkit_version), why),
+            *list_install_commands(
+                installer,
+                {n: obs.get_package(n) or "" for n in names},
+                version,
+                bool(policy.toolkit_version),
+                why,
+            ),
         ),
         advice=reload_advice(obs),
         beforehand=advise_on_unknown_version(version),
@@ -140,14 +197,17 @@ def plan_packages(policy: Policy, obs: Observation, record: HostDecision) -> Pla
 
 
 def find_lowered_release_cause(now: str | None, version: str) -> Cause | None:
-    """Return the cause of an older release, which only a version in the policy leads to; None if the release is not older."""
+    """Return the cause of an older release, which only a version in the policy leads to; None if
+    the release is not older.
+    """
     return "policy" if now and version and is_older_release(now, version) else None
 
 
 def list_install_commands(
     installer: installers.Installer, now: Mapping[str, str], version: str, downgrade: bool, why: str
 ) -> tuple[transaction.PackageCommand, ...]:
-    """Return the commands that bring all of these to one version, and that are undone as a whole. now: '' = missing.
+    """Return the commands that bring all of these to one version, and that are undone as a whole.
+    now: '' = missing.
 
     Undoing moves packages back to their version and removes the new ones.
     """
@@ -159,27 +219,36 @@ def list_install_commands(
             *list_install_commands(installer, dict.fromkeys(new, ""), version, False, why),
         )
     command = installer.build_command([*now], version, downgrade, why)
-    return (installer.build_undone_command(command, new) if new else installer.back(command, there),)
+    return (
+        installer.build_undone_command(command, new) if new else installer.back(command, there),
+    )
 
 
 def list_missing_packages(policy: Policy, obs: Observation, record: HostDecision) -> list[str]:
-    """List the packages that the decision needs and the host lacks, or has in another version than was asked for.
+    """List the packages that the decision needs and the host lacks, or has in another version than
+    was asked for.
 
     The rest of the family moves with them.
     """
     if record.skipped or not record.packages:
         return []
     there = {name: obs.get_package(name) for name in (*record.packages, *FAMILY)}
-    needed = {name: version for name, version in there.items() if version or name in record.packages}
+    needed = {
+        name: version for name, version in there.items() if version or name in record.packages
+    }
     return [
-        name for name, version in needed.items() if not (version and base_package.matches_wanted_version(version, policy.toolkit_version))
+        name
+        for name, version in needed.items()
+        if not (version and base_package.matches_wanted_version(version, policy.toolkit_version))
     ]
 
 
 def are_packages_offered(obs: Observation, names: list[str]) -> bool:
-    """Tell whether a configured repository has these packages, as far as the host's package lists know.
+    """Tell whether a configured repository has these packages, as far as the host's package lists
+    know.
 
-    apt reports it in the look; dnf and zypper are asked if it matters. Raise PlanError if it is not known.
+    apt reports it in the look; dnf and zypper are asked if it matters. Raise PlanError if it is not
+    known.
     """
     question = installers.ask_for_available_versions(base_package.get_package_manager(obs), BASE)
     if question is None:
@@ -188,18 +257,27 @@ def are_packages_offered(obs: Observation, names: list[str]) -> bool:
         require_known_packages(obs, missing_)
         return all(offers.get(name) for name in missing_)
     found = installers.parse_available_versions(obs.get_answer_or_error(question), BASE)
-    for again in installers.list_questions_without_repository(base_package.get_package_manager(obs), BASE) if found is None else ():
+    for again in (
+        installers.list_questions_without_repository(base_package.get_package_manager(obs), BASE)
+        if found is None
+        else ()
+    ):
         found = installers.parse_available_versions(obs.get_answer_or_error(again), BASE)
         if found:
             break
     if found is None:
-        raise build_unknown_package_error(" ".join(question["argv"]).replace("\n", "\\n"), messages.MANAGER_FAILED.fill())
+        raise build_unknown_package_error(
+            " ".join(question["argv"]).replace("\n", "\\n"), messages.MANAGER_FAILED.fill()
+        )
     return bool(obs.get_package(BASE) or found)
 
 
 def must_ask_package_manager(obs: Observation) -> bool:
     """Tell whether a package manager has to be started to find what is offered."""
-    return installers.ask_for_available_versions(base_package.get_package_manager(obs), BASE) is not None
+    return (
+        installers.ask_for_available_versions(base_package.get_package_manager(obs), BASE)
+        is not None
+    )
 
 
 def require_known_packages(obs: Observation, names: list[str]) -> None:
@@ -207,7 +285,11 @@ def require_known_packages(obs: Observation, names: list[str]) -> None:
 
     If that counted as a list without it, NVIDIA's repository would be added next to a mirror.
     """
-    failed = [str(a["candidates_error"]) for q, a in obs.answers.items() if q.startswith("package:") and a.get("candidates_error")]
+    failed = [
+        str(a["candidates_error"])
+        for q, a in obs.answers.items()
+        if q.startswith("package:") and a.get("candidates_error")
+    ]
     unknown = [name for name in names if name not in list_candidate_versions(obs)]
     if failed and unknown:
         raise build_unknown_package_error(f"apt-cache policy {' '.join(unknown)}", failed[0])
@@ -218,24 +300,39 @@ def build_unknown_package_error(command: str, why: str) -> PlanError:
 
 
 def choose_package_version(policy: Policy, obs: Observation) -> str:
-    """Return one version for all packages: the user's, else the installed one, else the repository's; '' if none of these names one."""
+    """Return one version for all packages: the user's, else the installed one, else the
+    repository's; '' if none of these names one.
+    """
     installed = [v for v in (obs.get_package(name) for name in FAMILY) if v]
     offered = list_candidate_versions(obs).get(BASE) or ""
     asked = policy.toolkit_version
     if asked:
-        return next((v for v in (*installed, offered) if v and base_package.matches_wanted_version(v, asked)), asked)
+        return next(
+            (
+                v
+                for v in (*installed, offered)
+                if v and base_package.matches_wanted_version(v, asked)
+            ),
+            asked,
+        )
     return installed[0] if installed else offered or get_newest_offered_version(obs)
 
 
 def get_newest_offered_version(obs: Observation) -> str:
-    """Return the version that dnf or zypper would install, if a source of the packages is configured; '' if that is not known.
+    """Return the version that dnf or zypper would install, if a source of the packages is
+    configured; '' if that is not known.
 
-    The answer takes a start of the package manager, so a host whose repository is added later is not asked.
+    The answer takes a start of the package manager, so a host whose repository is added later is
+    not asked.
     """
     question = installers.ask_for_available_versions(base_package.get_package_manager(obs), BASE)
-    if question is None or not (obs.was_asked(question) or repository.is_repository_configured(obs)):
+    if question is None or not (
+        obs.was_asked(question) or repository.is_repository_configured(obs)
+    ):
         return ""
-    return next(iter(installers.parse_available_versions(obs.get_answer_or_error(question), BASE) or ()), "")
+    return next(
+        iter(installers.parse_available_versions(obs.get_answer_or_error(question), BASE) or ()), ""
+    )
 
 
 def list_candidate_versions(obs: Observation) -> dict[str, str | None]:
@@ -251,7 +348,11 @@ def map_installable_versions(obs: Observation, names: list[str]) -> dict[str, st
 
     It asks now about missing packages that the look did not ask about.
     """
-    lacking = [name for name in names if not obs.get_package(name) and name not in list_candidate_versions(obs)]
+    lacking = [
+        name
+        for name in names
+        if not obs.get_package(name) and name not in list_candidate_versions(obs)
+    ]
     if base_package.get_package_manager(obs) == "apt" and obs.get_package(BASE) and lacking:
         obs.get_answer(queries.ask_for_packages(lacking, candidates=True))
     return list_candidate_versions(obs)
@@ -264,13 +365,25 @@ def list_refresh_commands(name: str, unknown: list[str]) -> tuple[transaction.Pa
     """
     if name != "apt" or not unknown:
         return ()
-    return ({"argv": ["apt-get", "update"], "timeout": installers.TIMEOUT, "why": messages.REFRESH_LISTS.fill()},)
+    return (
+        {
+            "argv": ["apt-get", "update"],
+            "timeout": installers.TIMEOUT,
+            "why": messages.REFRESH_LISTS.fill(),
+        },
+    )
 
 
-def advise_on_missing_packages(policy: Policy, obs: Observation, wrong: list[str]) -> tuple[str, ...]:
-    """Return advice about packages that stay missing; () if the runtime came in another way (by hand, by an image)."""
+def advise_on_missing_packages(
+    policy: Policy, obs: Observation, wrong: list[str]
+) -> tuple[str, ...]:
+    """Return advice about packages that stay missing; () if the runtime came in another way (by
+    hand, by an image).
+    """
     absent = [name for name in wrong if not obs.get_package(name)]
-    if not absent or obs.get_answer_or_error(queries.ask_for_file(RUNTIME_BINARY, content=False)).get("exists", True):
+    if not absent or obs.get_answer_or_error(
+        queries.ask_for_file(RUNTIME_BINARY, content=False)
+    ).get("exists", True):
         return ()
     row = messages.STAYS_MISSING if policy.root == "/" else messages.STAYS_MISSING_BENEATH_ROOT
     return (row.fill(packages=", ".join(absent), program=posixpath.basename(RUNTIME_BINARY)),)
@@ -281,13 +394,18 @@ def advise_on_gone_program(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
     The package manager would not install such a package again.
     """
-    there = policy.root != "/" or obs.get_answer_or_error(queries.ask_for_file(RUNTIME_BINARY, content=False)).get("exists", True)
+    there = policy.root != "/" or obs.get_answer_or_error(
+        queries.ask_for_file(RUNTIME_BINARY, content=False)
+    ).get("exists", True)
     step = "" if there else base_package.suggest_reinstall(obs)
     return (step,) if step else ()
 
 
-def advise_on_mixed_packages(policy: Policy, obs: Observation, record: HostDecision) -> tuple[str, ...]:
-    """Return advice about packages of several releases, which are built and tested as one; () if they have one release.
+def advise_on_mixed_packages(
+    policy: Policy, obs: Observation, record: HostDecision
+) -> tuple[str, ...]:
+    """Return advice about packages of several releases, which are built and tested as one; () if
+    they have one release.
 
     A held package or two repositories lead to such a mix.
     """
@@ -296,13 +414,16 @@ def advise_on_mixed_packages(policy: Policy, obs: Observation, record: HostDecis
         return ()
     shown = ", ".join(f"{name} {version}" for name, version in there.items())
     brings = record.packages and policy.packages == "present" and policy.root == "/"
-    return ((messages.MIXED_VERSIONS if brings else messages.MIXED_VERSIONS_KEPT).fill(versions=shown),)
+    return (
+        (messages.MIXED_VERSIONS if brings else messages.MIXED_VERSIONS_KEPT).fill(versions=shown),
+    )
 
 
 def reload_advice(obs: Observation) -> tuple[str, ...]:
     """Return advice that the packages' scripts reload systemd; () if no package is installed.
 
-    systemd then takes devices that it never knew away from containers (nvidia-container-toolkit issue 48).
+    systemd then takes devices that it never knew away from containers (nvidia-container-toolkit
+    issue 48).
     """
     if not any(obs.get_package(name) for name in FAMILY):
         return ()

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The package repository of the NVIDIA Container Toolkit and its key, for apt, dnf and zypper. A mirror is just another address.
+"""The package repository of the NVIDIA Container Toolkit and its key, for apt, dnf and zypper. A
+mirror is just another address.
 
-By default it is NVIDIA's own, and only on a host that needs packages which none of its repositories has. Its address and the fingerprint
-of its key are data here. The controller fetches the key itself, or the user gives it, and the fingerprint decides whether it is accepted.
+By default it is NVIDIA's own, and only on a host that needs packages which none of its repositories
+has. Its address and the fingerprint of its key are data here. The controller fetches the key
+itself, or the user gives it, and the fingerprint decides whether it is accepted.
 """
 
 from __future__ import annotations
@@ -16,15 +18,27 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy, merge_plans
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
+    transaction,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+    merge_plans,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
     ObservedFile,
     build_query_failure,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    Keep,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whole import read_whole
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
@@ -39,9 +53,16 @@ KEY_URL = "https://nvidia.github.io/libnvidia-container/gpgkey"
 FINGERPRINT = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
 SOURCES = queries.ask_for_paths(
-    "package sources", ["/etc/apt/sources.list.d/*nvidia*", "/etc/yum.repos.d/*nvidia*", "/etc/zypp/repos.d/*nvidia*"]
+    "package sources",
+    ["/etc/apt/sources.list.d/*nvidia*", "/etc/yum.repos.d/*nvidia*", "/etc/zypp/repos.d/*nvidia*"],
 )
-PROXY_FILES = ["/etc/apt/apt.conf", "/etc/apt/apt.conf.d/*", "/etc/dnf/dnf.conf", "/etc/yum.conf", "/etc/sysconfig/proxy"]
+PROXY_FILES = [
+    "/etc/apt/apt.conf",
+    "/etc/apt/apt.conf.d/*",
+    "/etc/dnf/dnf.conf",
+    "/etc/yum.conf",
+    "/etc/sysconfig/proxy",
+]
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
 HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
@@ -52,7 +73,9 @@ PRIMARY, PACKETS = 6, (2, 6, 12, 13, 14, 17)
 
 
 class NoSource(PlanError):
-    """A source of packages that is out of reach now. Everything else that differs on the host can be planned without it."""
+    """A source of packages that is out of reach now. Everything else that differs on the host can
+    be planned without it.
+    """
 
 
 @dc.dataclass(frozen=True)
@@ -110,14 +133,18 @@ def get_repository_family(os_release: Mapping[str, str]) -> Family:
             return FAMILIES[LIKE[name]]
     known = ", ".join(sorted(LIKE))
     named = os_release.get("ID") or "(it has no name)"
-    raise PlanError(messages.UNKNOWN_DISTRIBUTION.fill(name=named, known=known), where="/etc/os-release")
+    raise PlanError(
+        messages.UNKNOWN_DISTRIBUTION.fill(name=named, known=known), where="/etc/os-release"
+    )
 
 
 def compute_key_fingerprint(key: str) -> str:
-    """Return the SHA-1 fingerprint (RFC 4880, 12.2) of the one primary key in the text, in upper case hex.
+    """Return the SHA-1 fingerprint (RFC 4880, 12.2) of the one primary key in the text, in upper
+    case hex.
 
-    The whole text becomes the package manager's keyring, so it may contain nothing else. A second key, in the same block or in another,
-    would be trusted like the first, although its fingerprint was never compared. Raise PlanError for such a text, or for an unreadable one.
+    The whole text becomes the package manager's keyring, so it may contain nothing else. A second
+    key, in the same block or in another, would be trusted like the first, although its fingerprint
+    was never compared. Raise PlanError for such a text, or for an unreadable one.
     """
     if not key.partition(BEGIN)[2].partition(END)[0].strip():
         raise PlanError(messages.NOT_ARMORED.fill(begin=BEGIN))
@@ -141,7 +168,9 @@ def list_key_packets(key: str) -> list[tuple[int, bytes]]:
 
 
 def _require_lines(key: str, lines: list[str]) -> None:
-    """Raise ValueError for a key that was cut off, and PlanError for one whose lines YAML has changed: neither contains more than a key."""
+    """Raise ValueError for a key that was cut off, and PlanError for one whose lines YAML has
+    changed: neither contains more than a key.
+    """
     if END not in key:
         raise ValueError(messages.KEY_WITHOUT_END.fill(end=END))
     if len(lines) == 1 or lines[-1] != END == lines[-1].strip():
@@ -149,7 +178,9 @@ def _require_lines(key: str, lines: list[str]) -> None:
 
 
 def decode_armored_key(key: str) -> bytes:
-    """Return the bytes of the one armored block. Strict, so that a package manager's parser cannot find more in it than this one."""
+    """Return the bytes of the one armored block. Strict, so that a package manager's parser cannot
+    find more in it than this one.
+    """
     lines = [line.rstrip() for line in key.replace("\r\n", "\n").strip().split("\n")]
     _require_lines(key, lines)
     if lines[0] != BEGIN or lines[-1] != END:
@@ -161,13 +192,17 @@ def decode_armored_key(key: str) -> bytes:
     headers, body = inside[: max(blank, 0)], inside[blank + 1 :]
     if body and CHECKSUM.fullmatch(body[-1]):
         body = body[:-1]
-    if any(not HEADER.fullmatch(line) for line in headers) or any(not BASE64.fullmatch(line) for line in body):
+    if any(not HEADER.fullmatch(line) for line in headers) or any(
+        not BASE64.fullmatch(line) for line in body
+    ):
         raise ValueError(messages.ODD_KEY_LINE.fill())
     return base64.b64decode("".join(body), validate=True)
 
 
 def _find_primary_packet(data: bytes) -> bytes:
-    """Return the body of the one primary key. Each packet has to be of a type that a public key consists of."""
+    """Return the body of the one primary key. Each packet has to be of a type that a public key
+    consists of.
+    """
     found: list[bytes] = []
     at = 0
     while at < len(data) or not found:
@@ -216,32 +251,59 @@ def _read_new_length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def list_host_repository_questions(policy: Policy) -> list[queries.Question]:
-    """Return the questions about a repository that the user names, for every look. NVIDIA's is looked at only if it is needed."""
+    """Return the questions about a repository that the user names, for every look. NVIDIA's is
+    looked at only if it is needed.
+    """
     named = may_use_repository(policy) and policy.toolkit_repository != NVIDIA
-    return list_repository_questions(url=policy.toolkit_repository if named else "") if policy.state == "absent" or named else []
+    return (
+        list_repository_questions(url=policy.toolkit_repository if named else "")
+        if policy.state == "absent" or named
+        else []
+    )
 
 
-def list_repository_questions(families: tuple[Family, ...] = tuple(FAMILIES.values()), url: str = "") -> list[queries.Question]:
-    """Return the questions about the files of a repository. url: the address to be written; the asker knows it, so it may travel."""
+def list_repository_questions(
+    families: tuple[Family, ...] = tuple(FAMILIES.values()), url: str = ""
+) -> list[queries.Question]:
+    """Return the questions about the files of a repository. url: the address to be written; the
+    asker knows it, so it may travel.
+    """
     files = [
         queries.ask_for_file(path, keep)
         for f in families
         for path, keep in ((f.key_path, KEY), (f.list_path, keep_repository_lines(f, url)))
     ]
-    others = apt_sources.list_apt_source_questions(url) if url and FAMILIES["debian"] in families else []
+    others = (
+        apt_sources.list_apt_source_questions(url) if url and FAMILIES["debian"] in families else []
+    )
     return [
         owned_file.ORIGINALS,
         *files,
         *others,
-        *(rpm_sources.list_rpm_source_questions(url, tuple(f.manager for f in families)) if url else ()),
+        *(
+            rpm_sources.list_rpm_source_questions(url, tuple(f.manager for f in families))
+            if url
+            else ()
+        ),
     ]
 
 
 def keep_repository_lines(where: Family, url: str) -> Keep:
-    """Return which lines of a list may travel: ours, and another address only without a user's name, a password or a token."""
-    lines = [re.escape(line) for line in where.text.replace("{key}", where.key_path).splitlines() if "{url}" not in line]
-    address = re.escape(next(line for line in where.text.splitlines() if "{url}" in line)).replace(re.escape("{url}"), "{url}")
-    urls = [address.replace("{url}", PLAIN_URL), *([address.replace("{url}", re.escape(url))] if url else [])]
+    """Return which lines of a list may travel: ours, and another address only without a user's
+    name, a password or a token.
+    """
+    lines = [
+        re.escape(line)
+        for line in where.text.replace("{key}", where.key_path).splitlines()
+        if "{url}" not in line
+    ]
+    address = re.escape(next(line for line in where.text.splitlines() if "{url}" in line)).replace(
+        re.escape("{url}"), "{url}"
+    )
+    urls = [
+        address.replace("{url}", PLAIN_URL),
+        *([address.replace("{url}", re.escape(url))] if url else []),
+    ]
     return {"format": "text", "patterns": [rf"^(?:{line})$" for line in [*lines, *urls]]}
 
 
@@ -250,17 +312,27 @@ def may_use_repository(policy: Policy) -> bool:
     return bool(policy.toolkit_repository) and policy.root == "/" and policy.packages == "present"
 
 
-def plan_needed_repository(policy: Policy, obs: Observation, *, missing: bool, offered: Callable[[], bool], slow: bool = False) -> Plan:
+def plan_needed_repository(
+    policy: Policy,
+    obs: Observation,
+    *,
+    missing: bool,
+    offered: Callable[[], bool],
+    slow: bool = False,
+) -> Plan:
     """Plan the repository as a transaction of its own.
 
-    A repository that the user names is added in any case; NVIDIA's only if it is needed.
-    missing: packages have to be installed. offered: tells whether a configured repository has them.
-    slow: `offered` starts a package manager, so it is asked last. One that never read a repository cannot tell what is in it.
+    A repository that the user names is added in any case; NVIDIA's only if it is needed. missing:
+    packages have to be installed. offered: tells whether a configured repository has them. slow:
+    `offered` starts a package manager, so it is asked last. One that never read a repository cannot
+    tell what is in it.
     """
     default = policy.toolkit_repository == NVIDIA
     source = functools.partial(is_repository_configured, obs)
     reasons = (source, offered) if slow else (offered, source)
-    if not may_use_repository(policy) or (default and (not missing or reasons[0]() or reasons[1]())):
+    if not may_use_repository(policy) or (
+        default and (not missing or reasons[0]() or reasons[1]())
+    ):
         return Plan()
     where = get_repository_family(obs.host.get("os_release") or {})
     found = plan_repository_files(
@@ -277,29 +349,52 @@ def plan_needed_repository(policy: Policy, obs: Observation, *, missing: bool, o
     require_reachable(obs, url)
     more = messages.PACKAGES_FROM_DEFAULT if default else messages.PACKAGES_FROM_OPTION
     return dc.replace(
-        found, beforehand=(more.fill(url=url),), **repository_check.build_repository_check(where.manager, where.list_path, where.key_path)
+        found,
+        beforehand=(more.fill(url=url),),
+        **repository_check.build_repository_check(where.manager, where.list_path, where.key_path),
     )
 
 
-def list_trust_commands(policy: Policy, obs: Observation, source: Plan) -> tuple[transaction.PackageCommand, ...]:
-    """Return the command by which rpm trusts our key before zypper installs: zypper trusts only the keys in rpm's database."""
+def list_trust_commands(
+    policy: Policy, obs: Observation, source: Plan
+) -> tuple[transaction.PackageCommand, ...]:
+    """Return the command by which rpm trusts our key before zypper installs: zypper trusts only the
+    keys in rpm's database.
+    """
     where = FAMILIES["suse"]
     if not (_uses_zypper(obs) and (may_use_repository(policy) or policy.bundle_file)):
         return ()
-    if not source.changes and not obs.get_answer(queries.ask_for_file(where.key_path, content=False)).get("exists"):
+    if not source.changes and not obs.get_answer(
+        queries.ask_for_file(where.key_path, content=False)
+    ).get("exists"):
         return ()
-    package = name_rpm_key(compute_key_fingerprint(policy.toolkit_key) if policy.toolkit_key else FINGERPRINT)
+    package = name_rpm_key(
+        compute_key_fingerprint(policy.toolkit_key) if policy.toolkit_key else FINGERPRINT
+    )
     if _has_rpm_key(obs, package):
         return ()
     why = messages.RPM_TRUSTS.fill()
-    return ({"argv": ["rpmkeys", "--import", where.key_path], "timeout": 60, "why": why, "undo": ["rpm", "--erase", package]},)
+    return (
+        {
+            "argv": ["rpmkeys", "--import", where.key_path],
+            "timeout": 60,
+            "why": why,
+            "undo": ["rpm", "--erase", package],
+        },
+    )
 
 
 def plan_key_distrust(obs: Observation) -> Plan:
-    """Plan that rpm's trust in our key ends with the repository, unless another source of NVIDIA's packages may need it."""
+    """Plan that rpm's trust in our key ends with the repository, unless another source of NVIDIA's
+    packages may need it.
+    """
     where = FAMILIES["suse"]
     key = obs.get_file(where.key_path) if _uses_zypper(obs) else None
-    if key is None or not key.exists or any(f["path"] != where.list_path for f in obs.get_answer(SOURCES).get("files") or ()):
+    if (
+        key is None
+        or not key.exists
+        or any(f["path"] != where.list_path for f in obs.get_answer(SOURCES).get("files") or ())
+    ):
         return Plan()
     try:
         package = name_rpm_key(compute_key_fingerprint(key.content or ""))
@@ -307,39 +402,64 @@ def plan_key_distrust(obs: Observation) -> Plan:
         return Plan()
     if not _was_imported_since(obs, package, key):
         return Plan()
-    command: transaction.PackageCommand = {"argv": ["rpm", "--erase", package], "timeout": 60, "why": messages.RPM_DISTRUSTS.fill()}
+    command: transaction.PackageCommand = {
+        "argv": ["rpm", "--erase", package],
+        "timeout": 60,
+        "why": messages.RPM_DISTRUSTS.fill(),
+    }
     return Plan(commands=({**command, "undo": ["rpmkeys", "--import", where.key_path]},))
 
 
 def name_rpm_key(found: str) -> str:
-    """Return the package by which rpm's database has a key: gpg-pubkey and the last eight digits of its fingerprint."""
+    """Return the package by which rpm's database has a key: gpg-pubkey and the last eight digits of
+    its fingerprint.
+    """
     return f"gpg-pubkey-{found[-8:].lower()}"
 
 
 def _has_rpm_key(obs: Observation, package: str) -> bool:
-    question = queries.ask_for_command(["rpm", "--query", package], timeout=30, shows=(r"^gpg-pubkey-[0-9a-f-]+",))
+    question = queries.ask_for_command(
+        ["rpm", "--query", package], timeout=30, shows=(r"^gpg-pubkey-[0-9a-f-]+",)
+    )
     answer = obs.get_answer(question)
-    if answer.get("timed_out"):  # a rollback erases what was imported: that of a person's must not pass for ours
+    if answer.get(
+        "timed_out"
+    ):  # a rollback erases what was imported: that of a person's must not pass for ours
         raise build_query_failure(question["id"], {"message": "timed out", "kind": "timeout"})
     return bool(answer.get("rc") == 0)
 
 
 def _was_imported_since(obs: Observation, package: str, key: ObservedFile) -> bool:
-    """Tell whether rpm imported the key while our file existed. A person's own import is older, and other repositories may need it."""
+    """Tell whether rpm imported the key while our file existed. A person's own import is older, and
+    other repositories may need it.
+    """
     argv = ["rpm", "--query", "--queryformat", "%{INSTALLTIME}\n", package]
     answer = obs.get_answer(queries.ask_for_command(argv, timeout=30, shows=(r"^\d+$",)))
-    times = [time for line in str(answer.get("stdout") or "").split() if (time := read_whole(line)) is not None]
+    times = [
+        time
+        for line in str(answer.get("stdout") or "").split()
+        if (time := read_whole(line)) is not None
+    ]
     return answer.get("rc") == 0 and bool(times) and min(times) >= int(key.mtime)
 
 
 def _uses_zypper(obs: Observation) -> bool:
     release = obs.host.get("os_release") or {}
-    found = next((LIKE[name] for name in [release.get("ID", ""), *release.get("ID_LIKE", "").split()] if name in LIKE), "")
+    found = next(
+        (
+            LIKE[name]
+            for name in [release.get("ID", ""), *release.get("ID_LIKE", "").split()]
+            if name in LIKE
+        ),
+        "",
+    )
     return found == "suse"
 
 
 def is_repository_configured(obs: Observation) -> bool:
-    """Tell whether a source of NVIDIA's packages exists already: package lists may be older than it is."""
+    """Tell whether a source of NVIDIA's packages exists already: package lists may be older than it
+    is.
+    """
     return any(f.get("type") == "file" for f in obs.get_answer(SOURCES).get("files") or ())
 
 
@@ -348,10 +468,14 @@ def check_repository_address(url: str, where: Family) -> str:
 
 
 def require_reachable(obs: Observation, url: str) -> None:
-    """Raise NoSource if the host cannot reach the repository, before any change. A package manager's own proxy is not judged."""
+    """Raise NoSource if the host cannot reach the repository, before any change. A package
+    manager's own proxy is not judged.
+    """
     machine = str(obs.host.get("machine") or "")
     plain = url.replace("$(ARCH)", DEBIAN_NAMES.get(machine, machine)).replace("$basearch", machine)
-    answer = obs.get_answer_or_error(queries.ask_for_probe("reach", {"url": plain, "proxies": PROXY_FILES}))
+    answer = obs.get_answer_or_error(
+        queries.ask_for_probe("reach", {"url": plain, "proxies": PROXY_FILES})
+    )
     found = answer.get("value") or {}
     if "error" in answer or not found.get("tried") or found.get("reached"):
         return
@@ -359,15 +483,23 @@ def require_reachable(obs: Observation, url: str) -> None:
 
 
 def get_nvidia_key(obs: Observation) -> str:
-    """Return NVIDIA's key as the controller fetched it; its fingerprint is compared later. Raise NoSource if it could not be fetched."""
+    """Return NVIDIA's key as the controller fetched it; its fingerprint is compared later. Raise
+    NoSource if it could not be fetched.
+    """
     answer = obs.get_answer_or_error(queries.ask_for_fetched_text(KEY_URL))
     if "error" in answer:
-        raise NoSource(messages.KEY_NOT_FETCHED.fill(problem=answer["error"].get("message")), where=KEY_URL)
+        raise NoSource(
+            messages.KEY_NOT_FETCHED.fill(problem=answer["error"].get("message")), where=KEY_URL
+        )
     return str(answer.get("content") or "")
 
 
-def plan_repository_files(obs: Observation, *, url: str, key: str, expected: str, state: str, adopt: bool = True) -> Plan:
-    """Plan the two whole files, after a check of the key's fingerprint (PlanError). adopt: take over sources of the same repository."""
+def plan_repository_files(
+    obs: Observation, *, url: str, key: str, expected: str, state: str, adopt: bool = True
+) -> Plan:
+    """Plan the two whole files, after a check of the key's fingerprint (PlanError). adopt: take
+    over sources of the same repository.
+    """
     if url != NVIDIA and not url.startswith(("http://", "https://", "file://")):
         raise PlanError(messages.NOT_AN_ADDRESS.fill(url=repr(url)))
     where = get_repository_family(obs.host.get("os_release") or {})
@@ -378,7 +510,11 @@ def plan_repository_files(obs: Observation, *, url: str, key: str, expected: str
         key, expected, url = key or get_nvidia_key(obs), expected or FINGERPRINT, where.nvidia
     found = compute_key_fingerprint(key)
     require_expected(found, expected)
-    unknown = [question for question in list_repository_questions((where,), url) if not obs.was_asked(question)]
+    unknown = [
+        question
+        for question in list_repository_questions((where,), url)
+        if not obs.was_asked(question)
+    ]
     if unknown:  # NVIDIA's own is not asked about in every look
         raise NeedMore(unknown)
     if where.manager == "apt":
@@ -408,7 +544,9 @@ def normalise_fingerprint(fingerprint: str) -> str:
 
 
 def require_expected(found: str, expected: str, where: str = "") -> None:
-    """Raise PlanError if the key's fingerprint differs from the expected one, if one was given. where: the archive that the key came in."""
+    """Raise PlanError if the key's fingerprint differs from the expected one, if one was given.
+    where: the archive that the key came in.
+    """
     awaited = normalise_fingerprint(expected)
     if awaited and not FINGERPRINTS.fullmatch(awaited):
         raise PlanError(messages.NOT_A_FINGERPRINT.fill(given=repr(expected)))
@@ -419,18 +557,35 @@ def require_expected(found: str, expected: str, where: str = "") -> None:
 def _plan_file(now: ObservedFile, text: str, what: str, after: str) -> Plan:
     if now.exists and now.content == text:
         return Plan()
-    plan = owned_file.plan_owned_file(now, text, key=what, after=after, why=messages.FROM_REPOSITORY.fill())
+    plan = owned_file.plan_owned_file(
+        now, text, key=what, after=after, why=messages.FROM_REPOSITORY.fill()
+    )
     return dc.replace(plan, expect_files={now.path: now.sha256 if now.exists else None})
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    """Plan to give back the files of every family, if they exist or the journal has what stood there before."""
-    return merge_plans([plan_key_distrust(obs), _plan_restore(obs, sorted(PATHS, key=lambda path: path.startswith(KEY_PLACES)))])
+    """Plan to give back the files of every family, if they exist or the journal has what stood
+    there before.
+    """
+    return merge_plans(
+        [
+            plan_key_distrust(obs),
+            _plan_restore(obs, sorted(PATHS, key=lambda path: path.startswith(KEY_PLACES))),
+        ]
+    )
 
 
 def _plan_restore(obs: Observation, paths: Iterable[str]) -> Plan:
-    """Plan to restore what stood there before. The names are this collection's own, so the files go even if they were changed since."""
+    """Plan to restore what stood there before. The names are this collection's own, so the files go
+    even if they were changed since.
+    """
     files = [owned_file.require_readable(obs.get_file(path)) for path in paths]
-    plans = [owned_file.plan_owned_file_restore(obs, f, why=messages.WITHDRAWN.fill(), own=f.exists) for f in files]
+    plans = [
+        owned_file.plan_owned_file_restore(obs, f, why=messages.WITHDRAWN.fill(), own=f.exists)
+        for f in files
+    ]
     changed = {c["path"] for p in plans for c in p.changes}
-    return dc.replace(merge_plans(plans), expect_files={f.path: f.sha256 if f.exists else None for f in files if f.path in changed})
+    return dc.replace(
+        merge_plans(plans),
+        expect_files={f.path: f.sha256 if f.exists else None for f in files if f.path in changed},
+    )

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read which GPUs Docker Swarm assigns to services, and judge whether the NVIDIA runtime reads the assignment.
+"""Read which GPUs Docker Swarm assigns to services, and judge whether the NVIDIA runtime reads the
+assignment.
 
-A node offers `NAME=GPU` pairs (node-generic-resources of dockerd). A service that gets one has the variable DOCKER_RESOURCE_NAME, which the
-NVIDIA runtime reads if `swarm-resource` in its configuration lists it: in legacy mode always, in others since toolkit 1.19
+A node offers `NAME=GPU` pairs (node-generic-resources of dockerd). A service that gets one has the
+variable DOCKER_RESOURCE_NAME, which the NVIDIA runtime reads if `swarm-resource` in its
+configuration lists it: in legacy mode always, in others since toolkit 1.19
 (nvidia-container-toolkit pull request 1600).
 """
 
@@ -23,12 +25,21 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Instance,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import messages, toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    messages,
+    toolkit_config,
+)
 
 _VARIABLE = "DOCKER_RESOURCE_"  # swarmkit, genericresource.EnvFormat
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -41,7 +52,8 @@ _NOT_SENT = ("", "")  # in the place of a name and its value whose form does not
 class Offered:
     """The GPUs that a host offers to Swarm, as it names them. where, line: the place that does.
 
-    known: False if the host has not sent their names, or the setting by which the NVIDIA runtime reads them.
+    known: False if the host has not sent their names, or the setting by which the NVIDIA runtime
+    reads them.
     """
 
     gpus: tuple[str, ...]
@@ -55,7 +67,9 @@ class Offered:
 
 
 def read_offered(policy: Policy, obs: Observation, instances: Sequence[Instance]) -> Offered | None:
-    """Read which GPUs the host offers under names that the NVIDIA runtime is set to read; None if there are none."""
+    """Read which GPUs the host offers under names that the NVIDIA runtime is set to read; None if
+    there are none.
+    """
     found = next((i for i in instances if i.engine == traits.DOCKER and not i.refusal), None)
     setting = toolkit_config.read_setting(obs, toolkit_config.SWARM) if found else None
     if found is None or not isinstance(setting, str) or not setting:
@@ -70,7 +84,9 @@ def read_offered(policy: Policy, obs: Observation, instances: Sequence[Instance]
     return Offered(gpus, where, line, known=bool(gpus))
 
 
-def _read_pairs(policy: Policy, obs: Observation, docker: Instance) -> tuple[list[tuple[str, str]], str, int | None]:
+def _read_pairs(
+    policy: Policy, obs: Observation, docker: Instance
+) -> tuple[list[tuple[str, str]], str, int | None]:
     """Read the names and values of a Docker's resources, with the place that sets them.
 
     Its flag outranks its file.
@@ -84,8 +100,16 @@ def _read_pairs(policy: Policy, obs: Observation, docker: Instance) -> tuple[lis
     except PlanError:  # the plan for Docker reports what is wrong with its file
         return [], docker.config_path, None
     listed = json_text.look_up_json(document, config.RESOURCES)
-    pairs = [_NOT_SENT] if file_places.is_hidden_value(listed) else [_split_pair(str(item)) for item in listed or ()]
-    return pairs, document.path, json_text.find_member_line(document, config.RESOURCES) if pairs else None
+    pairs = (
+        [_NOT_SENT]
+        if file_places.is_hidden_value(listed)
+        else [_split_pair(str(item)) for item in listed or ()]
+    )
+    return (
+        pairs,
+        document.path,
+        json_text.find_member_line(document, config.RESOURCES) if pairs else None,
+    )
 
 
 def _split_pair(item: str) -> tuple[str, str]:
@@ -94,33 +118,57 @@ def _split_pair(item: str) -> tuple[str, str]:
 
 
 def may_lose_assignment(offered: Offered | None, record: HostDecision) -> bool | None:
-    """Tell whether only a toolkit from 1.19 on reads the assignment, in the mode that the host gets; None if it is not known."""
-    if offered is None or not toolkit_config.needs_toolkit_config(record) or record.runtime_mode == "legacy":
+    """Tell whether only a toolkit from 1.19 on reads the assignment, in the mode that the host
+    gets; None if it is not known.
+    """
+    if (
+        offered is None
+        or not toolkit_config.needs_toolkit_config(record)
+        or record.runtime_mode == "legacy"
+    ):
         return False
     return True if offered.known else None
 
 
 def advise_on_swarm(
-    policy: Policy, obs: Observation, instances: Sequence[Instance], record: HostDecision, driver: Driver
+    policy: Policy,
+    obs: Observation,
+    instances: Sequence[Instance],
+    record: HostDecision,
+    driver: Driver,
 ) -> tuple[str, ...]:
-    """Return advice about Swarm's names that lead to no GPU, and about what a new mode means for its services."""
+    """Return advice about Swarm's names that lead to no GPU, and about what a new mode means for
+    its services.
+    """
     offered = read_offered(policy, obs, instances)
     if offered is None:
         return ()
     return (*_advise_names(policy, offered, record, driver), *_advise_mode(obs, offered, record))
 
 
-def _advise_names(policy: Policy, offered: Offered, record: HostDecision, driver: Driver) -> tuple[str, ...]:
-    """Return advice about names that look like UUIDs and are not the UUID of a GPU of this host, or are not in the CDI spec.
+def _advise_names(
+    policy: Policy, offered: Offered, record: HostDecision, driver: Driver
+) -> tuple[str, ...]:
+    """Return advice about names that look like UUIDs and are not the UUID of a GPU of this host, or
+    are not in the CDI spec.
 
     Early releases of the toolkit accepted the beginning of a UUID.
     """
     known = {gpu.uuid.lower() for gpu in driver.gpus if gpu.uuid}
     like = [gpu for gpu in dict.fromkeys(offered.gpus) if _LIKE_UUID.match(gpu)]
-    wrong = [gpu for gpu in like if not _UUID.fullmatch(gpu) or (known and gpu[:3].upper() == "GPU" and gpu.lower() not in known)]
+    wrong = [
+        gpu
+        for gpu in like
+        if not _UUID.fullmatch(gpu)
+        or (known and gpu[:3].upper() == "GPU" and gpu.lower() not in known)
+    ]
     found = []
     if wrong:
-        found.append(messages.SWARM_NOT_A_UUID.fill(place=offered.place, gpus=names.show_few_texts(wrong, _MOST)))
+        found.append(
+            messages.SWARM_NOT_A_UUID.fill(
+                place=offered.place, gpus=names.show_few_texts(wrong, _MOST)
+            )
+        )
     if like and may_lose_assignment(offered, record) and "uuid" not in policy.cdi_device_names:
         found.append(messages.SWARM_WITHOUT_UUIDS.fill(place=offered.place))
     return tuple(found)

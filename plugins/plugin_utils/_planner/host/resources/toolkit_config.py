@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NVIDIA's runtime configuration, /etc/nvidia-container-runtime/config.toml: our keys, and every other line as it is."""
+"""NVIDIA's runtime configuration, /etc/nvidia-container-runtime/config.toml: our keys, and every
+other line as it is.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml, toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    toml,
+    toml_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
     HOOK_BINARY,
@@ -28,17 +35,27 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decision_file,
     originals,
     owned_file,
     traits,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import runtime_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    runtime_config,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import outer_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import messages, owners_settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    messages,
+    owners_settings,
+)
 
 PATH = "/etc/nvidia-container-runtime/config.toml"
 DEFAULT_KIND = "nvidia.com/gpu"
@@ -66,7 +83,10 @@ WHY: Mapping[tuple[str, ...], str] = {
     IGNORE_CHANNELS: messages.CHANNELS_IGNORED.fill(),
     SKIP: messages.MODE_DETECTION.fill(),
 }
-SAFETY = (messages.CHANNELS_IGNORED.code, messages.MOUNTS_REFUSED.code)  # reasons for which a setting is made safe unasked
+SAFETY = (
+    messages.CHANNELS_IGNORED.code,
+    messages.MOUNTS_REFUSED.code,
+)  # reasons for which a setting is made safe unasked
 
 # What of this file may leave a host, of our own keys.
 OURS: file_places.Places = {
@@ -84,16 +104,33 @@ def list_questions(policy: Policy, mode: str = "") -> list[queries.Question]:
     mode: the one that is asked for by name; else all modes count that the policy can lead to.
     """
     modes = frozenset((mode,)) if mode else owners_settings.list_possible_modes(policy)
-    keep = file_places.keep_places("toml", {**READ, **owners_settings.list_owner_places(modes)}) if modes else KEEP
-    return [queries.ask_for_file(PATH, keep), *owners_settings.list_owner_questions(modes), *outer_host.list_outer_host_questions(policy)]
+    keep = (
+        file_places.keep_places("toml", {**READ, **owners_settings.list_owner_places(modes)})
+        if modes
+        else KEEP
+    )
+    return [
+        queries.ask_for_file(PATH, keep),
+        *owners_settings.list_owner_questions(modes),
+        *outer_host.list_outer_host_questions(policy),
+    ]
 
 
 def list_toolkit_keys(policy: Policy, record: HostDecision) -> dict[tuple[str, ...], Any]:
     """Return our keys with the values that the decision asks for."""
     mode, isolation, prefixes = record.runtime_mode, record.isolation, record.annotation_prefixes
     by_mounts = MOUNTS in record.plugin_strategies
-    found = build_wanted_toolkit_keys(mode, isolation, prefixes, record.low_level_runtimes, policy.cdi_spec_dirs, by_mounts=by_mounts)
-    if record.runtime_mode != "legacy" and any(traits.get_traits(d.engine).asks_variable for d in record.decisions):
+    found = build_wanted_toolkit_keys(
+        mode,
+        isolation,
+        prefixes,
+        record.low_level_runtimes,
+        policy.cdi_spec_dirs,
+        by_mounts=by_mounts,
+    )
+    if record.runtime_mode != "legacy" and any(
+        traits.get_traits(d.engine).asks_variable for d in record.decisions
+    ):
         found[SKIP] = True
     return found
 
@@ -109,8 +146,9 @@ def build_wanted_toolkit_keys(
 ) -> dict[tuple[str, ...], Any]:
     """Return our keys with their values. by_mounts: a device plugin asks for its pods by mounts.
 
-    Without mounts the runtime takes their directory for the name of a device, and refuses every such pod. If mounts are accepted, the
-    plugin's own option for IMEX asks by them as well, and so channels cannot be ignored.
+    Without mounts the runtime takes their directory for the name of a device, and refuses every
+    such pod. If mounts are accepted, the plugin's own option for IMEX asks by them as well, and so
+    channels cannot be ignored.
     """
     strict = isolation == "strict"
     found: dict[tuple[str, ...], Any] = {
@@ -133,10 +171,14 @@ def needs_toolkit_config(record: HostDecision) -> bool:
     return not record.skipped and any(d.handler or d.hook for d in record.decisions)
 
 
-def plan_toolkit_config(policy: Policy, obs: Observation, record: HostDecision, *, installing: bool = False) -> Plan:
-    """Plan the host's file by the host's decision. A host that runs neither NVIDIA's runtime nor its hook needs no file.
+def plan_toolkit_config(
+    policy: Policy, obs: Observation, record: HostDecision, *, installing: bool = False
+) -> Plan:
+    """Plan the host's file by the host's decision. A host that runs neither NVIDIA's runtime nor
+    its hook needs no file.
 
-    installing: packages come first, with programs that the file may name, and the host is planned once more after them.
+    installing: packages come first, with programs that the file may name, and the host is planned
+    once more after them.
     """
     if not needs_toolkit_config(record):
         return Plan()
@@ -145,28 +187,46 @@ def plan_toolkit_config(policy: Policy, obs: Observation, record: HostDecision, 
     if written:
         wanted[RUNTIMES] = add_earlier_runtimes(obs, wanted[RUNTIMES])
     planned = plan_keys(obs, PATH, keep_directory_spelling(obs, wanted))
-    first = policy.adopt == "auto" and not written  # later on, other values are most often our own from before
-    modes: set[str] = {record.runtime_mode, *(d.runtime_mode for d in record.decisions if d.handler or d.hook)}
+    first = (
+        policy.adopt == "auto" and not written
+    )  # later on, other values are most often our own from before
+    modes: set[str] = {
+        record.runtime_mode,
+        *(d.runtime_mode for d in record.decisions if d.handler or d.hook),
+    }
     if any(calls_hook(obs, d) for d in record.decisions):
         modes.add(owners_settings.BY_ENGINE)
     return dc.replace(
         planned,
-        leftovers=runtime_config.list_changed_runtime_keys(PATH, planned.differences) if first else (),
+        leftovers=runtime_config.list_changed_runtime_keys(PATH, planned.differences)
+        if first
+        else (),
         advice=() if installing else advise_on_toolkit_config(policy, obs, modes),
     )
 
 
 def calls_hook(obs: Observation, decision: Decision) -> bool:
-    """Tell whether this engine calls the prestart hook by itself: the hook exists, and this release does not use CDI instead yet."""
-    engine, version = traits.get_traits(decision.engine), versions.parse_engine_version(decision.engine_version)
+    """Tell whether this engine calls the prestart hook by itself: the hook exists, and this release
+    does not use CDI instead yet.
+    """
+    engine, version = (
+        traits.get_traits(decision.engine),
+        versions.parse_engine_version(decision.engine_version),
+    )
     first = versions.parse_engine_version(engine.variable_by_cdi)
     hook = queries.ask_for_file(HOOK_BINARY, content=False)
     there = obs.was_asked(hook) and bool(obs.get_answer_or_error(hook).get("exists"))
-    return there and bool(engine.asks_variable) and (first is None or version is None or version < first)
+    return (
+        there
+        and bool(engine.asks_variable)
+        and (first is None or version is None or version < first)
+    )
 
 
 def read_document(obs: Observation) -> toml.TomlDocument:
-    """Read the file; a document without keys if there is no file. Raise PlanError if the file is broken."""
+    """Read the file; a document without keys if there is no file. Raise PlanError if the file is
+    broken.
+    """
     file = owned_file.require_readable(obs.get_file(PATH, KEEP))
     return toml_file.read_toml_file(file) if file.exists else toml.parse_toml("", PATH)
 
@@ -184,23 +244,36 @@ def read_setting(obs: Observation, key: tuple[str, ...]) -> Any:
         return None
 
 
-def advise_on_toolkit_config(policy: Policy, obs: Observation, modes: Iterable[str]) -> tuple[str, ...]:
-    """Return advice about the owner's settings in this file that break something in these modes of the runtime."""
+def advise_on_toolkit_config(
+    policy: Policy, obs: Observation, modes: Iterable[str]
+) -> tuple[str, ...]:
+    """Return advice about the owner's settings in this file that break something in these modes of
+    the runtime.
+    """
     return owners_settings.advise_on_owner_settings(policy, obs, read_document(obs), modes)
 
 
-def keep_directory_spelling(obs: Observation, wanted: dict[tuple[str, ...], Any]) -> dict[tuple[str, ...], Any]:
+def keep_directory_spelling(
+    obs: Observation, wanted: dict[tuple[str, ...], Any]
+) -> dict[tuple[str, ...], Any]:
     """Return the wanted keys with the file's spelling of directories, if they are the wanted ones.
 
     The runtime reads them by the CDI library, which cleans them.
     """
     there = toml.look_up_toml(read_document(obs).data, SPEC_DIRS) if SPEC_DIRS in wanted else None
-    same = isinstance(there, list) and list(host_paths.clean_directories(map(str, there))) == wanted[SPEC_DIRS]
+    same = (
+        isinstance(there, list)
+        and list(host_paths.clean_directories(map(str, there))) == wanted[SPEC_DIRS]
+    )
     return {**wanted, SPEC_DIRS: there} if same else wanted
 
 
-def get_spec_directories_key(policy: Policy, obs: Observation, record: HostDecision) -> dict[tuple[str, ...], Any]:
-    """Return the key for the directories of CDI specs, if engines' own settings lead to one that the runtime does not search; else {}."""
+def get_spec_directories_key(
+    policy: Policy, obs: Observation, record: HostDecision
+) -> dict[tuple[str, ...], Any]:
+    """Return the key for the directories of CDI specs, if engines' own settings lead to one that
+    the runtime does not search; else {}.
+    """
     if policy.cdi_spec_dirs or not record.cdi_place or record.cdi_owner != "collection":
         return {}
     found = toml.look_up_toml(read_document(obs).data, SPEC_DIRS)
@@ -209,9 +282,11 @@ def get_spec_directories_key(policy: Policy, obs: Observation, record: HostDecis
 
 
 def add_earlier_runtimes(obs: Observation, runtimes: list[str]) -> list[str]:
-    """Return the low-level runtimes, followed by those of earlier runs: the NVIDIA runtime takes the first that exists.
+    """Return the low-level runtimes, followed by those of earlier runs: the NVIDIA runtime takes
+    the first that exists.
 
-    A program that is not seen now may be back with the next update, and without it containers of an engine would not start.
+    A program that is not seen now may be back with the next update, and without it containers of an
+    engine would not start.
     """
     there = toml.look_up_toml(read_document(obs).data, RUNTIMES)
     return list(dict.fromkeys([*runtimes, *(there if isinstance(there, list) else ())]))
@@ -221,11 +296,19 @@ def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
     """Plan to set these keys in this file, and leave the rest of it as it is. None takes a key out."""
     file = owned_file.require_readable(obs.get_file(path, KEEP))
     document = toml_file.read_toml_file(file) if file.exists else toml.parse_toml("", path)
-    wrong = {key: value for key, value in wanted.items() if toml.look_up_toml(document.data, key) != value}
+    wrong = {
+        key: value
+        for key, value in wanted.items()
+        if toml.look_up_toml(document.data, key) != value
+    }
     if not wrong:
         return Plan()
-    without = functools.reduce(toml.remove_toml_key, (key for key, value in wrong.items() if value is None), document)
-    changed = toml.set_values(without, [(key, value) for key, value in wrong.items() if value is not None])
+    without = functools.reduce(
+        toml.remove_toml_key, (key for key, value in wrong.items() if value is None), document
+    )
+    changed = toml.set_values(
+        without, [(key, value) for key, value in wrong.items() if value is not None]
+    )
     before = {key: toml.look_up_toml(document.data, key) for key in wrong}
     differences = tuple(build_toolkit_difference(path, k, before[k], v) for k, v in wrong.items())
     return Plan(
@@ -236,31 +319,54 @@ def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
     )
 
 
-def build_toolkit_difference(path: str, key: tuple[str, ...], before: Any, after: Any) -> Difference:
+def build_toolkit_difference(
+    path: str, key: tuple[str, ...], before: Any, after: Any
+) -> Difference:
     """Return the difference for one key.
 
     A key by which containers lose something has a cause here; lowering.py finds the other causes.
     """
-    why = messages.MOUNTS_REFUSED.fill() if (key, before, after) == (BY_MOUNT, True, False) else WHY.get(key, "")
-    return Difference("file", path, toml.write_dotted_path(key), before, after, why, "safety" if get_code(why) in SAFETY else None)
+    why = (
+        messages.MOUNTS_REFUSED.fill()
+        if (key, before, after) == (BY_MOUNT, True, False)
+        else WHY.get(key, "")
+    )
+    return Difference(
+        "file",
+        path,
+        toml.write_dotted_path(key),
+        before,
+        after,
+        why,
+        "safety" if get_code(why) in SAFETY else None,
+    )
 
 
 def may_ask_by_mounts(obs: Observation, differences: Iterable[Difference]) -> bool:
     """Tell whether containers may ask by mounts after a plan with these differences."""
-    planned = [d.after for d in differences if (d.path, d.key) == (PATH, toml.write_dotted_path(BY_MOUNT))]
+    planned = [
+        d.after for d in differences if (d.path, d.key) == (PATH, toml.write_dotted_path(BY_MOUNT))
+    ]
     return (planned[-1] if planned else read_setting(obs, BY_MOUNT)) is True
 
 
 def build_toolkit_change(file: ObservedFile, document: toml.TomlDocument) -> transaction.Change:
     if not file.exists:
-        return {"path": file.path, "op": "write", "content": document.text, "mode": "0644", "expect": None}
+        return {
+            "path": file.path,
+            "op": "write",
+            "content": document.text,
+            "mode": "0644",
+            "expect": None,
+        }
     return toml_file.edit(file.path, file.sha256, document)
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """Plan to restore the bytes from before.
 
-    If the file was changed by others since, only our own keys go, and the runtime's defaults hold again.
+    If the file was changed by others since, only our own keys go, and the runtime's defaults hold
+    again.
     """
     file = owned_file.require_readable(obs.get_file(PATH, KEEP))
     original = owned_file.get_journal_originals(obs).get(PATH)
@@ -269,11 +375,22 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     if original is None and (originals.has_journal(obs) or not decision_file.was_here(obs)):
         return Plan()
     if original and file.sha256 == original.get("sha256_after"):
-        back = owned_file.plan_owned_file_restore(obs, file, why=messages.TOOLKIT_RESTORED.fill(), own=False)
+        back = owned_file.plan_owned_file_restore(
+            obs, file, why=messages.TOOLKIT_RESTORED.fill(), own=False
+        )
         return dc.replace(back, expect_files={PATH: file.sha256})
     document = toml_file.read_toml_file(file)
-    gone: dict[tuple[str, ...], Any] = {k: None for k in WHY if toml.look_up_toml(document.data, k) is not None}
-    advice = ((messages.TOOLKIT_CHANGED_SINCE if original else messages.NO_ORIGINAL).fill(path=PATH),)
+    gone: dict[tuple[str, ...], Any] = {
+        k: None for k in WHY if toml.look_up_toml(document.data, k) is not None
+    }
+    advice = (
+        (messages.TOOLKIT_CHANGED_SINCE if original else messages.NO_ORIGINAL).fill(path=PATH),
+    )
     taken = plan_keys(obs, PATH, gone)
     # Else a second run would put back the bytes from before over what the others wrote.
-    return dc.replace(taken, changes=tuple(transaction.forget_original(c) for c in taken.changes), advice=advice, released=(PATH,))
+    return dc.replace(
+        taken,
+        changes=tuple(transaction.forget_original(c) for c in taken.changes),
+        advice=advice,
+        released=(PATH,),
+    )

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Show before and after of a file for --diff: the lines that change under the header of their table.
+"""Show before and after of a file for --diff: the lines that change under the header of their
+table.
 
-The lines around belong to others, and a log must not have them. All of them are in the journal, on the host.
+The lines around belong to others, and a log must not have them. All of them are in the journal, on
+the host.
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file, host_service
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decision_file,
+    host_service,
+)
 
 Entry = tuple[str, str, str]
 
@@ -22,9 +27,14 @@ _OWN = (decision_file.DECISION_PATH, decision_file.FACT_PATH)
 _KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _SPEC = re.compile(r"(?m)^[ \t{]*\"?cdiVersion\"?:")
 _HEADER = re.compile(r"\s*\[.+\]\s*(?:#.*)?$")
-# The node replaces names, comments and values that it does not send by these (module_utils/_host/projection/placeholders.py).
-_STAND_IN = re.compile(r"""#x{2,}[ \t]*$|" +"|\[1 +\]|\{ {2,}\}|(?:^|[\s.{,\["'])x{2,}[\w-]?(?=["']?\s*[=.:\]])""")
-HIDDEN = r"\ xxxx, blanks and ones replace names, comments and values that are not sent from the host"
+# The node replaces names, comments and values that it does not send by these
+# (module_utils/_host/projection/placeholders.py).
+_STAND_IN = re.compile(
+    r"""#x{2,}[ \t]*$|" +"|\[1 +\]|\{ {2,}\}|(?:^|[\s.{,\["'])x{2,}[\w-]?(?=["']?\s*[=.:\]])"""
+)
+HIDDEN = (
+    r"\ xxxx, blanks and ones replace names, comments and values that are not sent from the host"
+)
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -33,7 +43,9 @@ def build_diff_entry(path: str, before: str, after: str) -> Entry:
     return path, before, after
 
 
-def convert_diffs_for_ansible(diffs: Iterable[Entry], *, verbose: bool = False) -> list[dict[str, str]]:
+def convert_diffs_for_ansible(
+    diffs: Iterable[Entry], *, verbose: bool = False
+) -> list[dict[str, str]]:
     """Return the entries in the form that Ansible prints.
 
     verbose: whether files that no person writes line by line are shown whole as well.
@@ -48,7 +60,10 @@ def _convert_diff(path: str, before: str, after: str, verbose: bool) -> dict[str
         return {**names, "prepared": list_changed_lines(path, before, after)}
     if verbose:
         return {**names, "before": before, "after": after}
-    return {**names, "prepared": f"{path}: {kind}{_describe_size(before, after)}{_digest(kind, after)} (-v shows it)\n"}
+    return {
+        **names,
+        "prepared": f"{path}: {kind}{_describe_size(before, after)}{_digest(kind, after)} (-v shows it)\n",
+    }
 
 
 def _name_file_kind(path: str, text: str) -> str | None:
@@ -64,7 +79,9 @@ def _name_file_kind(path: str, text: str) -> str | None:
 
 
 def _digest(kind: str, after: str) -> str:
-    """Return the words with the digest, which tells texts apart that are not shown; '' if the content is shown elsewhere."""
+    """Return the words with the digest, which tells texts apart that are not shown; '' if the
+    content is shown elsewhere.
+    """
     return f", sha256 {hashlib.sha256(after.encode('utf-8')).hexdigest()}" if kind and after else ""
 
 
@@ -76,16 +93,23 @@ def _describe_size(before: str, after: str) -> str:
 
 
 def list_changed_lines(path: str, before: str, after: str) -> str:
-    """Return the lines that go and come, each group of them under its table's header, without the lines around.
+    """Return the lines that go and come, each group of them under its table's header, without the
+    lines around.
 
     The text is the same in check mode as in the run that follows. So it names no entry of the
     journal, which only the run has.
     """
     old, new = before.splitlines(), after.splitlines()
-    out = [f"--- {path}{' (kept whole in the journal on the host)' if before else ''}", f"+++ {path}"]
+    out = [
+        f"--- {path}{' (kept whole in the journal on the host)' if before else ''}",
+        f"+++ {path}",
+    ]
     found = list(difflib.unified_diff(old, new, n=0, lineterm=""))[2:]
     gone, come = (Counter(line[1:] for line in found if line[0] == sign) for sign in "-+")
-    moved = {"-": gone & come, "+": gone & come}  # a line that goes here and comes there has not changed
+    moved = {
+        "-": gone & come,
+        "+": gone & come,
+    }  # a line that goes here and comes there has not changed
     for line in found:
         hunk = _HUNK.match(line)
         if hunk:
@@ -101,5 +125,7 @@ def list_changed_lines(path: str, before: str, after: str) -> str:
 
 
 def _find_table_header(above: list[str]) -> str:
-    """Return the header of the table that has a line, "" at the top of a file and in a file without tables."""
+    """Return the header of the table that has a line, "" at the top of a file and in a file without
+    tables.
+    """
     return next((line.strip() for line in reversed(above) if _HEADER.match(line)), "")

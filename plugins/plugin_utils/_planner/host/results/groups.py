@@ -41,18 +41,25 @@ def group_hosts_by_difference(results: outcomes.Results) -> list[list[str]]:
         trouble = outcomes.explain_trouble(result)
         if result.get("differences") and trouble in ("", REFUSED):
             found.setdefault((get_group_shape(result), trouble), []).append(host)
-    return sorted(found.values(), key=lambda hosts: (-len(hosts), names.build_natural_key(hosts[0])))
+    return sorted(
+        found.values(), key=lambda hosts: (-len(hosts), names.build_natural_key(hosts[0]))
+    )
 
 
 def get_group_shape(result: outcomes.Result) -> Hashable:
-    places = tuple((str(d.get("what")), str(d.get("path")), str(d.get("key") or "")) for d in share_group_differences(result))
+    places = tuple(
+        (str(d.get("what")), str(d.get("path")), str(d.get("key") or ""))
+        for d in share_group_differences(result)
+    )
     same, own = (result.get("planned") or {}).get("restarts") or (), list_group_units(result)
     return places, tuple(same if len(same) == len(own) else own)
 
 
 def share_group_differences(result: outcomes.Result) -> Sequence[Difference]:
     """Return the differences as equal hosts share them, with GPUs named by position."""
-    found: Sequence[Difference] = (result.get("planned") or {}).get("differences") or result["differences"]
+    found: Sequence[Difference] = (result.get("planned") or {}).get("differences") or result[
+        "differences"
+    ]
     return found
 
 
@@ -62,23 +69,43 @@ def list_group_units(result: outcomes.Result) -> list[str]:
 
 
 def list_group_lines(results: outcomes.Results, width: int, check: bool = False) -> list[str]:
-    return [line for hosts in group_hosts_by_difference(results) for line in show_group(hosts, results, width, check)]
+    return [
+        line
+        for hosts in group_hosts_by_difference(results)
+        for line in show_group(hosts, results, width, check)
+    ]
 
 
-def show_group(hosts: Sequence[str], results: outcomes.Results, width: int, check: bool) -> list[str]:
+def show_group(
+    hosts: Sequence[str], results: outcomes.Results, width: int, check: bool
+) -> list[str]:
     first = results[hosts[0]]
     count = f"{outcomes.format_host_count(len(hosts))}: " if len(hosts) > 1 else ""
     later = LATER if outcomes.explain_trouble(first) else ""
-    found = ["", *layout.lay_out_paragraph(f"{count}{names.show_some_runs(hosts, HOSTS_SHOWN)}{later}", width, 0)]
+    found = [
+        "",
+        *layout.lay_out_paragraph(
+            f"{count}{names.show_some_runs(hosts, HOSTS_SHOWN)}{later}", width, 0
+        ),
+    ]
     place = ""
-    seen = {host: share_group_differences(results[host]) if len(hosts) > 1 else results[host]["differences"] for host in hosts}
+    seen = {
+        host: share_group_differences(results[host])
+        if len(hosts) > 1
+        else results[host]["differences"]
+        for host in hosts
+    }
     for n, difference in enumerate(seen[hosts[0]][:DIFFERENCES_SHOWN]):
         if is_whole_file_difference(difference) != place:
             place = is_whole_file_difference(difference)
             found += layout.lay_out_paragraph(place, width, 2)
         found += show_group_difference([(host, seen[host][n]) for host in hosts], width)
     rest = len(first["differences"]) - DIFFERENCES_SHOWN
-    found += layout.lay_out_paragraph(f"and {names.count_noun(rest, 'more difference')}", width, 2) if rest > 0 else []
+    found += (
+        layout.lay_out_paragraph(f"and {names.count_noun(rest, 'more difference')}", width, 2)
+        if rest > 0
+        else []
+    )
     verb = "restarted" if not check and "would_restart" not in first else "restart"
     return [
         *found,
@@ -95,16 +122,24 @@ def describe_interruption(result: outcomes.Result, unit: str, verb: str) -> str:
 
     A manager that takes its files up by itself (k0s) restarts its engine, and its own unit goes on.
     """
-    return f"{unit} restarts its engine by itself" if f"wait {unit}" in (result.get("actions") or ()) else f"{verb} {unit}"
+    return (
+        f"{unit} restarts its engine by itself"
+        if f"wait {unit}" in (result.get("actions") or ())
+        else f"{verb} {unit}"
+    )
 
 
 def is_whole_file_difference(difference: Difference) -> str:
     what = str(difference.get("what") or "")
-    return str(difference.get("path") or "") if what == "file" else f"{what} {difference.get('path')}"
+    return (
+        str(difference.get("path") or "") if what == "file" else f"{what} {difference.get('path')}"
+    )
 
 
 def show_group_difference(variants: Sequence[tuple[str, Difference]], width: int) -> list[str]:
-    """Show one difference of a group: its key, the change, and the reason, with numbers of hosts if their values differ."""
+    """Show one difference of a group: its key, the change, and the reason, with numbers of hosts if
+    their values differ.
+    """
     first = variants[0][1]
     key = str(first.get("key") or "")
     changes = map_pairs_to_hosts((describe_value_change(d), host) for host, d in variants)
@@ -112,14 +147,22 @@ def show_group_difference(variants: Sequence[tuple[str, Difference]], width: int
     if len(changes) == 1:
         found = layout.lay_out_paragraph(f"{label}{next(iter(changes))}", width, 4)
     else:
-        found = layout.lay_out_paragraph(f"{label}{outcomes.format_host_count(len(variants))} differ in this value:", width, 4)
-        found += [line for text in list_commonest_values(changes) for line in layout.lay_out_paragraph(text, width, 6)]
+        found = layout.lay_out_paragraph(
+            f"{label}{outcomes.format_host_count(len(variants))} differ in this value:", width, 4
+        )
+        found += [
+            line
+            for text in list_commonest_values(changes)
+            for line in layout.lay_out_paragraph(text, width, 6)
+        ]
     why = sentences.merge_sentences(dict.fromkeys(str(d.get("why") or "") for _host, d in variants))
     return [*found, *(line for line in layout.lay_out_paragraph(why, width, 6, 0) if why)]
 
 
 def describe_value_change(difference: Difference) -> str:
-    spelled = values.get_value_writer(str(difference.get("path") or ""), str(difference.get("key") or ""))
+    spelled = values.get_value_writer(
+        str(difference.get("path") or ""), str(difference.get("key") or "")
+    )
     before, after = spelled(difference.get("before")), spelled(difference.get("after"))
     return f"{before} -> {after}" if before != after else f"{after}, written out (the value stays)"
 
@@ -137,4 +180,11 @@ def list_commonest_values(changes: Mapping[str, Sequence[str]]) -> list[str]:
     shown = ranked if len(ranked) == VARIANTS_SHOWN + 1 else ranked[:VARIANTS_SHOWN]
     rest = ranked[len(shown) :]
     most = [f"{text} ({number}: {names.show_some_runs(changes[text])})" for text, number in shown]
-    return [*most, f"{len(rest)} other values on {outcomes.format_host_count(sum(n for _text, n in rest))}"] if rest else most
+    return (
+        [
+            *most,
+            f"{len(rest)} other values on {outcomes.format_host_count(sum(n for _text, n in rest))}",
+        ]
+        if rest
+        else most
+    )

@@ -14,9 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import causes, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import messages
 
@@ -34,7 +38,9 @@ BY = {
 }
 # The hint in which systemctl names commands whose output is shown here anyway.
 HINT = re.compile(r'\s*See "systemctl status [^"]*" and "journalctl [^"]*" for details\.')
-AFTER_ROLLBACK = "after a rollback"  # ends the reason of what is written once a transaction was rolled back
+AFTER_ROLLBACK = (
+    "after a rollback"  # ends the reason of what is written once a transaction was rolled back
+)
 COMMAND_WIDTH = 300  # a package manager's with all that it installs
 
 
@@ -55,13 +61,17 @@ def list_stray_directories(obs: Observation) -> tuple[str, ...]:
 
 
 def cut_short(obs: Observation) -> bool:
-    """Tell whether a transaction is neither running nor over. It has to be ended before anything is planned."""
+    """Tell whether a transaction is neither running nor over. It has to be ended before anything is
+    planned.
+    """
     return any(not entry.get("at_work") for entry in get_journal(obs).get("unfinished") or ())
 
 
 def cut_short_units(obs: Observation) -> tuple[str, ...]:
     """List the units that are restarted again when such a transaction is taken back."""
-    ended = (entry for entry in get_journal(obs).get("unfinished") or () if not entry.get("at_work"))
+    ended = (
+        entry for entry in get_journal(obs).get("unfinished") or () if not entry.get("at_work")
+    )
     return tuple(dict.fromkeys(str(unit) for entry in ended for unit in entry.get("units") or ()))
 
 
@@ -70,7 +80,11 @@ def name_running_transaction(obs: Observation) -> str:
 
     A transaction that is only being monitored changes nothing.
     """
-    running = (e for e in get_journal(obs).get("unfinished") or () if e.get("at_work") and e.get("state") != "probation")
+    running = (
+        e
+        for e in get_journal(obs).get("unfinished") or ()
+        if e.get("at_work") and e.get("state") != "probation"
+    )
     return next(map(name_transaction, running), "")
 
 
@@ -78,9 +92,16 @@ def advise_on_journal(obs: Observation) -> tuple[str, ...]:
     seen = get_journal(obs)
     return (
         *(describe_rollback(entry) for entry in seen.get("outcomes") or ()),
-        *(describe_unfinished_transaction(entry) for entry in seen.get("unfinished") or () if entry.get("state") != "probation"),
+        *(
+            describe_unfinished_transaction(entry)
+            for entry in seen.get("unfinished") or ()
+            if entry.get("state") != "probation"
+        ),
         *(describe_pending_restarts(entry) for entry in seen.get("pending") or ()),
-        *(messages.JOURNAL_DAMAGED.fill(problem=entry.get("why")) for entry in seen.get("damaged") or ()),
+        *(
+            messages.JOURNAL_DAMAGED.fill(problem=entry.get("why"))
+            for entry in seen.get("damaged") or ()
+        ),
         *(messages.STRAY.fill(path=path) for path in list_stray_directories(obs)),
     )
 
@@ -100,11 +121,17 @@ def name_transaction(entry: Entry) -> str:
 def describe_rollback(entry: Entry) -> Message:
     words = "".join(f"; {sentence}" for sentence in list_unit_failures(entry.get("logs") or {}))
     trouble = f"; {entry['trouble']} while it was being rolled back" if entry.get("trouble") else ""
-    left = f"; {', '.join(entry['foreign'])}: changed by someone else in the meantime, so left as found" if entry.get("foreign") else ""
+    left = (
+        f"; {', '.join(entry['foreign'])}: changed by someone else in the meantime, so left as found"
+        if entry.get("foreign")
+        else ""
+    )
     back = [path for path in entry.get("files") or () if path not in (entry.get("foreign") or ())]
     files = f". Restored: {', '.join(back)}" if back and not trouble else ""
     details = f"{describe_rollback_reason(entry)}{words}{trouble}{left}{files}"
-    return messages.TRANSACTION_TAKEN_BACK.fill(transaction=name_transaction(entry), by=describe_author(entry), details=details)
+    return messages.TRANSACTION_TAKEN_BACK.fill(
+        transaction=name_transaction(entry), by=describe_author(entry), details=details
+    )
 
 
 def describe_author(entry: Entry) -> str:
@@ -120,12 +147,17 @@ def strip_sentence(sentence: str) -> str:
 
 
 def list_unit_failures(logs: Mapping[str, Entry]) -> list[str]:
-    """List why each unit failed, by the known causes in its log, with the command that shows the log.
+    """List why each unit failed, by the known causes in its log, with the command that shows the
+    log.
 
     A unit that did not fail has no entry. A unit's own words stay on the host: engines quote values
     of their configuration.
     """
-    return [describe_unit_failure(unit, log) for unit, log in sorted(logs.items()) if isinstance(log, Mapping) and log.get("failed")]
+    return [
+        describe_unit_failure(unit, log)
+        for unit, log in sorted(logs.items())
+        if isinstance(log, Mapping) and log.get("failed")
+    ]
 
 
 def describe_unit_failure(unit: str, log: Entry) -> str:
@@ -150,7 +182,8 @@ def describe_transaction(entry: Entry) -> str:
     return "; ".join(did) or "nothing"
 
 
-# The actions of a transaction on units. Docker is reloaded if that is enough, and a manager restarts its engine by itself.
+# The actions of a transaction on units. Docker is reloaded if that is enough, and a manager
+# restarts its engine by itself.
 ACTED = {"restart": "restarted", "reload": "reloaded", "start": "started", "wait": "waited for"}
 
 
@@ -175,23 +208,31 @@ def describe_journal_entry(entry: Entry) -> str:
 
 
 def describe_unfinished_transaction(entry: Entry) -> Message:
-    return messages.TRANSACTION_UNFINISHED.fill(transaction=name_transaction(entry), state=entry.get("state"))
+    return messages.TRANSACTION_UNFINISHED.fill(
+        transaction=name_transaction(entry), state=entry.get("state")
+    )
 
 
 def describe_pending_restarts(entry: Entry) -> Message:
-    return messages.PENDING.fill(unit=entry.get("unit"), since=entry.get("since"), reason=entry.get("reason"))
+    return messages.PENDING.fill(
+        unit=entry.get("unit"), since=entry.get("since"), reason=entry.get("reason")
+    )
 
 
 def list_recovered_transactions(answer: Entry) -> tuple[str, ...]:
     """List the earlier transactions that this one had to end first."""
     return tuple(
-        messages.RECOVERED.fill(transaction=name_transaction(entry), problem=entry.get("why") or "unknown")
+        messages.RECOVERED.fill(
+            transaction=name_transaction(entry), problem=entry.get("why") or "unknown"
+        )
         for entry in answer.get("recovered") or ()
     )
 
 
 def report_cleared_journal(answer: Entry) -> tuple[str, ...]:
-    """Report that the journal's directory was cleared while the transaction was running. Return () if it was not."""
+    """Report that the journal's directory was cleared while the transaction was running. Return ()
+    if it was not.
+    """
     if not answer.get("rewritten"):
         return ()
     return (messages.REWRITTEN.fill(),)
@@ -203,4 +244,6 @@ def report_ended_containers(answer: Entry) -> tuple[str, ...]:
     units = ", ".join(answer.get("restarted") or ())
     row = messages.CONTAINER_ENDED if len(lost) == 1 else messages.CONTAINERS_ENDED
     containers = names.count_noun(len(lost), "container")
-    return (row.fill(containers=containers, units=units, processes=", ".join(lost)),) if lost else ()
+    return (
+        (row.fill(containers=containers, units=units, processes=", ".join(lost)),) if lost else ()
+    )

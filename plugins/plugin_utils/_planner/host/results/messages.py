@@ -1,11 +1,15 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List the sentences about reports, and about what a host's journal and a transaction's answer tell."""
+"""List the sentences about reports, and about what a host's journal and a transaction's answer
+tell.
+"""
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 # settings of a report
 NO_JMESPATH = Sentence(
@@ -30,7 +34,9 @@ STRAY = Sentence(
     "{path} is left over from a transaction whose journal was removed: a run without check mode removes it",
 )
 JOURNAL_DAMAGED = Sentence("journal.damaged", "{problem}")
-TRANSACTION_TAKEN_BACK = Sentence("journal.taken-back", "{transaction} was rolled back {by} because: {details}")
+TRANSACTION_TAKEN_BACK = Sentence(
+    "journal.taken-back", "{transaction} was rolled back {by} because: {details}"
+)
 TRANSACTION_UNFINISHED = Sentence(
     "journal.unfinished",
     "{transaction} is not finished (state {state}): it still runs, or the next transaction rolls it back",
@@ -39,11 +45,20 @@ PENDING = Sentence(
     "journal.pending",
     "{unit} runs with the configuration from before {since} ({reason}): its restart was left to you (systemctl restart {unit})",
 )
-RECOVERED = Sentence("journal.recovered", "{transaction} was not finished and was rolled back first, because: {problem}")
+RECOVERED = Sentence(
+    "journal.recovered",
+    "{transaction} was not finished and was rolled back first, because: {problem}",
+)
 REWRITTEN = Sentence(
     "journal.rewritten",
     "the journal's directory was removed during this run: the entry of this run and the copies of its files "
     "were written again; the copies of other files are lost",
 )
-CONTAINER_ENDED = Sentence("journal.container-ended", "{containers} ended while {units} restarted: first process {processes}")
-CONTAINERS_ENDED = Sentence("journal.containers-ended", "{containers} ended while {units} restarted: first processes {processes}")
+CONTAINER_ENDED = Sentence(
+    "journal.container-ended",
+    "{containers} ended while {units} restarted: first process {processes}",
+)
+CONTAINERS_ENDED = Sentence(
+    "journal.containers-ended",
+    "{containers} ended while {units} restarted: first processes {processes}",
+)

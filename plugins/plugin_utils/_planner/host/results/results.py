@@ -10,15 +10,26 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import causes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, Sentence, get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference, Plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import transaction_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    Sentence,
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Difference,
+    Plan,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    transaction_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal
 
 
 def describe_differences(differences: Iterable[Difference]) -> list[dict[str, Any]]:
     """Return differences as plain values, each with the code of its reason, '' if it has none."""
-    return [{**dc.asdict(difference), "code": get_code(difference.why)} for difference in differences]
+    return [
+        {**dc.asdict(difference), "code": get_code(difference.why)} for difference in differences
+    ]
 
 
 def list_actions(plan: Plan, restart: str) -> list[str]:
@@ -63,10 +74,18 @@ def describe_answer_trouble(answer: Mapping[str, Any]) -> Message:
     if not error:
         return Message("")
     where = f" ({error['where']})" if error.get("where") else ""
-    said = "".join(f". {sentence}" for sentence in [*list_refusal_words(answer), *journal.list_unit_failures(get_unit_logs(answer))])
+    said = "".join(
+        f". {sentence}"
+        for sentence in [
+            *list_refusal_words(answer),
+            *journal.list_unit_failures(get_unit_logs(answer)),
+        ]
+    )
     back = describe_rollback(answer)
     step = str(error.get("next") or "")
-    if error.get("phase") == "command" and list_known_causes(answer):  # a person who runs it by hand learns no more
+    if error.get("phase") == "command" and list_known_causes(
+        answer
+    ):  # a person who runs it by hand learns no more
         step = transaction_messages.CORRECT_CAUSE.fill()
     if back and step.startswith(AS_BEFORE):  # one of the two is enough
         step = ""
@@ -81,29 +100,52 @@ def describe_rollback(answer: Mapping[str, Any]) -> str:
     """Return the message about the rollback, '' if there was none."""
     if not answer.get("rolled_back"):
         return ""
-    return (transaction_messages.ROLLED_BACK if answer.get("foreign") else transaction_messages.ALL_AS_BEFORE).fill()
+    return (
+        transaction_messages.ROLLED_BACK
+        if answer.get("foreign")
+        else transaction_messages.ALL_AS_BEFORE
+    ).fill()
 
 
 def describe_trouble(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return what went wrong on the node as the parts of an error, as a result has them."""
     found, error = describe_answer_trouble(answer), answer.get("error") or {}
-    parts = {"what": found.what, "where": str(error.get("where") or ""), "line": None, "why": found.why}
+    parts = {
+        "what": found.what,
+        "where": str(error.get("where") or ""),
+        "line": None,
+        "why": found.why,
+    }
     return {"error": {"code": found.code, **parts, "next": found.next}}
 
 
 def get_unit_logs(answer: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the logs of units that the transaction acted on, by unit. Only their known causes leave the host."""
+    """Return the logs of units that the transaction acted on, by unit. Only their known causes
+    leave the host.
+    """
     return {str(h.get("name")): h for h in answer.get("health") or () if h.get("kind") == "log"}
 
 
 def list_refused_checks(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """List the validators that refused and the commands that failed."""
-    return [v for v in answer.get("validation") or () if v.get("findings")] + [c for c in answer.get("ran") or () if c.get("rc")]
+    return [v for v in answer.get("validation") or () if v.get("findings")] + [
+        c for c in answer.get("ran") or () if c.get("rc")
+    ]
 
 
 def list_known_causes(answer: Mapping[str, Any]) -> list[str]:
     """List the known causes in the output of these programs."""
-    return list(dict.fromkeys(filter(None, (causes.describe_causes(entry.get("causes") or ()) for entry in list_refused_checks(answer)))))
+    return list(
+        dict.fromkeys(
+            filter(
+                None,
+                (
+                    causes.describe_causes(entry.get("causes") or ())
+                    for entry in list_refused_checks(answer)
+                ),
+            )
+        )
+    )
 
 
 def list_refusal_words(answer: Mapping[str, Any]) -> list[str]:
@@ -113,18 +155,27 @@ def list_refusal_words(answer: Mapping[str, Any]) -> list[str]:
     """
     if not list_refused_checks(answer):
         return []
-    already = any(entry.get("rc") and entry.get("baseline_rc") for entry in list_refused_checks(answer))
+    already = any(
+        entry.get("rc") and entry.get("baseline_rc") for entry in list_refused_checks(answer)
+    )
     present = [transaction_messages.REFUSED_BEFORE.fill()] if already else []
     kept = answer.get("said")
     row = transaction_messages.OUTPUT_KEPT
     where = row.fill(directory=kept) if kept else transaction_messages.OUTPUT_NOT_KEPT.fill()
     if not list_known_causes(answer):
         return [*present, where[0].upper() + where[1:]]
-    return [*present, transaction_messages.CAUSE_KNOWN.fill(causes="; ".join(list_known_causes(answer)), output=where)]
+    return [
+        *present,
+        transaction_messages.CAUSE_KNOWN.fill(
+            causes="; ".join(list_known_causes(answer)), output=where
+        ),
+    ]
 
 
 def collect_evidence(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the node saw: refused validations, failed health checks, failed commands, each with the known causes."""
+    """Return what the node saw: refused validations, failed health checks, failed commands, each
+    with the known causes.
+    """
     return {
         "validation": [
             {k: v.get(k) for k in ("argv", "rc", "causes", "findings")}

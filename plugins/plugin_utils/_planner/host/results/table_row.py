@@ -17,38 +17,56 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.package import PACKAGE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.package import (
+    PACKAGE,
+)
 
 EVERY = " (every container)"
 STATES = {"not-loaded": "driver not loaded", "broken": "driver broken"}
 
 
-def build_host_row(instances: Iterable[Instance], record: HostDecision, plan: Plan, driver: Driver) -> dict[str, str]:
+def build_host_row(
+    instances: Iterable[Instance], record: HostDecision, plan: Plan, driver: Driver
+) -> dict[str, str]:
     """Build the row of a host for the table: engine, gpus, injection, restarted, why."""
     found = tuple(instances)
     by_key = {i.key: i for i in found}
     decided = [d.instance for d in record.decisions]
     engines = [
-        f"{name_shown_engine(d.engine)} {d.engine_version}{name_rendering_manager(by_key.get(d.instance))}" for d in record.decisions
+        f"{name_shown_engine(d.engine)} {d.engine_version}{name_rendering_manager(by_key.get(d.instance))}"
+        for d in record.decisions
     ]
-    engines += [f"{name_shown_engine(i.engine)} {i.version}".strip() + name_rendering_manager(i) for i in found if i.key not in decided]
+    engines += [
+        f"{name_shown_engine(i.engine)} {i.version}".strip() + name_rendering_manager(i)
+        for i in found
+        if i.key not in decided
+    ]
     return {
         "engine": ", ".join(dict.fromkeys(engines)) or "none",
         "gpus": describe_gpus(driver),
-        "injection": ", ".join(dict.fromkeys(d.injection + (EVERY if d.default else "") for d in record.decisions)) or "-",
-        "restarted": ", ".join(u.removesuffix(".service") for u in plan.list_interrupted_units("auto")) or "-",
+        "injection": ", ".join(
+            dict.fromkeys(d.injection + (EVERY if d.default else "") for d in record.decisions)
+        )
+        or "-",
+        "restarted": ", ".join(
+            u.removesuffix(".service") for u in plan.list_interrupted_units("auto")
+        )
+        or "-",
         "why": choose_main_sentence(record),
     }
 
 
 def describe_gpus(driver: Driver) -> str:
-    """Count the GPUs by model, with the driver's version or its fault: `8 x H100 80GB HBM3, 550.163.01`.
+    """Count the GPUs by model, with the driver's version or its fault: `8 x H100 80GB HBM3,
+    550.163.01`.
 
     Return `none` if there is neither a GPU nor a driver.
     """
     models = Counter(g.model.removeprefix("NVIDIA ") or "GPU" for g in driver.gpus)
     counted = [f"{number} x {model}" for model, number in models.items()]
-    return ", ".join([*counted, *filter(None, [STATES.get(driver.state) or driver.version])]) or "none"
+    return (
+        ", ".join([*counted, *filter(None, [STATES.get(driver.state) or driver.version])]) or "none"
+    )
 
 
 def name_rendering_manager(instance: Instance | None) -> str:
@@ -66,7 +84,11 @@ def choose_main_sentence(record: HostDecision) -> str:
     if record.skipped:
         return record.skipped
     if record.decisions:
-        return "; ".join(dict.fromkeys(get_decision_reason(d) for d in record.decisions if get_decision_reason(d)))
+        return "; ".join(
+            dict.fromkeys(
+                get_decision_reason(d) for d in record.decisions if get_decision_reason(d)
+            )
+        )
     return "; ".join(sentence for _key, sentence in record.refused)
 
 

@@ -15,14 +15,22 @@ def name_shared_gpu(uuid: str, bus: str) -> str:
     return f"{uuid} ({bus})"
 
 
-def build_unknown_gpu_error(option: str, key: str, gpus: Iterable[tuple[str, str, str]]) -> PlanError:
+def build_unknown_gpu_error(
+    option: str, key: str, gpus: Iterable[tuple[str, str, str]]
+) -> PlanError:
     """Return the error for an entry that names no GPU of the host.
 
     gpus: UUID, PCI address and product name of each that exists.
     """
     here = list(gpus)
-    products = ", ".join(sorted({model for _uuid, _bus, model in here if model}))  # tables show them shorter
+    products = ", ".join(
+        sorted({model for _uuid, _bus, model in here if model})
+    )  # tables show them shorter
     named = ", ".join(name_shared_gpu(uuid, bus) for uuid, bus, _model in here)
     if products:
-        return PlanError(messages.NO_SUCH_GPU_OR_PRODUCT.fill(option=option, key=key, gpus=named, products=products))
+        return PlanError(
+            messages.NO_SUCH_GPU_OR_PRODUCT.fill(
+                option=option, key=key, gpus=named, products=products
+            )
+        )
     return PlanError(messages.NO_SUCH_GPU.fill(option=option, key=key, gpus=named))

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 KEYS = "Write a GPU's UUID, its PCI address (0000:17:00.0), its product name or its index"
 LEAVE_OUT_ONE = "Leave out one of the two"
@@ -216,7 +218,9 @@ SHARED_BY_SLURM = Sentence(
     next="Leave this host out of gpufleet_sharing, or take that line out of gres.conf",
 )
 OPTION_EMPTY = Sentence("sharing.option-empty", "gpufleet_sharing is empty")
-OPTION_FOR_PLUGIN = Sentence("sharing.option-for-plugin", "gpufleet_sharing is for the device plugin")
+OPTION_FOR_PLUGIN = Sentence(
+    "sharing.option-for-plugin", "gpufleet_sharing is for the device plugin"
+)
 SHARING_WITHDRAWN = Sentence("sharing.state-absent", "state: absent gives the GPUs' modes back")
 
 # ---------------------------------------------------------------- GPUs and their modes
@@ -280,7 +284,9 @@ MODES_STAY = Sentence(
     "sharing.modes-stay",
     "gpufleet_sharing has to outlive a boot and a reload of the driver, which forgets compute modes and time slices",
 )
-MODE_FROM_BEFORE = Sentence("sharing.mode-from-before", "the GPU had this mode before this collection set it")
+MODE_FROM_BEFORE = Sentence(
+    "sharing.mode-from-before", "the GPU had this mode before this collection set it"
+)
 RECORD_LOST = Sentence(
     "sharing.record-lost",
     "{path}, which had the modes from before, was removed since this collection wrote it: "
@@ -312,7 +318,9 @@ GPU_CLOSED = Sentence(
     "gpufleet_sharing changes nothing of it. "
     "Run `nvidia-smi -i {uuid} -c {before}` on the host when it may be used again",
 )
-GPU_AWAY = Sentence("sharing.gpu-away", "GPU {gpu} is not there, so its {setting} is not set back to {before}")
+GPU_AWAY = Sentence(
+    "sharing.gpu-away", "GPU {gpu} is not there, so its {setting} is not set back to {before}"
+)
 GPU_DIVIDED = Sentence(
     "sharing.gpu-divided",
     "MIG is on for GPU {gpu}, so its {setting} is not set back to {before}",
@@ -333,7 +341,9 @@ HOLDERS_LOOK_FAILED_SILENTLY = Sentence(
     "sharing.look-failed-silently",
     "the look at open files failed: for a reason that it does not tell",
 )
-CLOSED_PROCESSES = Sentence("sharing.closed-processes", "{processes} of this host cannot be looked into")
+CLOSED_PROCESSES = Sentence(
+    "sharing.closed-processes", "{processes} of this host cannot be looked into"
+)
 PROCESSES_LEFT = Sentence(
     "sharing.processes-left",
     "not looked into: {processes}, since more files are open than one look reads",
@@ -347,7 +357,9 @@ DAEMON_NOT_ACTIVE = Sentence(
     "sharing.daemon-not-active",
     "its MPS daemon does not serve: {unit} is {state}",
 )
-WRONG_MODE = Sentence("sharing.wrong-mode", "its compute mode is {mode}, and {policy} needs {wanted}")
+WRONG_MODE = Sentence(
+    "sharing.wrong-mode", "its compute mode is {mode}, and {policy} needs {wanted}"
+)
 
 # ---------------------------------------------------------------- MPS daemons
 
@@ -421,4 +433,6 @@ DAEMON_USE_UNKNOWN = Sentence(
     why="{problem}",
     next="Look at these processes, or set gpufleet_restart: force, which ends clients with their daemon",
 )
-PLACES_STAY = Sentence("sharing.places-stay", "{path} was removed by somebody, so {places} stay: remove them")
+PLACES_STAY = Sentence(
+    "sharing.places-stay", "{path} was removed by somebody, so {places} stay: remove them"
+)

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GPUs of one host with their compute modes and time slices, as nvidia-smi reports them, and the option's entry for each.
+"""The GPUs of one host with their compute modes and time slices, as nvidia-smi reports them, and
+the option's entry for each.
 
-Only the driver keeps compute modes and time slices, and they are gone when it is loaded again. nvidia-smi is asked only on hosts for which
-the option is set: it asks NVML, which an everyday look does not.
+Only the driver keeps compute modes and time slices, and they are gone when it is loaded again.
+nvidia-smi is asked only on hosts for which the option is set: it asks NVML, which an everyday look
+does not.
 """
 
 from __future__ import annotations
@@ -15,18 +17,37 @@ import re
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import SeenGpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedCommand
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import gpu_names, messages, wanted
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.wanted import OPTION, GpuEntry, Interval
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedCommand,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
+    gpu_names,
+    messages,
+    wanted,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.wanted import (
+    OPTION,
+    GpuEntry,
+    Interval,
+)
 
 SERVICE = "gpufleet-sharing.service"  # sets them at boot and whenever the driver is loaded
-AFTER = "nvidia-persistenced.service gpufleet-device-nodes.service"  # with these a GPU is there, and keeps its modes
+# with these a GPU is there, and keeps its modes
+AFTER = "nvidia-persistenced.service gpufleet-device-nodes.service"
 PROGRAM = "nvidia-smi"
 SECONDS = 20
 GOOD = (0, 14)  # 14: the infoROM of a GPU is damaged; the answer is whole
-QUERY = [PROGRAM, "--query-gpu=index,uuid,pci.bus_id,compute_mode,mig.mode.current", "--format=csv,noheader"]
-ROW = re.compile(r"(\d{1,9}), (GPU-[0-9a-fA-F-]+), ([0-9A-Fa-f:.]+), (\[?\w[\w /]*\]?), (\[?\w[\w /]*\]?)")
-# Its table is not documented. A row has the GPU's number, the name of the policy and its value, whatever stands between them.
+QUERY = [
+    PROGRAM,
+    "--query-gpu=index,uuid,pci.bus_id,compute_mode,mig.mode.current",
+    "--format=csv,noheader",
+]
+ROW = re.compile(
+    r"(\d{1,9}), (GPU-[0-9a-fA-F-]+), ([0-9A-Fa-f:.]+), (\[?\w[\w /]*\]?), (\[?\w[\w /]*\]?)"
+)
+# Its table is not documented. A row has the GPU's number, the name of the policy and its value,
+# whatever stands between them.
 SLICES = [PROGRAM, "compute-policy", "--list"]
 SLICE = r"(?i)^\W*(?:GPU\W*)?(\d+)\b.*\btime ?slice\W+(default|short|medium|long)\b"
 VALUE = r"(?i)\btime ?slice\W+(default|short|medium|long)\b"
@@ -53,15 +74,24 @@ class Modes:
         return gpu_names.name_shared_gpu(self.uuid, self.bus)
 
 
-def read_gpu_modes(obs: Observation, gpus: tuple[SeenGpu, ...], *, slices: bool) -> tuple[Modes, ...]:
-    """Return every GPU that serves. Raise PlanError if modes are not known: what is not known is not changed.
+def read_gpu_modes(
+    obs: Observation, gpus: tuple[SeenGpu, ...], *, slices: bool
+) -> tuple[Modes, ...]:
+    """Return every GPU that serves. Raise PlanError if modes are not known: what is not known is
+    not changed.
 
     slices: time slices count as well.
     """
     said = obs.get_command(QUERY)
     require_smi_answer(said, QUERY)
-    rows = [(line, ROW.fullmatch(line.strip())) for line in said.stdout.splitlines() if line.strip()]
-    broken = [line for line, match in rows if not match or parse_compute_mode(match.group(4)) not in COMPUTE_MODES]
+    rows = [
+        (line, ROW.fullmatch(line.strip())) for line in said.stdout.splitlines() if line.strip()
+    ]
+    broken = [
+        line
+        for line, match in rows
+        if not match or parse_compute_mode(match.group(4)) not in COMPUTE_MODES
+    ]
     if broken:
         raise PlanError(messages.ODD_MODES.fill(line=repr(broken[0]), command=" ".join(QUERY)))
     if not rows:
@@ -71,7 +101,9 @@ def read_gpu_modes(obs: Observation, gpus: tuple[SeenGpu, ...], *, slices: bool)
     found = []
     for row in (match for _line, match in rows if match):
         bus, index = wanted.format_bus_id(row.group(3)), int(row.group(1))
-        mig = row.group(5).lower() == "enabled" or any(gpu.migs for gpu in gpus if gpu.bus_id == bus)
+        mig = row.group(5).lower() == "enabled" or any(
+            gpu.migs for gpu in gpus if gpu.bus_id == bus
+        )
         found.append(
             Modes(index, row.group(2), bus, parse_compute_mode(row.group(4)), mig, models.get(bus, ""), by_index.get(index, ""))
         )  # fmt: skip
@@ -84,7 +116,9 @@ def require_smi_answer(said: ObservedCommand, argv: list[str]) -> None:
 
 
 def parse_compute_mode(text: str) -> str:
-    """Return a compute mode in the form that sets it: EXCLUSIVE_PROCESS for Exclusive_Process in reports."""
+    """Return a compute mode in the form that sets it: EXCLUSIVE_PROCESS for Exclusive_Process in
+    reports.
+    """
     return text.strip().upper().replace(" ", "_")
 
 
@@ -112,7 +146,9 @@ def resolve_mode_entries(
     for entry in entries:
         named = [gpu for gpu in gpus if entry.names(gpu.uuid, gpu.bus, gpu.model, gpu.index)]
         if not named:
-            raise gpu_names.build_unknown_gpu_error(OPTION, entry.key, ((gpu.uuid, gpu.bus, gpu.model) for gpu in gpus))
+            raise gpu_names.build_unknown_gpu_error(
+                OPTION, entry.key, ((gpu.uuid, gpu.bus, gpu.model) for gpu in gpus)
+            )
         for gpu in named:
             if gpu.uuid in found:
                 raise wanted.build_two_entries_error(found[gpu.uuid][1], entry, gpu.name)

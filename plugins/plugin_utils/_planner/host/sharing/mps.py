@@ -1,13 +1,16 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs that processes share by MPS: a control daemon for each, as a unit that starts before all units that start containers.
+"""GPUs that processes share by MPS: a control daemon for each, as a unit that starts before all
+units that start containers.
 
-Each GPU has a daemon of its own, so a daemon's limits, clients and end are those of one GPU. As in NVIDIA's device plugin
-(k8s-device-plugin v0.17, cmd/mps-control-daemon/mps/daemon.go), the GPU's compute mode is EXCLUSIVE_PROCESS, so that the driver refuses
-processes that bypass the daemon, and clients have the daemon's directory of sockets and its /dev/shm.
+Each GPU has a daemon of its own, so a daemon's limits, clients and end are those of one GPU. As in
+NVIDIA's device plugin (k8s-device-plugin v0.17, cmd/mps-control-daemon/mps/daemon.go), the GPU's
+compute mode is EXCLUSIVE_PROCESS, so that the driver refuses processes that bypass the daemon, and
+clients have the daemon's directory of sockets and its /dev/shm.
 
-systemd never reloads for this (host_service), so the unit is one template whose text stays. What differs is in the settings.
+systemd never reloads for this (host_service), so the unit is one template whose text stays. What
+differs is in the settings.
 """
 
 from __future__ import annotations
@@ -18,9 +21,17 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
+    transaction,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Difference,
     Plan,
@@ -28,10 +39,19 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Restart,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import WHOLE
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_service, owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import add_cause
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    WHOLE,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host_service,
+    owned_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
+    add_cause,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
     gpu_holders,
     messages,
@@ -39,10 +59,19 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
     mps_places,
     wanted,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.gpu_holders import HOLDERS
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.modes import PROHIBITED, Modes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.mps_limits import Limits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.wanted import GpuEntry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.gpu_holders import (
+    HOLDERS,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.modes import (
+    PROHIBITED,
+    Modes,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.mps_limits import (
+    Limits,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.wanted import (
+    GpuEntry,
+)
 
 NAME = "mps"
 PROGRAM_NAME = "mps"  # of the program that stays on the host (module_utils/_host/resident)
@@ -51,19 +80,25 @@ TEMPLATE, PLACES = TEMPLATES = (f"gpufleet-{NAME}@.service", f"gpufleet-{NAME}-p
 SETTINGS = host_service.get_settings_path(NAME)
 FOUND = queries.ask_for_program([CONTROL])
 MEMORY = queries.ask_for_command(
-    ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"], timeout=20, shows=(r"(GPU-[0-9a-f-]+), (\d+)",)
+    ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"],
+    timeout=20,
+    shows=(r"(GPU-[0-9a-f-]+), (\d+)",),
 )
 DAEMONS = queries.ask_for_processes([CONTROL])
-# The group of the daemon and of the servers that it starts, below the host's own systemd. In a group that is delegated, to a user's manager
-# or a container, its owner names groups at will.
-OWN_GROUP = re.compile(rf"/system\.slice/(?:[^/]+\.slice/)?gpufleet-{NAME}@([0-9A-Za-z-]+)\.service(?:/|$)")
+# The group of the daemon and of the servers that it starts, below the host's own systemd. In a
+# group that is delegated, to a user's manager or a container, its owner names groups at will.
+OWN_GROUP = re.compile(
+    rf"/system\.slice/(?:[^/]+\.slice/)?gpufleet-{NAME}@([0-9A-Za-z-]+)\.service(?:/|$)"
+)
 # The names that guides and packages give a unit for one daemon of all GPUs.
 OTHER_UNITS = ("nvidia-mps.service", "nvidia-cuda-mps.service", "nvidia-cuda-mps-control.service")
 AT_BOOT, PATIENCE = 60, 90  # seconds
-# What containers write to, by limit and mode: root of one may fill it, and must not fill /run with it. NVIDIA's device plugin gives shm
-# 64 MiB (k8s-device-plugin, cmd/mps-control-daemon/mount), as much as Docker gives to one container; here it is for all of a GPU.
-# Each file, an empty one as well, takes some 800 bytes of the kernel's memory, which no size counts. The daemon logs each command of
-# each client, and no program rotates that: root of a container could fill /var by asking.
+# What containers write to, by limit and mode: root of one may fill it, and must not fill /run with
+# it. NVIDIA's device plugin gives shm 64 MiB (k8s-device-plugin, cmd/mps-control-daemon/mount), as
+# much as Docker gives to one container; here it is for all of a GPU. Each file, an empty one as
+# well, takes some 800 bytes of the kernel's memory, which no size counts. The daemon logs each
+# command of each client, and no program rotates that: root of a container could fill /var by
+# asking.
 MOUNTED = "rw,nosuid,nodev,noexec"
 TMPFS: Mapping[str, tuple[str, str]] = {
     "pipe": ("size=1m,nr_inodes=1k", "0755"),
@@ -93,7 +128,8 @@ def needs_memory(every: Iterable[GpuEntry]) -> bool:
 
 
 def list_mps_questions(policy: Policy) -> list[queries.Question]:
-    """Return the questions about what an earlier run has left, and about what daemons need if some are wanted.
+    """Return the questions about what an earlier run has left, and about what daemons need if some
+    are wanted.
 
     The unit of a GPU is asked for by its UUID.
     """
@@ -106,17 +142,32 @@ def list_mps_questions(policy: Policy) -> list[queries.Question]:
 
 
 def list_mps_files() -> list[queries.Question]:
-    return [q for q in host_service.list_service_questions(NAME, TEMPLATES) if q["kind"] != "units"]  # a template has no state
+    return [
+        q for q in host_service.list_service_questions(NAME, TEMPLATES) if q["kind"] != "units"
+    ]  # a template has no state
 
 
-def plan_mps(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, GpuEntry]], minors: Mapping[str, int], program: str) -> Plan:
-    """Plan daemons that are missing or have other limits, and the end of daemons that are not wanted any more.
+def plan_mps(
+    policy: Policy,
+    obs: Observation,
+    resolved: Iterable[tuple[Modes, GpuEntry]],
+    minors: Mapping[str, int],
+    program: str,
+) -> Plan:
+    """Plan daemons that are missing or have other limits, and the end of daemons that are not
+    wanted any more.
 
     minors: the number of each GPU's device node, by UUID.
     """
     before = read_kept_limits(obs)
-    closed = {gpu.uuid for gpu, _entry in resolved if gpu.compute_mode == PROHIBITED}  # left alone, with the daemon that it may have
-    daemons = {gpu.uuid: entry.limits for gpu, entry in resolved if entry.limits and (gpu.uuid not in closed or gpu.uuid in before)}
+    closed = {
+        gpu.uuid for gpu, _entry in resolved if gpu.compute_mode == PROHIBITED
+    }  # left alone, with the daemon that it may have
+    daemons = {
+        gpu.uuid: entry.limits
+        for gpu, entry in resolved
+        if entry.limits and (gpu.uuid not in closed or gpu.uuid in before)
+    }
     if not daemons:
         return plan_mps_removal(policy, obs, lambda: minors, GONE)
     require_mps_program(obs)
@@ -125,12 +176,26 @@ def plan_mps(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, G
     if not all(obs.was_unit_asked(unit) for unit in units):
         raise NeedMore([queries.ask_for_units(units)])
     require_loaded(obs, daemons)
-    totals = map_gpu_memory(obs) if any(limits.clients and not limits.memory for limits in daemons.values()) else {}
+    totals = (
+        map_gpu_memory(obs)
+        if any(limits.clients and not limits.memory for limits in daemons.values())
+        else {}
+    )
     after = {
-        gpu: before[gpu] if gpu in closed else get_daemon_limits(limits.complete_limits(totals.get(gpu, 0)))
+        gpu: before[gpu]
+        if gpu in closed
+        else get_daemon_limits(limits.complete_limits(totals.get(gpu, 0)))
         for gpu, limits in daemons.items()
     }
-    resident = host_service.Resident(NAME, render_mps_units(), tuple(units), STAYS, render_mps_settings(after), program, ("daemons",))
+    resident = host_service.Resident(
+        NAME,
+        render_mps_units(),
+        tuple(units),
+        STAYS,
+        render_mps_settings(after),
+        program,
+        ("daemons",),
+    )
     gone = [gpu for gpu in before if gpu not in after]
     open_ = [gpu for gpu in after if gpu not in closed]
     other = [gpu for gpu in open_ if is_mps_running(obs, gpu) and before.get(gpu) != after[gpu]]
@@ -142,27 +207,49 @@ def plan_mps(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, G
         if gpu in other or not is_mps_running(obs, gpu)
     ]
     began = tuple(
-        Difference("unit", act.unit, "state", get_mps_unit_state(obs, act.unit), "active", STAYS) for act in acts if act.action == "start"
+        Difference("unit", act.unit, "state", get_mps_unit_state(obs, act.unit), "active", STAYS)
+        for act in acts
+        if act.action == "start"
     )
     files = host_service.plan_service(policy, obs, resident)
     said = (*advise_on_other_mps(obs), *advise_on_mps_units(obs))
-    units_act = Plan(differences=began, restarts=tuple(acts), pending=tuple(map(name_mps_service, left)), advice=said)
-    first = plan_mps_directories(gpu for gpu in open_ if gpu not in before and not is_mps_running(obs, gpu))
+    units_act = Plan(
+        differences=began,
+        restarts=tuple(acts),
+        pending=tuple(map(name_mps_service, left)),
+        advice=said,
+    )
+    first = plan_mps_directories(
+        gpu for gpu in open_ if gpu not in before and not is_mps_running(obs, gpu)
+    )
     return merge_plans([plan_mps_ends(obs, gone, minors), first, files, units_act])
 
 
 def plan_mps_directories(gpus: Iterable[str]) -> Plan:
-    """Plan the directories of new daemons, so that a rollback of the transaction removes them with what is mounted there at that time.
+    """Plan the directories of new daemons, so that a rollback of the transaction removes them with
+    what is mounted there at that time.
 
-    The program that removes them at other times comes with the same transaction, and is gone before its commands are undone.
+    The program that removes them at other times comes with the same transaction, and is gone before
+    its commands are undone.
     """
     every = list(gpus)
     if not every:
         return Plan()
     logs = [mps_places.get_mps_directory(gpu, "log") for gpu in every]
     mounted = [mps_places.get_mps_directory(gpu, kind) for gpu in every for kind in TMPFS]
-    remove = ["rm", "-rf", "--one-file-system", "--", *(mps_places.ROOT + gpu for gpu in every), *logs]
-    tops = build_directory_command(mps_places.TOPS, ["rmdir", "--ignore-fail-on-non-empty", "--", *mps_places.TOPS], NOTHING_THERE)
+    remove = [
+        "rm",
+        "-rf",
+        "--one-file-system",
+        "--",
+        *(mps_places.ROOT + gpu for gpu in every),
+        *logs,
+    ]
+    tops = build_directory_command(
+        mps_places.TOPS,
+        ["rmdir", "--ignore-fail-on-non-empty", "--", *mps_places.TOPS],
+        NOTHING_THERE,
+    )
     return Plan(
         commands=(
             tops,
@@ -172,9 +259,20 @@ def plan_mps_directories(gpus: Iterable[str]) -> Plan:
     )
 
 
-def build_directory_command(places: Iterable[str], undo: list[str], *good: int) -> transaction.PackageCommand:
-    """Return the command that makes directories. good: exit statuses of `undo` that are not failures, besides 0."""
-    return {"argv": [*MAKE, *places], "timeout": QUICK, "why": STAYS, "undo": undo, "undo_within": QUICK, "undo_accepts": list(good)}
+def build_directory_command(
+    places: Iterable[str], undo: list[str], *good: int
+) -> transaction.PackageCommand:
+    """Return the command that makes directories. good: exit statuses of `undo` that are not
+    failures, besides 0.
+    """
+    return {
+        "argv": [*MAKE, *places],
+        "timeout": QUICK,
+        "why": STAYS,
+        "undo": undo,
+        "undo_within": QUICK,
+        "undo_accepts": list(good),
+    }
 
 
 def is_mps_running(obs: Observation, gpu: str) -> bool:
@@ -182,7 +280,9 @@ def is_mps_running(obs: Observation, gpu: str) -> bool:
 
 
 def get_mps_unit_state(obs: Observation, unit: str) -> str:
-    """Return a unit's state as systemctl is-active has it, which does not tell a unit that has ended from one that was never there."""
+    """Return a unit's state as systemctl is-active has it, which does not tell a unit that has
+    ended from one that was never there.
+    """
     return obs.get_unit(unit).get("ActiveState", "inactive")
 
 
@@ -197,7 +297,11 @@ def require_alone(obs: Observation) -> None:
 
     It may have the same GPUs, and the driver lets in only the server that is first on a GPU.
     """
-    every = [p for p in (*obs.processes(), *obs.list_unverified()) if str(p.get("exe", "")).rpartition("/")[2] == CONTROL]
+    every = [
+        p
+        for p in (*obs.processes(), *obs.list_unverified())
+        if str(p.get("exe", "")).rpartition("/")[2] == CONTROL
+    ]
     strange = [p for p in every if not OWN_GROUP.match(str(p.get("cgroup", "")))]
     if strange:
         raise PlanError(messages.OTHER_DAEMON.fill(pid=strange[0]["pid"]))
@@ -219,7 +323,11 @@ def advise_on_mps_units(obs: Observation) -> tuple[str, ...]:
 
     For a unit that runs now, its process is refused instead.
     """
-    found = [unit for unit in OTHER_UNITS if obs.was_unit_asked(unit) and obs.get_unit(unit).get("UnitFileState") == "enabled"]
+    found = [
+        unit
+        for unit in OTHER_UNITS
+        if obs.was_unit_asked(unit) and obs.get_unit(unit).get("UnitFileState") == "enabled"
+    ]
     return tuple(messages.OTHER_UNIT.fill(unit=unit) for unit in found)
 
 
@@ -237,7 +345,10 @@ def require_loaded(obs: Observation, gpus: Iterable[str]) -> None:
 def map_gpu_memory(obs: Observation) -> dict[str, int]:
     """Return UUID -> MiB. Raise PlanError if the memory of the GPUs is not known."""
     said = obs.get_command(MEMORY["argv"])
-    found = {match.group(1): int(match.group(2)) for match in re.finditer(str(MEMORY["shows"][0]), said.stdout)}
+    found = {
+        match.group(1): int(match.group(2))
+        for match in re.finditer(str(MEMORY["shows"][0]), said.stdout)
+    }
     command = " ".join(MEMORY["argv"])
     if said.rc != 0:
         raise PlanError(messages.MEMORY_UNKNOWN.fill(command=command, status=said.rc))
@@ -252,9 +363,10 @@ def map_gpu_memory(obs: Observation) -> dict[str, int]:
 def render_mps_units() -> dict[str, str]:
     """Return the texts of the two units, which are the same for every GPU.
 
-    A unit of its own makes the places: a mount that a fenced unit makes is invisible to others. The daemon starts servers with the user ids
-    of their clients, and works with the driver's nodes, so it stays root and may open these nodes. It may open no others, since root of a
-    container can put a link to a disk in a directory that the daemon writes to.
+    A unit of its own makes the places: a mount that a fenced unit makes is invisible to others. The
+    daemon starts servers with the user ids of their clients, and works with the driver's nodes, so
+    it stays root and may open these nodes. It may open no others, since root of a container can put
+    a link to a disk in a directory that the daemon writes to.
     """
 
     def run(verb: str) -> str:
@@ -290,10 +402,19 @@ def get_daemon_limits(limits: Limits) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     if limits.threads:
         threads = "default_active_thread_percentage"
-        found.append({"set": f"set_{threads} {limits.threads}", "get": f"get_{threads}", "number": limits.threads})
+        found.append(
+            {
+                "set": f"set_{threads} {limits.threads}",
+                "get": f"get_{threads}",
+                "number": limits.threads,
+            }
+        )
     if limits.memory:
-        pinned = "default_device_pinned_mem_limit"  # by the GPU's place among those that the daemon sees, which is one
-        found.append({"set": f"set_{pinned} 0 {limits.memory}M", "get": f"get_{pinned} 0", "number": None})
+        # by the GPU's place among those that the daemon sees, which is one
+        pinned = "default_device_pinned_mem_limit"
+        found.append(
+            {"set": f"set_{pinned} 0 {limits.memory}M", "get": f"get_{pinned} 0", "number": None}
+        )
     return {"limits": found, "policy": limits.text}
 
 
@@ -301,7 +422,8 @@ def render_mps_settings(daemons: Mapping[str, Any]) -> str:
     found: dict[str, Any] = {
         "schema": 1,
         "writer": "gpufleet.nvidia",
-        # The first is started again if its program has found a transaction under way; a transaction waits for either.
+        # The first is started again if its program has found a transaction under way; a transaction
+        # waits for either.
         "units": [PLACES.replace("@", "@NAME"), TEMPLATE.replace("@", "@NAME")],
         "program": CONTROL,
         "asked": "get_default_active_thread_percentage",  # any answer shows that the daemon serves
@@ -309,7 +431,10 @@ def render_mps_settings(daemons: Mapping[str, Any]) -> str:
         "patience": PATIENCE,
         "places": {kind: mps_places.get_mps_directory("NAME", kind) for kind in mps_places.KINDS},
         "logged": LOGGED,
-        "mounts": {kind: {"options": f"{MOUNTED},{limit}", "mode": mode} for kind, (limit, mode) in TMPFS.items()},
+        "mounts": {
+            kind: {"options": f"{MOUNTED},{limit}", "mode": mode}
+            for kind, (limit, mode) in TMPFS.items()
+        },
         "majors": "/proc/devices",
         "module": "nvidia-uvm",
         "device": "nvidia-uvm",
@@ -352,7 +477,9 @@ def own_daemons(obs: Observation) -> list[str]:
 # ---------------------------------------------------------------- the end of a daemon
 
 
-def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: Mapping[str, int]) -> None:
+def require_idle(
+    policy: Policy, obs: Observation, gpus: Iterable[str], minors: Mapping[str, int]
+) -> None:
     """Raise PlanError if a daemon that has to end, or to begin again, has clients.
 
     `restart: force` skips the check, for a user who accepts that clients end.
@@ -364,31 +491,65 @@ def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: 
     for minor, gpu in ends.items():
         users = gpu_holders.map_groups_to_holders(answer, minor, without=OWN_GROUP)
         if users:
-            raise PlanError(messages.DAEMON_IN_USE.fill(gpu=gpu, users=gpu_holders.describe_some_holders(users)))
+            raise PlanError(
+                messages.DAEMON_IN_USE.fill(gpu=gpu, users=gpu_holders.describe_some_holders(users))
+            )
     problem = gpu_holders.explain_unknown_holders(answer)
     if problem:
-        raise PlanError(messages.DAEMON_USE_UNKNOWN.fill(gpus=", ".join(ends.values()), problem=problem))
+        raise PlanError(
+            messages.DAEMON_USE_UNKNOWN.fill(gpus=", ".join(ends.values()), problem=problem)
+        )
 
 
 def plan_mps_ends(obs: Observation, gpus: Iterable[str], here: Container[str] = ()) -> Plan:
-    """Plan the commands that end daemons and remove what they made, if the program that an earlier run left exists.
+    """Plan the commands that end daemons and remove what they made, if the program that an earlier
+    run left exists.
 
-    here: the GPUs of this host, whose daemons end by the policy; those of others end since their GPU is gone.
+    here: the GPUs of this host, whose daemons end by the policy; those of others end since their
+    GPU is gone.
     """
-    clears = all(obs.get_file(path).exists for path in (host_service.get_program_path(NAME), SETTINGS))
+    clears = all(
+        obs.get_file(path).exists for path in (host_service.get_program_path(NAME), SETTINGS)
+    )
     commands: list[transaction.PackageCommand] = []
     ended: list[Difference] = []
     for gpu in gpus:
         unit = name_mps_service(gpu)
-        ended.append(Difference("unit", unit, "state", "active", "stopped", GONE, "policy" if gpu in here else "hardware_gone"))
+        ended.append(
+            Difference(
+                "unit",
+                unit,
+                "state",
+                "active",
+                "stopped",
+                GONE,
+                "policy" if gpu in here else "hardware_gone",
+            )
+        )
         back = ["systemctl", "start", unit]
-        commands.append({"argv": ["systemctl", "stop", unit], "timeout": PATIENCE + 60, "why": GONE, "accepts": [NOT_LOADED], "undo": back})
+        commands.append(
+            {
+                "argv": ["systemctl", "stop", unit],
+                "timeout": PATIENCE + 60,
+                "why": GONE,
+                "accepts": [NOT_LOADED],
+                "undo": back,
+            }
+        )
         if clears:
-            commands.append({"argv": host_service.build_service_command(NAME, "clear", gpu), "timeout": 30, "why": GONE})
+            commands.append(
+                {
+                    "argv": host_service.build_service_command(NAME, "clear", gpu),
+                    "timeout": 30,
+                    "why": GONE,
+                }
+            )
     return Plan(tuple(ended), tuple(commands))
 
 
-def plan_mps_removal(policy: Policy, obs: Observation, minors: Callable[[], Mapping[str, int]], why: str) -> Plan:
+def plan_mps_removal(
+    policy: Policy, obs: Observation, minors: Callable[[], Mapping[str, int]], why: str
+) -> Plan:
     """Plan the end of each daemon, once it has no clients, and the removal of the files."""
     if not all(obs.was_asked(q) for q in list_mps_files() if q["kind"] == "file"):
         raise NeedMore(list_mps_files())
@@ -400,7 +561,11 @@ def plan_mps_removal(policy: Policy, obs: Observation, minors: Callable[[], Mapp
     if back.empty:
         return back
     stay = [gpu for gpu in daemons if gpu not in recorded]
-    said = Plan(advice=tuple(messages.PLACES_STAY.fill(path=SETTINGS, places=list_left_places(gpu)) for gpu in stay))
+    said = Plan(
+        advice=tuple(
+            messages.PLACES_STAY.fill(path=SETTINGS, places=list_left_places(gpu)) for gpu in stay
+        )
+    )
     return merge_plans([plan_mps_ends(obs, daemons, daemons), add_cause(back, "policy"), said])
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Other owners of how GPUs of a host are shared. What they own is refused: two that set one mode undo each other's work."""
+"""Other owners of how GPUs of a host are shared. What they own is refused: two that set one mode
+undo each other's work.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,19 @@ import re
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Kubelet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    Keep,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.by_plugin import Replicas
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.by_plugin import (
+    Replicas,
+)
 
-# gres.conf(5): one resource to a line, keys in any case; Debian and Ubuntu up to 20.04 have Slurm's files in slurm-llnl.
+# gres.conf(5): one resource to a line, keys in any case; Debian and Ubuntu up to 20.04 have Slurm's
+# files in slurm-llnl.
 SLURM_FILES = ("/etc/slurm/gres.conf", "/etc/slurm-llnl/gres.conf")
 SHARED_BY_SLURM = re.compile(r"(?im)^[^#\n]*\bName=(mps|shard)\b")
 KEEP: Keep = {"format": "text", "patterns": [r"(?im)^[^#\n]*?\bName=(?:mps|shard)\b"]}

@@ -1,11 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The access to each GPU of a host, as compute modes and time slices: set now, at every boot and whenever the driver is loaded again.
+"""The access to each GPU of a host, as compute modes and time slices: set now, at every boot and
+whenever the driver is loaded again.
 
-Only the driver's memory keeps both (NVML: "not persistent across reboots"), so a unit sets them again: at boot after nvidia-persistenced,
-and when the driver registers, by the same event on which Ubuntu's packages start nvidia-persistenced. Modes have no file that could be kept
-from before us, so the unit's own settings keep the modes that were found, and they are set again when a GPU leaves the option.
+Only the driver's memory keeps both (NVML: "not persistent across reboots"), so a unit sets them
+again: at boot after nvidia-persistenced, and when the driver registers, by the same event on which
+Ubuntu's packages start nvidia-persistenced. Modes have no file that could be kept from before us,
+so the unit's own settings keep the modes that were found, and they are set again when a GPU leaves
+the option.
 """
 
 from __future__ import annotations
@@ -16,9 +19,17 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
+    transaction,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Difference,
     Driver,
@@ -28,12 +39,24 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Restart,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import OWN_UNIT, WHOLE
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_service, owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus as driver_gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    OWN_UNIT,
+    WHOLE,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host_service,
+    owned_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    gpus as driver_gpus,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import missing
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import add_cause
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
+    add_cause,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
     by_plugin,
     gpu_holders,
@@ -43,8 +66,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
     owners,
     wanted,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.modes import Modes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.wanted import INTERVALS, OPTION, GpuEntry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.modes import (
+    Modes,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.wanted import (
+    INTERVALS,
+    OPTION,
+    GpuEntry,
+)
 
 NAME = "sharing"
 SERVICE = modes.SERVICE
@@ -53,9 +82,12 @@ PATHS = (*host_service.list_service_paths(NAME, (SERVICE,)), RULES)
 SETTINGS = host_service.get_settings_path(NAME)
 PROGRAM_NAME = "modes"  # of the program that stays on the host (module_utils/_host/resident)
 PROGRAM_NAMES = (PROGRAM_NAME, mps.PROGRAM_NAME)
-# ubuntu-drivers' 71-nvidia.rules starts nvidia-persistenced so. udev reads a new file of rules by itself.
+# ubuntu-drivers' 71-nvidia.rules starts nvidia-persistenced so. udev reads a new file of rules by
+# itself.
 RULE = (
-    f'# Written by gpufleet.nvidia.\nACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{SERVICE}"\n'
+    "# Written by gpufleet.nvidia.\n"
+    'ACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", TAG+="systemd", '
+    f'ENV{{SYSTEMD_WANTS}}+="{SERVICE}"\n'
 )
 AT_BOOT = 180  # seconds for all GPUs: engines wait meanwhile
 MODE, SLICE = "compute mode", "time slice"
@@ -81,7 +113,9 @@ class GpuModeSetting:
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
-    """Return the questions; [] if the option is not set. For state: absent, ask for what an earlier run has left."""
+    """Return the questions; [] if the option is not set. For state: absent, ask for what an earlier
+    run has left.
+    """
     if policy.state == "absent":
         return [*list_sharing_files(), *mps.list_mps_questions(policy)]
     if policy.sharing is None or policy.root != "/":
@@ -98,11 +132,22 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 
 def list_sharing_files() -> list[queries.Question]:
-    return [*host_service.list_service_questions(NAME, (SERVICE,)), queries.ask_for_file(RULES, keep=OWN_UNIT)]
+    return [
+        *host_service.list_service_questions(NAME, (SERVICE,)),
+        queries.ask_for_file(RULES, keep=OWN_UNIT),
+    ]
 
 
-def plan_sharing(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, program: str, mps_program: str = "") -> Plan:
-    """Plan the modes that differ, the files that set them again, and one start of their unit, which reads modes back.
+def plan_sharing(
+    policy: Policy,
+    obs: Observation,
+    driver: Driver,
+    kubelet: Kubelet,
+    program: str,
+    mps_program: str = "",
+) -> Plan:
+    """Plan the modes that differ, the files that set them again, and one start of their unit, which
+    reads modes back.
 
     The commands that set modes can be undone.
     """
@@ -124,14 +169,30 @@ def plan_sharing(policy: Policy, obs: Observation, driver: Driver, kubelet: Kube
         raise NeedMore([modes.TIME_SLICES])
     gpus = modes.read_gpu_modes(obs, driver.gpus, slices=slices)
     resolved, advice = modes.resolve_mode_entries(entries, gpus)
-    settings = [setting for gpu, entry in resolved if gpu.compute_mode != modes.PROHIBITED for setting in list_desired_modes(gpu, entry)]
+    settings = [
+        setting
+        for gpu, entry in resolved
+        if gpu.compute_mode != modes.PROHIBITED
+        for setting in list_desired_modes(gpu, entry)
+    ]
     left = list_given_up_modes(gpus, kept, {setting.key for setting in settings})
     gone = are_settings_lost(obs)
     before = map_first_found_modes(settings, left, kept, gone)
     resident = host_service.Resident(
-        NAME, {SERVICE: name_sharing_unit()}, (SERVICE,), STAYS, render_sharing_settings(settings, before, resolved), program, ("policies",)
+        NAME,
+        {SERVICE: name_sharing_unit()},
+        (SERVICE,),
+        STAYS,
+        render_sharing_settings(settings, before, resolved),
+        program,
+        ("policies",),
     )
-    files = merge_plans([host_service.plan_service(policy, obs, resident), host_service.plan_service_file(obs, RULES, RULE, STAYS)])
+    files = merge_plans(
+        [
+            host_service.plan_service(policy, obs, resident),
+            host_service.plan_service_file(obs, RULES, RULE, STAYS),
+        ]
+    )
     changed = plan_mode_changes([*settings, *left])
     minors = map_gpu_minors(gpus, driver)
     away = [gpu for gpu in mps.read_kept_limits(obs) if gpu not in minors]
@@ -145,8 +206,16 @@ def plan_sharing(policy: Policy, obs: Observation, driver: Driver, kubelet: Kube
         *list_closed_gpus((gpu for gpu, entry in resolved if get_asked_mode(entry)), {}),
         *list_exclusive_users(obs, settings, minors),
     )
-    # A daemon that ends does so before its GPU's mode changes, and one that begins has to find the mode right.
-    return merge_plans([dc.replace(daemons, restarts=()), changed, files, Plan(restarts=(*start, *daemons.restarts), advice=said)])
+    # A daemon that ends does so before its GPU's mode changes, and one that begins has to find the
+    # mode right.
+    return merge_plans(
+        [
+            dc.replace(daemons, restarts=()),
+            changed,
+            files,
+            Plan(restarts=(*start, *daemons.restarts), advice=said),
+        ]
+    )
 
 
 def map_gpu_minors(gpus: Iterable[Modes], driver: Driver) -> dict[str, int]:
@@ -161,12 +230,22 @@ def map_known_minors(policy: Policy, obs: Observation) -> dict[str, int]:
 
 
 def name_sharing_unit() -> str:
-    return host_service.write_service_unit(NAME, "Set compute modes and time slices of GPUs", after=modes.AFTER, seconds=AT_BOOT)
+    return host_service.write_service_unit(
+        NAME, "Set compute modes and time slices of GPUs", after=modes.AFTER, seconds=AT_BOOT
+    )
 
 
 def get_asked_mode(entry: GpuEntry) -> str:
-    """Return the compute mode that an entry asks for; '' for a GPU that is dedicated by agreement alone, which keeps its own."""
-    return "EXCLUSIVE_PROCESS" if entry.exclusive or entry.limits else "DEFAULT" if entry.policy == "time_slicing" else ""
+    """Return the compute mode that an entry asks for; '' for a GPU that is dedicated by agreement
+    alone, which keeps its own.
+    """
+    return (
+        "EXCLUSIVE_PROCESS"
+        if entry.exclusive or entry.limits
+        else "DEFAULT"
+        if entry.policy == "time_slicing"
+        else ""
+    )
 
 
 def list_desired_modes(gpu: Modes, entry: GpuEntry) -> Iterable[GpuModeSetting]:
@@ -175,43 +254,75 @@ def list_desired_modes(gpu: Modes, entry: GpuEntry) -> Iterable[GpuModeSetting]:
         yield GpuModeSetting(gpu.uuid, MODE, gpu.compute_mode, mode, WHY[mode].fill())
     if entry.interval:
         modes.require_known_modes(gpu)
-        yield GpuModeSetting(gpu.uuid, SLICE, gpu.interval, entry.interval, messages.SLICE_LENGTH.fill())
+        yield GpuModeSetting(
+            gpu.uuid, SLICE, gpu.interval, entry.interval, messages.SLICE_LENGTH.fill()
+        )
 
 
-def list_given_up_modes(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str], still: set[tuple[str, str]]) -> list[GpuModeSetting]:
-    """List the settings that this collection made on a GPU of this host and that go. A GPU that a person has closed since stays closed.
+def list_given_up_modes(
+    gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str], still: set[tuple[str, str]]
+) -> list[GpuModeSetting]:
+    """List the settings that this collection made on a GPU of this host and that go. A GPU that a
+    person has closed since stays closed.
 
     With MIG on, a GPU has no compute mode that could be set.
     """
     here = {gpu.uuid: gpu for gpu in gpus if gpu.compute_mode != modes.PROHIBITED and not gpu.mig}
-    now = {(uuid, what): gpu.compute_mode if what == MODE else gpu.interval for uuid, gpu in here.items() for what in (MODE, SLICE)}
-    return [GpuModeSetting(*key, now[key], was, BACK) for key, was in sorted(kept.items()) if now.get(key) and key not in still]
+    now = {
+        (uuid, what): gpu.compute_mode if what == MODE else gpu.interval
+        for uuid, gpu in here.items()
+        for what in (MODE, SLICE)
+    }
+    return [
+        GpuModeSetting(*key, now[key], was, BACK)
+        for key, was in sorted(kept.items())
+        if now.get(key) and key not in still
+    ]
 
 
 def map_first_found_modes(
-    settings: Iterable[GpuModeSetting], left: Iterable[GpuModeSetting], kept: Mapping[tuple[str, str], str], gone: bool
+    settings: Iterable[GpuModeSetting],
+    left: Iterable[GpuModeSetting],
+    kept: Mapping[tuple[str, str], str],
+    gone: bool,
 ) -> dict[tuple[str, str], str]:
     """Return what each mode was before this collection set it.
 
-    gone: the record of that was lost, so a mode that already is as it has to be counts as a freshly loaded driver's. For a GPU that is not
-    there, is closed or has MIG on, the earlier mode stays known until it is given back.
+    gone: the record of that was lost, so a mode that already is as it has to be counts as a freshly
+    loaded driver's. For a GPU that is not there, is closed or has MIG on, the earlier mode stays
+    known until it is given back.
     """
     returned = {setting.key for setting in left}
     now = {s.key: FORGOTTEN[s.what] if gone and s.now == s.after else s.now for s in settings}
     return {**now, **{key: was for key, was in kept.items() if key not in returned}}
 
 
-def list_exclusive_users(obs: Observation, settings: Iterable[GpuModeSetting], minors: Mapping[str, int]) -> list[str]:
+def list_exclusive_users(
+    obs: Observation, settings: Iterable[GpuModeSetting], minors: Mapping[str, int]
+) -> list[str]:
     """List the users of GPUs that become exclusive, as sentences.
 
     The driver leaves them there, and lets in neither others nor an MPS server's clients.
     """
-    become = [s.gpu for s in settings if s.what == MODE and s.after == "EXCLUSIVE_PROCESS" != s.now and s.gpu in minors]
+    become = [
+        s.gpu
+        for s in settings
+        if s.what == MODE and s.after == "EXCLUSIVE_PROCESS" != s.now and s.gpu in minors
+    ]
     if not become:
         return []
-    answer = obs.get_answer_or_error(gpu_holders.HOLDERS)  # for a sentence only: it keeps no run from going on
-    users = {gpu: gpu_holders.map_groups_to_holders(answer, str(minors[gpu]), without=mps.OWN_GROUP) for gpu in become}
-    found = [messages.BECOMES_EXCLUSIVE.fill(gpu=gpu, users=gpu_holders.describe_some_holders(of)) for gpu, of in users.items() if of]
+    answer = obs.get_answer_or_error(
+        gpu_holders.HOLDERS
+    )  # for a sentence only: it keeps no run from going on
+    users = {
+        gpu: gpu_holders.map_groups_to_holders(answer, str(minors[gpu]), without=mps.OWN_GROUP)
+        for gpu in become
+    }
+    found = [
+        messages.BECOMES_EXCLUSIVE.fill(gpu=gpu, users=gpu_holders.describe_some_holders(of))
+        for gpu, of in users.items()
+        if of
+    ]
     problem = gpu_holders.explain_unknown_holders(answer)
     return [*found, *([messages.USERS_UNKNOWN.fill(problem=problem)] if problem else [])]
 
@@ -222,27 +333,43 @@ def list_closed_gpus(gpus: Iterable[Modes], before: Mapping[str, str]) -> list[s
     before: the compute mode of each from before this collection set it, if it is known only here.
     """
     return [
-        messages.GPU_CLOSED.fill(gpu=gpu.name, uuid=gpu.uuid, before=before.get(gpu.uuid, "DEFAULT"))
+        messages.GPU_CLOSED.fill(
+            gpu=gpu.name, uuid=gpu.uuid, before=before.get(gpu.uuid, "DEFAULT")
+        )
         for gpu in gpus
         if gpu.compute_mode == modes.PROHIBITED
     ]
 
 
-def list_unreturned_modes(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str]) -> list[str]:
+def list_unreturned_modes(
+    gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str]
+) -> list[str]:
     """List, as sentences, the modes that cannot be set back now."""
     here = {gpu.uuid: gpu for gpu in gpus}
-    lost = [messages.GPU_AWAY.fill(gpu=gpu, setting=what, before=was) for (gpu, what), was in sorted(kept.items()) if gpu not in here]
+    lost = [
+        messages.GPU_AWAY.fill(gpu=gpu, setting=what, before=was)
+        for (gpu, what), was in sorted(kept.items())
+        if gpu not in here
+    ]
     divided = [
         messages.GPU_DIVIDED.fill(gpu=here[gpu].name, setting=what, before=was)
         for (gpu, what), was in sorted(kept.items())
         if gpu in here and here[gpu].mig
     ]
     before = {gpu: was for (gpu, what), was in kept.items() if what == MODE}
-    return [*lost, *divided, *list_closed_gpus((here[uuid] for uuid in sorted({gpu for gpu, _what in kept} & set(here))), before)]
+    return [
+        *lost,
+        *divided,
+        *list_closed_gpus(
+            (here[uuid] for uuid in sorted({gpu for gpu, _what in kept} & set(here))), before
+        ),
+    ]
 
 
 def plan_mode_changes(settings: list[GpuModeSetting]) -> Plan:
-    """Plan the commands that change modes, each with the one that undoes it. A mode that is right gets none."""
+    """Plan the commands that change modes, each with the one that undoes it. A mode that is right
+    gets none.
+    """
     differing = [s for s in settings if s.now != s.after]
     commands: list[transaction.PackageCommand] = [
         {
@@ -256,7 +383,10 @@ def plan_mode_changes(settings: list[GpuModeSetting]) -> Plan:
         if s.now
     ]
     return Plan(
-        differences=tuple(Difference("mode", s.gpu, s.what, s.now, s.after, s.why) for s in differing if s.now), commands=tuple(commands)
+        differences=tuple(
+            Difference("mode", s.gpu, s.what, s.now, s.after, s.why) for s in differing if s.now
+        ),
+        commands=tuple(commands),
     )
 
 
@@ -267,20 +397,39 @@ def build_mode_setter(setting: GpuModeSetting, value: str) -> list[str]:
     """
     if setting.what == MODE:
         return [modes.PROGRAM, "-i", setting.gpu, "-c", value]
-    return [modes.PROGRAM, "compute-policy", "-i", setting.gpu, "--set-timeslice", str(INTERVALS.index(value))]
+    return [
+        modes.PROGRAM,
+        "compute-policy",
+        "-i",
+        setting.gpu,
+        "--set-timeslice",
+        str(INTERVALS.index(value)),
+    ]
 
 
 def build_mode_reader(setting: GpuModeSetting) -> tuple[list[str], str]:
-    """Return the command by which the program on the host reads a mode back, and the pattern of its value."""
+    """Return the command by which the program on the host reads a mode back, and the pattern of its
+    value.
+    """
     if setting.what == MODE:
-        return [modes.PROGRAM, "-i", setting.gpu, "--query-gpu=compute_mode", "--format=csv,noheader"], r"^(\w+)$"
+        return [
+            modes.PROGRAM,
+            "-i",
+            setting.gpu,
+            "--query-gpu=compute_mode",
+            "--format=csv,noheader",
+        ], r"^(\w+)$"
     return [modes.PROGRAM, "compute-policy", "-i", setting.gpu, "--list"], modes.VALUE
 
 
 def render_sharing_settings(
-    settings: list[GpuModeSetting], before: Mapping[tuple[str, str], str], resolved: Iterable[tuple[Modes, GpuEntry]]
+    settings: list[GpuModeSetting],
+    before: Mapping[tuple[str, str], str],
+    resolved: Iterable[tuple[Modes, GpuEntry]],
 ) -> str:
-    """Return the settings that the program on the host follows, with the modes that are given back later."""
+    """Return the settings that the program on the host follows, with the modes that are given back
+    later.
+    """
     rows = []
     for setting in settings:
         argv, pattern = build_mode_reader(setting)
@@ -318,7 +467,9 @@ def read_kept_sharing(obs: Observation) -> Mapping[str, Any]:
         found = json_bounds.load_bounded_json(file.content or "")
     except ValueError as error:
         line = getattr(error, "lineno", 0)
-        raise build_broken_sharing_error(f"line {line} is no JSON" if line else "it is no JSON") from None
+        raise build_broken_sharing_error(
+            f"line {line} is no JSON" if line else "it is no JSON"
+        ) from None
     if not isinstance(found, dict) or "before" not in found:
         raise build_broken_sharing_error("it is no table with `before`")
     return found
@@ -347,29 +498,52 @@ def is_mode(row: object) -> bool:
     if not isinstance(row, list) or len(row) != 3 or not all(isinstance(word, str) for word in row):
         return False
     gpu, what, was = row
-    return bool(wanted.UUID.fullmatch(gpu)) and ((what == MODE and was in modes.COMPUTE_MODES) or (what == SLICE and was in INTERVALS))
+    return bool(wanted.UUID.fullmatch(gpu)) and (
+        (what == MODE and was in modes.COMPUTE_MODES) or (what == SLICE and was in INTERVALS)
+    )
 
 
-def plan_absent(policy: Policy, obs: Observation, why: str = messages.SHARING_WITHDRAWN.fill()) -> Plan:
+def plan_absent(
+    policy: Policy, obs: Observation, why: str = messages.SHARING_WITHDRAWN.fill()
+) -> Plan:
     """Plan to remove the files and set the modes back. A driver that is gone has forgotten them."""
     if not all(obs.was_asked(q) for q in list_sharing_files() if q["kind"] == "file"):
         raise NeedMore(list_sharing_files())
     file = owned_file.plan_owned_file_restore(obs, obs.get_file(RULES, OWN_UNIT), why=why, own=True)
-    daemons = mps.plan_mps_removal(policy, obs, functools.partial(map_known_minors, policy, obs), why)
-    back = add_cause(merge_plans([daemons, host_service.plan_service_removal(policy, obs, NAME, (SERVICE,), why), file]), "policy")
+    daemons = mps.plan_mps_removal(
+        policy, obs, functools.partial(map_known_minors, policy, obs), why
+    )
+    back = add_cause(
+        merge_plans(
+            [daemons, host_service.plan_service_removal(policy, obs, NAME, (SERVICE,), why), file]
+        ),
+        "policy",
+    )
     kept = map_original_modes(obs) if policy.root == "/" else {}
     if not kept and policy.root == "/" and are_settings_lost(obs):
         return merge_plans([back, Plan(advice=(messages.RECORD_LOST_ABSENT.fill(path=SETTINGS),))])
     if not kept:
         return back
-    asked = [modes.MODES, *([modes.TIME_SLICES] if any(what == SLICE for _gpu, what in kept) else [])]
+    asked = [
+        modes.MODES,
+        *([modes.TIME_SLICES] if any(what == SLICE for _gpu, what in kept) else []),
+    ]
     if not all(obs.was_asked(q) for q in asked):
         raise NeedMore(asked)
-    # A driver that does not answer has forgotten them. One whose answer is not understood may still have them, and only our file knows the
-    # modes from before: that is a refusal (modes.read_gpu_modes).
-    if any(obs.get_answer_or_error(q).get("error") or obs.get_answer_or_error(q).get("rc") not in modes.GOOD for q in asked):
+    # A driver that does not answer has forgotten them. One whose answer is not understood may still
+    # have them, and only our file knows the modes from before: that is a refusal
+    # (modes.read_gpu_modes).
+    if any(
+        obs.get_answer_or_error(q).get("error")
+        or obs.get_answer_or_error(q).get("rc") not in modes.GOOD
+        for q in asked
+    ):
         return merge_plans([back, Plan(advice=(messages.DRIVER_SILENT.fill(),))])
     gpus = modes.read_gpu_modes(obs, (), slices=len(asked) > 1)
     return merge_plans(
-        [back, plan_mode_changes(list_given_up_modes(gpus, kept, set())), Plan(advice=tuple(list_unreturned_modes(gpus, kept)))]
+        [
+            back,
+            plan_mode_changes(list_given_up_modes(gpus, kept, set())),
+            Plan(advice=tuple(list_unreturned_modes(gpus, kept))),
+        ]
     )

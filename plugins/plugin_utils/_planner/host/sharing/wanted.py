@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The option `gpufleet_sharing`: the policy that each GPU is to have, as far as that can be judged before any host is looked at."""
+"""The option `gpufleet_sharing`: the policy that each GPU is to have, as far as that can be judged
+before any host is looked at.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,14 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import by_plugin, messages, mps_limits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.mps_limits import Limits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
+    by_plugin,
+    messages,
+    mps_limits,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.mps_limits import (
+    Limits,
+)
 
 OPTION = "gpufleet_sharing"
 Interval = Literal["", "default", "short", "medium", "long"]
@@ -27,9 +35,11 @@ MIG = re.compile(r"MIG-", re.IGNORECASE)
 
 @dc.dataclass(frozen=True)
 class GpuEntry:
-    """An entry of the option. kind: what its key is. exclusive: a second process on the GPU is refused. interval: '' leaves it as it is.
+    """An entry of the option. kind: what its key is. exclusive: a second process on the GPU is
+    refused. interval: '' leaves it as it is.
 
-    replicas: a device plugin shares the GPU, and nothing is set on the host. limits: what each MPS client of the host's own daemon may use.
+    replicas: a device plugin shares the GPU, and nothing is set on the host. limits: what each MPS
+    client of the host's own daemon may use.
     """
 
     key: str
@@ -54,7 +64,13 @@ class GpuEntry:
         """The policy as tables show it."""
         if self.limits:
             return f"mps ({self.limits.text})" if self.limits.text else "mps"
-        more = f"{self.replicas.number} replicas" if self.replicas else "exclusive" if self.exclusive else self.interval
+        more = (
+            f"{self.replicas.number} replicas"
+            if self.replicas
+            else "exclusive"
+            if self.exclusive
+            else self.interval
+        )
         return f"{self.policy} ({more})" if more else self.policy
 
 
@@ -69,21 +85,31 @@ def list_host_entries(given: Mapping[str, Any] | None) -> tuple[GpuEntry, ...]:
 
 
 def check_sharing(given: object, root: str, driver_root: str) -> None:
-    """Raise PlanError if the option is wrong, or set together with one of the two others that exclude it.
+    """Raise PlanError if the option is wrong, or set together with one of the two others that
+    exclude it.
 
     None: it is not set.
     """
     if given is None:
         return
     if not isinstance(given, Mapping):
-        raise PlanError(messages.NO_DICTIONARY.fill(value=repr(given), policies=", ".join(POLICIES)))
+        raise PlanError(
+            messages.NO_DICTIONARY.fill(value=repr(given), policies=", ".join(POLICIES))
+        )
     entries = parse_sharing(given)
     if by_plugin.get_common_replicas(OPTION, entries):
         return
     buses: dict[str, str] = {}
     for entry in entries:
-        if entry.kind == "bus" and buses.setdefault(format_bus_id(entry.key), entry.key) != entry.key:
-            raise PlanError(messages.ONE_ADDRESS_TWICE.fill(first=buses[format_bus_id(entry.key)], second=entry.key))
+        if (
+            entry.kind == "bus"
+            and buses.setdefault(format_bus_id(entry.key), entry.key) != entry.key
+        ):
+            raise PlanError(
+                messages.ONE_ADDRESS_TWICE.fill(
+                    first=buses[format_bus_id(entry.key)], second=entry.key
+                )
+            )
     for row, value in ((messages.BENEATH_ROOT, root), (messages.DRIVER_ELSEWHERE, driver_root)):
         if entries and value not in ("", "/"):
             raise PlanError(row.fill(value=value))
@@ -118,11 +144,15 @@ def require_one_policy(key: str, given: list[str]) -> None:
     if unknown[:1] == ["mig"]:
         raise PlanError(messages.MIG_POLICY.fill(key=key, policy=repr(unknown[0])))
     if unknown:
-        raise PlanError(messages.UNKNOWN_POLICY.fill(key=key, policy=repr(unknown[0]), policies=policies))
+        raise PlanError(
+            messages.UNKNOWN_POLICY.fill(key=key, policy=repr(unknown[0]), policies=policies)
+        )
     if not given:
         raise PlanError(messages.NO_POLICY.fill(key=key, policies=policies))
     if len(given) > 1:
-        raise PlanError(messages.SEVERAL_POLICIES.fill(key=key, given=" and ".join(given), policies=policies))
+        raise PlanError(
+            messages.SEVERAL_POLICIES.fill(key=key, given=" and ".join(given), policies=policies)
+        )
 
 
 def _parse_kind(key: str) -> Literal["uuid", "bus", "product", "index"]:
@@ -145,7 +175,11 @@ def _parse_exclusive(where: str, more: object) -> bool:
     settings = _require_settings(where, "dedicated", more, "exclusive")
     value = settings.get("exclusive", False)
     if not isinstance(value, bool):
-        raise PlanError(messages.SETTING_NOT_BOOLEAN.fill(where=f"{where}.dedicated", name="exclusive", value=repr(value)))
+        raise PlanError(
+            messages.SETTING_NOT_BOOLEAN.fill(
+                where=f"{where}.dedicated", name="exclusive", value=repr(value)
+            )
+        )
     return value
 
 
@@ -153,7 +187,11 @@ def _parse_interval(where: str, more: object) -> Interval:
     settings = _require_settings(where, "time_slicing", more, "interval")
     value = settings.get("interval") or ""
     if value not in ("", *INTERVALS):
-        raise PlanError(messages.UNKNOWN_INTERVAL.fill(where=f"{where}.time_slicing", value=repr(value), intervals=", ".join(INTERVALS)))
+        raise PlanError(
+            messages.UNKNOWN_INTERVAL.fill(
+                where=f"{where}.time_slicing", value=repr(value), intervals=", ".join(INTERVALS)
+            )
+        )
     return value
 
 
@@ -161,14 +199,22 @@ def _require_settings(where: str, policy: str, more: object, known: str) -> Mapp
     if more is None or more is True:
         return {}
     if not isinstance(more, Mapping):
-        raise PlanError(messages.SETTINGS_NOT_DICTIONARY.fill(where=f"{where}.{policy}", value=repr(more), known=known))
+        raise PlanError(
+            messages.SETTINGS_NOT_DICTIONARY.fill(
+                where=f"{where}.{policy}", value=repr(more), known=known
+            )
+        )
     unknown = sorted(str(name) for name in more if name != known)
     if unknown:
-        raise PlanError(messages.UNKNOWN_KEY.fill(where=f"{where}.{policy}", key=repr(unknown[0]), known=known))
+        raise PlanError(
+            messages.UNKNOWN_KEY.fill(where=f"{where}.{policy}", key=repr(unknown[0]), known=known)
+        )
     return more
 
 
 def format_bus_id(text: str) -> str:
-    """Return a PCI address as sysfs writes it; '' for another text. nvidia-smi gives the domain eight digits."""
+    """Return a PCI address as sysfs writes it; '' for another text. nvidia-smi gives the domain
+    eight digits.
+    """
     found = BUS.fullmatch(text.strip().lower())
     return f"{(found.group(1) or '0000')[-4:]}:{found.group(2)}" if found else ""

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the files of a unit beneath a directory where no systemd runs: its own file, and its drop-ins in the order in which they are read.
+"""Find the files of a unit beneath a directory where no systemd runs: its own file, and its
+drop-ins in the order in which they are read.
 
-The rules are those of systemd.unit(5), "Unit File Load Path", and of unit_file_find_fragment() and unit_file_find_dropin_paths() in
-systemd 252.
+The rules are those of systemd.unit(5), "Unit File Load Path", and of unit_file_find_fragment() and
+unit_file_find_dropin_paths() in systemd 252.
 """
 
 from __future__ import annotations
@@ -16,20 +17,33 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import (
+    messages,
+)
 
-# The load path of the system's manager, the first directory with a name counts; /lib if it is not merged with /usr/lib.
+# The load path of the system's manager, the first directory with a name counts; /lib if it is not
+# merged with /usr/lib.
 FOLDERS = (
     "/etc/systemd/system.control", "/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/generator.early",
     "/etc/systemd/system", "/etc/systemd/system.attached", "/run/systemd/system", "/run/systemd/system.attached",
     "/run/systemd/generator", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
     "/run/systemd/generator.late",
 )  # fmt: skip
-_ALIASES = ("/etc/systemd/system", "/run/systemd/system")  # `systemctl enable` makes the links of a unit's Alias= here
+_ALIASES = (
+    "/etc/systemd/system",
+    "/run/systemd/system",
+)  # `systemctl enable` makes the links of a unit's Alias= here
 _MOST_NAMES = 8  # of one unit that are followed; each has more than a hundred places for drop-ins
-_VALID = re.compile(r"[A-Za-z0-9:_.\\@-]{1,255}")  # VALID_CHARS in basic/unit-name.c: without the signs of a pattern
+_VALID = re.compile(
+    r"[A-Za-z0-9:_.\\@-]{1,255}"
+)  # VALID_CHARS in basic/unit-name.c: without the signs of a pattern
 
 
 @dc.dataclass(frozen=True)
@@ -54,7 +68,10 @@ def ask_for(unit: str) -> queries.Question:
     names = [unit, *_list_templates(unit)]
     files = [f"{folder}/{name}" for folder in FOLDERS for name in names]
     aliases = [f"{folder}/*.{_get_kind(unit)}" for folder in _ALIASES]
-    return queries.ask_for_paths(f"unit {unit}", [*files, *(f"{folder}/*.conf" for folder in _drop_in_folders(unit)), *aliases])
+    return queries.ask_for_paths(
+        f"unit {unit}",
+        [*files, *(f"{folder}/*.conf" for folder in _drop_in_folders(unit)), *aliases],
+    )
 
 
 def find_files(obs: Observation, unit: str) -> UnitFiles:
@@ -67,18 +84,33 @@ def find_files(obs: Observation, unit: str) -> UnitFiles:
             return UnitFiles(unit)
         real = str(own.get("real") or "")
         target = posixpath.basename(real)
-        if posixpath.dirname(real) in FOLDERS and target not in (name, *_list_templates(name)):  # an alias
+        if posixpath.dirname(real) in FOLDERS and target not in (
+            name,
+            *_list_templates(name),
+        ):  # an alias
             if target in names or not _VALID.fullmatch(target):
                 return UnitFiles(unit)
             _require_few([*names, target], str(own["path"]))
-            names, name, own = [target, *names], target, None  # drop-ins of its own name outrank those of aliases
+            names, name, own = (
+                [target, *names],
+                target,
+                None,
+            )  # drop-ins of its own name outrank those of aliases
             entries.update(_list_entries(obs, target))
     if not own.get("real") or own.get("type") != "file":
         return UnitFiles(unit)
     known = (*names, *(template for one in names for template in _list_templates(one)))
-    links = {posixpath.basename(path): str(entry.get("real")) for path, entry in entries.items() if posixpath.dirname(path) in _ALIASES}
+    links = {
+        posixpath.basename(path): str(entry.get("real"))
+        for path, entry in entries.items()
+        if posixpath.dirname(path) in _ALIASES
+    }
     places = _places(known)
-    linked = (other for other, real in links.items() if other not in known and posixpath.split(real) in places)
+    linked = (
+        other
+        for other, real in links.items()
+        if other not in known and posixpath.split(real) in places
+    )
     others = [other for other in linked if _VALID.fullmatch(other)]
     _require_few([*names, *others], str(own["path"]))
     missing = [ask_for(other) for other in others if not obs.was_asked(ask_for(other))]
@@ -104,9 +136,19 @@ def _list_entries(obs: Observation, unit: str) -> Mapping[str, Mapping[str, Any]
     return {str(entry["path"]): entry for entry in obs.get_answer(ask_for(unit)).get("files") or ()}
 
 
-def _find_first(entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> Mapping[str, Any] | None:
+def _find_first(
+    entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]
+) -> Mapping[str, Any] | None:
     """Find the entry of the first name that any folder has, in the first folder that has it."""
-    return next((entries[path] for name in names for folder in FOLDERS if (path := f"{folder}/{name}") in entries), None)
+    return next(
+        (
+            entries[path]
+            for name in names
+            for folder in FOLDERS
+            if (path := f"{folder}/{name}") in entries
+        ),
+        None,
+    )
 
 
 def _drop_ins(entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> tuple[str, ...]:
@@ -124,8 +166,13 @@ def _drop_ins(entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]) ->
         for path in inside.get(folder, ()):
             if path.endswith(".conf"):
                 found.setdefault(posixpath.basename(path), path)
-    there = (found[name] for name in sorted(found, key=lambda name: name.encode("utf-8", "surrogateescape")))
-    return tuple(path for path in there if entries[path].get("real") and entries[path].get("type") == "file")
+    there = (
+        found[name]
+        for name in sorted(found, key=lambda name: name.encode("utf-8", "surrogateescape"))
+    )
+    return tuple(
+        path for path in there if entries[path].get("real") and entries[path].get("type") == "file"
+    )
 
 
 def _drop_in_folders(unit: str) -> list[str]:
@@ -133,8 +180,14 @@ def _drop_in_folders(unit: str) -> list[str]:
 
 
 def _own_folders(unit: str) -> list[str]:
-    """List the folders for drop-ins of a unit, without those of its kind, in the order of their rank."""
-    return [f"{folder}/{name}.d" for folder in FOLDERS for name in (unit, *_list_templates(unit), *_list_prefixes(unit))]
+    """List the folders for drop-ins of a unit, without those of its kind, in the order of their
+    rank.
+    """
+    return [
+        f"{folder}/{name}.d"
+        for folder in FOLDERS
+        for name in (unit, *_list_templates(unit), *_list_prefixes(unit))
+    ]
 
 
 def _get_kind(unit: str) -> str:
@@ -152,4 +205,8 @@ def _list_prefixes(unit: str) -> list[str]:
     name, at, _instance = unit.rpartition(".")[0].partition("@")
     parts = name.split("-")
     shorter = ["-".join(parts[:count]) + "-" for count in range(len(parts) - 1, 0, -1)]
-    return [f"{prefix}{at}.{_get_kind(unit)}" for prefix in shorter if prefix != name and prefix.strip("-")]
+    return [
+        f"{prefix}{at}.{_get_kind(unit)}"
+        for prefix in shorter
+        if prefix != name and prefix.strip("-")
+    ]

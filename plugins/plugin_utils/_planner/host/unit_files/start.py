@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the arguments with which a unit starts a program that does not run: from its file, its drop-ins and the files with its environment.
+"""Find the arguments with which a unit starts a program that does not run: from its file, its
+drop-ins and the files with its environment.
 
-Beneath another root directory `search` finds these files. On a host systemd names them. The arguments of a process that runs outrank them.
+Beneath another root directory `search` finds these files. On a host systemd names them. The
+arguments of a process that runs outrank them.
 """
 
 from __future__ import annotations
@@ -15,11 +17,23 @@ from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import unit_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import Keep
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.unit_places import FILLER
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    unit_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    Keep,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.unit_places import (
+    FILLER,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import (
     messages,
     search,
@@ -28,8 +42,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit
 )
 
 _HIDDEN_RUN = re.compile(FILLER + "+")
-# What is read of a unit, so that none keeps the controller at work: characters of its files, of the files with its environment and of its
-# command with all variables filled in; variables in the command, and files with an environment. Real units have a hundredth of it.
+# What is read of a unit, so that none keeps the controller at work: characters of its files, of the
+# files with its environment and of its command with all variables filled in; variables in the
+# command, and files with an environment. Real units have a hundredth of it.
 LONGEST, MOST = 1 << 18, 64
 
 
@@ -55,27 +70,44 @@ def list_unit_start_questions(root: str, unit: str) -> list[queries.Question]:
 
 
 def read_start(
-    root: str, obs: Observation, unit: str, program: str, flags: Mapping[str, str], variables: Mapping[str, str] | None = None
+    root: str,
+    obs: Observation,
+    unit: str,
+    program: str,
+    flags: Mapping[str, str],
+    variables: Mapping[str, str] | None = None,
 ) -> Start:
     """Read how a unit starts a program; no argument if it starts another one.
 
-    flags: name -> the shape of its value, as for a process. variables: those of the environment that the program reads itself, each with
-    the flag that sets the same and outranks it.
+    flags: name -> the shape of its value, as for a process. variables: those of the environment
+    that the program reads itself, each with the flag that sets the same and outranks it.
     """
     if root != "/":
         return _read_start(obs, search.find_files(obs, unit), program, flags, variables or {})
     try:
         return _read_start(obs, _find_loaded(obs, unit), program, flags, variables or {})
-    except PlanError:  # its engine does not run and is refused for that, and must not stop the plan for another engine of the host
+    # its engine does not run and is refused for that, and must not stop the plan for another engine
+    # of the host
+    except PlanError:
         return Start()
 
 
-def _read_start(obs: Observation, found: search.UnitFiles, program: str, flags: Mapping[str, str], variables: Mapping[str, str]) -> Start:
+def _read_start(
+    obs: Observation,
+    found: search.UnitFiles,
+    program: str,
+    flags: Mapping[str, str],
+    variables: Mapping[str, str],
+) -> Start:
     files = _read_files(obs, found.paths, unit_places.keep_command(flags))
     if not files or not files[0].text:  # an empty file masks its unit
         return Start()
-    service = syntax.read_service(_require_short((file.path, file.text) for file in files), found.name, alias=found.alias)
-    command = next((c for c in reversed(service.commands) if posixpath.basename(c.words[0]) == program), None)
+    service = syntax.read_service(
+        _require_short((file.path, file.text) for file in files), found.name, alias=found.alias
+    )
+    command = next(
+        (c for c in reversed(service.commands) if posixpath.basename(c.words[0]) == program), None
+    )
     if command is None:
         return Start()
     given = list(command.words[1:])
@@ -90,13 +122,19 @@ def _read_start(obs: Observation, found: search.UnitFiles, program: str, flags: 
     except words.TooLong:
         too_long = messages.COMMAND_TOO_LONG.fill(limit=LONGEST)
         raise PlanError(too_long, where=command.path, line=command.line or None) from None
-    given += [f"{flag}={known[name]}" for name, flag in variables.items() if known.get(name) and not _has(given, flag)]
+    given += [
+        f"{flag}={known[name]}"
+        for name, flag in variables.items()
+        if known.get(name) and not _has(given, flag)
+    ]
     argv = (_HIDDEN_RUN.sub(selection.HIDDEN, word) for word in (command.words[0], *given))
     return Start(tuple(argv), command.path, command.line)
 
 
 def _require_short(texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Raise PlanError if the files together exceed what is read of one unit, whatever the host sends."""
+    """Raise PlanError if the files together exceed what is read of one unit, whatever the host
+    sends.
+    """
     found, length = [], 0
     for path, text in texts:
         length += len(text)
@@ -116,7 +154,9 @@ def _find_loaded(obs: Observation, unit: str) -> search.UnitFiles:
     own = known.get("FragmentPath") or ""
     if known.get("LoadState") != "loaded" or not own.startswith("/"):
         return search.UnitFiles(unit)
-    drop_ins = tuple(path for path in (known.get("DropInPaths") or "").split() if path.startswith("/"))
+    drop_ins = tuple(
+        path for path in (known.get("DropInPaths") or "").split() if path.startswith("/")
+    )
     several = len((known.get("Names") or "").split()) > 1
     return search.UnitFiles(known.get("Id") or unit, own, drop_ins, alias=several)
 
@@ -134,7 +174,8 @@ def _read_variables(
     obs: Observation, unit: search.UnitFiles, files: list[ObservedFile], service: syntax.Service,
     names: Mapping[str, str], flags: Mapping[str, str],
 ) -> dict[str, str]:  # fmt: skip
-    """Read the values of variables. A file with an environment outranks Environment=, and of several files the last one.
+    """Read the values of variables. A file with an environment outranks Environment=, and of
+    several files the last one.
 
     names: each with the shape of its value, '' for one that may hold flags.
     """
@@ -144,14 +185,21 @@ def _read_variables(
     units = [_ask(file.path, unit.name, keep) for file in files if "Environment" in file.text]
     keep = unit_places.keep_environment(flags, names)
     sources = [path.removeprefix("-") for path in service.files]
-    known = {path: _ask(path, unit.name, keep) for path in sources if path.startswith("/") and FILLER not in path}
+    known = {
+        path: _ask(path, unit.name, keep)
+        for path in sources
+        if path.startswith("/") and FILLER not in path
+    }
     missing = [question for question in (*units, *known.values()) if not obs.was_asked(question)]
     if missing:
         raise NeedMore(missing)
     texts = _require_short(pair for question in units for pair in _read_texts(obs, question))
     environment = {path: _read_texts(obs, question) for path, question in known.items()}
     _require_short(pair for pairs in environment.values() for pair in pairs)
-    found = dict(word.partition("=")[::2] for word in syntax.read_service(texts, unit.name, alias=unit.alias).assignments)
+    found = dict(
+        word.partition("=")[::2]
+        for word in syntax.read_service(texts, unit.name, alias=unit.alias).assignments
+    )
     for path in sources:
         if path in known:
             for _path, text in environment[path]:
@@ -162,7 +210,9 @@ def _read_variables(
 
 
 def _find_shapes(given: list[str], flags: Mapping[str, str]) -> dict[str, str]:
-    """Find the variables in the arguments, each with the shape of the flag whose whole value it is; '' if it may hold flags."""
+    """Find the variables in the arguments, each with the shape of the flag whose whole value it is;
+    '' if it may hold flags.
+    """
     shapes = dict.fromkeys(sorted(words.name_variables(given)), "")
     before = ""
     for word in given:
@@ -186,7 +236,10 @@ def _read_texts(obs: Observation, question: queries.Question) -> list[tuple[str,
     A missing file sets nothing: either it may be missing, or the unit does not start.
     """
     listed = obs.get_answer(question).get("files") or ()
-    found = [Observation({}, {f"file:{entry['path']}": entry}).get_file(str(entry["path"])) for entry in listed]
+    found = [
+        Observation({}, {f"file:{entry['path']}": entry}).get_file(str(entry["path"]))
+        for entry in listed
+    ]
     return [(file.path, file.text) for file in found if file.exists]
 
 

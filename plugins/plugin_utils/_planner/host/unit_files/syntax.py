@@ -13,7 +13,9 @@ import re
 from collections.abc import Iterable
 from typing import TypeVar
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.unit_places import FILLER
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.unit_places import (
+    FILLER,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import words
 
 _COMMENT = "#;"
@@ -55,9 +57,11 @@ class Service:
 
 
 def read_service(texts: Iterable[tuple[str, str]], unit: str, *, alias: bool = False) -> Service:
-    """Read the unit's file and then its drop-ins. texts: (path, text) of each. An empty value forgets what came before.
+    """Read the unit's file and then its drop-ins. texts: (path, text) of each. An empty value
+    forgets what came before.
 
-    alias: the unit has other names, and systemd may read its own file by one of them, so this name is not known there.
+    alias: the unit has other names, and systemd may read its own file by one of them, so this name
+    is not known there.
     """
     commands: list[StartCommand] = []
     assignments: list[str] = []
@@ -68,9 +72,14 @@ def read_service(texts: Iterable[tuple[str, str]], unit: str, *, alias: bool = F
             value = found.value
             try:
                 if found.key == "ExecStart":
-                    commands = _extend_list(commands, read_commands(value, name, path, found.line), value)
+                    commands = _extend_list(
+                        commands, read_commands(value, name, path, found.line), value
+                    )
                 elif found.key == "Environment":
-                    more = [words.fill_specifiers(word.text, name) for word in words.split_words(value, escapes=True)]
+                    more = [
+                        words.fill_specifiers(word.text, name)
+                        for word in words.split_words(value, escapes=True)
+                    ]
                     assignments = _extend_list(assignments, more, value)
                 elif found.key == "EnvironmentFile":
                     files = _extend_list(files, [words.fill_specifiers(value, name)], value)
@@ -116,7 +125,9 @@ def _has_continuation(line: str) -> bool:
 
 
 def read_commands(value: str, unit: str, path: str, line: int) -> list[StartCommand]:
-    """Read one value of ExecStart: commands with a `;` between them, each with prefixes before its program."""
+    """Read one value of ExecStart: commands with a `;` between them, each with prefixes before its
+    program.
+    """
     commands: list[StartCommand] = []
     current: list[str] = []
     prefixes = ""
@@ -135,14 +146,22 @@ def read_commands(value: str, unit: str, path: str, line: int) -> list[StartComm
 
 
 def _make_command(found: list[str], prefixes: str, path: str, line: int) -> StartCommand:
-    """Make a command. With the prefix `@`, the word after the program is the name that it is started with, and not an argument."""
+    """Make a command. With the prefix `@`, the word after the program is the name that it is
+    started with, and not an argument.
+    """
     given = [found[0], *found[2:]] if "@" in prefixes else found
     return StartCommand(tuple(given), path, line, ":" in prefixes)
 
 
 def read_environment(text: str) -> dict[str, str]:
-    """Read a file of EnvironmentFile=: NAME=value lines with the quotes of a shell, without its variables and commands."""
-    return {name: value for name, value in _Environment(text).list_pairs() if _NAME.fullmatch(name) and not name.startswith(FILLER)}
+    """Read a file of EnvironmentFile=: NAME=value lines with the quotes of a shell, without its
+    variables and commands.
+    """
+    return {
+        name: value
+        for name, value in _Environment(text).list_pairs()
+        if _NAME.fullmatch(name) and not name.startswith(FILLER)
+    }
 
 
 class _Environment:
@@ -172,7 +191,9 @@ class _Environment:
     def _read_name(self) -> str | None:
         """Read up to the equals sign; None if the line has none."""
         end = self.text.find("\n", self.at)
-        name, equals, _value = self.text[self.at : end if end >= 0 else len(self.text)].partition("=")
+        name, equals, _value = self.text[self.at : end if end >= 0 else len(self.text)].partition(
+            "="
+        )
         self.at += len(name) + 1
         return name.rstrip(words.WHITESPACE) if equals else None
 
@@ -186,7 +207,11 @@ class _Environment:
         value, bare, quote = "", "", ""
         while char := self._take():
             if quote:
-                quote, value = ("", value) if char == quote else (quote, value + self._read_escaped(char, quote))
+                quote, value = (
+                    ("", value)
+                    if char == quote
+                    else (quote, value + self._read_escaped(char, quote))
+                )
             elif char == "\n":
                 break
             elif char in "\"'" and not bare:
@@ -200,7 +225,8 @@ class _Environment:
     def _read_escaped(self, char: str, quote: str) -> str:
         """Read a character within quotes.
 
-        Only in double quotes is a backslash special, before a few characters and at the end of a line.
+        Only in double quotes is a backslash special, before a few characters and at the end of a
+        line.
         """
         if char != "\\" or quote == "'":
             return char

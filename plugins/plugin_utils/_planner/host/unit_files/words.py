@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Split values of unit files into words as systemd does, and fill in specifiers and variables.
 
-The rules are those of systemd.syntax(7), systemd.unit(5) and systemd.service(5), and for the rest those of extract_first_word(),
-cunescape() and replace_env_argv() in systemd 252. A character that did not travel, or is not known, is FILLER.
+The rules are those of systemd.syntax(7), systemd.unit(5) and systemd.service(5), and for the rest
+those of extract_first_word(), cunescape() and replace_env_argv() in systemd 252. A character that
+did not travel, or is not known, is FILLER.
 """
 
 from __future__ import annotations
@@ -13,10 +14,24 @@ import dataclasses as dc
 import re
 from collections.abc import Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.unit_places import FILLER
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.unit_places import (
+    FILLER,
+)
 
 WHITESPACE = " \t\n\r"
-_SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", '"': '"', "'": "'", "s": " "}
+_SIMPLE = {
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\\": "\\",
+    '"': '"',
+    "'": "'",
+    "s": " ",
+}
 _NUMBERED = re.compile(r"x([0-9a-fA-F]{2})|([0-3][0-7]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})")
 _SPECIFIER = re.compile("%(.?)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_]\w*)\})")
@@ -40,7 +55,9 @@ class Word:
 
 
 def split_words(value: str, *, escapes: bool) -> list[Word]:
-    """Split a value. escapes: read escape sequences of C; else a backslash only takes the meaning from the next character."""
+    """Split a value. escapes: read escape sequences of C; else a backslash only takes the meaning
+    from the next character.
+    """
     words: list[Word] = []
     at = _skip_whitespace(value, 0)
     while at < len(value):
@@ -92,7 +109,8 @@ def _read_escape(value: str, at: int) -> tuple[int, str]:
 
 
 def fill_specifiers(text: str, unit: str) -> str:
-    """Fill in the specifiers that the unit's name gives. Any other depends on the host, so its value is not known.
+    """Fill in the specifiers that the unit's name gives. Any other depends on the host, so its
+    value is not known.
 
     unit: '' if its name is not known.
     """
@@ -104,9 +122,11 @@ def fill_specifiers(text: str, unit: str) -> str:
 
 
 def fill_variables(words: list[str], variables: Mapping[str, str], most: int) -> list[str]:
-    """Replace `$NAME` that is a whole word by the words of the variable, and `${NAME}` by its value; `$$` is a dollar sign.
+    """Replace `$NAME` that is a whole word by the words of the variable, and `${NAME}` by its
+    value; `$$` is a dollar sign.
 
-    most: characters of the result, a blank behind each word included. Raise TooLong if it has more, before it is made.
+    most: characters of the result, a blank behind each word included. Raise TooLong if it has more,
+    before it is made.
     """
     filled: list[str] = []
     divided: dict[str, list[str]] = {}
@@ -116,8 +136,13 @@ def fill_variables(words: list[str], variables: Mapping[str, str], most: int) ->
                 divided[word] = [found.text for found in split_relaxed(variables.get(word[1:], ""))]
             more = divided[word]
         else:
-            _require_room(most - sum(len(variables.get(found[1] or "", "")) for found in _VARIABLE.finditer(word)))
-            more = [_VARIABLE.sub(lambda found: variables.get(found[1], "") if found[1] else "$", word)]
+            _require_room(
+                most
+                - sum(len(variables.get(found[1] or "", "")) for found in _VARIABLE.finditer(word))
+            )
+            more = [
+                _VARIABLE.sub(lambda found: variables.get(found[1], "") if found[1] else "$", word)
+            ]
         most -= sum(len(one) + 1 for one in more)
         _require_room(most)
         filled += more
@@ -141,5 +166,10 @@ def split_relaxed(value: str) -> list[Word]:
 
 def name_variables(words: list[str]) -> set[str]:
     """Name the variables that these words refer to."""
-    braced = {found[1] for word in words for found in _VARIABLE.finditer(word) if found[1] and not _WHOLE_WORD.match(word)}
+    braced = {
+        found[1]
+        for word in words
+        for found in _VARIABLE.finditer(word)
+        if found[1] and not _WHOLE_WORD.match(word)
+    }
     return braced | {word[1:] for word in words if _WHOLE_WORD.match(word)}

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cases that prove a host's decision: containers, and for each what it asks for, what it gets, and what it is refused.
+"""The cases that prove a host's decision: containers, and for each what it asks for, what it gets,
+and what it is refused.
 
-A container that asks for one GPU gets exactly its nodes, and one that asks for none gets none. A container cannot open a node that it was
-not given, even if it makes the node itself: the device cgroup returns EPERM, while an allowed node without a driver returns ENXIO.
+A container that asks for one GPU gets exactly its nodes, and one that asks for none gets none. A
+container cannot open a node that it was not given, even if it makes the node itself: the device
+cgroup returns EPERM, while an allowed node without a driver returns ENXIO.
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence, end_with_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+    end_with_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
     Driver,
@@ -23,11 +28,19 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     SeenGpu,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import verify as containerd_verify
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import device_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    verify as containerd_verify,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    device_plugin,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import toolkit_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    toolkit_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    messages,
+)
 
 Expect = Literal["allowed", "refused", "optional"]
 Way = Literal["variable", "mounts", "privileged"]
@@ -35,15 +48,18 @@ Way = Literal["variable", "mounts", "privileged"]
 KIND = "nvidia.com/gpu"
 LABEL = "gpufleet-check"
 ENV = "NVIDIA_VISIBLE_DEVICES"
-VOLUME_MOUNTS = "/var/run/nvidia-container-devices"  # config key accept-nvidia-visible-devices-as-volume-mounts
+VOLUME_MOUNTS = (
+    "/var/run/nvidia-container-devices"  # config key accept-nvidia-visible-devices-as-volume-mounts
+)
 ENGINE_ANNOTATION = "cdi.k8s.io/gpufleet-check"
 GPU_MAJOR, CONTROL_MINOR = 195, 255
 CONTROL = "/dev/nvidiactl"
-# Majors of these are dynamic, the node looks them up; the writer of the CDI spec decides which of them a container gets.
+# Majors of these are dynamic, the node looks them up; the writer of the CDI spec decides which of
+# them a container gets.
 COMPANIONS = ("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 LISTED = "/dev/nvidia*"
-# The runtime's own sign of a privileged container, with which the variable counts on strict hosts. One that is privileged in every way
-# would get every node from the engine, which proves nothing.
+# The runtime's own sign of a privileged container, with which the variable counts on strict hosts.
+# One that is privileged in every way would get every node from the engine, which proves nothing.
 PRIVILEGED = ["SYS_ADMIN"]
 WHY_ONE, WHY_MIG = messages.ONE_GPU.fill(), messages.MIG_DEVICE_ALONE.fill()
 
@@ -69,7 +85,12 @@ def list_asks(gpus: tuple[SeenGpu, ...]) -> tuple[Ask, ...]:
         return (none,)
     first = min(gpus, key=lambda g: (not g.migs, g.index))
     # A GPU in MIG mode is given away by its MIG devices only; `0:0` is the first of GPU 0.
-    one = Ask("one", (first.minor,), f"{first.index}:0" if first.migs else str(first.index), WHY_MIG if first.migs else WHY_ONE)
+    one = Ask(
+        "one",
+        (first.minor,),
+        f"{first.index}:0" if first.migs else str(first.index),
+        WHY_MIG if first.migs else WHY_ONE,
+    )
     everything = Ask("all", tuple(g.minor for g in gpus), "all", messages.ALL_GPUS.fill())
     return (one, none) if len(gpus) == 1 else (one, everything, none)
 
@@ -97,11 +118,20 @@ def list_cases(
     for decision in host.decisions:
         subject = decision.engine if engines.count(decision.engine) == 1 else decision.instance
         instance = by_key[decision.instance]
-        if (instance.cri or traits.get_traits(instance.engine).proof != "cri") and not instance.refusal:
+        if (
+            instance.cri or traits.get_traits(instance.engine).proof != "cri"
+        ) and not instance.refusal:
             status = (statuses or {}).get(instance.socket, {})
             row = _list_row_cases(host, decision, instance, driver.gpus, evidence_file)
-            row += [_build_native_case(ask, instance, driver.gpus) for ask in more if decision.injection == "native-cdi"]
-            found += [_finish_case(_drop_fabric(case, fabric), subject, decision, instance, status, image) for case in row]
+            row += [
+                _build_native_case(ask, instance, driver.gpus)
+                for ask in more
+                if decision.injection == "native-cdi"
+            ]
+            found += [
+                _finish_case(_drop_fabric(case, fabric), subject, decision, instance, status, image)
+                for case in row
+            ]
     return found
 
 
@@ -116,15 +146,26 @@ def _choose_way(host: HostDecision) -> Way:
 
 
 def _list_row_cases(
-    host: HostDecision, decision: Decision, instance: Instance, gpus: tuple[SeenGpu, ...], evidence_file: str
+    host: HostDecision,
+    decision: Decision,
+    instance: Instance,
+    gpus: tuple[SeenGpu, ...],
+    evidence_file: str,
 ) -> list[dict[str, Any]]:
     strict, way = host.isolation == "strict", _choose_way(host)
     if decision.injection == "native-cdi":
         handler = decision.handler if gpus else ""
-        managed = [_build_management_case(decision, gpus, strict)] if handler and instance.cri else []
+        managed = (
+            [_build_management_case(decision, gpus, strict)] if handler and instance.cri else []
+        )
         runtime = [] if instance.cri or not handler else [_build_option_case(gpus, handler, way)]
         plugin = _build_plugin_cases(host, decision, gpus) if handler and instance.cri else []
-        return [_build_native_case(a, instance, gpus) for a in list_asks(gpus)] + managed + runtime + plugin
+        return (
+            [_build_native_case(a, instance, gpus) for a in list_asks(gpus)]
+            + managed
+            + runtime
+            + plugin
+        )
     handler = "" if decision.default or not decision.handler else decision.handler
     record = evidence_file if decision.injection in ("legacy", "oci-hook") else ""
     found = [_build_runtime_case(a, handler, gpus, way=way, record=record) for a in list_asks(gpus)]
@@ -132,7 +173,9 @@ def _list_row_cases(
 
 
 def _build_native_case(ask: Ask, instance: Instance, gpus: tuple[SeenGpu, ...]) -> dict[str, Any]:
-    """Return a case that the engine resolves itself: by the CRI field, or by annotation if the engine is older than the field."""
+    """Return a case that the engine resolves itself: by the CRI field, or by annotation if the
+    engine is older than the field.
+    """
     names = [f"{ask.kind}={ask.ids}"] if ask.ids else []
     case = {"name": ask.name, "why": ask.why, "handler": "", "nodes": _list_nodes(ask.minors, gpus)}
     if instance.cdi.cri_field:
@@ -140,8 +183,12 @@ def _build_native_case(ask: Ask, instance: Instance, gpus: tuple[SeenGpu, ...]) 
     return {**case, "annotations": {ENGINE_ANNOTATION: ",".join(names)} if names else {}}
 
 
-def _build_runtime_case(ask: Ask, handler: str, gpus: tuple[SeenGpu, ...], *, way: Way, record: str) -> dict[str, Any]:
-    """Return a case in which the NVIDIA runtime or its hook answers the variable, or mounts if a device plugin asks by them."""
+def _build_runtime_case(
+    ask: Ask, handler: str, gpus: tuple[SeenGpu, ...], *, way: Way, record: str
+) -> dict[str, Any]:
+    """Return a case in which the NVIDIA runtime or its hook answers the variable, or mounts if a
+    device plugin asks by them.
+    """
     case: dict[str, Any] = {
         "name": ask.name,
         "why": ask.why,
@@ -156,12 +203,20 @@ def _build_runtime_case(ask: Ask, handler: str, gpus: tuple[SeenGpu, ...], *, wa
         case["env"] = {ENV: VOLUME_MOUNTS if way == "mounts" else ask.ids}
     if record:
         wanted = [f"--device={re.escape(ask.ids)}(?![0-9])"] if ask.ids else []
-        case["record"] = {"path": record, "shows": RECORD_SHOWS, **({"contains": wanted} if wanted else {"silent": True})}
+        case["record"] = {
+            "path": record,
+            "shows": RECORD_SHOWS,
+            **({"contains": wanted} if wanted else {"silent": True}),
+        }
     return case
 
 
-def _build_management_case(decision: Decision, gpus: tuple[SeenGpu, ...], strict: bool) -> dict[str, Any]:
-    """Return the case of a device plugin or monitoring agent: all GPUs through the handler, by RuntimeClass."""
+def _build_management_case(
+    decision: Decision, gpus: tuple[SeenGpu, ...], strict: bool
+) -> dict[str, Any]:
+    """Return the case of a device plugin or monitoring agent: all GPUs through the handler, by
+    RuntimeClass.
+    """
     case: dict[str, Any] = {
         "name": "management",
         "why": messages.MANAGEMENT_CONTAINER.fill(handler=decision.handler),
@@ -174,17 +229,28 @@ def _build_management_case(decision: Decision, gpus: tuple[SeenGpu, ...], strict
 
 def _build_option_case(gpus: tuple[SeenGpu, ...], handler: str, way: Way) -> dict[str, Any]:
     """Return the case for Docker's other way, `docker run --runtime nvidia`."""
-    all_gpus = Ask("runtime", tuple(g.minor for g in gpus), "all", messages.BY_RUNTIME.fill(handler=handler))
+    all_gpus = Ask(
+        "runtime", tuple(g.minor for g in gpus), "all", messages.BY_RUNTIME.fill(handler=handler)
+    )
     return _build_runtime_case(all_gpus, handler, gpus, way=way, record="")
 
 
-def _build_plugin_cases(host: HostDecision, decision: Decision, gpus: tuple[SeenGpu, ...]) -> list[dict[str, Any]]:
-    """Return the case of a pod that gets one GPU by the handler from a device plugin that does not use CDI; [] if there is no such plugin.
+def _build_plugin_cases(
+    host: HostDecision, decision: Decision, gpus: tuple[SeenGpu, ...]
+) -> list[dict[str, Any]]:
+    """Return the case of a pod that gets one GPU by the handler from a device plugin that does not
+    use CDI; [] if there is no such plugin.
 
     The plugin's default names GPUs by UUID. A GPU with MIG devices is given away only by those.
     """
-    assumed = host.plugin_source == "default" and host.isolation == "strict"  # forced by a user who knows the plugin better
-    if assumed or not host.plugin_strategies or any(name in device_plugin.BY_CDI for name in host.plugin_strategies):
+    assumed = (
+        host.plugin_source == "default" and host.isolation == "strict"
+    )  # forced by a user who knows the plugin better
+    if (
+        assumed
+        or not host.plugin_strategies
+        or any(name in device_plugin.BY_CDI for name in host.plugin_strategies)
+    ):
         return []
     one = list_asks(gpus)[0]
     whole = next((g.uuid for g in gpus if g.minor in one.minors and not g.migs), "")
@@ -202,26 +268,45 @@ def _build_refused_variable(handler: str, gpus: tuple[SeenGpu, ...], record: str
         "env": {ENV: "all"},
         "nodes": _list_nodes((), gpus),
     }
-    return {**case, "record": {"path": record, "silent": True, "shows": RECORD_SHOWS}} if record else case
+    return (
+        {**case, "record": {"path": record, "silent": True, "shows": RECORD_SHOWS}}
+        if record
+        else case
+    )
 
 
 def _drop_fabric(case: dict[str, Any], fabric: tuple[str, ...]) -> dict[str, Any]:
-    return {**case, "nodes": [*case["nodes"], *(_describe_node(path, None, "refused") for path in fabric)]}
+    return {
+        **case,
+        "nodes": [*case["nodes"], *(_describe_node(path, None, "refused") for path in fabric)],
+    }
 
 
-def _list_nodes(minors: tuple[int, ...], gpus: tuple[SeenGpu, ...], *, recorded: bool = False) -> list[dict[str, Any]]:
+def _list_nodes(
+    minors: tuple[int, ...], gpus: tuple[SeenGpu, ...], *, recorded: bool = False
+) -> list[dict[str, Any]]:
     """Return every NVIDIA node of the host with what is expected of it.
 
     recorded: a record proves the case, so nodes may be missing.
     """
     given: Expect = "optional" if recorded else "allowed"
     mixed = any(g.migs for g in gpus) and len(minors) > 1
-    # Next to GPUs with MIG devices one without may be in MIG mode as well, and then `all` is without it; only NVML knows.
+    # Next to GPUs with MIG devices one without may be in MIG mode as well, and then `all` is
+    # without it; only NVML knows.
     sure = [g.minor for g in gpus if g.minor in minors and (g.migs or not mixed)]
     wanted: dict[int, Expect] = {minor: given if minor in sure else "optional" for minor in minors}
-    found = [_describe_node(f"/dev/nvidia{g.minor}", [GPU_MAJOR, g.minor], wanted.get(g.minor, "refused")) for g in gpus]
-    found.append(_describe_node(CONTROL, [GPU_MAJOR, CONTROL_MINOR], given if minors else "refused"))
-    return found + [_describe_node(path, None, "optional" if minors else "refused") for path in COMPANIONS]
+    found = [
+        _describe_node(
+            f"/dev/nvidia{g.minor}", [GPU_MAJOR, g.minor], wanted.get(g.minor, "refused")
+        )
+        for g in gpus
+    ]
+    found.append(
+        _describe_node(CONTROL, [GPU_MAJOR, CONTROL_MINOR], given if minors else "refused")
+    )
+    return found + [
+        _describe_node(path, None, "optional" if minors else "refused") for path in COMPANIONS
+    ]
 
 
 def _describe_node(path: str, rdev: list[int] | None, expect: Expect) -> dict[str, Any]:
@@ -229,7 +314,12 @@ def _describe_node(path: str, rdev: list[int] | None, expect: Expect) -> dict[st
 
 
 def _finish_case(
-    case: dict[str, Any], subject: str, decision: Decision, instance: Instance, status: Mapping[str, Any], image: str
+    case: dict[str, Any],
+    subject: str,
+    decision: Decision,
+    instance: Instance,
+    status: Mapping[str, Any],
+    image: str,
 ) -> dict[str, Any]:
     found = {**case, **get_engine_way(case, decision.engine, instance.binary)}
     return {
@@ -254,13 +344,25 @@ def get_engine_way(case: Mapping[str, Any], engine: str, binary: str) -> dict[st
 
 
 def build_case_command(case: Mapping[str, Any], binary: str) -> dict[str, Any]:
-    """Return the command for an engine without a daemon, which is its own client. Its container is gone with it.
+    """Return the command for an engine without a daemon, which is its own client. Its container is
+    gone with it.
 
     The node adds the image and the shell.
     """
     devices = [f"--device={name}" for name in case.get("devices") or ()]
-    fixed = ["--rm", "--pull=never", "--network=none", "--user=0", "--cap-add=MKNOD", "--entrypoint=", "--timeout=600"]
-    return {"run": [binary, "run", *fixed, f"--label={LABEL}=1", *devices], "image_there": [binary, "image", "exists"]}
+    fixed = [
+        "--rm",
+        "--pull=never",
+        "--network=none",
+        "--user=0",
+        "--cap-add=MKNOD",
+        "--entrypoint=",
+        "--timeout=600",
+    ]
+    return {
+        "run": [binary, "run", *fixed, f"--label={LABEL}=1", *devices],
+        "image_there": [binary, "image", "exists"],
+    }
 
 
 def create(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -269,18 +371,30 @@ def create(case: Mapping[str, Any]) -> dict[str, Any]:
     The node adds the image and the command.
     """
     devices = [{"Driver": "cdi", "DeviceIDs": case["devices"]}] if case.get("devices") else []
-    host: dict[str, Any] = {"NetworkMode": "none", "CapAdd": ["MKNOD", *(case.get("capabilities") or ())], "DeviceRequests": devices}
+    host: dict[str, Any] = {
+        "NetworkMode": "none",
+        "CapAdd": ["MKNOD", *(case.get("capabilities") or ())],
+        "DeviceRequests": devices,
+    }
     if case["handler"]:
         host["Runtime"] = case["handler"]
     if case.get("mounts"):
         host["Binds"] = [f"{source}:{target}:ro" for source, target in case["mounts"]]
     variables = [f"{name}={value}" for name, value in (case.get("env") or {}).items()]
-    return {"User": "0", "Env": variables, "Labels": {LABEL: "1"}, "NetworkDisabled": True, "HostConfig": host}
+    return {
+        "User": "0",
+        "Env": variables,
+        "Labels": {LABEL: "1"},
+        "NetworkDisabled": True,
+        "HostConfig": host,
+    }
 
 
-# --- what to do when it is not as it should be --------------------------------------------------------------------------
+# --- what to do when it is not as it should be
+# --------------------------------------------------------------------------
 
-# What of an engine's or a shell's words may be shown: these phrases. What stands around them stays on the host.
+# What of an engine's or a shell's words may be shown: these phrases. What stands around them stays
+# on the host.
 PHRASES = (
     r"unresolvable CDI devices(?: [\w.-]+/[\w.-]+=[\w:.-]*\w)?",
     r"CDI support is explicitly disabled",
@@ -302,11 +416,16 @@ PHRASES = (
 # Of a record that NVIDIA's hook leaves: what it was asked for.
 RECORD_SHOWS = r"--device=[\w,:.-]+"
 
-# (words in the error or problem, engine, "engine injection" or "", what to do). The first that matches speaks.
+# (words in the error or problem, engine, "engine injection" or "", what to do). The first that
+# matches speaks.
 NOT_GIVEN = r"was requested and is not in the container"
 ADVICE: tuple[tuple[str, str, Sentence], ...] = (
     (r"could not select device driver \"cdi\"", "", messages.DOCKER_WITHOUT_CDI),
-    (r"(?i)unknown or invalid runtime name|unknown runtime specified", "", messages.DOCKER_WITHOUT_RUNTIME),
+    (
+        r"(?i)unknown or invalid runtime name|unknown runtime specified",
+        "",
+        messages.DOCKER_WITHOUT_RUNTIME,
+    ),
     (r"unresolvable CDI devices", "", messages.DEVICE_UNRESOLVABLE),
     (r"CDI support is explicitly disabled", "", messages.CDI_OFF),
     (
@@ -356,12 +475,23 @@ def explain_no_cases(host: HostDecision, planned: list[dict[str, Any]]) -> str:
 
 
 def list_unproven_cases(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the cases as check mode shows them: what would be started and expected, without a verdict."""
+    """Return the cases as check mode shows them: what would be started and expected, without a
+    verdict.
+    """
     open_questions: dict[str, Any] = {"ok": None, "found": {}, "advice": ""}
-    return [{**_describe_asked(c), **open_questions, "expected": {n["path"]: n["expect"] for n in c["nodes"]}} for c in planned]
+    return [
+        {
+            **_describe_asked(c),
+            **open_questions,
+            "expected": {n["path"]: n["expect"] for n in c["nodes"]},
+        }
+        for c in planned
+    ]
 
 
-def list_case_evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+def list_case_evidence(
+    planned: list[dict[str, Any]], answer: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """Return the node's answers, each with its plan and advice: the `checks` of a result."""
     answers = {a["name"]: a for a in answer.get("cases") or ()}
     none = {"ok": False, "error": {"step": "run", "message": "the node returned no result"}}
@@ -369,7 +499,13 @@ def list_case_evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any])
 
 
 def _add_advice(case: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    next_step = "" if found["ok"] else advise_on_case(case["engine"], case["injection"], describe_case_failure(found), case["manager"])
+    next_step = (
+        ""
+        if found["ok"]
+        else advise_on_case(
+            case["engine"], case["injection"], describe_case_failure(found), case["manager"]
+        )
+    )
     return {**_describe_asked(case), "found": {}, **found, "advice": end_with_code(next_step)}
 
 

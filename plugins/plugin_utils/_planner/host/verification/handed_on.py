@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A proof, as the task that found its host converged hands it on, so the task that carries it out need not look at the host again.
+"""A proof, as the task that found its host converged hands it on, so the task that carries it out
+need not look at the host again.
 
-It holds for the look that it was planned from, so a plan that changes something hands nothing on. It holds for the options that it was
-planned with, which it names by a digest.
+It holds for the look that it was planned from, so a plan that changes something hands nothing on.
+It holds for the options that it was planned with, which it names by a digest.
 """
 
 from __future__ import annotations
@@ -22,11 +23,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Instance,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import wanted
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import cases, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    cases,
+    messages,
+)
 
 MPS = "nvidia.com/mps"
 # The options of the module host_verify that make the policy which it proves.
@@ -48,15 +54,32 @@ class Proof:
 
 
 def plan_proof(
-    policy: Policy, obs: Observation, record: HostDecision, instances: tuple[Instance, ...], driver: Driver, *, evidence_file: str
+    policy: Policy,
+    obs: Observation,
+    record: HostDecision,
+    instances: tuple[Instance, ...],
+    driver: Driver,
+    *,
+    evidence_file: str,
 ) -> Proof:
     """Plan the proof from a look. Raise NeedMore if an engine's status was not asked for."""
-    statuses = {i.socket: obs.try_cri(i.socket, pid=i.pid) for i in instances if i.running and i.cri and i.socket}
+    statuses = {
+        i.socket: obs.try_cri(i.socket, pid=i.pid)
+        for i in instances
+        if i.running and i.cri and i.socket
+    }
     nodes = gpus.map_device_files(obs, gpus.get_dev_root(policy))
     fabric = (*gpus.list_switch_nodes(nodes), *gpus.list_channel_nodes(nodes)[:FEW])
     shared = ask_for_mps_gpu(policy, record, driver)
     found = cases.list_cases(
-        record, instances, driver, image="", evidence_file=evidence_file, statuses=statuses, fabric=fabric, more=shared
+        record,
+        instances,
+        driver,
+        image="",
+        evidence_file=evidence_file,
+        statuses=statuses,
+        fabric=fabric,
+        more=shared,
     )
     return Proof(found, cases.explain_no_cases(record, found), dc.asdict(record))
 
@@ -66,16 +89,29 @@ def ask_for_mps_gpu(policy: Policy, record: HostDecision, driver: Driver) -> tup
 
     Without its daemon's directory a container that asks for it does not start.
     """
-    if record.cdi_owner != "collection" or policy.cdi_vendor or policy.cdi_layout != "gpu" or "index" not in policy.cdi_device_names:
+    if (
+        record.cdi_owner != "collection"
+        or policy.cdi_vendor
+        or policy.cdi_layout != "gpu"
+        or "index" not in policy.cdi_device_names
+    ):
         return ()
     entries = [entry for entry in wanted.list_host_entries(policy.sharing) if entry.limits]
-    named = (gpu for gpu in driver.gpus if any(entry.names(gpu.uuid, gpu.bus_id, gpu.model, gpu.index) for entry in entries))
+    named = (
+        gpu
+        for gpu in driver.gpus
+        if any(entry.names(gpu.uuid, gpu.bus_id, gpu.model, gpu.index) for entry in entries)
+    )
     why = messages.BY_MPS.fill()
-    return tuple(cases.Ask("mps", (gpu.minor,), str(gpu.index), why, MPS) for gpu in list(named)[:1])
+    return tuple(
+        cases.Ask("mps", (gpu.minor,), str(gpu.index), why, MPS) for gpu in list(named)[:1]
+    )
 
 
 def offer_proof(policy: Policy, plan: Callable[[], Proof]) -> dict[str, Any] | None:
-    """Return what a result hands on; None if it takes one more look, or if a name would not be shown as it is."""
+    """Return what a result hands on; None if it takes one more look, or if a name would not be
+    shown as it is.
+    """
     if policy.root != "/" or policy.state == "absent":
         return None
     try:
@@ -89,13 +125,23 @@ def offer_proof(policy: Policy, plan: Callable[[], Proof]) -> dict[str, Any] | N
 
 
 def accept_proof(policy: Policy, result: Mapping[str, Any]) -> Proof | None:
-    """Return the proof that a result of the module host hands on for this policy; None if the host has to be looked at."""
+    """Return the proof that a result of the module host hands on for this policy; None if the host
+    has to be looked at.
+    """
     handed_on, decision = result.get("proof"), result.get("decision")
-    if not isinstance(handed_on, Mapping) or not isinstance(decision, Mapping) or handed_on.get("options") != digest_policy(policy):
+    if (
+        not isinstance(handed_on, Mapping)
+        or not isinstance(decision, Mapping)
+        or handed_on.get("options") != digest_policy(policy)
+    ):
         return None
-    return Proof([dict(case) for case in handed_on["cases"]], str(handed_on["skipped_why"]), decision)
+    return Proof(
+        [dict(case) for case in handed_on["cases"]], str(handed_on["skipped_why"]), decision
+    )
 
 
 def digest_policy(policy: Policy) -> str:
     values = {name: getattr(policy, name) for name in OPTIONS}
-    return hashlib.sha256(json.dumps(values, sort_keys=True, default=dc.asdict).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(values, sort_keys=True, default=dc.asdict).encode()
+    ).hexdigest()

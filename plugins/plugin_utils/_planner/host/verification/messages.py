@@ -5,44 +5,64 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 # what a case proves
-ONE_GPU = Sentence("verify.one-gpu", "a container that requests one GPU gets exactly the device nodes of that GPU")
+ONE_GPU = Sentence(
+    "verify.one-gpu", "a container that requests one GPU gets exactly the device nodes of that GPU"
+)
 MIG_DEVICE_ALONE = Sentence(
     "verify.mig-device",
     "a container that requests one MIG device gets the device nodes of its GPU and of no other",
 )
 ALL_GPUS = Sentence("verify.all-gpus", "a container that requests all GPUs gets all of them")
 NONE_REQUESTED = Sentence("verify.none-requested", "a container that requests no GPU gets none")
-MANAGEMENT_CONTAINER = Sentence("verify.management-container", "a management container gets all GPUs through the handler {handler}")
-BY_RUNTIME = Sentence("verify.by-runtime", "a container that uses the runtime {handler} gets all GPUs")
+MANAGEMENT_CONTAINER = Sentence(
+    "verify.management-container",
+    "a management container gets all GPUs through the handler {handler}",
+)
+BY_RUNTIME = Sentence(
+    "verify.by-runtime", "a container that uses the runtime {handler} gets all GPUs"
+)
 BY_PLUGIN = Sentence(
     "verify.by-plugin",
     "a pod that a device plugin gives one GPU by {strategy} gets it through the handler {handler}",
 )
-ISOLATION = Sentence("verify.isolation", "strict isolation: the variable gives an unprivileged container no GPU")
+ISOLATION = Sentence(
+    "verify.isolation", "strict isolation: the variable gives an unprivileged container no GPU"
+)
 BY_MPS = Sentence(
     "verify.by-mps",
     "a container that shares a GPU by MPS gets the device nodes of that GPU and the way to its daemon",
 )
 
 # the result
-NOTHING_TO_PROVE = Sentence("verify.nothing-to-prove", "this host has no engine that can start containers for the proof")
+NOTHING_TO_PROVE = Sentence(
+    "verify.nothing-to-prove", "this host has no engine that can start containers for the proof"
+)
 CHECKS_FAILED = Sentence("verify.checks-failed", "{failed} of {total} checks failed. {details}")
 
 # what to do about a failure
-LOAD_IMAGE = Sentence("verify.load-image", "load it: {way}; or set gpufleet_verify_image to another one")
+LOAD_IMAGE = Sentence(
+    "verify.load-image", "load it: {way}; or set gpufleet_verify_image to another one"
+)
 DOCKER_WITHOUT_CDI = Sentence(
     "verify.docker-without-cdi",
     "Docker has CDI switched off: run the module host, and restart Docker if the result says that a restart is due",
 )
-DOCKER_WITHOUT_RUNTIME = Sentence("verify.docker-without-runtime", "the running Docker does not have this runtime: run the module host")
+DOCKER_WITHOUT_RUNTIME = Sentence(
+    "verify.docker-without-runtime",
+    "the running Docker does not have this runtime: run the module host",
+)
 DEVICE_UNRESOLVABLE = Sentence(
     "verify.device-unresolvable",
     "the CDI spec lacks this device or is outside the engine's directories: run the module host, then check gpufleet_cdi_spec_dirs",
 )
-CDI_OFF = Sentence("verify.cdi-off", "CDI is switched off in the engine: run the module host, which switches it on")
+CDI_OFF = Sentence(
+    "verify.cdi-off", "CDI is switched off in the engine: run the module host, which switches it on"
+)
 HANDLER_UNKNOWN = Sentence(
     "verify.handler-unknown",
     "the running engine does not have this handler: run the module host, or restart the engine "
@@ -68,7 +88,9 @@ NO_SHELL = Sentence(
     "verify.no-shell",
     "the image needs a shell, sleep, rm and mknod: any busybox or distribution image has them",
 )
-SOCKET_SILENT = Sentence("verify.socket-silent", "the engine's socket does not answer: see systemctl status of its unit")
+SOCKET_SILENT = Sentence(
+    "verify.socket-silent", "the engine's socket does not answer: see systemctl status of its unit"
+)
 CDI_IGNORED = Sentence(
     "verify.cdi-ignored",
     "no injection took place; up to containerd 2.2, CDI requests are ignored silently while enable_cdi is false: run the module host",

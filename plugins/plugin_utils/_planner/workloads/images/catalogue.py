@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read a catalogue of images, with the needs of each (docs/image-catalogue.schema.json).
 
-The catalogue is judged before any host is looked at. Unknown fields, and needs that no host can satisfy,
-are errors.
+The catalogue is judged before any host is looked at. Unknown fields, and needs that no host can
+satisfy, are errors.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
     cpu,
     dotted,
     messages,
     requires,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.document import Path, YamlFile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.document import (
+    Path,
+    YamlFile,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.requires import (
     Compute,
     GpuTarget,
@@ -35,11 +40,34 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
 SCHEMA = 1
 MOST_TAGS = 200  # that one pattern may match
 TOP = ("schema", "images")
-ENTRY = ("name", "image", "digest", "weight", "requires", "forward_compat", "environment", "heed_require", "inspected", "tags")
-REQUIRES = ("driver", "cuda", "compute_capability", "cpu_arch", "cpu_level", "cpu_march", "memory", "mig", "glibc", "exact_driver")
+ENTRY = (
+    "name",
+    "image",
+    "digest",
+    "weight",
+    "requires",
+    "forward_compat",
+    "environment",
+    "heed_require",
+    "inspected",
+    "tags",
+)
+REQUIRES = (
+    "driver",
+    "cuda",
+    "compute_capability",
+    "cpu_arch",
+    "cpu_level",
+    "cpu_march",
+    "memory",
+    "mig",
+    "glibc",
+    "exact_driver",
+)
 COMPUTE = ("real", "ptx")
 NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?", re.ASCII)  # fits a Kubernetes label
-# The part of a reference that may stand before the digest, by its grammar (https://github.com/distribution/reference).
+# The part of a reference that may stand before the digest, by its grammar
+# (https://github.com/distribution/reference).
 REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,254}")
 TAGS = re.compile(r"[\w.*?-]{1,128}", re.ASCII)
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -54,7 +82,9 @@ def parse_catalogue(document: YamlFile, targets: cpu.Targets) -> tuple[Image, ..
     images = top.get("images")
     if not isinstance(images, list) or not images:
         raise document.build_error(("images",), messages.NOT_IMAGES)
-    found = tuple(_read_image(document, ("images", number), value) for number, value in enumerate(images))
+    found = tuple(
+        _read_image(document, ("images", number), value) for number, value in enumerate(images)
+    )
     for number, image in enumerate(found):
         if image.name in {other.name for other in found[:number]}:
             raise document.build_error(("images", number), messages.NAME_TWICE, name=image.name)
@@ -63,7 +93,9 @@ def parse_catalogue(document: YamlFile, targets: cpu.Targets) -> tuple[Image, ..
             near = difflib.get_close_matches(march, targets, n=1)
             path = ("images", number, "requires", "cpu_march")
             if near:
-                raise document.build_error(path, messages.UNKNOWN_MARCH_NEAR, name=march, near=near[0])
+                raise document.build_error(
+                    path, messages.UNKNOWN_MARCH_NEAR, name=march, near=near[0]
+                )
             raise document.build_error(path, messages.UNKNOWN_MARCH, name=march)
     return found
 
@@ -72,7 +104,9 @@ def _read_image(document: YamlFile, path: Path, value: Any) -> Image:
     table = _require_table(document, path, value, ENTRY)
     image = _require_match(document, path, table, "image", REFERENCE, messages.REFERENCE_FORM)
     reference, _at, written = image.partition("@")
-    digest = _require_match(document, path, table, "digest", DIGEST, messages.DIGEST_FORM) or written
+    digest = (
+        _require_match(document, path, table, "digest", DIGEST, messages.DIGEST_FORM) or written
+    )
     if not image:
         raise document.build_error(path, messages.ENTRY_WITHOUT_IMAGE)
     name = _require_match(document, path, table, "name", NAME, messages.NAME_FORM)
@@ -110,7 +144,9 @@ def _requires(document: YamlFile, path: Path, value: Any) -> Requires:
     )
 
 
-def _read_driver(document: YamlFile, path: Path, table: Mapping[str, Any]) -> tuple[requires.Bound, ...]:
+def _read_driver(
+    document: YamlFile, path: Path, table: Mapping[str, Any]
+) -> tuple[requires.Bound, ...]:
     text = _require_text(document, path, table, "driver")
     found = requires.parse_bounds(text) if text else ()
     if found is None:
@@ -127,7 +163,9 @@ def _read_exact(document: YamlFile, path: Path, table: Mapping[str, Any]) -> str
     return text
 
 
-def _read_version(document: YamlFile, path: Path, table: Mapping[str, Any], key: str) -> dotted.Numbers | None:
+def _read_version(
+    document: YamlFile, path: Path, table: Mapping[str, Any], key: str
+) -> dotted.Numbers | None:
     text = _require_text(document, path, table, key)
     found = dotted.parse_dotted(text)
     if text and found is None:
@@ -155,13 +193,22 @@ def _read_targets(document: YamlFile, path: Path, value: Any) -> tuple[GpuTarget
     return tuple(found)
 
 
-def _read_architectures(document: YamlFile, path: Path, table: Mapping[str, Any]) -> tuple[str, ...]:
+def _read_architectures(
+    document: YamlFile, path: Path, table: Mapping[str, Any]
+) -> tuple[str, ...]:
     value = table.get("cpu_arch", [])
     found = []
-    for item in [value] if isinstance(value, str) else _require_catalogue_list(document, (*path, "cpu_arch"), value):
+    for item in (
+        [value]
+        if isinstance(value, str)
+        else _require_catalogue_list(document, (*path, "cpu_arch"), value)
+    ):
         if item not in cpu.ARCHITECTURES:
             raise document.build_error(
-                (*path, "cpu_arch"), messages.NOT_ARCHITECTURE, value=repr(item), known=" or ".join(cpu.ARCHITECTURES)
+                (*path, "cpu_arch"),
+                messages.NOT_ARCHITECTURE,
+                value=repr(item),
+                known=" or ".join(cpu.ARCHITECTURES),
             )
         found.append(cpu.ARCHITECTURES[item])
     return tuple(dict.fromkeys(found))
@@ -176,9 +223,16 @@ def _read_needed_memory(document: YamlFile, path: Path, table: Mapping[str, Any]
 
 
 def _read_compat(document: YamlFile, path: Path, table: Mapping[str, Any]) -> tuple[int, ...]:
-    value = _require_catalogue_list(document, (*path, "forward_compat"), table.get("forward_compat", []))
-    if any(not isinstance(item, int) or isinstance(item, bool) or not 1 <= item <= 9999 for item in value):
-        raise document.build_error((*path, "forward_compat"), messages.NOT_BRANCHES, value=repr(value))
+    value = _require_catalogue_list(
+        document, (*path, "forward_compat"), table.get("forward_compat", [])
+    )
+    if any(
+        not isinstance(item, int) or isinstance(item, bool) or not 1 <= item <= 9999
+        for item in value
+    ):
+        raise document.build_error(
+            (*path, "forward_compat"), messages.NOT_BRANCHES, value=repr(value)
+        )
     return tuple(sorted(set(value)))
 
 
@@ -187,7 +241,9 @@ def _read_environment(document: YamlFile, path: Path, value: Any) -> tuple[tuple
         raise document.build_error(path, messages.NOT_VARIABLES)
     for name, text in value.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            raise document.build_error((*path, str(name)), messages.FIELD_NOT_TEXT, value=repr(text))
+            raise document.build_error(
+                (*path, str(name)), messages.FIELD_NOT_TEXT, value=repr(text)
+            )
     return tuple(sorted(value.items()))
 
 
@@ -198,7 +254,9 @@ def _read_weight(document: YamlFile, path: Path, table: Mapping[str, Any]) -> in
     return value
 
 
-Fault = tuple[tuple[str, ...], Sentence, dict[str, str]]  # where below the image, what is wrong, its values
+Fault = tuple[
+    tuple[str, ...], Sentence, dict[str, str]
+]  # where below the image, what is wrong, its values
 
 
 def _require_possible(document: YamlFile, path: Path, image: Image) -> None:
@@ -228,7 +286,11 @@ def _find_cpu_faults(wanted: Requires) -> Iterator[Fault]:
 def _find_driver_faults(image: Image) -> Iterator[Fault]:
     exact = dotted.parse_dotted(image.requires.exact_driver)
     if exact and not requires.is_within_bounds(exact, image.requires.driver):
-        yield ("requires", "exact_driver"), messages.EXACT_OUTSIDE, {"value": image.requires.exact_driver}
+        yield (
+            ("requires", "exact_driver"),
+            messages.EXACT_OUTSIDE,
+            {"value": image.requires.exact_driver},
+        )
     if exact and image.compat:
         yield ("forward_compat",), messages.OWN_DRIVER_ONLY, {}
 
@@ -242,14 +304,18 @@ def _find_cuda_faults(image: Image) -> Iterator[Fault]:
 
 
 def _name_faults(image: Image) -> Iterator[Fault]:
-    if image.tags and (image.digest or image.inspected or ":" in image.reference.rpartition("/")[2]):
+    if image.tags and (
+        image.digest or image.inspected or ":" in image.reference.rpartition("/")[2]
+    ):
         yield ("tags",), messages.TAGS_AND_MORE, {}
 
 
 # ---------------------------------------------------------------- values
 
 
-def _require_table(document: YamlFile, path: Path, value: Any, known: tuple[str, ...]) -> Mapping[str, Any]:
+def _require_table(
+    document: YamlFile, path: Path, value: Any, known: tuple[str, ...]
+) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise document.build_error(path, messages.FIELD_NOT_DICTIONARY, known=", ".join(known))
     for key in value:
@@ -257,7 +323,9 @@ def _require_table(document: YamlFile, path: Path, value: Any, known: tuple[str,
             near = difflib.get_close_matches(str(key), known, n=1)
             values = {"name": str(key), "known": ", ".join(known)}
             if near:
-                raise document.build_error((*path, str(key)), messages.UNKNOWN_FIELD_NEAR, near=near[0], **values)
+                raise document.build_error(
+                    (*path, str(key)), messages.UNKNOWN_FIELD_NEAR, near=near[0], **values
+                )
             raise document.build_error((*path, str(key)), messages.UNKNOWN_FIELD, **values)
     return value
 
@@ -275,7 +343,14 @@ def _require_text(document: YamlFile, path: Path, table: Mapping[str, Any], key:
     return value
 
 
-def _require_match(document: YamlFile, path: Path, table: Mapping[str, Any], key: str, pattern: re.Pattern[str], row: Sentence) -> str:
+def _require_match(
+    document: YamlFile,
+    path: Path,
+    table: Mapping[str, Any],
+    key: str,
+    pattern: re.Pattern[str],
+    row: Sentence,
+) -> str:
     text = _require_text(document, path, table, key)
     for part, form in _split_parts(key, text, pattern):
         if not form(part):
@@ -283,18 +358,26 @@ def _require_match(document: YamlFile, path: Path, table: Mapping[str, Any], key
     return text
 
 
-def _split_parts(key: str, text: str, pattern: re.Pattern[str]) -> list[tuple[str, Callable[[str], Any]]]:
-    """Split text into parts, each with the check of its form. A reference may have its digest behind an @."""
+def _split_parts(
+    key: str, text: str, pattern: re.Pattern[str]
+) -> list[tuple[str, Callable[[str], Any]]]:
+    """Split text into parts, each with the check of its form. A reference may have its digest
+    behind an @.
+    """
     if not text:
         return []
     before, at, digest = text.partition("@") if key == "image" else (text, "", "")
     return [(before, pattern.fullmatch), *([(digest, DIGEST.fullmatch)] if at else [])]
 
 
-def _require_choice(document: YamlFile, path: Path, table: Mapping[str, Any], key: str, known: Iterable[str]) -> str:
+def _require_choice(
+    document: YamlFile, path: Path, table: Mapping[str, Any], key: str, known: Iterable[str]
+) -> str:
     text = _require_text(document, path, table, key)
     if text and text not in known:
-        raise document.build_error((*path, key), messages.UNKNOWN_LEVEL, value=repr(text), known=", ".join(known))
+        raise document.build_error(
+            (*path, key), messages.UNKNOWN_LEVEL, value=repr(text), known=", ".join(known)
+        )
     return text
 
 
@@ -306,7 +389,8 @@ def _read_bool(document: YamlFile, path: Path, table: Mapping[str, Any], key: st
 
 
 def expand_image(image: Image, tags: Iterable[str]) -> tuple[Image, ...]:
-    """Expand an entry with a pattern to one entry for each tag that matches, named by the entry and the tag.
+    """Expand an entry with a pattern to one entry for each tag that matches, named by the entry and
+    the tag.
 
     Raise PlanError if no tag or more than MOST_TAGS tags match.
     """
@@ -316,7 +400,12 @@ def expand_image(image: Image, tags: Iterable[str]) -> tuple[Image, ...]:
     if len(found) > MOST_TAGS:
         many = messages.TOO_MANY_TAGS.fill(number=len(found), pattern=image.tags, most=MOST_TAGS)
         raise PlanError(many, where=image.reference)
-    return tuple(dc.replace(image, name=_name_expanded(image, tag), reference=f"{image.reference}:{tag}", tags="") for tag in found)
+    return tuple(
+        dc.replace(
+            image, name=_name_expanded(image, tag), reference=f"{image.reference}:{tag}", tags=""
+        )
+        for tag in found
+    )
 
 
 def _name_expanded(image: Image, tag: str) -> str:

@@ -1,19 +1,25 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Identify GPUs by PCI device id (the chip and its compute capability), and read a GPU's name if NVML is not asked."""
+"""Identify GPUs by PCI device id (the chip and its compute capability), and read a GPU's name if
+NVML is not asked.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import dotted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    dotted,
+)
 
-PCI_IDS = "https://github.com/pciutils/pciids/blob/master/pci.ids"  # vendor 10de: the chip of each device id
+# vendor 10de: the chip of each device id
+PCI_IDS = "https://github.com/pciutils/pciids/blob/master/pci.ids"
 CUDA_GPUS = "https://developer.nvidia.com/cuda-gpus"  # the compute capability of each product
-# First and last device id of a block that NVIDIA has given to one chip (PCI_IDS), the chip, its compute capability (CUDA_GPUS). A chip
-# whose compute capability is not published is not here, nor are those of Jetsons, which are on no PCI bus.
+# First and last device id of a block that NVIDIA has given to one chip (PCI_IDS), the chip, its
+# compute capability (CUDA_GPUS). A chip whose compute capability is not published is not here, nor
+# are those of Jetsons, which are on no PCI bus.
 CHIPS: tuple[tuple[int, int, str, str], ...] = (
     (0x0FC0, 0x0FFF, "GK107", "3.0"),
     (0x1001, 0x102C, "GK110", "3.5"),
@@ -65,12 +71,13 @@ CHIPS: tuple[tuple[int, int, str, str], ...] = (
     (0x2F00, 0x2F7F, "GB205", "12.0"),
     (0x3180, 0x31FF, "GB110", "10.3"),
 )
-# Systems on a chip. NVIDIA guarantees code to run on a later minor version among desktop GPUs only, and not between desktops and these
-# (CUDA C++ Programming Guide, Binary Compatibility).
+# Systems on a chip. NVIDIA guarantees code to run on a later minor version among desktop GPUs only,
+# and not between desktops and these (CUDA C++ Programming Guide, Binary Compatibility).
 INTEGRATED = frozenset(map(dotted.parse_known_dotted, ("3.2", "5.3", "6.2", "7.2", "8.7")))
 
-# The beginning of a name without `NVIDIA `, and the brands that NVML may give the GPU (nvmlBrandType_t, as nvidia-container-cli writes them
-# in src/driver.c): newer drivers split some of the older brands, and its older releases say `Unknown` for all that came later.
+# The beginning of a name without `NVIDIA `, and the brands that NVML may give the GPU
+# (nvmlBrandType_t, as nvidia-container-cli writes them in src/driver.c): newer drivers split some
+# of the older brands, and its older releases say `Unknown` for all that came later.
 BRANDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Tesla", ("Tesla",)),
     ("GRID", ("GRID",)),
@@ -84,11 +91,15 @@ BRANDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("RTX", ("NvidiaRTX", "Quadro", "Unknown")),
     ("", ("NVIDIA", "Tesla", "Unknown")),
 )
-# Forward compatibility is for data centres' GPUs. There is no table of the other GPUs that are certified for it.
+# Forward compatibility is for data centres' GPUs. There is no table of the other GPUs that are
+# certified for it.
 CONSUMER = ("GeForce", "TITAN", "NVS")
 WORKSTATION = ("Quadro", "RTX")
-MEMORY = re.compile(r"\b(\d{1,3}) ?GB\b")  # `NVIDIA A100-SXM4-80GB`, `Tesla V100-PCIE-16GB`, `NVIDIA H100 80GB HBM3`
-# GB of each GPU of a card, for products that are sold with one size, by NVIDIA's data sheets (https://www.nvidia.com/en-us/data-center/).
+MEMORY = re.compile(
+    r"\b(\d{1,3}) ?GB\b"
+)  # `NVIDIA A100-SXM4-80GB`, `Tesla V100-PCIE-16GB`, `NVIDIA H100 80GB HBM3`
+# GB of each GPU of a card, for products that are sold with one size, by NVIDIA's data sheets
+# (https://www.nvidia.com/en-us/data-center/).
 SIZES: Mapping[str, int] = {
     "Tesla K80": 12,
     "Tesla M10": 8,
@@ -113,13 +124,24 @@ SIZES: Mapping[str, int] = {
 
 def compute_capability(device: int) -> dotted.Numbers | None:
     """Return the compute capability for a PCI device id of NVIDIA, None for an unknown id."""
-    return next((dotted.parse_known_dotted(cc) for first, last, _chip, cc in CHIPS if first <= device <= last), None)
+    return next(
+        (
+            dotted.parse_known_dotted(cc)
+            for first, last, _chip, cc in CHIPS
+            if first <= device <= last
+        ),
+        None,
+    )
 
 
 def list_gpu_brands(model: str) -> tuple[str, ...]:
     """Return the brands that NVML may give a GPU of this name, () for an empty name."""
     name = shorten_model(model)
-    return next((found for beginning, found in BRANDS if name.startswith(beginning)), ()) if name else ()
+    return (
+        next((found for beginning, found in BRANDS if name.startswith(beginning)), ())
+        if name
+        else ()
+    )
 
 
 def serves_forward(model: str) -> bool | None:
@@ -149,4 +171,8 @@ def shorten_model(model: str) -> str:
 
 def list_overlapping_chips(blocks: Sequence[tuple[int, int, str, str]] = CHIPS) -> list[str]:
     """List the chips whose blocks are not in order, or share ids with the block before."""
-    return [after[2] for before, after in zip(blocks, blocks[1:], strict=False) if after[0] <= before[1] or after[1] < after[0]]
+    return [
+        after[2]
+        for before, after in zip(blocks, blocks[1:], strict=False)
+        if after[0] <= before[1] or after[1] < after[0]
+    ]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Choose the image of a catalogue for a host, with what has to be set for it and the reasons against the others."""
+"""Choose the image of a catalogue for a host, with what has to be set for it and the reasons
+against the others.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
     messages,
     nvidia_require,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.requires import BEST, Image
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.requires import (
+    BEST,
+    Image,
+)
 
-Across = Literal["all", "each"]  # one image that runs on all GPUs of a host, or one for each of them
+Across = Literal[
+    "all", "each"
+]  # one image that runs on all GPUs of a host, or one for each of them
 COMPAT_HOOK = "enable-cuda-compat"
 NODES_ALONE = "cdi_class: gpu-nodes and cdi_profile: devices"  # options of a task of cdi_spec
 Ranks = tuple[tuple[str, Any], ...]
@@ -38,25 +45,41 @@ class ImageChoice:
         return self.ranked[0] if self.ranked else None
 
 
-def choose_images(images: Sequence[Image], host: facts.ImageHost, across: Across, targets: cpu.Targets) -> tuple[ImageChoice, ...]:
+def choose_images(
+    images: Sequence[Image], host: facts.ImageHost, across: Across, targets: cpu.Targets
+) -> tuple[ImageChoice, ...]:
     seen = [(gpu,) for gpu in host.gpus] if across == "each" and host.gpus else [host.gpus]
     return tuple(choose_image(images, host, gpus, targets) for gpus in seen)
 
 
-def choose_image(images: Sequence[Image], host: facts.ImageHost, gpus: Sequence[facts.ImageGpu], targets: cpu.Targets) -> ImageChoice:
+def choose_image(
+    images: Sequence[Image],
+    host: facts.ImageHost,
+    gpus: Sequence[facts.ImageGpu],
+    targets: cpu.Targets,
+) -> ImageChoice:
     found = [fit.judge_image(image, host, gpus) for image in images]
-    ranked = sorted((f for f in found if f.fits), key=lambda f: [value for _name, value in ranks(f, targets)])
-    rejected = sorted((f for f in found if not f.fits), key=lambda f: (len(f.reasons), f.image.name))
+    ranked = sorted(
+        (f for f in found if f.fits), key=lambda f: [value for _name, value in ranks(f, targets)]
+    )
+    rejected = sorted(
+        (f for f in found if not f.fits), key=lambda f: (len(f.reasons), f.image.name)
+    )
     return ImageChoice(tuple(gpus), tuple(ranked), tuple(rejected))
 
 
 def ranks(found: fit.Fit, targets: cpu.Targets) -> Ranks:
-    """Return the criteria that order images that fit, the most important first. A smaller value is better."""
+    """Return the criteria that order images that fit, the most important first. A smaller value is
+    better.
+    """
     wanted = found.image.requires
     newest = tuple(-n for n in (*(wanted.cuda or ()), 0, 0, 0)[:3])
     return (
         ("its code suits the GPUs less", BEST.index(found.code)),
-        ("it is compiled for a less specific CPU", -cpu.weigh_code(wanted.cpu_level, wanted.cpu_march, targets)),
+        (
+            "it is compiled for a less specific CPU",
+            -cpu.weigh_code(wanted.cpu_level, wanted.cpu_march, targets),
+        ),
         ("it needs a libcuda of its own", found.way == "forward"),
         ("its CUDA is older", newest),
         ("its weight is less", -found.image.weight),
@@ -67,26 +90,49 @@ def ranks(found: fit.Fit, targets: cpu.Targets) -> Ranks:
 def explain_second_image(best: fit.Fit, other: fit.Fit, targets: cpu.Targets) -> str:
     """Explain why an image that fits is not chosen."""
     pairs = zip(ranks(best, targets), ranks(other, targets), strict=True)
-    why = next((name for (name, first), (_name, value) in pairs if first != value), "it is the same")
+    why = next(
+        (name for (name, first), (_name, value) in pairs if first != value), "it is the same"
+    )
     return messages.FITS_LESS.fill(best=best.image.name, criterion=why)
 
 
 # ---------------------------------------------------------------- results
 
 
-def report_choices(images: Sequence[Image], host: facts.ImageHost, across: Across, targets: cpu.Targets) -> dict[str, Any]:
+def report_choices(
+    images: Sequence[Image], host: facts.ImageHost, across: Across, targets: cpu.Targets
+) -> dict[str, Any]:
     """Return the choices in the form in which a module and a filter return them."""
     found = choose_images(images, host, across, targets)
     each = [report_choice(choice, host, targets) for choice in found]
-    return {"fits": all(choice.chosen for choice in found), "choices": each, "problem": explain_choice_problem(found)}
+    return {
+        "fits": all(choice.chosen for choice in found),
+        "choices": each,
+        "problem": explain_choice_problem(found),
+    }
 
 
-def report_choice(choice: ImageChoice, host: facts.ImageHost, targets: cpu.Targets) -> dict[str, Any]:
+def report_choice(
+    choice: ImageChoice, host: facts.ImageHost, targets: cpu.Targets
+) -> dict[str, Any]:
     best = choice.chosen
     engines = host.engines or (facts.ImageEngine(""),)
-    rejected = [{"name": f.image.name, "image": f.image.reference, "fits": False, "reasons": list(f.reasons)} for f in choice.rejected]
+    rejected = [
+        {
+            "name": f.image.name,
+            "image": f.image.reference,
+            "fits": False,
+            "reasons": list(f.reasons),
+        }
+        for f in choice.rejected
+    ]
     behind = [
-        {"name": f.image.name, "image": f.image.reference, "fits": True, "reasons": [explain_second_image(best, f, targets)]}
+        {
+            "name": f.image.name,
+            "image": f.image.reference,
+            "fits": True,
+            "reasons": [explain_second_image(best, f, targets)],
+        }
         for f in choice.ranked[1:]
         if best
     ]
@@ -114,7 +160,9 @@ def describe_image_choice(found: fit.Fit) -> dict[str, Any]:
 
 
 def pin_reference(image: Image) -> str:
-    """Return the reference by digest if there is one, without a tag, which an engine would not read beside a digest."""
+    """Return the reference by digest if there is one, without a tag, which an engine would not read
+    beside a digest.
+    """
     if not image.digest:
         return image.reference
     head, slash, last = image.reference.rpartition("/")

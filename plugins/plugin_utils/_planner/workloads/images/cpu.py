@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the level of a host's CPU by the flags of /proc/cpuinfo, and its microarchitectures by archspec.
+"""Find the level of a host's CPU by the flags of /proc/cpuinfo, and its microarchitectures by
+archspec.
 
 The latter are known only if archspec's data are at hand.
 """
@@ -11,9 +12,9 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Iterable, Mapping
 
-# The flags that each level adds, as the kernel names them in /proc/cpuinfo. Levels: x86-64 psABI, `Micro-Architecture Levels`
-# (https://gitlab.com/x86-psABIs/x86-64-ABI). The kernel writes `pni` for SSE3 and `abm` for LZCNT; it shows `xsave` only if it switched
-# OSXSAVE on.
+# The flags that each level adds, as the kernel names them in /proc/cpuinfo. Levels: x86-64 psABI,
+# `Micro-Architecture Levels` (https://gitlab.com/x86-psABIs/x86-64-ABI). The kernel writes `pni`
+# for SSE3 and `abm` for LZCNT; it shows `xsave` only if it switched OSXSAVE on.
 LEVELS: Mapping[str, frozenset[str]] = {
     "x86-64-v1": frozenset({"cmov", "cx8", "fpu", "fxsr", "mmx", "sse", "sse2"}),
     "x86-64-v2": frozenset({"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"}),
@@ -35,12 +36,20 @@ ARM_VENDORS: Mapping[str, str] = {
 }
 NAMED = 99  # of a microarchitecture whose features are not known: more than any level needs
 # Names of the same machine: of `uname -m`, of image indexes and of Kubernetes.
-ARCHITECTURES: Mapping[str, str] = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64", "ppc64le": "ppc64le"}
+ARCHITECTURES: Mapping[str, str] = {
+    "amd64": "x86_64",
+    "x86_64": "x86_64",
+    "arm64": "aarch64",
+    "aarch64": "aarch64",
+    "ppc64le": "ppc64le",
+}
 
 
 @dc.dataclass(frozen=True)
 class CpuTarget:
-    """A microarchitecture as archspec describes it: what it needs of the CPU, and which others it can stand in for."""
+    """A microarchitecture as archspec describes it: what it needs of the CPU, and which others it
+    can stand in for.
+    """
 
     vendor: str  # `generic` for those of any vendor
     features: frozenset[str]
@@ -52,7 +61,9 @@ Targets = Mapping[str, CpuTarget]
 
 @dc.dataclass(frozen=True)
 class Cpu:
-    """A host's CPU. names: the microarchitectures whose code runs here. None and '' stand for what is not known."""
+    """A host's CPU. names: the microarchitectures whose code runs here. None and '' stand for what
+    is not known.
+    """
 
     architecture: str = ""
     flags: frozenset[str] | None = None
@@ -72,8 +83,11 @@ def get_cpu_level(flags: Iterable[str]) -> str:
     return next((name for name in reversed(list(LEVELS)) if list_level_flags(name) <= have), "")
 
 
-def list_microarchitectures(architecture: str, vendor: str, flags: Iterable[str], targets: Targets) -> frozenset[str] | None:
-    """List the microarchitectures that a CPU can stand in for, compared as archspec does (archspec/cpu/detect.py).
+def list_microarchitectures(
+    architecture: str, vendor: str, flags: Iterable[str], targets: Targets
+) -> frozenset[str] | None:
+    """List the microarchitectures that a CPU can stand in for, compared as archspec does
+    (archspec/cpu/detect.py).
 
     They are of its family, of its vendor or of any, and need no feature that the CPU lacks. Return
     None if there are no targets, if flags do not tell, as on POWER, or if the vendor is not known.
@@ -81,25 +95,41 @@ def list_microarchitectures(architecture: str, vendor: str, flags: Iterable[str]
     if not targets or not vendor or architecture not in (LEVEL_ARCHITECTURE, ARM):
         return None
     have = frozenset(flags) | ({"sse3"} if "pni" in flags else set())
-    family = ((name, target) for name, target in targets.items() if name == architecture or architecture in target.ancestors)
+    family = (
+        (name, target)
+        for name, target in targets.items()
+        if name == architecture or architecture in target.ancestors
+    )
     own = (ARM_VENDORS.get(vendor, vendor), "generic")
     found = {
         name
         for name, target in family
-        if target.vendor in own and target.features <= have and (architecture != ARM or target.vendor != "generic" or name == ARM)
+        if target.vendor in own
+        and target.features <= have
+        and (architecture != ARM or target.vendor != "generic" or name == ARM)
     }
     return frozenset(found).union(*(targets[name].ancestors for name in found))
 
 
 def build_cpu(
-    architecture: str, vendor: str, flags: frozenset[str] | None, level_: str, names_: frozenset[str] | None, targets: Targets
+    architecture: str,
+    vendor: str,
+    flags: frozenset[str] | None,
+    level_: str,
+    names_: frozenset[str] | None,
+    targets: Targets,
 ) -> Cpu:
     """Build a CPU. Given values count before those that follow from its flags."""
     machine = ARCHITECTURES.get(architecture, architecture)
     if flags is None:
         return Cpu(machine, None, level_, names_)
     found = list_microarchitectures(machine, vendor, flags, targets) if names_ is None else names_
-    return Cpu(machine, flags, level_ or (get_cpu_level(flags) if machine in ("", LEVEL_ARCHITECTURE) else ""), found)
+    return Cpu(
+        machine,
+        flags,
+        level_ or (get_cpu_level(flags) if machine in ("", LEVEL_ARCHITECTURE) else ""),
+        found,
+    )
 
 
 def list_lacking_flags(level_: str, flags: frozenset[str] | None) -> list[str]:
@@ -112,8 +142,14 @@ def weigh_code(level_: str, march: str, targets: Targets) -> int:
 
     The rate is the number of features that the code needs, counted as archspec does.
     """
-    named = {name: targets[name].features for name in (level_.replace("-", "_"), march) if name in targets}
+    named = {
+        name: targets[name].features
+        for name in (level_.replace("-", "_"), march)
+        if name in targets
+    }
     if march and march not in named:
         return NAMED
-    features = named.get(level_.replace("-", "_"), list_level_flags(level_) if level_ else frozenset())
+    features = named.get(
+        level_.replace("-", "_"), list_level_flags(level_) if level_ else frozenset()
+    )
     return len(features | named.get(march, frozenset()))

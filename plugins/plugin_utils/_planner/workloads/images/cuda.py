@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import dotted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    dotted,
+)
 
-# native: the driver brings this CUDA or a newer one. minor: an older one of the same major release, which runs all but PTX and what the
-# newer driver alone can do. forward: the image's own libcuda takes the place of the host's.
+# native: the driver brings this CUDA or a newer one. minor: an older one of the same major release,
+# which runs all but PTX and what the newer driver alone can do. forward: the image's own libcuda
+# takes the place of the host's.
 Support = Literal["native", "minor", "forward"]
 
 RELEASE_NOTES = "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html"
 COMPATIBILITY = "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"
-# CUDA, and the first driver for Linux on x86_64 that brings it: `CUDA Toolkit and Corresponding Driver Versions` in RELEASE_NOTES (13.3),
-# general availability where there are updates. CUDA 9.1 is that of the release notes of its own time, since 390.46 in today's table is the
-# first one of a branch for data centres. No toolkit 12.7 was released, so R565 counts as 12.6.
+# CUDA, and the first driver for Linux on x86_64 that brings it: `CUDA Toolkit and Corresponding
+# Driver Versions` in RELEASE_NOTES (13.3), general availability where there are updates. CUDA 9.1
+# is that of the release notes of its own time, since 390.46 in today's table is the first one of a
+# branch for data centres. No toolkit 12.7 was released, so R565 counts as 12.6.
 TOOLKITS: tuple[tuple[str, str], ...] = (
     ("7.0", "346.46"),
     ("7.5", "352.31"),
@@ -56,24 +60,40 @@ FLOORS: dict[int, str] = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 
 
 def get_cuda_of_driver(driver: dotted.Numbers) -> dotted.Numbers | None:
-    """Return the newest CUDA that this driver is known to bring, None for a driver from before the table."""
-    found = [dotted.parse_known_dotted(cuda) for cuda, first in TOOLKITS if driver >= dotted.parse_known_dotted(first)]
+    """Return the newest CUDA that this driver is known to bring, None for a driver from before the
+    table.
+    """
+    found = [
+        dotted.parse_known_dotted(cuda)
+        for cuda, first in TOOLKITS
+        if driver >= dotted.parse_known_dotted(first)
+    ]
     return found[-1] if found else None
 
 
 def get_first_driver(cuda: dotted.Numbers) -> str:
     """Return the first driver that brings this CUDA, '' if the table has none."""
-    return next((first for known, first in TOOLKITS if dotted.parse_known_dotted(known) >= cuda), "")
+    return next(
+        (first for known, first in TOOLKITS if dotted.parse_known_dotted(known) >= cuda), ""
+    )
 
 
-def supports(wanted: dotted.Numbers, driver: dotted.Numbers, brings: dotted.Numbers, compat: tuple[int, ...] = ()) -> tuple[Support, ...]:
-    """List the ways in which an image of this CUDA runs with a driver, best first. () if there is none.
+def supports(
+    wanted: dotted.Numbers,
+    driver: dotted.Numbers,
+    brings: dotted.Numbers,
+    compat: tuple[int, ...] = (),
+) -> tuple[Support, ...]:
+    """List the ways in which an image of this CUDA runs with a driver, best first. () if there is
+    none.
 
     compat: the driver branches that the image's own libcuda serves.
     """
     if brings >= wanted:
         return ("native",)
     floor = FLOORS.get(wanted[0])
-    minor: tuple[Support, ...] = ("minor",) if floor and driver >= dotted.parse_known_dotted(floor) else ()
+    minor: tuple[Support, ...] = (
+        ("minor",) if floor and driver >= dotted.parse_known_dotted(floor) else ()
+    )
     forward: tuple[Support, ...] = ("forward",) if driver[0] in compat else ()
     return (*minor, *forward)

@@ -17,11 +17,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import inspected
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    inspected,
+)
 
 HUB, HUB_API = "docker.io", "registry-1.docker.io"
-INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
-MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
+INDEXES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+MANIFESTS = (
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
 ACCEPT = ", ".join((*INDEXES, *MANIFESTS))
 HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,253}[A-Za-z0-9])?)(?::\d{1,5})?")
 REPOSITORY = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
@@ -37,7 +45,9 @@ class Odd(ValueError):
 
 @dc.dataclass(frozen=True)
 class RegistryReference:
-    """The place where one image is asked for. wanted: a digest or a tag; '' for a repository's tags."""
+    """The place where one image is asked for. wanted: a digest or a tag; '' for a repository's
+    tags.
+    """
 
     registry: str
     repository: str
@@ -68,7 +78,9 @@ class RegistryReference:
 
 @dc.dataclass(frozen=True)
 class Challenge:
-    """The demand of a registry before it answers: a name and a password (`basic`), or a token from another address (`bearer`)."""
+    """The demand of a registry before it answers: a name and a password (`basic`), or a token from
+    another address (`bearer`).
+    """
 
     kind: str
     realm: str = ""
@@ -77,23 +89,32 @@ class Challenge:
 
 
 def parse_reference(name: str, digest: str = "") -> RegistryReference | None:
-    """Parse a name as `cuda:12.4` or `registry.example.org:5000/team/app:1`. A digest counts before the tag.
+    """Parse a name as `cuda:12.4` or `registry.example.org:5000/team/app:1`. A digest counts before
+    the tag.
 
     Return None if the text cannot name an image.
     """
     first, slash, rest = name.partition("/")
-    registry, path = (first, rest) if slash and (set(first) & set(".:") or first == "localhost") else (HUB, name)
+    registry, path = (
+        (first, rest) if slash and (set(first) & set(".:") or first == "localhost") else (HUB, name)
+    )
     path, _colon, tag = path.partition(":")
     if registry == HUB and "/" not in path:
         path = f"library/{path}"
     wanted = digest or tag or "latest"
-    if not HOST.fullmatch(registry) or not REPOSITORY.fullmatch(path) or not (digest or TAG.fullmatch(wanted)):
+    if (
+        not HOST.fullmatch(registry)
+        or not REPOSITORY.fullmatch(path)
+        or not (digest or TAG.fullmatch(wanted))
+    ):
         return None
     return RegistryReference(registry, path, wanted)
 
 
 def parse_challenge(header: str) -> Challenge | None:
-    """Parse the kind of challenge that a `WWW-Authenticate` header begins with, None for any other kind."""
+    """Parse the kind of challenge that a `WWW-Authenticate` header begins with, None for any other
+    kind.
+    """
     kind = header.strip().partition(" ")[0].lower()
     found = dict(PARAMETER.findall(header))
     if kind == "basic":
@@ -114,7 +135,11 @@ def get_image_credentials(auths: Any, of: RegistryReference) -> str:
     known = {strip_auth_key(str(key)): value for key, value in table.items()}
     for key in list_auth_keys(of):
         entry = known.get(key)
-        if isinstance(entry, Mapping) and isinstance(entry.get("auth"), str) and is_pair(entry["auth"]):
+        if (
+            isinstance(entry, Mapping)
+            and isinstance(entry.get("auth"), str)
+            and is_pair(entry["auth"])
+        ):
             return str(entry["auth"])
     return ""
 
@@ -167,7 +192,12 @@ def list_index_members(index: Mapping[str, Any]) -> list[tuple[str, tuple[str, s
     for entry in index["manifests"]:
         own = entry.get("platform") if isinstance(entry, Mapping) else None
         digest = entry.get("digest") if isinstance(entry, Mapping) else None
-        if isinstance(own, Mapping) and own.get("os") == "linux" and isinstance(digest, str) and inspected.DIGEST.fullmatch(digest):
+        if (
+            isinstance(own, Mapping)
+            and own.get("os") == "linux"
+            and isinstance(digest, str)
+            and inspected.DIGEST.fullmatch(digest)
+        ):
             found.append((digest, inspected.read_platform(own)))
     if not found:
         raise Odd("its index has no image for Linux")
@@ -182,10 +212,18 @@ def get_config_digest(manifest: Any) -> str:
     return digest
 
 
-def build_inspected(digest: str, config: Any, platforms: list[tuple[str, str]]) -> inspected.Inspected:
-    """Build the description of an image: its configuration, the digest by which it was found, and the platforms of its index."""
+def build_inspected(
+    digest: str, config: Any, platforms: list[tuple[str, str]]
+) -> inspected.Inspected:
+    """Build the description of an image: its configuration, the digest by which it was found, and
+    the platforms of its index.
+    """
     found = inspected.read_inspected(config)
-    architectures, level = inspected.list_image_platforms(platforms) if platforms else (found.architectures, found.level)
+    architectures, level = (
+        inspected.list_image_platforms(platforms)
+        if platforms
+        else (found.architectures, found.level)
+    )
     return dc.replace(found, digest=digest, architectures=architectures, level=level)
 
 
@@ -210,7 +248,11 @@ def get_next_page(link: str, repository: str) -> str:
     found = NEXT.match(link.strip())
     if not found:
         return ""
-    path = found[1].partition("://")[2].partition("/")[2] if "://" in found[1] else found[1].removeprefix("/")
+    path = (
+        found[1].partition("://")[2].partition("/")[2]
+        if "://" in found[1]
+        else found[1].removeprefix("/")
+    )
     if not path.startswith(f"v2/{repository}/tags/list?"):
         raise Odd("its next page of tags is somewhere else")
     return f"/{path}"

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read and write versions that are numbers with dots: of drivers, of CUDA and of compute capabilities."""
+"""Read and write versions that are numbers with dots: of drivers, of CUDA and of compute
+capabilities.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
     chips,
     cpu,
@@ -24,12 +26,17 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
     requires,
 )
 
-LEGACY = ("legacy", "oci-hook")  # the ways in which nvidia-container-cli starts a container, and judges NVIDIA_REQUIRE_* before
+LEGACY = (
+    "legacy",
+    "oci-hook",
+)  # the ways in which nvidia-container-cli starts a container, and judges NVIDIA_REQUIRE_* before
 
 
 @dc.dataclass(frozen=True)
 class ImageGpu:
-    """A GPU of a host. name: the name by which a person finds it. memory: MiB. mig: whether containers get parts of it."""
+    """A GPU of a host. name: the name by which a person finds it. memory: MiB. mig: whether
+    containers get parts of it.
+    """
 
     name: str
     model: str = ""
@@ -65,10 +72,18 @@ class ImageHost:
         return dotted.parse_dotted(self.driver)
 
     def list_subjects(self, gpus: Sequence[ImageGpu]) -> list[nvidia_require.Subject]:
-        """List what the legacy runtime compares an image's NVIDIA_REQUIRE_* with, for each GPU that a container sees."""
+        """List what the legacy runtime compares an image's NVIDIA_REQUIRE_* with, for each GPU that
+        a container sees.
+        """
         brings = dotted.write_dotted(self.cuda) if self.cuda else ""
         own = [
-            nvidia_require.Subject(brings, self.driver, dotted.write_dotted(g.capability) if g.capability else "", g.brands) for g in gpus
+            nvidia_require.Subject(
+                brings,
+                self.driver,
+                dotted.write_dotted(g.capability) if g.capability else "",
+                g.brands,
+            )
+            for g in gpus
         ]
         return own or [nvidia_require.Subject(brings, self.driver)]
 
@@ -99,12 +114,27 @@ def give_host_facts(host: ImageHost) -> dict[str, Any]:
             **({"march": sorted(processor.names)} if processor.names is not None else {}),
         },
         "glibc": dotted.write_dotted(host.glibc) if host.glibc else None,
-        "engines": [{"engine": engine.name, "injection": engine.injection} for engine in host.engines],
+        "engines": [
+            {"engine": engine.name, "injection": engine.injection} for engine in host.engines
+        ],
     }
 
 
 TOP = frozenset({"driver", "cuda", "gpus", "cpu", "glibc", "engines"})
-OF_GPU = frozenset({"name", "uuid", "bus_id", "model", "device", "compute_capability", "memory", "mig", "brand", "forward_compat"})
+OF_GPU = frozenset(
+    {
+        "name",
+        "uuid",
+        "bus_id",
+        "model",
+        "device",
+        "compute_capability",
+        "memory",
+        "mig",
+        "brand",
+        "forward_compat",
+    }
+)
 OF_CPU = frozenset({"arch", "vendor", "level", "flags", "march"})
 OF_ENGINE = frozenset({"engine", "injection"})
 
@@ -114,27 +144,55 @@ def parse_host_facts(given: Any, targets: cpu.Targets) -> ImageHost:
     table = _require_facts_table(given, "facts", TOP)
     driver = _require_facts_text(table, "driver", "facts")
     release = _read_version(table, "driver", "facts")
-    brings = _read_version(table, "cuda", "facts") or (cuda.get_cuda_of_driver(release) if release else None)
-    gpus = tuple(_read_gpu(value, n) for n, value in enumerate(_require_facts_list(table, "gpus", "facts")))
-    engines = tuple(_read_engine(value, n) for n, value in enumerate(_require_facts_list(table, "engines", "facts")))
-    return ImageHost(driver, brings, gpus, _read_cpu(table.get("cpu") or {}, targets), _read_version(table, "glibc", "facts"), engines)
+    brings = _read_version(table, "cuda", "facts") or (
+        cuda.get_cuda_of_driver(release) if release else None
+    )
+    gpus = tuple(
+        _read_gpu(value, n) for n, value in enumerate(_require_facts_list(table, "gpus", "facts"))
+    )
+    engines = tuple(
+        _read_engine(value, n)
+        for n, value in enumerate(_require_facts_list(table, "engines", "facts"))
+    )
+    return ImageHost(
+        driver,
+        brings,
+        gpus,
+        _read_cpu(table.get("cpu") or {}, targets),
+        _read_version(table, "glibc", "facts"),
+        engines,
+    )
 
 
 def _read_gpu(value: Any, number: int) -> ImageGpu:
     where = f"facts.gpus[{number}]"
     table = _require_facts_table(value, where, OF_GPU)
-    model, device = _require_facts_text(table, "model", where), _require_facts_text(table, "device", where)
+    model, device = (
+        _require_facts_text(table, "model", where),
+        _require_facts_text(table, "device", where),
+    )
     if device and not is_device(device):
         raise build_refused_facts_error(where, messages.FACT_NOT_DEVICE.fill(value=repr(device)))
-    capability = _read_version(table, "compute_capability", where) or (chips.compute_capability(int(device, 16)) if device else None)
-    name = next((found for key in ("name", "uuid", "bus_id") if (found := _require_facts_text(table, key, where))), str(number))
+    capability = _read_version(table, "compute_capability", where) or (
+        chips.compute_capability(int(device, 16)) if device else None
+    )
+    name = next(
+        (
+            found
+            for key in ("name", "uuid", "bus_id")
+            if (found := _require_facts_text(table, key, where))
+        ),
+        str(number),
+    )
     brand = _require_facts_text(table, "brand", where)
     forward = _read_bool(table, "forward_compat", where)
     return ImageGpu(
         name,
         model,
         capability,
-        _read_memory(table, where) if table.get("memory") is not None else chips.get_model_memory(model),
+        _read_memory(table, where)
+        if table.get("memory") is not None
+        else chips.get_model_memory(model),
         _read_bool(table, "mig", where),
         (brand,) if brand else chips.list_gpu_brands(model),
         chips.serves_forward(model) if forward is None else forward,
@@ -144,23 +202,44 @@ def _read_gpu(value: Any, number: int) -> ImageGpu:
 def _read_cpu(value: Any, targets: cpu.Targets) -> cpu.Cpu:
     where = "facts.cpu"
     table = _require_facts_table(value, where, OF_CPU)
-    architecture, level = _require_facts_text(table, "arch", where), _require_facts_text(table, "level", where)
+    architecture, level = (
+        _require_facts_text(table, "arch", where),
+        _require_facts_text(table, "level", where),
+    )
     if level and level not in cpu.LEVELS:
-        raise build_refused_facts_error(where, messages.FACT_NOT_LEVEL.fill(value=repr(level), known=", ".join(cpu.LEVELS)))
-    flags = frozenset(map(str, _require_facts_list(table, "flags", where))) if "flags" in table else None
-    names = frozenset(map(str, _require_facts_list(table, "march", where))) if "march" in table else None
-    return cpu.build_cpu(architecture, _require_facts_text(table, "vendor", where), flags, level, names, targets)
+        raise build_refused_facts_error(
+            where, messages.FACT_NOT_LEVEL.fill(value=repr(level), known=", ".join(cpu.LEVELS))
+        )
+    flags = (
+        frozenset(map(str, _require_facts_list(table, "flags", where)))
+        if "flags" in table
+        else None
+    )
+    names = (
+        frozenset(map(str, _require_facts_list(table, "march", where)))
+        if "march" in table
+        else None
+    )
+    return cpu.build_cpu(
+        architecture, _require_facts_text(table, "vendor", where), flags, level, names, targets
+    )
 
 
 def _read_engine(value: Any, number: int) -> ImageEngine:
     where = f"facts.engines[{number}]"
     table = _require_facts_table(value, where, OF_ENGINE)
-    return ImageEngine(_require_facts_text(table, "engine", where), _require_facts_text(table, "injection", where))
+    return ImageEngine(
+        _require_facts_text(table, "engine", where), _require_facts_text(table, "injection", where)
+    )
 
 
 def _read_memory(table: Mapping[str, Any], where: str) -> int:
     value = table["memory"]
-    found = value if isinstance(value, int) and not isinstance(value, bool) else requires.parse_mebibytes(str(value))
+    found = (
+        value
+        if isinstance(value, int) and not isinstance(value, bool)
+        else requires.parse_mebibytes(str(value))
+    )
     if found is None or found < 0:
         raise build_refused_facts_error(where, messages.FACT_NOT_SIZE.fill(value=repr(value)))
     return found
@@ -177,7 +256,9 @@ def _require_facts_table(value: Any, where: str, known: frozenset[str]) -> Mappi
         raise build_refused_facts_error(where, messages.FACTS_NOT_DICTIONARY.fill())
     unknown = sorted(str(key) for key in value if key not in known)
     if unknown:
-        raise build_refused_facts_error(where, messages.UNKNOWN_FACT.fill(name=unknown[0], known=", ".join(sorted(known))))
+        raise build_refused_facts_error(
+            where, messages.UNKNOWN_FACT.fill(name=unknown[0], known=", ".join(sorted(known)))
+        )
     return value
 
 
@@ -193,7 +274,9 @@ def _require_facts_text(table: Mapping[str, Any], key: str, where: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise build_refused_facts_error(where, messages.FACT_NOT_TEXT.fill(name=key, value=repr(value)))
+        raise build_refused_facts_error(
+            where, messages.FACT_NOT_TEXT.fill(name=key, value=repr(value))
+        )
     return value
 
 
@@ -201,14 +284,18 @@ def _read_version(table: Mapping[str, Any], key: str, where: str) -> dotted.Numb
     text = _require_facts_text(table, key, where)
     found = dotted.parse_dotted(text)
     if text and found is None:
-        raise build_refused_facts_error(where, messages.FACT_NOT_VERSION.fill(name=key, value=repr(text)))
+        raise build_refused_facts_error(
+            where, messages.FACT_NOT_VERSION.fill(name=key, value=repr(text))
+        )
     return found
 
 
 def _read_bool(table: Mapping[str, Any], key: str, where: str) -> bool | None:
     value = table.get(key)
     if value is not None and not isinstance(value, bool):
-        raise build_refused_facts_error(where, messages.FACT_NOT_BOOLEAN.fill(name=key, value=repr(value)))
+        raise build_refused_facts_error(
+            where, messages.FACT_NOT_BOOLEAN.fill(name=key, value=repr(value))
+        )
     return value
 
 

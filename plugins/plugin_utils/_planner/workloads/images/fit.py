@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge whether one image runs on one host, with all reasons against it. What is not known satisfies nothing."""
+"""Judge whether one image runs on one host, with all reasons against it. What is not known
+satisfies nothing.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
 class Fit:
     """The fit of an image on a host.
 
-    code: the kind of code for the GPU that the image suits worst. way: how its CUDA is served, '' if it names none.
+    code: the kind of code for the GPU that the image suits worst. way: how its CUDA is served, ''
+    if it names none.
     """
 
     image: Image
     reasons: tuple[str, ...] = ()
     code: Code = "unstated"
     way: str = ""
-    overridden: bool = False  # its own NVIDIA_REQUIRE_* are not met, and the catalogue says that this does not matter
+    # its own NVIDIA_REQUIRE_* are not met, and the catalogue says that this does not matter
+    overridden: bool = False
 
     @property
     def fits(self) -> bool:
@@ -97,7 +101,11 @@ def _judge_glibc(image: Image, host: facts.ImageHost) -> list[str]:
         return []
     if not host.glibc:
         return [messages.GLIBC_UNKNOWN.fill(wanted=dotted.write_dotted(wanted))]
-    return [messages.GLIBC_OLDER.fill(wanted=dotted.write_dotted(wanted), found=dotted.write_dotted(host.glibc))]
+    return [
+        messages.GLIBC_OLDER.fill(
+            wanted=dotted.write_dotted(wanted), found=dotted.write_dotted(host.glibc)
+        )
+    ]
 
 
 def _judge_driver(image: Image, host: facts.ImageHost) -> list[str]:
@@ -124,7 +132,14 @@ def _judge_exact_driver(image: Image, host: facts.ImageHost) -> list[str]:
 
 
 Check = Callable[[Image, facts.ImageHost], list[str]]
-CHECKS: tuple[Check, ...] = (_judge_architecture, _judge_level, _judge_march, _judge_glibc, _judge_driver, _judge_exact_driver)
+CHECKS: tuple[Check, ...] = (
+    _judge_architecture,
+    _judge_level,
+    _judge_march,
+    _judge_glibc,
+    _judge_driver,
+    _judge_exact_driver,
+)
 
 
 # ---------------------------------------------------------------- of the GPUs
@@ -136,18 +151,26 @@ def _judge_gpu(image: Image, gpu: facts.ImageGpu) -> list[str]:
         if gpu.memory is None:
             found.append(messages.MEMORY_NOT_KNOWN.fill(gpu=str(gpu), wanted=wanted.memory))
         else:
-            found.append(messages.MEMORY_LESS.fill(gpu=str(gpu), wanted=wanted.memory, found=gpu.memory))
+            found.append(
+                messages.MEMORY_LESS.fill(gpu=str(gpu), wanted=wanted.memory, found=gpu.memory)
+            )
     if wanted.mig is not None and gpu.mig is not wanted.mig:
         needed = "with" if wanted.mig else "without"
         if gpu.mig is None:
             found.append(messages.WITH_MIG_UNKNOWN.fill(gpu=str(gpu), wanted=needed))
         else:
-            found.append(messages.WITH_MIG_OTHER.fill(gpu=str(gpu), wanted=needed, found="some" if gpu.mig else "none"))
+            found.append(
+                messages.WITH_MIG_OTHER.fill(
+                    gpu=str(gpu), wanted=needed, found="some" if gpu.mig else "none"
+                )
+            )
     return found
 
 
 def _list_cuda_ways(image: Image, host: facts.ImageHost) -> tuple[str, ...]:
-    """List the ways to serve the image's CUDA, best first. ('',) if the image names no CUDA, () if there is no way."""
+    """List the ways to serve the image's CUDA, best first. ('',) if the image names no CUDA, () if
+    there is no way.
+    """
     if image.requires.cuda is None:
         return ("",)
     if host.release is None or host.cuda is None:
@@ -164,13 +187,23 @@ def _explain_no_cuda(image: Image, host: facts.ImageHost) -> str:
     brings = messages.BRINGS_CUDA if host.cuda else messages.BEFORE_TABLE
     driver = brings.format(driver=host.driver, cuda=dotted.write_dotted(host.cuda or ()))
     more = messages.FROM_DRIVER.format(first=first) if first else ""
-    more += messages.OWN_LIBCUDA.format(branches=", ".join(map(str, image.compat))) if image.compat else ""
+    more += (
+        messages.OWN_LIBCUDA.format(branches=", ".join(map(str, image.compat)))
+        if image.compat
+        else ""
+    )
     return messages.CUDA_OLDER.fill(wanted=shown, driver=driver, more=more)
 
 
-def _choose_code(image: Image, gpus: Sequence[facts.ImageGpu], way: str) -> tuple[Code, tuple[str, ...]]:
-    """Return the code that runs on the GPU that the image suits worst, and what is wrong with each GPU."""
-    wrong: list[str] = [reason for gpu in gpus for reason in _forward(gpu)] if way == "forward" else []
+def _choose_code(
+    image: Image, gpus: Sequence[facts.ImageGpu], way: str
+) -> tuple[Code, tuple[str, ...]]:
+    """Return the code that runs on the GPU that the image suits worst, and what is wrong with each
+    GPU.
+    """
+    wrong: list[str] = (
+        [reason for gpu in gpus for reason in _forward(gpu)] if way == "forward" else []
+    )
     compute = image.requires.compute
     if compute is None:
         needed = image.requires.memory or image.requires.mig is not None or image.requires.cuda

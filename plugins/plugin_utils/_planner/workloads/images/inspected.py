@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read an image's description of itself: its configuration, as a registry has it, or as tools print it.
+"""Read an image's description of itself: its configuration, as a registry has it, or as tools print
+it.
 
 The formats are `skopeo inspect`, `skopeo inspect --config` and `docker image inspect` (and
 podman's), and the objects of the OCI image format (https://github.com/opencontainers/image-spec).
@@ -15,8 +16,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import cpu, dotted, nvidia_require
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.requires import Image
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    cpu,
+    dotted,
+    nvidia_require,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.requires import (
+    Image,
+)
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -49,7 +56,9 @@ class Inspected:
 
 
 def read_inspected(data: Any) -> Inspected:
-    """Read the data of a file that a tool has printed. Raise Unreadable if it does not describe one image."""
+    """Read the data of a file that a tool has printed. Raise Unreadable if it does not describe one
+    image.
+    """
     one = data[0] if isinstance(data, list) and len(data) == 1 else data
     if not isinstance(one, Mapping):
         raise UnreadableImage("it describes no single image")
@@ -70,24 +79,40 @@ def read_platform(value: Mapping[str, Any]) -> tuple[str, str]:
 
     A configuration and an index write the keys in lower case; docker's begin with a capital.
     """
-    pair = [str(value.get(key) or value.get(key.capitalize()) or "") for key in ("architecture", "variant")]
+    pair = [
+        str(value.get(key) or value.get(key.capitalize()) or "")
+        for key in ("architecture", "variant")
+    ]
     return pair[0], pair[1]
 
 
 def list_image_platforms(found: list[tuple[str, str]]) -> tuple[tuple[str, ...], str]:
-    """Return the architectures of an image, and the level that it needs on x86-64: the lowest of its variants.
+    """Return the architectures of an image, and the level that it needs on x86-64: the lowest of
+    its variants.
 
-    A variant is `v2`, for example, and none is `v1`. '' stands for `v1` or a level that is not known.
+    A variant is `v2`, for example, and none is `v1`. '' stands for `v1` or a level that is not
+    known.
     """
-    own = tuple(dict.fromkeys(cpu.ARCHITECTURES[name] for name, _variant in found if name in cpu.ARCHITECTURES))
-    variants = [variant or "v1" for name, variant in found if cpu.ARCHITECTURES.get(name) == cpu.LEVEL_ARCHITECTURE]
-    levels = sorted(level for level in (f"x86-64-{variant}" for variant in variants) if level in cpu.LEVELS)
+    own = tuple(
+        dict.fromkeys(
+            cpu.ARCHITECTURES[name] for name, _variant in found if name in cpu.ARCHITECTURES
+        )
+    )
+    variants = [
+        variant or "v1"
+        for name, variant in found
+        if cpu.ARCHITECTURES.get(name) == cpu.LEVEL_ARCHITECTURE
+    ]
+    levels = sorted(
+        level for level in (f"x86-64-{variant}" for variant in variants) if level in cpu.LEVELS
+    )
     lowest = levels[0] if levels and len(levels) == len(variants) else ""
     return own, "" if lowest == "x86-64-v1" else lowest
 
 
 def parse_image_environment(value: Any) -> tuple[tuple[str, str], ...]:
-    """Parse a list of `NAME=value`, or a dictionary. The last value of a name counts, as in a process.
+    """Parse a list of `NAME=value`, or a dictionary. The last value of a name counts, as in a
+    process.
 
     Raise Unreadable for any other value, or too large a one.
     """
@@ -97,7 +122,10 @@ def parse_image_environment(value: Any) -> tuple[tuple[str, str], ...]:
         pairs = [(name, text) for name, _equals, text in (item.partition("=") for item in value)]
     else:
         raise UnreadableImage("its environment is neither a list of NAME=value nor a dictionary")
-    if len(pairs) > MOST or any(not isinstance(name, str) or not isinstance(text, str) or len(text) > LONGEST for name, text in pairs):
+    if len(pairs) > MOST or any(
+        not isinstance(name, str) or not isinstance(text, str) or len(text) > LONGEST
+        for name, text in pairs
+    ):
         raise UnreadableImage("its environment has a value that is no text, or too much of it")
     return tuple(sorted(dict((name, text) for name, text in pairs if NAME.fullmatch(name)).items()))
 

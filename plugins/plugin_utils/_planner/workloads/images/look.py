@@ -1,18 +1,31 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read what a host offers to images, from a look of its own. An ordinary look does not ask these questions."""
+"""Read what a host offers to images, from a look of its own. An ordinary look does not ask these
+questions.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy, SeenGpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import OWN_RECORD, WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Policy,
+    SeenGpu,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    OWN_RECORD,
+    WHOLE,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus, platforms
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    gpus,
+    platforms,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
     chips,
     cpu,
@@ -31,16 +44,26 @@ def get_device_ids(policy: Policy) -> str:
 
 def list_image_questions(policy: Policy) -> list[queries.Question]:
     ids = queries.ask_for_glob(get_device_ids(policy), max=64, keep=WHOLE)
-    return [*gpus.list_questions(policy), ids, MACHINE, queries.ask_for_file(decision_file.DECISION_PATH, keep=OWN_RECORD)]
+    return [
+        *gpus.list_questions(policy),
+        ids,
+        MACHINE,
+        queries.ask_for_file(decision_file.DECISION_PATH, keep=OWN_RECORD),
+    ]
 
 
-def read_image_host(policy: Policy, obs: Observation, targets: cpu.Targets) -> tuple[facts.ImageHost, str]:
+def read_image_host(
+    policy: Policy, obs: Observation, targets: cpu.Targets
+) -> tuple[facts.ImageHost, str]:
     """Return the host, and the reason if its driver serves no image, else ''."""
     found = gpus.parse_driver(policy, obs)
     machine = obs.get_answer_or_error(MACHINE).get("value") or {}
     serves = found.state == "ok"
     release = dotted.parse_dotted(found.version) if serves else None
-    ids = {file.path.rsplit("/", 2)[1]: file.text.strip() for file in obs.list_glob_files(get_device_ids(policy), WHOLE)}
+    ids = {
+        file.path.rsplit("/", 2)[1]: file.text.strip()
+        for file in obs.list_glob_files(get_device_ids(policy), WHOLE)
+    }
     host = facts.ImageHost(
         found.version if serves else "",
         cuda.get_cuda_of_driver(release) if release else None,
@@ -53,7 +76,9 @@ def read_image_host(policy: Policy, obs: Observation, targets: cpu.Targets) -> t
 
 
 def has_no_gpu(policy: Policy, obs: Observation) -> bool:
-    """Tell whether it is certain that the host has no GPU. Then an image for a GPU is not missing there."""
+    """Tell whether it is certain that the host has no GPU. Then an image for a GPU is not missing
+    there.
+    """
     found = gpus.parse_driver(policy, obs)
     return found.state == "none" and found.platform not in platforms.OWN_MODES
 
@@ -73,7 +98,14 @@ def read_image_gpu(found: SeenGpu, device: str) -> facts.ImageGpu:
 def read_processor(machine: dict[str, Any], targets: cpu.Targets) -> cpu.Cpu:
     flags = machine.get("flags")
     known = frozenset(map(str, flags)) if isinstance(flags, list) and flags else None
-    return cpu.build_cpu(str(machine.get("architecture") or ""), str(machine.get("vendor") or ""), known, "", None, targets)
+    return cpu.build_cpu(
+        str(machine.get("architecture") or ""),
+        str(machine.get("vendor") or ""),
+        known,
+        "",
+        None,
+        targets,
+    )
 
 
 def parse_glibc(text: str) -> dotted.Numbers | None:
@@ -84,6 +116,12 @@ def parse_glibc(text: str) -> dotted.Numbers | None:
 
 def list_image_engines(obs: Observation) -> tuple[facts.ImageEngine, ...]:
     """Return the engines as this collection has decided on this host, () if it never did."""
-    found = decision_file.parse_decision_record(obs.get_file(decision_file.DECISION_PATH, OWN_RECORD)).get("engines")
+    found = decision_file.parse_decision_record(
+        obs.get_file(decision_file.DECISION_PATH, OWN_RECORD)
+    ).get("engines")
     known = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
-    return tuple(facts.ImageEngine(str(entry.get("engine")), str(entry.get("injection") or "")) for entry in known if entry.get("engine"))
+    return tuple(
+        facts.ImageEngine(str(entry.get("engine")), str(entry.get("injection") or ""))
+        for entry in known
+        if entry.get("engine")
+    )

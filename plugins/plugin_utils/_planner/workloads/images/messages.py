@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 IN_QUOTES = "Write it in quotes: 12.10 and 12.1 are the same number, and two versions"
 LEAVE_ONE_OUT = "Leave one of them out"
@@ -21,26 +23,70 @@ FILE_TOO_LARGE = Sentence(
     next="Make the file smaller, and write out what aliases and merge keys repeat",
 )
 FIELD_TWICE = Sentence("image.field-twice", "{field} stands twice", next=LEAVE_ONE_OUT)
-NOT_YAML = Sentence("image.not-yaml", "this file is not YAML", why="{problem}", next="Correct the file; it is YAML")
-OTHER_CATALOGUE_SCHEMA = Sentence("image.other-schema", "{field}: this release reads schema {known}", next="Write schema: {known}")
-FIELD_NOT_DICTIONARY = Sentence("image.not-a-dictionary", "{field}: this is not a dictionary", next="Its fields are {known}")
-UNKNOWN_FIELD = Sentence("image.unknown-field", "{field}: there is no field {name}", next=FIELDS_ARE)
-UNKNOWN_FIELD_NEAR = Sentence("image.unknown-field-near", "{field}: there is no field {name} (did you mean {near}?)", next=FIELDS_ARE)
-FIELD_NOT_LIST = Sentence("image.not-a-list", "{field}: this is not a list", next="Write it as a list, in brackets")
-FIELD_NOT_TEXT = Sentence("image.not-a-text", "{field}: {value} is a number and no text", next=IN_QUOTES)
-FIELD_NOT_BOOLEAN = Sentence("image.not-boolean", "{field}: {value} is neither true nor false", next=BOOLEAN)
-NOT_IMAGES = Sentence("image.no-list-of-images", "{field}: this is not a list of images", next="List at least one image")
-NAME_TWICE = Sentence("image.name-twice", "{field}: the name {name} stands twice", next="Give each image a name of its own")
-ENTRY_WITHOUT_IMAGE = Sentence("image.no-image", "{field}: it has no image", next="Name the image, as registry.example.org/team/name:tag")
-ENTRY_WITHOUT_NAME = Sentence("image.no-name", "{field}: it has no name", next="Give it a name, by which it is shown and ordered")
+NOT_YAML = Sentence(
+    "image.not-yaml", "this file is not YAML", why="{problem}", next="Correct the file; it is YAML"
+)
+OTHER_CATALOGUE_SCHEMA = Sentence(
+    "image.other-schema", "{field}: this release reads schema {known}", next="Write schema: {known}"
+)
+FIELD_NOT_DICTIONARY = Sentence(
+    "image.not-a-dictionary", "{field}: this is not a dictionary", next="Its fields are {known}"
+)
+UNKNOWN_FIELD = Sentence(
+    "image.unknown-field", "{field}: there is no field {name}", next=FIELDS_ARE
+)
+UNKNOWN_FIELD_NEAR = Sentence(
+    "image.unknown-field-near",
+    "{field}: there is no field {name} (did you mean {near}?)",
+    next=FIELDS_ARE,
+)
+FIELD_NOT_LIST = Sentence(
+    "image.not-a-list", "{field}: this is not a list", next="Write it as a list, in brackets"
+)
+FIELD_NOT_TEXT = Sentence(
+    "image.not-a-text", "{field}: {value} is a number and no text", next=IN_QUOTES
+)
+FIELD_NOT_BOOLEAN = Sentence(
+    "image.not-boolean", "{field}: {value} is neither true nor false", next=BOOLEAN
+)
+NOT_IMAGES = Sentence(
+    "image.no-list-of-images",
+    "{field}: this is not a list of images",
+    next="List at least one image",
+)
+NAME_TWICE = Sentence(
+    "image.name-twice",
+    "{field}: the name {name} stands twice",
+    next="Give each image a name of its own",
+)
+ENTRY_WITHOUT_IMAGE = Sentence(
+    "image.no-image",
+    "{field}: it has no image",
+    next="Name the image, as registry.example.org/team/name:tag",
+)
+ENTRY_WITHOUT_NAME = Sentence(
+    "image.no-name",
+    "{field}: it has no name",
+    next="Give it a name, by which it is shown and ordered",
+)
 NOT_ALLOWED = "{field}: {value} is not allowed there"
 REFERENCE_FORM = Sentence(
-    "image.reference-form", NOT_ALLOWED, next="Name the image with its registry, as registry.example.org/team/name:tag"
+    "image.reference-form",
+    NOT_ALLOWED,
+    next="Name the image with its registry, as registry.example.org/team/name:tag",
 )
-DIGEST_FORM = Sentence("image.digest-form", NOT_ALLOWED, next="Write sha256: and 64 hexadecimal digits")
-NAME_FORM = Sentence("image.name-form", NOT_ALLOWED, next="Write letters, digits, dots and dashes, 63 at most")
-TAGS_FORM = Sentence("image.tags-form", NOT_ALLOWED, next="Write a pattern of tags, as 1.4-cuda12.*")
-MARCH_FORM = Sentence("image.march-form", NOT_ALLOWED, next="Write a name that archspec has, as skylake_avx512")
+DIGEST_FORM = Sentence(
+    "image.digest-form", NOT_ALLOWED, next="Write sha256: and 64 hexadecimal digits"
+)
+NAME_FORM = Sentence(
+    "image.name-form", NOT_ALLOWED, next="Write letters, digits, dots and dashes, 63 at most"
+)
+TAGS_FORM = Sentence(
+    "image.tags-form", NOT_ALLOWED, next="Write a pattern of tags, as 1.4-cuda12.*"
+)
+MARCH_FORM = Sentence(
+    "image.march-form", NOT_ALLOWED, next="Write a name that archspec has, as skylake_avx512"
+)
 UNKNOWN_MARCH = Sentence(
     "image.unknown-march",
     "{field}: archspec knows no {name}",
@@ -56,9 +102,21 @@ DRIVER_RANGE = Sentence(
     "{field}: {value} is not a range of versions",
     next="Write conditions with commas, as '>=525.60.13, <580'",
 )
-DRIVER_IMPOSSIBLE = Sentence("image.driver-impossible", "{field}: no version is {value}", next="Correct one of the conditions")
-EXACT_DRIVER = Sentence("image.exact-driver", "{field}: {value} is not a version", next="Write the driver's version, as 396.44")
-NOT_A_VERSION = Sentence("image.not-a-version", "{field}: {value} is not a version", next="Write numbers with dots, as '12.4'")
+DRIVER_IMPOSSIBLE = Sentence(
+    "image.driver-impossible",
+    "{field}: no version is {value}",
+    next="Correct one of the conditions",
+)
+EXACT_DRIVER = Sentence(
+    "image.exact-driver",
+    "{field}: {value} is not a version",
+    next="Write the driver's version, as 396.44",
+)
+NOT_A_VERSION = Sentence(
+    "image.not-a-version",
+    "{field}: {value} is not a version",
+    next="Write numbers with dots, as '12.4'",
+)
 NO_COMPUTE = Sentence(
     "image.no-compute-capability",
     "{field}: it names no GPU",
@@ -69,8 +127,14 @@ NOT_COMPUTE = Sentence(
     "{field}: {value} is not a compute capability",
     next="Write it in quotes, as '8.0', '9.0a' (that GPU alone) or '10.0f' (its family)",
 )
-NOT_ARCHITECTURE = Sentence("image.not-an-architecture", "{field}: {value} is not an architecture", next="Write {known}")
-NOT_A_SIZE = Sentence("image.not-a-size", "{field}: {value} is not a size", next="Write a size with its unit, as 40GiB or 80GB")
+NOT_ARCHITECTURE = Sentence(
+    "image.not-an-architecture", "{field}: {value} is not an architecture", next="Write {known}"
+)
+NOT_A_SIZE = Sentence(
+    "image.not-a-size",
+    "{field}: {value} is not a size",
+    next="Write a size with its unit, as 40GiB or 80GB",
+)
 NOT_BRANCHES = Sentence(
     "image.not-driver-branches",
     "{field}: {value} are not driver branches",
@@ -86,19 +150,29 @@ NOT_A_WEIGHT = Sentence(
     "{field}: {value} is not a weight",
     next="Write a whole number; the greater one is preferred",
 )
-UNKNOWN_LEVEL = Sentence("image.unknown-level", "{field}: there is no level {value}", next="Write one of {known}")
+UNKNOWN_LEVEL = Sentence(
+    "image.unknown-level", "{field}: there is no level {value}", next="Write one of {known}"
+)
 LEVEL_OF_OTHER_CPU = Sentence(
     "image.level-of-other-cpu",
     "{field}: {level} is a level of {architecture}, and cpu_arch is {wanted}",
     next=LEAVE_ONE_OUT,
 )
-EXACT_OUTSIDE = Sentence("image.exact-driver-outside", "{field}: {value} is not within requires.driver", next=LEAVE_ONE_OUT)
+EXACT_OUTSIDE = Sentence(
+    "image.exact-driver-outside",
+    "{field}: {value} is not within requires.driver",
+    next=LEAVE_ONE_OUT,
+)
 OWN_DRIVER_ONLY = Sentence(
     "image.own-driver-only",
     "{field}: an image with requires.exact_driver uses its own driver only",
     next=LEAVE_ONE_OUT,
 )
-COMPAT_WITHOUT_CUDA = Sentence("image.compat-without-cuda", "{field}: the CUDA that its libcuda is for is not given", next=SET_CUDA)
+COMPAT_WITHOUT_CUDA = Sentence(
+    "image.compat-without-cuda",
+    "{field}: the CUDA that its libcuda is for is not given",
+    next=SET_CUDA,
+)
 PTX_WITHOUT_CUDA = Sentence(
     "image.ptx-without-cuda",
     "{field}: only a driver that brings the CUDA of the PTX compiles it, and that CUDA is not given",
@@ -112,9 +186,15 @@ TAGS_AND_MORE = Sentence(
 
 # images that a pattern stands for
 NO_TAG = Sentence("image.no-tag", "no tag is {pattern}", next="Correct tags in the catalogue")
-TOO_MANY_TAGS = Sentence("image.too-many-tags", "{number} tags are {pattern}", next="Write a pattern for {most} at most")
-NAME_TOO_LONG = Sentence("image.name-too-long", "{name} is too long for a name", next="Give the entry a shorter name")
-NAME_OF_TWO = Sentence("image.name-of-two", "the name {name} stands for two images", next="Give an entry another name")
+TOO_MANY_TAGS = Sentence(
+    "image.too-many-tags", "{number} tags are {pattern}", next="Write a pattern for {most} at most"
+)
+NAME_TOO_LONG = Sentence(
+    "image.name-too-long", "{name} is too long for a name", next="Give the entry a shorter name"
+)
+NAME_OF_TWO = Sentence(
+    "image.name-of-two", "the name {name} stands for two images", next="Give an entry another name"
+)
 NODE_OF_TWO = Sentence(
     "image.node-of-two-hosts",
     "{first} and {second} would both be the node {node}",
@@ -129,8 +209,12 @@ FACTS_NOT_DICTIONARY = Sentence(
     next="Give it as the page on choosing images shows it",
 )
 UNKNOWN_FACT = Sentence("image-facts.unknown-field", "there is no field {name}", next=FIELDS_ARE)
-FACT_NOT_LIST = Sentence("image-facts.not-a-list", "{name} is not a list", next="Write it as a list")
-FACT_NOT_TEXT = Sentence("image-facts.not-a-text", "{name} is {value}, which is not a text", next=IN_QUOTES)
+FACT_NOT_LIST = Sentence(
+    "image-facts.not-a-list", "{name} is not a list", next="Write it as a list"
+)
+FACT_NOT_TEXT = Sentence(
+    "image-facts.not-a-text", "{name} is {value}, which is not a text", next=IN_QUOTES
+)
 FACT_NOT_VERSION = Sentence(
     "image-facts.not-a-version",
     "{name} is {value}, which is not a version",
@@ -142,7 +226,9 @@ FACT_NOT_DEVICE = Sentence(
     "device is {value}, which is not a PCI device id",
     next="Write it as 0x20b2, in quotes",
 )
-FACT_NOT_LEVEL = Sentence("image-facts.unknown-level", "level is {value}", next="Write one of {known}")
+FACT_NOT_LEVEL = Sentence(
+    "image-facts.unknown-level", "level is {value}", next="Write one of {known}"
+)
 FACT_NOT_SIZE = Sentence(
     "image-facts.not-a-size",
     "memory is {value}",
@@ -150,11 +236,22 @@ FACT_NOT_SIZE = Sentence(
 )
 
 # reasons against an image on a host, and what has to be set for it
-FOR_OTHER_CPU = Sentence("image-fit.other-architecture", "it is for {wanted}, and this host is {found}")
-FOR_UNKNOWN_CPU = Sentence("image-fit.architecture-unknown", "it is for {wanted}, and the architecture of this host is not known")
-LEVEL_UNKNOWN = Sentence("image-fit.level-unknown", "it needs a CPU of {wanted}, and the level of this CPU is not known")
-LEVEL_TOO_LOW = Sentence("image-fit.level-too-low", "it needs a CPU of {wanted}, and this one is {found}")
-LEVEL_LACKS = Sentence("image-fit.level-lacks", "it needs a CPU of {wanted}, and this one is {found}: it lacks {flags}")
+FOR_OTHER_CPU = Sentence(
+    "image-fit.other-architecture", "it is for {wanted}, and this host is {found}"
+)
+FOR_UNKNOWN_CPU = Sentence(
+    "image-fit.architecture-unknown",
+    "it is for {wanted}, and the architecture of this host is not known",
+)
+LEVEL_UNKNOWN = Sentence(
+    "image-fit.level-unknown", "it needs a CPU of {wanted}, and the level of this CPU is not known"
+)
+LEVEL_TOO_LOW = Sentence(
+    "image-fit.level-too-low", "it needs a CPU of {wanted}, and this one is {found}"
+)
+LEVEL_LACKS = Sentence(
+    "image-fit.level-lacks", "it needs a CPU of {wanted}, and this one is {found}: it lacks {flags}"
+)
 MARCH_UNKNOWN = Sentence(
     "image-fit.march-unknown",
     "it is compiled for {wanted}, and what this CPU can stand in for is not known: archspec is not installed on the controller",
@@ -163,10 +260,19 @@ MARCH_OTHER = Sentence(
     "image-fit.other-march",
     "it is compiled for {wanted}, which this CPU cannot stand in for: it would end with an illegal instruction",
 )
-GLIBC_UNKNOWN = Sentence("image-fit.glibc-unknown", "it needs glibc {wanted} on the host, and that of this host is not known")
-GLIBC_OLDER = Sentence("image-fit.glibc-older", "it needs glibc {wanted} on the host, and this host has {found}")
-NEEDS_DRIVER = Sentence("image-fit.no-driver", "it needs a driver {wanted}, and no driver is known on this host")
-NEEDS_OTHER_DRIVER = Sentence("image-fit.other-driver", "it needs a driver {wanted}, and this host has {found}")
+GLIBC_UNKNOWN = Sentence(
+    "image-fit.glibc-unknown",
+    "it needs glibc {wanted} on the host, and that of this host is not known",
+)
+GLIBC_OLDER = Sentence(
+    "image-fit.glibc-older", "it needs glibc {wanted} on the host, and this host has {found}"
+)
+NEEDS_DRIVER = Sentence(
+    "image-fit.no-driver", "it needs a driver {wanted}, and no driver is known on this host"
+)
+NEEDS_OTHER_DRIVER = Sentence(
+    "image-fit.other-driver", "it needs a driver {wanted}, and this host has {found}"
+)
 BRINGS_DRIVER = Sentence(
     "image-fit.brings-a-driver",
     "it brings the user-space driver {wanted}, which only a kernel module of just this version serves, and no driver is known on this host",
@@ -177,14 +283,23 @@ BRINGS_OTHER_DRIVER = Sentence(
     "and the kernel module of this host is {found}",
 )
 MEMORY_NOT_KNOWN = Sentence(
-    "image-fit.memory-unknown", "{gpu}: it needs {wanted} MiB of memory on a GPU, and that of this one is not known"
+    "image-fit.memory-unknown",
+    "{gpu}: it needs {wanted} MiB of memory on a GPU, and that of this one is not known",
 )
-MEMORY_LESS = Sentence("image-fit.less-memory", "{gpu}: it needs {wanted} MiB of memory on a GPU, and this one has {found} MiB")
+MEMORY_LESS = Sentence(
+    "image-fit.less-memory",
+    "{gpu}: it needs {wanted} MiB of memory on a GPU, and this one has {found} MiB",
+)
 WITH_MIG_UNKNOWN = Sentence(
-    "image-fit.mig-unknown", "{gpu}: it needs a GPU {wanted} MIG devices, and whether this one has them is not known"
+    "image-fit.mig-unknown",
+    "{gpu}: it needs a GPU {wanted} MIG devices, and whether this one has them is not known",
 )
-WITH_MIG_OTHER = Sentence("image-fit.other-mig", "{gpu}: it needs a GPU {wanted} MIG devices, and this one has {found}")
-CUDA_WITHOUT_DRIVER = Sentence("image-fit.cuda-without-driver", "it needs CUDA {wanted}, and no driver is known on this host")
+WITH_MIG_OTHER = Sentence(
+    "image-fit.other-mig", "{gpu}: it needs a GPU {wanted} MIG devices, and this one has {found}"
+)
+CUDA_WITHOUT_DRIVER = Sentence(
+    "image-fit.cuda-without-driver", "it needs CUDA {wanted}, and no driver is known on this host"
+)
 CUDA_OLDER = Sentence("image-fit.cuda-older", "it needs CUDA {wanted}, and {driver}{more}")
 BRINGS_CUDA = "driver {driver} brings CUDA {cuda}"
 BEFORE_TABLE = "driver {driver} is older than the table"
@@ -200,7 +315,10 @@ FORWARD_OTHER = Sentence(
     "image-fit.no-forward",
     "{gpu}: its CUDA is newer than the driver's, and a libcuda of its own is for GPUs of data centres: this one is not",
 )
-CODE_UNKNOWN = Sentence("image-fit.code-unknown", "{gpu}: it has {code}, and the compute capability of this GPU is not known")
+CODE_UNKNOWN = Sentence(
+    "image-fit.code-unknown",
+    "{gpu}: it has {code}, and the compute capability of this GPU is not known",
+)
 CODE_OTHER = Sentence("image-fit.other-code", "{gpu}: it has {code}, and this GPU is {found}")
 CODE_LATE = Sentence(
     "image-fit.ptx-too-new",
@@ -220,8 +338,13 @@ OWN_LIBCUDA_BY_HOOK = Sentence(
     "image-fit.own-libcuda-by-hook",
     "The image's own libcuda takes the place of the host's: the CDI spec has to have the hook {hook}",
 )
-NO_IMAGE_FITS = Sentence("image-fit.none", "no image of the catalogue fits. The nearest is {name}: {reasons}")
-NO_IMAGE_FITS_GPU = Sentence("image-fit.none-for-a-gpu", "{gpu}: no image of the catalogue fits. The nearest is {name}: {reasons}")
+NO_IMAGE_FITS = Sentence(
+    "image-fit.none", "no image of the catalogue fits. The nearest is {name}: {reasons}"
+)
+NO_IMAGE_FITS_GPU = Sentence(
+    "image-fit.none-for-a-gpu",
+    "{gpu}: no image of the catalogue fits. The nearest is {name}: {reasons}",
+)
 
 OTHER_IMAGE = "Take an image that fits the driver (gpufleet.nvidia.image_select), or set {variable}=true in it if you know better"
 NOT_STARTED = Sentence(
@@ -234,8 +357,14 @@ FAILS_LATER = Sentence(
     "the image does not fit this host: {reason}; nobody stops it here, and it fails when it first uses a GPU",
     next=OTHER_IMAGE,
 )
-HOSTS_WITHOUT_IMAGE = Sentence("image-fit.hosts-without-image", "{number} of {all} hosts get no image; the table has the reasons")
-HOSTS_NOT_SEEN = Sentence("image-fit.hosts-not-seen", "{number} of {all} hosts could not be looked at; the table has the reasons")
+HOSTS_WITHOUT_IMAGE = Sentence(
+    "image-fit.hosts-without-image",
+    "{number} of {all} hosts get no image; the table has the reasons",
+)
+HOSTS_NOT_SEEN = Sentence(
+    "image-fit.hosts-not-seen",
+    "{number} of {all} hosts could not be looked at; the table has the reasons",
+)
 HOSTS_WITHOUT_AND_NOT_SEEN = Sentence(
     "image-fit.hosts-without-image-and-not-seen",
     "{number} of {all} hosts get no image and {unseen} of {all} hosts could not be looked at; the table has the reasons",

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Evaluate `NVIDIA_REQUIRE_*` of an image as nvidia-container-cli does before it starts a container.
+"""Evaluate `NVIDIA_REQUIRE_*` of an image as nvidia-container-cli does before it starts a
+container.
 
 Upstream: libnvidia-container, src/cli/dsl.c (the language) and src/cli/configure.c (what is
 compared with what); nvidia-container-toolkit, internal/config/image/cuda_image.go (which variables
@@ -17,24 +18,33 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import dotted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    dotted,
+)
 
 PREFIX, CUDA, JETPACK = "NVIDIA_REQUIRE_", "NVIDIA_REQUIRE_CUDA", "NVIDIA_REQUIRE_JETPACK"
 DISABLE, CUDA_VERSION = "NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION"
 TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})  # strconv.ParseBool
 MOST = 32  # variables: `char *reqs[32]` in src/cli/cli.h
-MAXIMUM = (1 << 64) - 1  # UINTMAX_MAX, which strtoumax gives for all that is larger, too, and upstream takes for an error
-LONGEST = 128  # EXPR_MAX of src/cli/dsl.c: a condition that is not met and longer than this is an invalid one
-SHOWN = 100  # characters of an image's text in a sentence: CUDA's own expressions have more than a thousand
+MAXIMUM = (
+    (1 << 64) - 1
+)  # UINTMAX_MAX, which strtoumax gives for all that is larger, too, and upstream takes for an error
+# EXPR_MAX of src/cli/dsl.c: a condition that is not met and longer than this is an invalid one
+LONGEST = 128
+# characters of an image's text in a sentence: CUDA's own expressions have more than a thousand
+SHOWN = 100
 # Masterminds/semver NewVersion, which is lenient about missing numbers and a `v`.
-SEMVER = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
+SEMVER = re.compile(
+    r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?", re.ASCII
+)
 CONDITION = re.compile(r"([^<>=!]+)([<>=!]+)(.*)", re.DOTALL)
 
 Compare = Callable[[Any, Any], bool]
 OPERATORS: Mapping[str, Compare] = {
     "=": operator.eq,
     "!=": operator.ne,
-    "!": operator.ne,  # upstream compares as many letters as the condition has, and `!=` is the one that begins so
+    # upstream compares as many letters as the condition has, and `!=` is the one that begins so
+    "!": operator.ne,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -65,7 +75,8 @@ class Subject:
 class RequirementVerdict:
     """The result of an evaluation.
 
-    met: None if it depends on something that is not known. why: names what is not met, or not known.
+    met: None if it depends on something that is not known. why: names what is not met, or not
+    known.
     """
 
     met: bool | None
@@ -76,22 +87,29 @@ def list_requirement_variables(environment: Mapping[str, str]) -> dict[str, str]
     """Return the expressions that count, by the variable that has them."""
     if environment.get(DISABLE, "") in TRUE:
         return {}
-    found = {n: v for n, v in environment.items() if n.startswith(PREFIX) and not n.startswith(JETPACK)}
+    found = {
+        n: v for n, v in environment.items() if n.startswith(PREFIX) and not n.startswith(JETPACK)
+    }
     if environment.get(CUDA_VERSION) and not environment.get(CUDA):
         found[CUDA_VERSION] = build_legacy_requirement(environment[CUDA_VERSION])
     return found
 
 
 def build_legacy_requirement(version: str) -> str:
-    """Build the expression for an image that names its CUDA and requires nothing: it needs just that CUDA."""
+    """Build the expression for an image that names its CUDA and requires nothing: it needs just
+    that CUDA.
+    """
     match = SEMVER.fullmatch(version)
     if not match:
         raise Invalid(f"{cut_image_text(f'{CUDA_VERSION}={version}')} is no version")
     return f"cuda>={match[1]}.{match[2] or 0}"
 
 
-def judge_requirements(environment: Mapping[str, str], subjects: Sequence[Subject]) -> RequirementVerdict:
-    """Judge whether a container of an image would be started that sees these GPUs. Without GPUs, only the driver counts.
+def judge_requirements(
+    environment: Mapping[str, str], subjects: Sequence[Subject]
+) -> RequirementVerdict:
+    """Judge whether a container of an image would be started that sees these GPUs. Without GPUs,
+    only the driver counts.
 
     The first refusal is the answer. What stands behind it is not read, as upstream.
     """
@@ -99,7 +117,9 @@ def judge_requirements(environment: Mapping[str, str], subjects: Sequence[Subjec
     try:
         expressions = list_requirement_variables(environment)
         if len(expressions) > MOST:
-            raise Invalid(f"there are {len(expressions)} variables {PREFIX}*, and at most {MOST} are read")
+            raise Invalid(
+                f"there are {len(expressions)} variables {PREFIX}*, and at most {MOST} are read"
+            )
         for subject in dict.fromkeys(subjects) or (Subject(),):
             for name, text in sorted(expressions.items()):
                 verdict = _judge_variable(name, text, subject)
@@ -117,7 +137,10 @@ def _judge_variable(name: str, text: str, subject: Subject) -> RequirementVerdic
     If the brands that the GPU may have give different answers, the answer is not known.
     """
     found = (
-        {evaluate_requirement(text, dc.replace(subject, brands=(brand,))) for brand in subject.brands}
+        {
+            evaluate_requirement(text, dc.replace(subject, brands=(brand,)))
+            for brand in subject.brands
+        }
         if subject.brands
         else {evaluate_requirement(text, subject)}
     )
@@ -126,7 +149,9 @@ def _judge_variable(name: str, text: str, subject: Subject) -> RequirementVerdic
     shown = cut_image_text(f"{name}={text}")
     if found == {False}:
         return RequirementVerdict(False, f"{shown} is not met by {describe_subject(subject)}")
-    return RequirementVerdict(None, f"whether {shown} is met is not known from {describe_subject(subject)}")
+    return RequirementVerdict(
+        None, f"whether {shown} is met is not known from {describe_subject(subject)}"
+    )
 
 
 def cut_image_text(text: str, most: int = SHOWN) -> str:
@@ -135,7 +160,11 @@ def cut_image_text(text: str, most: int = SHOWN) -> str:
 
 
 def describe_subject(subject: Subject) -> str:
-    known = [(n, v) for n, v in (("cuda", subject.cuda), ("driver", subject.driver), ("arch", subject.arch)) if v]
+    known = [
+        (n, v)
+        for n, v in (("cuda", subject.cuda), ("driver", subject.driver), ("arch", subject.arch))
+        if v
+    ]
     known += [("brand", " or ".join(subject.brands).lower())] if subject.brands else []
     return ", ".join(f"{name} {value}" for name, value in known) or "what is known of this host"
 
@@ -149,7 +178,9 @@ def evaluate_requirement(text: str, subject: Subject) -> bool | None:
     unknown = False
     for alternative in filter(None, text.split(" ")):
         conditions = [condition for condition in alternative.split(",") if condition]
-        if not conditions:  # one of commas alone: upstream ends here, with what the alternative before it came to
+        if (
+            not conditions
+        ):  # one of commas alone: upstream ends here, with what the alternative before it came to
             break
         result = _evaluate_alternative(conditions, subject)
         if result:
@@ -180,25 +211,33 @@ def _evaluate_condition(text: str, subject: Subject) -> bool | None:
     )
     shown = f"{match[1]} {'!=' if compare == '!' else compare} {value}"
     if found is False and len(shown) >= LONGEST:
-        raise Invalid(f"the condition {cut_image_text(text)!r} is longer than nvidia-container-cli reads")
+        raise Invalid(
+            f"the condition {cut_image_text(text)!r} is longer than nvidia-container-cli reads"
+        )
     return found
 
 
 def _evaluate_brand(subject: Subject, compare: str, value: str, text: str) -> bool | None:
     if compare not in ("=", "!=", "!"):
-        raise Invalid(f"the condition {cut_image_text(text)!r} is invalid: brands can be compared with = and != only")
+        raise Invalid(
+            f"the condition {cut_image_text(text)!r} is invalid: brands can be compared with = and != only"
+        )
     return OPERATORS[compare](subject.brands[0].lower(), value.lower()) if subject.brands else None
 
 
 def _evaluate_version(have: str, compare: str, value: str, text: str) -> bool | None:
     want = _numbers(value)
     if want is None:
-        raise Invalid(f"the condition {cut_image_text(text)!r} is invalid: {cut_image_text(value)!r} is no version")
+        raise Invalid(
+            f"the condition {cut_image_text(text)!r} is invalid: {cut_image_text(value)!r} is no version"
+        )
     own = _numbers(have)
     if own is None:
         return None
     if _reads_too_large(own, want):
-        raise Invalid(f"the condition {cut_image_text(text)!r} is invalid: a number of it is too large")
+        raise Invalid(
+            f"the condition {cut_image_text(text)!r} is invalid: a number of it is too large"
+        )
     return OPERATORS[compare](_strip_zeros(own), _strip_zeros(want))
 
 
@@ -218,13 +257,19 @@ def _reads_too_large(own: dotted.Numbers, want: dotted.Numbers) -> bool:
 def _numbers(text: str) -> dotted.Numbers | None:
     """Parse a version as upstream does: several dots are one. Return None for any other text."""
     parts = [part for part in text.split(".") if part]
-    if not parts or text.startswith(".") or not all(part.isascii() and part.isdigit() for part in parts):
+    if (
+        not parts
+        or text.startswith(".")
+        or not all(part.isascii() and part.isdigit() for part in parts)
+    ):
         return None
     return tuple(_parse_number(part.lstrip("0")) for part in parts)
 
 
 def _parse_number(digits: str) -> int:
-    """Parse a number up to MAXIMUM. Python refuses to read thousands of digits, and from 21 on it is too large anyway."""
+    """Parse a number up to MAXIMUM. Python refuses to read thousands of digits, and from 21 on it
+    is too large anyway.
+    """
     return MAXIMUM if len(digits) > len(str(MAXIMUM)) else min(int(digits or "0"), MAXIMUM)
 
 

@@ -11,10 +11,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import chips, dotted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    chips,
+    dotted,
+)
 
-# native: machine code of just this GPU. same-major: of an earlier minor version. ptx: compiled by the driver at its first start.
-# unstated: the catalogue does not say what code the image has.
+# native: machine code of just this GPU. same-major: of an earlier minor version. ptx: compiled by
+# the driver at its first start. unstated: the catalogue does not say what code the image has.
 Code = Literal["native", "same-major", "ptx", "unstated"]
 BEST: tuple[Code, ...] = ("native", "same-major", "ptx", "unstated")
 
@@ -53,7 +56,9 @@ class Compute:
 
     def __str__(self) -> str:
         parts = [("machine code", self.real), ("PTX", self.ptx)]
-        return " and ".join(f"{what} for {', '.join(map(str, targets))}" for what, targets in parts if targets)
+        return " and ".join(
+            f"{what} for {', '.join(map(str, targets))}" for what, targets in parts if targets
+        )
 
 
 @dc.dataclass(frozen=True)
@@ -124,7 +129,9 @@ def is_within_bounds(version: dotted.Numbers, wanted: tuple[Bound, ...]) -> bool
 
 
 def is_impossible(wanted: tuple[Bound, ...]) -> bool:
-    """Tell whether no version is within the bounds. Between two different versions there always is one."""
+    """Tell whether no version is within the bounds. Between two different versions there always is
+    one.
+    """
     exact = [bound.version for bound in wanted if bound.operator == "="]
     if exact:
         return not is_within_bounds(exact[0], wanted)
@@ -160,7 +167,8 @@ def _runs_exactly(item: GpuTarget, capability: dotted.Numbers) -> bool:
 def _runs_in_family(item: GpuTarget, capability: dotted.Numbers) -> bool:
     """Tell whether machine code runs on a GPU of its major version.
 
-    It runs from its own minor version on. It does not run across the line between a desktop and a system on a chip.
+    It runs from its own minor version on. It does not run across the line between a desktop and a
+    system on a chip.
     """
     if {item.numbers, capability} & chips.INTEGRATED:
         return item.numbers == capability

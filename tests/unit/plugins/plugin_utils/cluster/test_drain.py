@@ -11,14 +11,18 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.drain import Standing, Work
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.drain import (
+    Standing,
+    Work,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from hypothesis import given
 from hypothesis import strategies as st
 
 ENDS = Work(ends=("web", "db"))
 ASKED = [
-    # gpufleet_drain, gpufleet_drain_by, who gives the host work, whether commands are set; whether anybody is asked
+    # gpufleet_drain, gpufleet_drain_by, who gives the host work, whether commands are set; whether
+    # anybody is asked
     ("auto", ["auto"], (), False, False),
     ("auto", ["auto"], ("kubernetes",), False, True),
     ("auto", ["auto"], ("slurm",), False, True),
@@ -30,7 +34,9 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("policy", "by", "work", "commands", "asked"), ASKED)
-def test_who_has_somebody_to_be_asked(policy: str, by: list[str], work: tuple[str, ...], commands: bool, asked: bool) -> None:
+def test_who_has_somebody_to_be_asked(
+    policy: str, by: list[str], work: tuple[str, ...], commands: bool, asked: bool
+) -> None:
     given_ = {"before": ["b"], "after": ["a"]} if commands else {}
     assert drain.is_orchestrator_asked(policy, by, Work(orchestrators=work), given_) is asked
 
@@ -38,7 +44,9 @@ def test_who_has_somebody_to_be_asked(policy: str, by: list[str], work: tuple[st
 USED = Work(gpu_processes=("4711",))
 BOTH = Work(ends=("web",), gpu_processes=("4711",))
 
-UNSEEN = Work(gpu_processes=("unknown: 240 were not looked into", "unknown: 1 cannot be looked into"))
+UNSEEN = Work(
+    gpu_processes=("unknown: 240 were not looked into", "unknown: 1 cannot be looked into")
+)
 SEEN = Work(gpu_processes=("4711", "unknown: 1 cannot be looked into"))
 HIDDEN = "the driver changes, and it is not known whether processes use the GPUs ({})"
 TWO_UNSEEN = HIDDEN.format("240 were not looked into; 1 cannot be looked into")
@@ -60,8 +68,12 @@ DECISIONS = [
 
 
 @pytest.mark.parametrize(("policy", "work", "driver", "wanted", "why"), DECISIONS)
-def test_a_host_is_drained_where_work_would_end(policy: str, work: Work, driver: bool, wanted: bool, why: str) -> None:
-    assert drain.decide_drain(policy, work, driver_changes=driver) == drain.DrainDecision(wanted, why)
+def test_a_host_is_drained_where_work_would_end(
+    policy: str, work: Work, driver: bool, wanted: bool, why: str
+) -> None:
+    assert drain.decide_drain(policy, work, driver_changes=driver) == drain.DrainDecision(
+        wanted, why
+    )
 
 
 @pytest.mark.parametrize(("work", "drained"), [(UNSEEN, False), (SEEN, True), (BOTH, True)])
@@ -72,7 +84,8 @@ def test_what_is_not_known_drains_no_host_where_the_user_says_so(work: Work, dra
 
 
 CHANGES = [
-    # gpufleet_drain_driver_changes, the user's files of a rollout; whether GPU processes end by the change
+    # gpufleet_drain_driver_changes, the user's files of a rollout; whether GPU processes end by the
+    # change
     (None, {}, False),
     (None, {"before": "", "change": "", "after": "check.yml"}, False),
     (None, {"change": "driver.yml"}, True),
@@ -82,13 +95,18 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("said", "tasks", "changes"), CHANGES)
-def test_a_file_that_changes_more_ends_gpu_processes_unless_the_user_says_otherwise(said: bool | None, tasks: Any, changes: bool) -> None:
+def test_a_file_that_changes_more_ends_gpu_processes_unless_the_user_says_otherwise(
+    said: bool | None, tasks: Any, changes: bool
+) -> None:
     assert drain.is_driver_changed(said, tasks) is changes
 
 
 def test_of_many_containers_the_first_are_named() -> None:
     work = Work(ends=tuple(f"c{number}" for number in range(9)))
-    assert drain.decide_drain("auto", work).why == "the restart ends 9 containers (c0, c1, c2, c3, c4 and 4 more)"
+    assert (
+        drain.decide_drain("auto", work).why
+        == "the restart ends 9 containers (c0, c1, c2, c3, c4 and 4 more)"
+    )
 
 
 COMMANDS = {"before": ["a"], "after": ["b"]}
@@ -103,11 +121,20 @@ CHOSEN = [
 
 
 @pytest.mark.parametrize(("by", "there", "commands", "wanted"), CHOSEN)
-def test_who_drains(by: list[str], there: tuple[str, ...], commands: dict[str, Any], wanted: tuple[str, ...]) -> None:
+def test_who_drains(
+    by: list[str], there: tuple[str, ...], commands: dict[str, Any], wanted: tuple[str, ...]
+) -> None:
     assert drain.list_orchestrators(by, Work(orchestrators=there), commands) == wanted
 
 
-GOOD = {"by": ["auto"], "commands": {}, "timeout": 3600, "interval": 10, "rollout": "default", "method": "wait"}
+GOOD = {
+    "by": ["auto"],
+    "commands": {},
+    "timeout": 3600,
+    "interval": 10,
+    "rollout": "default",
+    "method": "wait",
+}
 REFUSED = [
     ({"commands": "drain gpu1"}, "drain.commands-not-a-dictionary"),
     (
@@ -144,7 +171,8 @@ def test_a_setting_that_cannot_work_is_refused(changed: dict[str, Any], code: st
 
 
 NAMES = [
-    # what the user says, what the host calls itself, its name in the inventory, the names that are tried
+    # what the user says, what the host calls itself, its name in the inventory, the names that are
+    # tried
     ("node-7", "gpu1.example.org", "gpu1", ("node-7",)),
     ("", "GPU1.example.org", "10.0.0.1", ("gpu1.example.org", "gpu1", "10.0.0.1")),
     ("", "gpu1", "gpu1", ("gpu1",)),
@@ -155,12 +183,15 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("said", "hostname", "inventory", "wanted"), NAMES)
-def test_a_node_is_looked_for_by_these_names(said: str, hostname: str, inventory: str, wanted: tuple[str, ...]) -> None:
+def test_a_node_is_looked_for_by_these_names(
+    said: str, hostname: str, inventory: str, wanted: tuple[str, ...]
+) -> None:
     assert drain.list_node_names(said, Work(hostname=hostname), inventory) == wanted
 
 
 WRONG_NAMES = [
-    # what the host calls itself, its name in the inventory, whether another host of the inventory has that name
+    # what the host calls itself, its name in the inventory, whether another host of the inventory
+    # has that name
     ("gpu2", "gpu1", True),
     ("GPU2.example.org", "gpu1", True),
     ("gpu2.example.org", "gpu2", False),
@@ -170,17 +201,29 @@ WRONG_NAMES = [
 
 
 @pytest.mark.parametrize(("hostname", "inventory", "refused"), WRONG_NAMES)
-def test_a_host_does_not_have_another_one_drained(hostname: str, inventory: str, refused: bool) -> None:
+def test_a_host_does_not_have_another_one_drained(
+    hostname: str, inventory: str, refused: bool
+) -> None:
     names = functools.partial(
-        drain.list_node_names, work=Work(hostname=hostname), inventory_hostname=inventory, setting="gpufleet_slurm_node"
+        drain.list_node_names,
+        work=Work(hostname=hostname),
+        inventory_hostname=inventory,
+        setting="gpufleet_slurm_node",
     )
-    with pytest.raises(PlanError, match="Set gpufleet_slurm_node") if refused else contextlib.nullcontext():
+    with (
+        pytest.raises(PlanError, match="Set gpufleet_slurm_node")
+        if refused
+        else contextlib.nullcontext()
+    ):
         assert inventory in names("", others=["gpu1", "gpu2", "localhost"])
     assert names("node-7", others=["node-7"]) == ("node-7",)
 
 
 def test_an_obstacle_is_what_somebody_else_holds_or_what_does_not_work() -> None:
-    standings = {"slurm": Standing("others", "drained by root"), "kubernetes": Standing("held", "cordoned by this rollout")}
+    standings = {
+        "slurm": Standing("others", "drained by root"),
+        "kubernetes": Standing("held", "cordoned by this rollout"),
+    }
     assert drain.explain_drain_obstacle(standings) == "slurm: drained by root"
     assert drain.explain_drain_obstacle({"kubernetes": Standing("in_service")}) == ""
     assert drain.list_held_standings(standings) == ("kubernetes",)

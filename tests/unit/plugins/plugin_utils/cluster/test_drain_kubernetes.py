@@ -1,18 +1,32 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a Kubernetes node and its pods say, which patches follow, and what is said of the API's refusals: tables."""
+"""What a Kubernetes node and its pods say, which patches follow, and what is said of the API's
+refusals: tables.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain_kubernetes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    drain_kubernetes,
+)
 
 
-def node(unschedulable: bool = False, mark: str = "", ready: str = "True", taints: tuple[str, ...] = (), hold: str = "") -> dict[str, Any]:
-    marks = {"gpufleet.nvidia/rollout": mark, **({"gpufleet.nvidia/hold": hold} if hold else {})} if mark else {}
+def node(
+    unschedulable: bool = False,
+    mark: str = "",
+    ready: str = "True",
+    taints: tuple[str, ...] = (),
+    hold: str = "",
+) -> dict[str, Any]:
+    marks = (
+        {"gpufleet.nvidia/rollout": mark, **({"gpufleet.nvidia/hold": hold} if hold else {})}
+        if mark
+        else {}
+    )
     return {
         "metadata": {"name": "gpu1", "resourceVersion": "7", "annotations": marks},
         "spec": {
@@ -46,7 +60,11 @@ def test_whose_a_node_is(found: dict[str, Any], state: str) -> None:
 
 def test_a_hold_is_one_patch_with_its_mark_that_fails_where_somebody_has_changed_the_node() -> None:
     free = node(taints=("team",))
-    marks = {"gpufleet.nvidia/rollout": "r7", "gpufleet.nvidia/why": "ticket 12", "gpufleet.nvidia/hold": "cordon"}
+    marks = {
+        "gpufleet.nvidia/rollout": "r7",
+        "gpufleet.nvidia/why": "ticket 12",
+        "gpufleet.nvidia/hold": "cordon",
+    }
     assert drain_kubernetes.hold(free, "r7", "ticket 12", "cordon") == [
         {"op": "test", "path": "/metadata/labels", "value": None},
         {"op": "test", "path": "/metadata/annotations", "value": {}},
@@ -58,13 +76,22 @@ def test_a_hold_is_one_patch_with_its_mark_that_fails_where_somebody_has_changed
 
 def test_what_the_kubelet_reports_is_no_part_of_a_patch() -> None:
     free = node()
-    later = {**free, "metadata": {**free["metadata"], "resourceVersion": "8"}, "status": {"conditions": []}}
-    assert drain_kubernetes.hold(later, "r7", "ticket 12", "cordon") == drain_kubernetes.hold(free, "r7", "ticket 12", "cordon")
+    later = {
+        **free,
+        "metadata": {**free["metadata"], "resourceVersion": "8"},
+        "status": {"conditions": []},
+    }
+    assert drain_kubernetes.hold(later, "r7", "ticket 12", "cordon") == drain_kubernetes.hold(
+        free, "r7", "ticket 12", "cordon"
+    )
 
 
 RELEASES = [
     (node(unschedulable=True, mark="r7", hold="cordon"), {"taints": []}),
-    (node(taints=("team", *OUR_TAINT), mark="r7", hold="taint"), {"taints": [{"key": "team", "value": "r7", "effect": "NoSchedule"}]}),
+    (
+        node(taints=("team", *OUR_TAINT), mark="r7", hold="taint"),
+        {"taints": [{"key": "team", "value": "r7", "effect": "NoSchedule"}]},
+    ),
     # somebody has cordoned a node that we hold by a taint: the cordon is theirs
     (node(unschedulable=True, taints=OUR_TAINT, mark="r7", hold="taint"), {"unschedulable": True}),
 ]
@@ -72,13 +99,27 @@ RELEASES = [
 
 @pytest.mark.parametrize(("held", "spec"), RELEASES)
 def test_a_release_takes_back_what_was_ours(held: dict[str, Any], spec: dict[str, Any]) -> None:
-    done = {step["path"]: step["value"] for step in drain_kubernetes.release(held) if step["op"] == "add"}
+    done = {
+        step["path"]: step["value"]
+        for step in drain_kubernetes.release(held)
+        if step["op"] == "add"
+    }
     assert done == {"/metadata/annotations": {}, "/spec": spec}
 
 
-def pod(owner: str = "ReplicaSet", phase: str = "Running", annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+def pod(
+    owner: str = "ReplicaSet",
+    phase: str = "Running",
+    annotations: dict[str, str] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
     owners = [{"kind": owner}] if owner else []
-    metadata = {"namespace": "team", "name": "p", "ownerReferences": owners, "annotations": annotations or {}}
+    metadata = {
+        "namespace": "team",
+        "name": "p",
+        "ownerReferences": owners,
+        "annotations": annotations or {},
+    }
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
 
 
@@ -100,7 +141,11 @@ PODS = [
     (pod(phase="Succeeded", **using("nvidia.com/gpu")), False, False),
     (pod(phase="Failed", **using("nvidia.com/gpu")), False, False),
     (pod(phase="Pending", **using("nvidia.com/gpu")), True, True),
-    (pod(annotations={"kubernetes.io/config.mirror": "x"}, **using("nvidia.com/gpu")), False, False),
+    (
+        pod(annotations={"kubernetes.io/config.mirror": "x"}, **using("nvidia.com/gpu")),
+        False,
+        False,
+    ),
 ]
 
 
@@ -108,7 +153,9 @@ PODS = [
 def test_which_pods_a_drain_waits_for(found: dict[str, Any], wait: bool, evict: bool) -> None:
     assert bool(drain_kubernetes.list_drained_pods([found], "wait")) == wait
     assert bool(drain_kubernetes.list_drained_pods([found], "evict")) == evict
-    assert [drain_kubernetes.describe_waiting_pods([found], method) for method in ("wait", "evict")] == [
+    assert [
+        drain_kubernetes.describe_waiting_pods([found], method) for method in ("wait", "evict")
+    ] == [
         "1 pod with GPUs (team/p)" * wait,
         "1 pod (team/p)" * evict,
     ]
@@ -138,9 +185,18 @@ FAILURES = [
         "Failed to import the required Python library (kubernetes) on host's Python",
         "kubernetes-api.no-library",
     ),
-    ("Exception 'HTTPConnectionPool(host='10.0.0.1'): Max retries exceeded with url", "kubernetes-api.no-answer"),
-    ("Could not create API client: Invalid kube-config file. No configuration found.", "kubernetes-api.no-kubeconfig"),
-    ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer", "kubernetes-api.certificate"),
+    (
+        "Exception 'HTTPConnectionPool(host='10.0.0.1'): Max retries exceeded with url",
+        "kubernetes-api.no-answer",
+    ),
+    (
+        "Could not create API client: Invalid kube-config file. No configuration found.",
+        "kubernetes-api.no-kubeconfig",
+    ),
+    (
+        "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer",
+        "kubernetes-api.certificate",
+    ),
     (
         f"Failed to apply object: {api(409, TAKEN)}",
         "kubernetes-api.field-taken",
@@ -151,7 +207,10 @@ FAILURES = [
     ),
     (f"Failed to patch object: {api(422, POLICY)}", "kubernetes-api.denied"),
     (f"Failed to apply object: {api(500, SILENT)}", "kubernetes-api.webhook-failed"),
-    ("Pod deletion errors: cannot delete Pods with local storage: team/p.", "kubernetes-api.pods-stay"),
+    (
+        "Pod deletion errors: cannot delete Pods with local storage: team/p.",
+        "kubernetes-api.pods-stay",
+    ),
 ]
 
 
@@ -163,12 +222,17 @@ def test_a_refusal_is_one_message(said: str, code: str) -> None:
 
 
 ENDED = (
-    "Traceback (most recent call last):\n  File x\nurllib3.exceptions.MaxRetryError: HTTPConnectionPool(host='a'): Max retries exceeded\n"
+    "Traceback (most recent call last):\n  File x\n"
+    "urllib3.exceptions.MaxRetryError: HTTPConnectionPool(host='a'): Max retries exceeded\n"
 )
 RAISED = [
     # how releases of ansible-core tell an exception that ended a module
     {"failed": True, "msg": "", "exception": ENDED},
-    {"failed": True, "msg": "MODULE FAILURE\nSee stdout/stderr for the exact error", "module_stderr": ENDED},
+    {
+        "failed": True,
+        "msg": "MODULE FAILURE\nSee stdout/stderr for the exact error",
+        "module_stderr": ENDED,
+    },
 ]
 
 
@@ -186,15 +250,28 @@ def test_a_budget_is_no_refusal_for_good() -> None:
 
 
 # What kubernetes.core says of answers of a real API server 1.34.
-REJECTED = '{"kind":"Status","status":"Failure","message":"%s","reason":"Invalid","details":{},"code":422}'
+REJECTED = (
+    '{"kind":"Status","status":"Failure","message":"%s","reason":"Invalid","details":{},"code":422}'
+)
 CONFLICTS = [
     (REJECTED % "the server rejected our request due to an error in our request", True),
-    ('{"kind":"Status","message":"Operation cannot be fulfilled on nodes: the object has been modified","code":409}', True),
-    (REJECTED % 'Node \\"gpu1\\" is invalid: metadata.taints[0].effect: Invalid value: \\"x\\"', False),
+    (
+        '{"kind":"Status","message":"Operation cannot be fulfilled on nodes: the object has been modified","code":409}',
+        True,
+    ),
+    (
+        REJECTED % 'Node \\"gpu1\\" is invalid: metadata.taints[0].effect: Invalid value: \\"x\\"',
+        False,
+    ),
     ('{"kind":"Status","message":"nodes is forbidden","reason":"Forbidden","code":403}', False),
 ]
 
 
 @pytest.mark.parametrize(("said", "faster"), CONFLICTS)
 def test_that_somebody_was_faster_is_read_of_the_answer(said: str, faster: bool) -> None:
-    assert drain_kubernetes.is_api_conflict({"failed": True, "msg": f"Failed to patch existing object: b'{said}'"}) is faster
+    assert (
+        drain_kubernetes.is_api_conflict(
+            {"failed": True, "msg": f"Failed to patch existing object: b'{said}'"}
+        )
+        is faster
+    )

@@ -14,11 +14,28 @@ NODES = {"nodes/gpu1.yaml", "nodes/old1.yaml"}
 
 
 def test_nodes_alone_are_never_pruned() -> None:
-    """Argo CD and Flux would delete the Node, and with it all its pods; any other object may go with its file."""
+    """Argo CD and Flux would delete the Node, and with it all its pods; any other object may go
+    with its file.
+    """
     found = rendered({"gpu1": native(), "old1": fallback()})
-    documents = {name: yaml.safe_load(text) for name, text in files.render_cluster_files(found).items()}
-    said = {name: (document.get("metadata") or {}).get("annotations") or {} for name, document in documents.items()}
-    assert {name for name, notes in said.items() if notes.get("kustomize.toolkit.fluxcd.io/prune") == "disabled"} == NODES
-    assert {name for name, notes in said.items() if "Prune=false" in notes.get("argocd.argoproj.io/sync-options", "").split(",")} == NODES
+    documents = {
+        name: yaml.safe_load(text) for name, text in files.render_cluster_files(found).items()
+    }
+    said = {
+        name: (document.get("metadata") or {}).get("annotations") or {}
+        for name, document in documents.items()
+    }
+    assert {
+        name
+        for name, notes in said.items()
+        if notes.get("kustomize.toolkit.fluxcd.io/prune") == "disabled"
+    } == NODES
+    assert {
+        name
+        for name, notes in said.items()
+        if "Prune=false" in notes.get("argocd.argoproj.io/sync-options", "").split(",")
+    } == NODES
     # What is applied by the playbook itself is never pruned by anybody, so it has none of this.
-    assert all(not files.UNPRUNED.keys() & node["metadata"]["annotations"].keys() for node in found.nodes)
+    assert all(
+        not files.UNPRUNED.keys() & node["metadata"]["annotations"].keys() for node in found.nodes
+    )

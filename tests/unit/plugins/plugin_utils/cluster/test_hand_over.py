@@ -12,29 +12,65 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import hand_over
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
-LIVE = {"fate": "live", "why": "its process nvidia-toolkit runs", "handlers": {"nvidia": "/x/toolkit/nvidia"}, "installed": True}
+LIVE = {
+    "fate": "live",
+    "why": "its process nvidia-toolkit runs",
+    "handlers": {"nvidia": "/x/toolkit/nvidia"},
+    "installed": True,
+}
 GONE = {"fate": "dead", "why": "operator_toolkit is gone", "handlers": {}, "installed": False}
 READY = {"type": "Ready", "status": "True"}
 
 
-def pod(*conditions: dict[str, str], ending: bool = False, privileged: bool | None = True, **more: Any) -> dict[str, Any]:
-    metadata = {"name": "toolkit-x", **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if ending else {}), **more}
-    spec = {"containers": [{"name": "c", **({} if privileged is None else {"securityContext": {"privileged": privileged}})}]}
-    return {"metadata": metadata, "spec": spec, "status": {"phase": "Running", "conditions": list(conditions)}}
+def pod(
+    *conditions: dict[str, str], ending: bool = False, privileged: bool | None = True, **more: Any
+) -> dict[str, Any]:
+    metadata = {
+        "name": "toolkit-x",
+        **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if ending else {}),
+        **more,
+    }
+    spec = {
+        "containers": [
+            {
+                "name": "c",
+                **({} if privileged is None else {"securityContext": {"privileged": privileged}}),
+            }
+        ]
+    }
+    return {
+        "metadata": metadata,
+        "spec": spec,
+        "status": {"phase": "Running", "conditions": list(conditions)},
+    }
 
 
-MOUNTED = {"metadata": {"name": "toolkit-x"}, "spec": {"volumes": [{"hostPath": {"path": "/"}}]}, "status": {"phase": "Running"}}
+MOUNTED = {
+    "metadata": {"name": "toolkit-x"},
+    "spec": {"volumes": [{"hostPath": {"path": "/"}}]},
+    "status": {"phase": "Running"},
+}
 
 
 def daemon_set(privileged: bool = True) -> dict[str, Any]:
     return {"spec": {"template": pod(privileged=privileged)}}
 
 
-def node(label: str = "", *pods: dict[str, Any], host: dict[str, Any] | None = None, there: bool = True, **result: Any) -> hand_over.Node:
-    """there: the operator's DaemonSet; else one of a user with its label, which has no rights on a host."""
+def node(
+    label: str = "",
+    *pods: dict[str, Any],
+    host: dict[str, Any] | None = None,
+    there: bool = True,
+    **result: Any,
+) -> hand_over.Node:
+    """there: the operator's DaemonSet; else one of a user with its label, which has no rights on a
+    host.
+    """
     labels = {"labels": {hand_over.TOOLKIT_LABEL: label}} if label else {}
     found = {"operator_toolkit": host or GONE, "decision": {"decisions": []}, **result}
-    return hand_over.read_handover_node("gpu1", {"metadata": {"name": "gpu1", **labels}}, pods, [daemon_set(there)], found)
+    return hand_over.read_handover_node(
+        "gpu1", {"metadata": {"name": "gpu1", **labels}}, pods, [daemon_set(there)], found
+    )
 
 
 OURS = {"decision": {"decisions": [{"engine": "containerd"}]}, "differences": []}
@@ -55,7 +91,9 @@ OWNERS: dict[str, tuple[hand_over.Node, str, bool, bool]] = {
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_ended_keeps_no_node(phase: str) -> None:
-    """One that its kubelet has refused, for example, stays in the cluster until somebody removes it."""
+    """One that its kubelet has refused, for example, stays in the cluster until somebody removes
+    it.
+    """
     ended = {**pod(), "status": {"phase": phase}}
     assert hand_over.describe_handover_wait(node("false", ended), hand_over.COLLECTION) == ""
     assert node("false", ended, **OURS).owner == hand_over.COLLECTION
@@ -70,12 +108,17 @@ HELD = [
 
 
 @pytest.mark.parametrize(("to", "found", "needed"), HELD)
-def test_a_node_that_was_left_out_of_service_is_handed_over_again(to: str, found: hand_over.Node, needed: bool) -> None:
+def test_a_node_that_was_left_out_of_service_is_handed_over_again(
+    to: str, found: hand_over.Node, needed: bool
+) -> None:
     assert hand_over.needs_handover(found, to) is False
     held = dc.replace(found, held=True)
     assert hand_over.needs_handover(held, to) is needed
     words = "(to put it back into service, hand it over to `collection` or `operator`) and has the label"
-    assert f"gpu1 is held out of service by this collection {words}" in hand_over.describe_handover_node(held)
+    assert (
+        f"gpu1 is held out of service by this collection {words}"
+        in hand_over.describe_handover_node(held)
+    )
 
 
 @pytest.mark.parametrize("case", OWNERS)
@@ -101,7 +144,8 @@ def test_without_the_operator_there_is_nothing_to_hand_over(to: str) -> None:
     assert str(refused.value).startswith(NO_OPERATOR[to])
 
 
-# Status of a DaemonSet -> whether it is the operator's presence. No node is left for it where all of them are the collection's.
+# Status of a DaemonSet -> whether it is the operator's presence. No node is left for it where all
+# of them are the collection's.
 COUNTS: list[tuple[dict[str, int] | None, bool]] = [
     (None, True),
     ({"desiredNumberScheduled": 0, "currentNumberScheduled": 0}, True),
@@ -111,15 +155,24 @@ COUNTS: list[tuple[dict[str, int] | None, bool]] = [
 
 
 @pytest.mark.parametrize(("status", "there"), COUNTS)
-def test_a_daemon_set_whose_pods_are_all_refused_is_nobody(status: dict[str, int] | None, there: bool) -> None:
-    """Any user can make one in a namespace of their own; that its pods may not change a host is the namespace's pod security."""
+def test_a_daemon_set_whose_pods_are_all_refused_is_nobody(
+    status: dict[str, int] | None, there: bool
+) -> None:
+    """Any user can make one in a namespace of their own; that its pods may not change a host is the
+    namespace's pod security.
+    """
     sets = [{**daemon_set(), "status": status}]
-    assert hand_over.read_handover_node("gpu1", {"metadata": {"name": "gpu1"}}, (), sets, {}).there is there
+    assert (
+        hand_over.read_handover_node("gpu1", {"metadata": {"name": "gpu1"}}, (), sets, {}).there
+        is there
+    )
 
 
 def test_of_a_host_that_nobody_has_looked_at_nothing_is_said() -> None:
     """Its look has failed, for example."""
-    found = hand_over.read_handover_node("gpu1", {"metadata": {"name": "gpu1"}}, (), (), {"unreachable": True})
+    found = hand_over.read_handover_node(
+        "gpu1", {"metadata": {"name": "gpu1"}}, (), (), {"unreachable": True}
+    )
     assert hand_over.describe_handover_node(found).endswith("; its host was not looked at")
 
 
@@ -136,7 +189,14 @@ def test_the_label_is_set_where_nobody_has_changed_the_labels_meanwhile(case: st
     labels, to, after = PATCHES[case]
     found = hand_over.build_handover_patch({"metadata": {"labels": labels}}, to)
     path = "/metadata/labels"
-    assert found == ([] if after is None else [{"op": "test", "path": path, "value": labels}, {"op": "add", "path": path, "value": after}])
+    assert found == (
+        []
+        if after is None
+        else [
+            {"op": "test", "path": path, "value": labels},
+            {"op": "add", "path": path, "value": after},
+        ]
+    )
 
 
 WAITING: dict[str, tuple[tuple[dict[str, Any], ...], str, str]] = {
@@ -193,4 +253,7 @@ def test_a_node_is_described_by_what_cluster_and_host_show() -> None:
         "the node gpu1 has the label nvidia.com/gpu.deploy.container-toolkit=true; the pod toolkit-x is ready; on the host it is live "
         "(its process nvidia-toolkit runs), handlers of it: nvidia"
     )
-    assert "=(none); none of its pods is there; on the host it is not known" in hand_over.describe_handover_node(node(host={"fate": ""}))
+    assert (
+        "=(none); none of its pods is there; on the host it is not known"
+        in hand_over.describe_handover_node(node(host={"fate": ""}))
+    )

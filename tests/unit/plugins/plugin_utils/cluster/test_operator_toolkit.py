@@ -18,35 +18,59 @@ from tests.unit.records import instance
 
 TOOLKIT = "/usr/local/nvidia/toolkit/nvidia-container-runtime"
 THREE = {"nvidia": TOOLKIT, "nvidia-cdi": f"{TOOLKIT}.cdi", "nvidia-legacy": f"{TOOLKIT}.legacy"}
-K3S = {"socket": "/run/k3s/containerd/containerd.sock", "binary": "/var/lib/rancher/k3s/data/current/bin/containerd"}
+K3S = {
+    "socket": "/run/k3s/containerd/containerd.sock",
+    "binary": "/var/lib/rancher/k3s/data/current/bin/containerd",
+}
 MICROK8S = {
     "config_path": "/var/snap/microk8s/current/args/containerd-template.toml",
     "socket": "/var/snap/microk8s/common/run/containerd.sock",
     "binary": "/snap/microk8s/7964/bin/containerd",
 }
-K0S = {"config_path": "/etc/k0s/containerd.toml", "socket": "/run/k0s/containerd.sock", "binary": "/var/lib/k0s/bin/containerd"}
+K0S = {
+    "config_path": "/etc/k0s/containerd.toml",
+    "socket": "/run/k0s/containerd.sock",
+    "binary": "/var/lib/k0s/bin/containerd",
+}
 WITHOUT_CDI = {"environment": {"DEVICE_LIST_STRATEGY": "envvar"}}
 
 
 def kept(*more: Instance, handlers: dict[str, str] | None = None, **own: Any) -> dict[str, Any]:
     """A host whose engine the operator's toolkit configures; nothing is decided for it."""
     engine = own.pop("engine", "containerd")
-    one = instance(engine, **{"used_by_kubelet": True, "handlers": {"runc": "", **(THREE if handlers is None else handlers)}, **own})
+    one = instance(
+        engine,
+        **{
+            "used_by_kubelet": True,
+            "handlers": {"runc": "", **(THREE if handlers is None else handlers)},
+            **own,
+        },
+    )
     return {
         **native(),
-        "decision": {"decisions": [], "refused": [[one.key, "the GPU Operator's toolkit runs on this host"]]},
+        "decision": {
+            "decisions": [],
+            "refused": [[one.key, "the GPU Operator's toolkit runs on this host"]],
+        },
         "instances": [{"key": i.key, **dc.asdict(i)} for i in (one, *more)],
         "leftovers": [{"tool": "gpu-operator", "path": one.config_path, "fate": "live"}],
     }
 
 
 def values(*hosts: dict[str, Any], **settings: Any) -> dict[str, Any]:
-    found = rendered({f"gpu{number}": host for number, host in enumerate(hosts, 1)}, profile="operator", **settings)
+    found = rendered(
+        {f"gpu{number}": host for number, host in enumerate(hosts, 1)},
+        profile="operator",
+        **settings,
+    )
     return dict(found.values.values)
 
 
 def environment(*hosts: dict[str, Any], **settings: Any) -> dict[str, str]:
-    return {entry["name"]: entry["value"] for entry in values(*hosts, **settings)["toolkit"].get("env", ())}
+    return {
+        entry["name"]: entry["value"]
+        for entry in values(*hosts, **settings)["toolkit"].get("env", ())
+    }
 
 
 # A host -> the variables of its toolkit beyond what the operator sets by itself.
@@ -104,7 +128,9 @@ def test_the_toolkit_is_told_what_was_found_and_it_would_not_find(case: str) -> 
 
 
 def test_with_cdi_off_the_operator_makes_it_the_default_by_itself() -> None:
-    """CONTAINERD_SET_AS_DEFAULT counts there alone: with CDI on the operator sets a variable that ranks above it."""
+    """CONTAINERD_SET_AS_DEFAULT counts there alone: with CDI on the operator sets a variable that
+    ranks above it.
+    """
     assert environment(kept(), **WITHOUT_CDI) == {"CONTAINERD_SET_AS_DEFAULT": "false"}
     assert environment(kept(default_handler="nvidia"), **WITHOUT_CDI) == {}
 
@@ -118,7 +144,10 @@ def test_the_name_of_the_handler_is_the_operators_runtime_class() -> None:
 
 
 def test_nothing_of_the_plugin_is_said_where_all_hosts_keep_it() -> None:
-    assert values(kept(), kept()) == {"toolkit": {"enabled": True}, "operator": {"runtimeClass": "nvidia"}}
+    assert values(kept(), kept()) == {
+        "toolkit": {"enabled": True},
+        "operator": {"runtimeClass": "nvidia"},
+    }
     found = rendered({"gpu1": kept()}, profile="operator")
     assert list(files.render_cluster_files(found)) == ["helm/values.yaml"]
     assert rendered({"gpu1": kept()}).values.values == {}
@@ -128,7 +157,10 @@ def test_the_toolkit_stays_on_where_some_hosts_keep_it() -> None:
     """Switched off for all, it would leave those hosts without their handlers."""
     hook = {"environment": {"NVIDIA_CDI_HOOK_PATH": "/usr/local/bin/nvidia-cdi-hook"}}
     found = values(native(), kept(socket="/run/gpu.sock"), **hook)
-    assert found["toolkit"] == {"enabled": True, "env": [{"name": "CONTAINERD_SOCKET", "value": "/run/gpu.sock"}]}
+    assert found["toolkit"] == {
+        "enabled": True,
+        "env": [{"name": "CONTAINERD_SOCKET", "value": "/run/gpu.sock"}],
+    }
     assert found["cdi"] == {"enabled": True}
     with pytest.raises(PlanError, match=r"^gpu2 .* gpu1 .*\[helm.toolkit-on-some\]$"):
         values(native(), kept())
@@ -138,11 +170,20 @@ def test_the_toolkit_stays_on_where_some_hosts_keep_it() -> None:
 
 def test_reasons_are_beside_the_values() -> None:
     text = files.render_cluster_files(
-        rendered({"gpu1": kept(manager="microk8s", default_handler="nvidia", **MICROK8S)}, profile="operator")
+        rendered(
+            {"gpu1": kept(manager="microk8s", default_handler="nvidia", **MICROK8S)},
+            profile="operator",
+        )
     )["helm/values.yaml"]
-    assert "# gpu1: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them." in text
+    assert (
+        "# gpu1: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them."
+        in text
+    )
     assert "# MicroK8s makes its configuration from a template" in text
-    assert "# NVIDIA_RUNTIME_SET_AS_DEFAULT: the operator sets it with CDI on, and it ranks above CONTAINERD_SET_AS_DEFAULT." in text
+    assert (
+        "# NVIDIA_RUNTIME_SET_AS_DEFAULT: the operator sets it with CDI on, and it ranks above CONTAINERD_SET_AS_DEFAULT."
+        in text
+    )
 
 
 UNLIKE: dict[str, tuple[dict[str, Any], str]] = {
@@ -159,7 +200,10 @@ def test_one_environment_for_unlike_hosts_is_refused(case: str) -> None:
     with pytest.raises(PlanError) as refused:
         values(kept(), host)
     assert words in str(refused.value)
-    assert "Hand over all of these hosts but one kind, or set toolkit.env in gpufleet_kubernetes_values" in str(refused.value)
+    assert (
+        "Hand over all of these hosts but one kind, or set toolkit.env in gpufleet_kubernetes_values"
+        in str(refused.value)
+    )
 
 
 def test_the_users_own_environment_counts_as_it_is_written() -> None:
@@ -169,7 +213,9 @@ def test_the_users_own_environment_counts_as_it_is_written() -> None:
 
 
 def test_a_host_on_which_it_has_written_nothing_yet_fits_the_others() -> None:
-    assert environment(kept(handlers={}), kept(default_handler="nvidia")) == {"NVIDIA_RUNTIME_SET_AS_DEFAULT": "true"}
+    assert environment(kept(handlers={}), kept(default_handler="nvidia")) == {
+        "NVIDIA_RUNTIME_SET_AS_DEFAULT": "true"
+    }
 
 
 UNKNOWN = {

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What changes first, the engine or the device plugin: no pod loses its GPU between the two changes."""
+"""What changes first, the engine or the device plugin: no pod loses its GPU between the two
+changes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,12 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import members, objects, order, ways
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    members,
+    objects,
+    order,
+    ways,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,14 +26,51 @@ ENVVAR, MOUNTS, CRI, ANNOTATIONS = "envvar", "volume-mounts", "cdi-cri", "cdi-an
 BY_CDI = (CRI, ANNOTATIONS)
 
 # The host now, after its change; the plugin now, and then -> what changes first.
-TABLE: tuple[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...], order.First], ...] = (
-    ("CDI is switched on, and the default handler stays", (ENVVAR,), (ENVVAR, *BY_CDI), (ENVVAR,), (CRI,), "engine"),
-    ("the default handler goes after the plugin was set to CDI", (ENVVAR, *BY_CDI), BY_CDI, (ENVVAR,), (CRI,), "plugin"),
+TABLE: tuple[
+    tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...], order.First], ...
+] = (
+    (
+        "CDI is switched on, and the default handler stays",
+        (ENVVAR,),
+        (ENVVAR, *BY_CDI),
+        (ENVVAR,),
+        (CRI,),
+        "engine",
+    ),
+    (
+        "the default handler goes after the plugin was set to CDI",
+        (ENVVAR, *BY_CDI),
+        BY_CDI,
+        (ENVVAR,),
+        (CRI,),
+        "plugin",
+    ),
     ("the same, and the plugin is set already", (ENVVAR, *BY_CDI), BY_CDI, (CRI,), (CRI,), "any"),
-    ("CDI comes and the default handler goes at once", (ENVVAR,), BY_CDI, (ENVVAR,), (CRI,), "both"),
+    (
+        "CDI comes and the default handler goes at once",
+        (ENVVAR,),
+        BY_CDI,
+        (ENVVAR,),
+        (CRI,),
+        "both",
+    ),
     ("back to the legacy runtime at once", BY_CDI, (ENVVAR,), (CRI,), (ENVVAR,), "both"),
-    ("back, where the default handler has stayed", (ENVVAR, *BY_CDI), (ENVVAR,), (CRI,), (ENVVAR,), "plugin"),
-    ("a newer engine reads the field, too", (ANNOTATIONS,), BY_CDI, (ANNOTATIONS,), (CRI,), "engine"),
+    (
+        "back, where the default handler has stayed",
+        (ENVVAR, *BY_CDI),
+        (ENVVAR,),
+        (CRI,),
+        (ENVVAR,),
+        "plugin",
+    ),
+    (
+        "a newer engine reads the field, too",
+        (ANNOTATIONS,),
+        BY_CDI,
+        (ANNOTATIONS,),
+        (CRI,),
+        "engine",
+    ),
     ("a new host, which nobody gave GPUs before", (), BY_CDI, (), (CRI,), "engine"),
     ("pods get no GPU now", (), BY_CDI, (ENVVAR,), (CRI,), "engine"),
 )
@@ -42,8 +86,12 @@ SETS = st.sets(st.sampled_from((ENVVAR, MOUNTS, *BY_CDI)))
 
 
 @given(now=SETS, after=SETS, old=SETS, new=SETS)
-def test_no_order_loses_what_worked(now: set[str], after: set[str], old: set[str], new: set[str]) -> None:
-    """Each state between the first step and the last one works, wherever the first and the last one do."""
+def test_no_order_loses_what_worked(
+    now: set[str], after: set[str], old: set[str], new: set[str]
+) -> None:
+    """Each state between the first step and the last one works, wherever the first and the last one
+    do.
+    """
     between = {
         "any": [(now, new), (after, old)],
         "engine": [(after, old)],
@@ -51,7 +99,10 @@ def test_no_order_loses_what_worked(now: set[str], after: set[str], old: set[str
         "both": [(now, old | new), (after, old | new)],
     }
     if order.gets_gpu(now, old) and order.gets_gpu(after, new):
-        assert all(order.gets_gpu(host, plugin) for host, plugin in between[order.decide_first_change(now, after, old, new)])
+        assert all(
+            order.gets_gpu(host, plugin)
+            for host, plugin in between[order.decide_first_change(now, after, old, new)]
+        )
 
 
 def declared(result: dict[str, Any], strategy: str) -> dict[str, Any]:
@@ -65,8 +116,14 @@ AFTER: dict[str, tuple[dict[str, Any], set[str]]] = {
     "a hook": (hook(), {ENVVAR}),
     "a hook, and the variable is for privileged containers": (hook(isolation="strict"), set()),
     "the variable is for privileged containers": (fallback(isolation="strict"), {ANNOTATIONS}),
-    "the same, and mounts are declared": (declared(fallback(isolation="strict"), MOUNTS), {MOUNTS, ANNOTATIONS}),
-    "mounts are declared, and the variable counts": (declared(fallback(isolation="compatible"), MOUNTS), {ENVVAR, MOUNTS, ANNOTATIONS}),
+    "the same, and mounts are declared": (
+        declared(fallback(isolation="strict"), MOUNTS),
+        {MOUNTS, ANNOTATIONS},
+    ),
+    "mounts are declared, and the variable counts": (
+        declared(fallback(isolation="compatible"), MOUNTS),
+        {ENVVAR, MOUNTS, ANNOTATIONS},
+    ),
 }
 
 
@@ -88,14 +145,24 @@ def changing(instance: dict[str, Any], **policy: Any) -> tuple[members.Host, ...
 
 def test_an_engine_that_changes_first_holds_its_label_back() -> None:
     """The look says that the plugin uses the variable, and nothing of the host resolves CDI yet."""
-    legacy = {"default_handler": "nvidia", "handlers": {"nvidia": "/usr/bin/nvidia-container-runtime"}, "cdi": {"enabled": False}}
+    legacy = {
+        "default_handler": "nvidia",
+        "handlers": {"nvidia": "/usr/bin/nvidia-container-runtime"},
+        "cdi": {"enabled": False},
+    }
     found = order.order_hosts(changing(legacy, set_as_default="enabled"), {})
     assert (found.held, found.ahead) == ({"gpu1"}, frozenset())
-    assert found.steps == ("gpu1: change the hosts first (gpufleet.nvidia.rollout), then apply: they do not understand cdi-cri yet",)
+    assert found.steps == (
+        "gpu1: change the hosts first (gpufleet.nvidia.rollout), then apply: they do not understand cdi-cri yet",
+    )
 
 
 def test_both_ways_are_used_where_no_order_keeps_the_gpus() -> None:
-    legacy = {"default_handler": "nvidia", "handlers": {"nvidia": "/usr/bin/nvidia-container-runtime"}, "cdi": {"enabled": False}}
+    legacy = {
+        "default_handler": "nvidia",
+        "handlers": {"nvidia": "/usr/bin/nvidia-container-runtime"},
+        "cdi": {"enabled": False},
+    }
     found = order.order_hosts(changing(legacy), {})
     (m,) = found.hosts
     assert isinstance(m, members.ClusterMember)
@@ -112,7 +179,9 @@ def test_a_plugin_of_which_nothing_is_known_is_said_to_be_so() -> None:
     (host,) = changing(both)
     assert isinstance(host, members.ClusterMember)
     found = order.order_hosts((dc.replace(host, plugin=()),), {})
-    assert found.steps == ("gpu1: apply first, then change the hosts: by which strategy their pods get GPUs now is not known",)
+    assert found.steps == (
+        "gpu1: apply first, then change the hosts: by which strategy their pods get GPUs now is not known",
+    )
 
 
 def test_a_host_that_is_as_decided_has_no_order() -> None:
@@ -121,9 +190,19 @@ def test_a_host_that_is_as_decided_has_no_order() -> None:
 
 
 def test_the_operators_strategies_are_the_same_before_and_after() -> None:
-    """Its plugin is set for all nodes, so a host that understands them already waits for nothing, and any other changes first."""
+    """Its plugin is set for all nodes, so a host that understands them already waits for nothing,
+    and any other changes first.
+    """
     fixed = objects.ClusterSettings(profile="operator").fixed
-    native_already = {"default_handler": "runc", "handlers": {}, "cdi": {"enabled": True, "cri_field": True}}
+    native_already = {
+        "default_handler": "runc",
+        "handlers": {},
+        "cdi": {"enabled": True, "cri_field": True},
+    }
     assert order.order_hosts(changing(native_already), {}, fixed).steps == ()
-    legacy = {"default_handler": "nvidia", "handlers": {"nvidia": "/usr/bin/nvidia-container-runtime"}, "cdi": {"enabled": False}}
+    legacy = {
+        "default_handler": "nvidia",
+        "handlers": {"nvidia": "/usr/bin/nvidia-container-runtime"},
+        "cdi": {"enabled": False},
+    }
     assert order.order_hosts(changing(legacy), {}, fixed).held == {"gpu1"}

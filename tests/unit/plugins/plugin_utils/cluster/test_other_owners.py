@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which marks on a Kubernetes node say that others are working on the host: a table, as upstream writes them."""
+"""Which marks on a Kubernetes node say that others are working on the host: a table, as upstream
+writes them.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,15 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain, drain_kubernetes, other_owners
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    drain,
+    drain_kubernetes,
+    other_owners,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    rollout,
+    settings,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +32,11 @@ READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 
 def node(kind: str = "", key: str = "", value: str = "", **spec: Any) -> dict[str, Any]:
     """A node that is Ready, with one mark."""
-    metadata: dict[str, Any] = {"name": "gpu1", "labels": {"nvidia.com/gpu.present": "true"}, "annotations": {"a/b": "c"}}
+    metadata: dict[str, Any] = {
+        "name": "gpu1",
+        "labels": {"nvidia.com/gpu.present": "true"},
+        "annotations": {"a/b": "c"},
+    }
     taints = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
     if kind == "taint":
         taints.append({"key": key, **({"value": value} if value else {}), "effect": "NoSchedule"})
@@ -55,29 +68,46 @@ CASES = [
     (("label", MIG, "pending"), "the MIG manager"),
     (("label", MIG, "rebooting"), "the MIG manager"),
     (("annotation", "weave.works/kured-reboot-in-progress", "2026-11-22T10:00:00Z"), "kured"),
-    (("annotation", "weave.works/kured-most-recent-reboot-needed", "2026-11-22T10:00:00Z"), ""),  # stays after the reboot
+    (
+        ("annotation", "weave.works/kured-most-recent-reboot-needed", "2026-11-22T10:00:00Z"),
+        "",
+    ),  # stays after the reboot
     (("taint", "ToBeDeletedByClusterAutoscaler", "1795428000"), "the cluster autoscaler"),
-    (("taint", "DeletionCandidateOfClusterAutoscaler", "1795428000"), ""),  # comes and goes with the load
+    (
+        ("taint", "DeletionCandidateOfClusterAutoscaler", "1795428000"),
+        "",
+    ),  # comes and goes with the load
     (("taint", "karpenter.sh/disrupted", ""), "Karpenter"),
     (("taint", "karpenter.sh/disruption", "disrupting"), "Karpenter before 1.0"),
     (("taint", "karpenter.sh/unregistered", ""), ""),
     (("taint", "medik8s.io/drain", ""), "the Node Maintenance Operator"),
-    (("taint", "kubevirt.io/drain", "draining"), "a drain of KubeVirt or of an older Node Maintenance Operator"),
+    (
+        ("taint", "kubevirt.io/drain", "draining"),
+        "a drain of KubeVirt or of an older Node Maintenance Operator",
+    ),
     (("taint", "aws-node-termination-handler/spot-itn", "e"), "the AWS Node Termination Handler"),
     (("taint", "aws-node-termination-handler/rebalance-recommendation", "e"), ""),
     (("taint", "cloud.google.com/impending-node-termination", ""), "Google Kubernetes Engine"),
     (("annotation", "machineconfiguration.openshift.io/state", "Done"), ""),
-    (("annotation", "machineconfiguration.openshift.io/state", "Working"), "OpenShift's Machine Config Operator"),
+    (
+        ("annotation", "machineconfiguration.openshift.io/state", "Working"),
+        "OpenShift's Machine Config Operator",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("mark", "owner"), CASES)
 @pytest.mark.parametrize("cordoned", [False, True])
-def test_a_mark_says_in_whose_hands_a_host_is(mark: tuple[str, str, str], owner: str, cordoned: bool) -> None:
+def test_a_mark_says_in_whose_hands_a_host_is(
+    mark: tuple[str, str, str], owner: str, cordoned: bool
+) -> None:
     found = drain_kubernetes.judge_kubernetes_standing(node(*mark, unschedulable=cordoned), "r7")
     assert found.state == ("others" if cordoned else "in_service")
     if owner:
-        assert re.match(rf"{owner} is (working on the node gpu1|taking the node gpu1 away) \({mark[0]} {mark[1]}\b", found.obstacle)
+        assert re.match(
+            rf"{owner} is (working on the node gpu1|taking the node gpu1 away) \({mark[0]} {mark[1]}\b",
+            found.obstacle,
+        )
     else:
         assert ("cordoned by somebody else" in found.obstacle) is cordoned
     assert bool(drain.explain_drain_obstacle({"kubernetes": found})) is bool(owner or cordoned)
@@ -93,7 +123,9 @@ def test_our_own_hold_does_not_hide_who_came_since() -> None:
 
 NOW = datetime.datetime(2026, 11, 22, 12, 0, tzinfo=datetime.timezone.utc)
 HOUR = 3600 * 10**9  # a duration as Go writes it
-SENTINEL = {"hostPath": {"path": "/var/run", "type": "Directory"}}  # kured-1.17, where it sees the file that asks for a reboot
+SENTINEL = {
+    "hostPath": {"path": "/var/run", "type": "Directory"}
+}  # kured-1.17, where it sees the file that asks for a reboot
 
 
 def kured(annotation: str | None, **spec: Any) -> dict[str, Any]:
@@ -105,14 +137,25 @@ def kured(annotation: str | None, **spec: Any) -> dict[str, Any]:
 LOCKS = [
     # what kured has written on its DaemonSet, whether it holds gpu1
     (None, False),
-    ({"nodeID": "gpu1", "metadata": {"unschedulable": False}, "created": "2026-11-22T10:00:00.123456789Z", "TTL": 0}, True),
+    (
+        {
+            "nodeID": "gpu1",
+            "metadata": {"unschedulable": False},
+            "created": "2026-11-22T10:00:00.123456789Z",
+            "TTL": 0,
+        },
+        True,
+    ),
     ({"nodeID": "gpu2", "created": "2026-11-22T10:00:00Z", "TTL": 0}, False),
     ({"nodeID": "manual"}, False),  # somebody has paused kured
     ({"nodeID": "gpu1", "created": "2026-11-22T10:00:00Z", "TTL": HOUR}, False),  # its time is over
     ({"nodeID": "gpu1", "created": "2026-11-22T11:30:00Z", "TTL": HOUR}, True),
     ({"nodeID": "gpu1", "created": "2026-11-22T13:30:00+02:00", "TTL": HOUR}, True),
     ({"nodeID": "gpu1", "TTL": HOUR}, True),  # since when is not said
-    ({"nodeID": "gpu1", "created": "2026-11-22T10:00:00Z", "TTL": 10**400}, True),  # more than a float has room for
+    (
+        {"nodeID": "gpu1", "created": "2026-11-22T10:00:00Z", "TTL": 10**400},
+        True,
+    ),  # more than a float has room for
     ({"nodeID": "gpu1", "TTL": 1, "created": "9999-99-99T99:99:99Z"}, True),
     ({"nodeID": "gpu1", "TTL": 1, "created": "2020-01-01T00:00:00+99:99"}, True),
     ({"maxOwners": 2, "locks": [{"nodeID": "gpu3", "TTL": 0}, {"nodeID": "gpu1", "TTL": 0}]}, True),
@@ -130,11 +173,19 @@ def test_the_lock_of_kured_holds_the_node_that_it_names(lock: Any, held: bool) -
 
 
 def test_a_lock_on_a_daemon_set_that_can_reboot_no_host_holds_nothing() -> None:
-    """Any user of a cluster can annotate a DaemonSet of their own, and would keep every rollout from every node by it."""
+    """Any user of a cluster can annotate a DaemonSet of their own, and would keep every rollout
+    from every node by it.
+    """
     lock = json.dumps({"nodeID": "gpu1", "TTL": 0})
     refused = {**kured(lock), "status": {"desiredNumberScheduled": 3, "currentNumberScheduled": 0}}
-    nowhere = {**kured(lock), "status": {"desiredNumberScheduled": 0, "currentNumberScheduled": 0}}  # its nodeSelector fits no node
-    assert other_owners.describe_kured_lock("gpu1", [kured(lock, volumes=[]), refused, nowhere], NOW) == ""
+    nowhere = {
+        **kured(lock),
+        "status": {"desiredNumberScheduled": 0, "currentNumberScheduled": 0},
+    }  # its nodeSelector fits no node
+    assert (
+        other_owners.describe_kured_lock("gpu1", [kured(lock, volumes=[]), refused, nowhere], NOW)
+        == ""
+    )
     assert other_owners.describe_kured_lock("gpu1", [kured(lock)], NOW)
 
 
@@ -147,7 +198,11 @@ def test_a_host_in_other_hands_is_left_out_and_one_that_has_nothing_to_do_is_don
     others = {"a": "kubernetes: it is cordoned", "b": "kubernetes: it is cordoned"}
     seen = rollout.Fleet({"a": looked(CHANGE), "b": looked(), "c": looked(CHANGE)}, others=others)
     found = rollout.plan_rollout(seen, settings.build_rollout_settings({"max_left_out": 1}))
-    assert {name: host.state for name, host in found.hosts.items()} == {"a": "left out", "b": "done", "c": "do"}
+    assert {name: host.state for name, host in found.hosts.items()} == {
+        "a": "left out",
+        "b": "done",
+        "c": "do",
+    }
     assert found.hosts["a"].why == others["a"]
 
 

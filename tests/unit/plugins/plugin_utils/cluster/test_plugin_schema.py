@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each file that is rendered for the device plugin is one that its release documents; tests/fixtures has the schema."""
+"""Each file that is rendered for the device plugin is one that its release documents;
+tests/fixtures has the schema.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,27 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups, helm, members
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import device_plugin
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.by_plugin import MOST_CLIENTS, POLICIES, Replicas
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
+    groups,
+    helm,
+    members,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    device_plugin,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.by_plugin import (
+    MOST_CLIENTS,
+    POLICIES,
+    Replicas,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.schemas import judged
 
-SCHEMA: dict[str, Any] = yaml.safe_load((Path(__file__).resolve().parents[4] / "fixtures/device-plugin-v1.schema.yml").read_text())
+SCHEMA: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).resolve().parents[4] / "fixtures/device-plugin-v1.schema.yml").read_text()
+)
 PATHS = ("", "/", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia", "/opt/a: b # c")
 SETTINGS = st.builds(
     members.MemberSetting,
@@ -40,12 +54,17 @@ SETTINGS = st.builds(
 )
 FIXED = [
     helm.list_fixed_plugin_keys(helm.CHART, {}),
-    *(helm.list_fixed_plugin_keys(helm.OPERATOR, helm.get_plugin_environment(given)) for given in ({}, {"MIG_STRATEGY": ""})),
+    *(
+        helm.list_fixed_plugin_keys(helm.OPERATOR, helm.get_plugin_environment(given))
+        for given in ({}, {"MIG_STRATEGY": ""})
+    ),
 ]
 
 
 @given(SETTINGS, st.sampled_from(FIXED))
-def test_what_is_rendered_is_what_the_plugin_documents(setting: members.MemberSetting, fixed: frozenset[str]) -> None:
+def test_what_is_rendered_is_what_the_plugin_documents(
+    setting: members.MemberSetting, fixed: frozenset[str]
+) -> None:
     assert judged(yaml.safe_load(groups.build_plugin_document(setting, fixed)), SCHEMA) == []
 
 

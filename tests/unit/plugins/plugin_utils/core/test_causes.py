@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why engines and package managers fail: their own lines, as they write them, and the words that they get."""
+"""Why engines and package managers fail: their own lines, as they write them, and the words that
+they get.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,8 @@ LINES = {
         "no space is left for the packages",
     "  At least 12MB more space needed on the / filesystem.": "no space is left for the packages",
     "error: %prein(nvidia-container-toolkit-base-1.20.1-1.x86_64) scriptlet failed, exit status 1": "a script of a package failed",
-    # Of another package that is half configured, whose script dpkg runs again whatever is installed.
+    # Of another package that is half configured, whose script dpkg runs again whatever is
+    # installed.
     " installed brokenpkg package post-installation script subprocess returned error exit status 1":
         "a script of the package brokenpkg failed, which dpkg tries again in every run; mend it (dpkg --configure -a) or remove it",
     " subprocess installed post-installation script returned error exit status 1": "a script of a package failed",
@@ -119,7 +122,10 @@ LINES = {
 
 @pytest.mark.parametrize("line", LINES)
 def test_what_a_line_means(line: str) -> None:
-    assert causes.describe_causes(node_causes.recognise_causes(line, causes.build_cause_table())) == LINES[line]
+    assert (
+        causes.describe_causes(node_causes.recognise_causes(line, causes.build_cause_table()))
+        == LINES[line]
+    )
 
 
 def test_every_group_has_a_shape_and_every_sentence_its_groups() -> None:
@@ -131,6 +137,8 @@ def test_every_group_has_a_shape_and_every_sentence_its_groups() -> None:
     assert len(codes) == len(set(codes))
 
 
-@pytest.mark.parametrize("found", [{}, {"code": "of a later release", "values": {"name": "x"}}, {"code": "plugin"}])
+@pytest.mark.parametrize(
+    "found", [{}, {"code": "of a later release", "values": {"name": "x"}}, {"code": "plugin"}]
+)
 def test_what_this_release_does_not_know_is_left_out(found: dict[str, str]) -> None:
     assert causes.describe_cause(found) in ("", "its plugin ... did not load")

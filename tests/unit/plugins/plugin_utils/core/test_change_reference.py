@@ -11,7 +11,9 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import change_reference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_slurm
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import transactions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    transactions,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,11 +22,17 @@ CASES = [
     ({"gpufleet_change_ref": ""}, ""),
     ({"gpufleet_change_ref": "CHG0012345"}, "CHG0012345"),
     ({"gpufleet_change_ref": 4711}, "4711"),
-    ({"gpufleet_change_ref": "https://tickets.example.org/OPS-12#c3"}, "https://tickets.example.org/OPS-12#c3"),
+    (
+        {"gpufleet_change_ref": "https://tickets.example.org/OPS-12#c3"},
+        "https://tickets.example.org/OPS-12#c3",
+    ),
     ({"gpufleet_change_ref": "OPS-12", "awx_user_name": "alice"}, "OPS-12, by alice"),
     ({"tower_user_name": "alice@example.org"}, "by alice@example.org"),
     ({"awx_user_name": "", "tower_user_name": "bob"}, "by bob"),
-    ({"awx_user_name": "a; reason=\x1b[31m{{ x }}"}, "by a reason 31m x"),  # a name of a directory service
+    (
+        {"awx_user_name": "a; reason=\x1b[31m{{ x }}"},
+        "by a reason 31m x",
+    ),  # a name of a directory service
 ]
 
 
@@ -33,7 +41,20 @@ def test_a_change_is_named_by_its_ticket_and_its_user(given_: dict[str, Any], te
     assert change_reference.read_change_reference(given_).text == text
 
 
-WRONG = ["a\nb", "{{ lookup('pipe', 'id') }}", "x" * 101, "a; b", "a=b", "'a'", " a", "a\x1b[0m", True, ["a"], {"a": 1}, 1.5]
+WRONG = [
+    "a\nb",
+    "{{ lookup('pipe', 'id') }}",
+    "x" * 101,
+    "a; b",
+    "a=b",
+    "'a'",
+    " a",
+    "a\x1b[0m",
+    True,
+    ["a"],
+    {"a": 1},
+    1.5,
+]
 
 
 @pytest.mark.parametrize("value", WRONG)
@@ -46,7 +67,9 @@ def test_what_is_no_ticket_is_refused(value: Any) -> None:
 @given(st.text(), st.text())
 def test_what_is_let_through_keeps_its_place_in_reasons(ticket: str, user: str) -> None:
     try:
-        about = change_reference.read_change_reference({"gpufleet_change_ref": ticket, "awx_user_name": user})
+        about = change_reference.read_change_reference(
+            {"gpufleet_change_ref": ticket, "awx_user_name": user}
+        )
     except PlanError:
         return
     whole = {"reason": about.put_after(transactions.EVERYTHING_BACK), "state": "committed"}

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a banner travels: the program and its version, as engines print them; and that questions arrive as they were asked."""
+"""What of a banner travels: the program and its version, as engines print them; and that questions
+arrive as they were asked.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import observe
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 
 BANNERS = {
@@ -33,43 +37,72 @@ BANNERS = {
 def test_a_banner_travels_as_far_as_its_version(line: str) -> None:
     found = re.search(queries.BANNER, line)
     shown = found.group() if found else ""
-    assert versions.read_version_banner(shown) == (versions.read_version_banner(line) if BANNERS[line] else "")
+    assert versions.read_version_banner(shown) == (
+        versions.read_version_banner(line) if BANNERS[line] else ""
+    )
     assert BANNERS[line] in shown
     assert not {"88bf19b2", "secret", "bcc810d6", "a72d7cd", "token=abc"} & set(shown.split())
 
 
 def test_no_question_about_a_command_asks_for_all_that_it_prints() -> None:
     assert queries.ask_for_command(["engine", "--version"])["shows"] == [queries.BANNER]
-    assert queries.ask_for_command(["engine", "config"], keep={"format": "toml", "places": []})["shows"] == []
+    assert (
+        queries.ask_for_command(["engine", "config"], keep={"format": "toml", "places": []})[
+            "shows"
+        ]
+        == []
+    )
 
 
 def test_a_host_reads_the_questions_that_were_asked() -> None:
     asked = host.list_host_questions(Policy())
     sent = json.loads(json.dumps(queries.pack_questions(asked)))
     read = [observe._add_list(question, sent["keeps"]) for question in sent["questions"]]
-    unsaid = [{key: value for key, value in queries.USUAL.items() if known.get(key) == value} for known in asked]
-    whole = [{**more, **question, "id": known["id"]} for question, known, more in zip(read, asked, unsaid, strict=True)]
+    unsaid = [
+        {key: value for key, value in queries.USUAL.items() if known.get(key) == value}
+        for known in asked
+    ]
+    whole = [
+        {**more, **question, "id": known["id"]}
+        for question, known, more in zip(read, asked, unsaid, strict=True)
+    ]
     assert whole == json.loads(json.dumps(asked))
     assert len({json.dumps(keep) for keep in sent["keeps"]}) == len(sent["keeps"]), "each list once"
     assert 3 * len(json.dumps(sent)) < 2 * len(json.dumps(asked))
 
 
 def test_what_is_not_said_is_what_the_node_takes() -> None:
-    assert observe._get_file_options({}) == {"content": queries.USUAL["content"], "cap": queries.USUAL["max"], "keep": None}
+    assert observe._get_file_options({}) == {
+        "content": queries.USUAL["content"],
+        "cap": queries.USUAL["max"],
+        "keep": None,
+    }
 
 
 def test_an_answer_is_that_of_the_question_which_was_sent_with_its_number(tmp_path: Path) -> None:
     tmp_path.joinpath("there").write_text("")
-    asked = [queries.ask_for_file(f"{tmp_path}/{name}", content=False) for name in ("there", "missing")]
+    asked = [
+        queries.ask_for_file(f"{tmp_path}/{name}", content=False) for name in ("there", "missing")
+    ]
     answers = observe.run(queries.pack_questions(asked))["answers"]
-    found = queries.name_sent_answers({**answers, "2": {}, f"stat:{tmp_path}/missing": {"exists": True}}, asked)
-    assert {name: answer["exists"] for name, answer in found.items()} == {f"stat:{tmp_path}/there": True, f"stat:{tmp_path}/missing": False}
+    found = queries.name_sent_answers(
+        {**answers, "2": {}, f"stat:{tmp_path}/missing": {"exists": True}}, asked
+    )
+    assert {name: answer["exists"] for name, answer in found.items()} == {
+        f"stat:{tmp_path}/there": True,
+        f"stat:{tmp_path}/missing": False,
+    }
 
 
 def test_a_list_of_paths_does_not_say_that_a_file_is_missing(tmp_path: Path) -> None:
-    """The node's own answers: the driver's list of programs names a file, and says nothing that counts as its absence."""
+    """The node's own answers: the driver's list of programs names a file, and says nothing that
+    counts as its absence.
+    """
     tmp_path.joinpath("program").write_text("")
-    asked = [queries.ask_for_paths("programs", [f"{tmp_path}/*"]), queries.ask_for_file(f"{tmp_path}/program", content=False)]
+    asked = [
+        queries.ask_for_paths("programs", [f"{tmp_path}/*"]),
+        queries.ask_for_file(f"{tmp_path}/program", content=False),
+    ]
     obs = Observation({}, observe.run({"questions": asked})["answers"])
     assert obs.is_there(f"{tmp_path}/program")
 
@@ -110,5 +143,7 @@ def test_two_questions_with_one_id_become_one_that_serves_both(case: str) -> Non
     one, other, wanted = ASKED_TWICE[case]
     for pair in ([one, other], [other, one], [one, other, one]):
         (asked,) = queries.merge_questions(pair)
-        assert {key: _in_any_order(asked.get(key)) for key in wanted} == {key: _in_any_order(v) for key, v in wanted.items()}, pair
+        assert {key: _in_any_order(asked.get(key)) for key in wanted} == {
+            key: _in_any_order(v) for key, v in wanted.items()
+        }, pair
         assert set(asked) == {*one, *other}

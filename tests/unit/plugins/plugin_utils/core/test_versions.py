@@ -8,7 +8,9 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    cdi_versions,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,10 +42,16 @@ def test_no_version(text: str) -> None:
 @pytest.mark.parametrize(
     ("banner", "version"),
     [
-        ("containerd github.com/containerd/containerd v1.7.18 ae71819c4f5e67bb4d5ae76a6b735f29cc25774e", "1.7.18"),
+        (
+            "containerd github.com/containerd/containerd v1.7.18 ae71819c4f5e67bb4d5ae76a6b735f29cc25774e",
+            "1.7.18",
+        ),
         ("containerd github.com/containerd/containerd/v2 v2.0.11 deadbeef", "2.0.11"),
         ("containerd containerd.io 1.6.9 1c90a442489720eec95342e1789ee8a5e1b9536f", "1.6.9"),
-        ("containerd github.com/containerd/containerd 1.4.13~ds1 1.4.13~ds1-1~deb11u4", "1.4.13~ds1"),
+        (
+            "containerd github.com/containerd/containerd 1.4.13~ds1 1.4.13~ds1-1~deb11u4",
+            "1.4.13~ds1",
+        ),
         ("containerd github.com/containerd/containerd/v2 2.1.9+unknown ", "2.1.9+unknown"),
         ("containerd github.com/containerd/containerd 1.7.12 ", "1.7.12"),
         ("containerd github.com/k3s-io/containerd v2.1.5-k3s1 e77c15f3", "2.1.5-k3s1"),
@@ -75,7 +83,10 @@ def test_order(older: str, newer: str) -> None:
     assert sorted([b, a]) == [a, b]
 
 
-@pytest.mark.parametrize(("one", "same"), [("1.6.20~ds1", "1.6.20"), ("2.1.9+unknown", "v2.1.9"), ("2.1.5-k3s1", "2.1.5")])
+@pytest.mark.parametrize(
+    ("one", "same"),
+    [("1.6.20~ds1", "1.6.20"), ("2.1.9+unknown", "v2.1.9"), ("2.1.5-k3s1", "2.1.5")],
+)
 def test_a_packagers_suffix_makes_no_difference(one: str, same: str) -> None:
     assert versions.parse_engine_version(one) == versions.parse_engine_version(same)
 
@@ -104,7 +115,11 @@ def test_a_packagers_suffix_makes_no_difference(one: str, same: str) -> None:
         ("docker", "25.0.17", "0.8.0"),
         ("docker", "26.0.0", "0.6.0"),
         ("docker", "29.2.0", "1.1.0"),
-        ("podman", "3.4.4", ""),  # its library reads .json alone, with keys that no later version has
+        (
+            "podman",
+            "3.4.4",
+            "",
+        ),  # its library reads .json alone, with keys that no later version has
         ("podman", "4.0.3", ""),  # 0.1.0 and 0.2.0, which this collection never writes
         ("podman", "4.1.0", "0.4.0"),
         ("podman", "4.9.3", "0.6.0"),
@@ -127,7 +142,9 @@ NUMBERS = st.tuples(*[st.integers(0, 99)] * 3)
 
 
 @given(NUMBERS, NUMBERS)
-def test_releases_are_ordered_as_their_numbers(a: tuple[int, int, int], b: tuple[int, int, int]) -> None:
+def test_releases_are_ordered_as_their_numbers(
+    a: tuple[int, int, int], b: tuple[int, int, int]
+) -> None:
     one, other = (versions.parse_engine_version(".".join(map(str, n))) for n in (a, b))
     assert one is not None
     assert other is not None

@@ -24,15 +24,30 @@ def test_a_number(text: str | None, number: int | None) -> None:
     assert read_whole(text) == number
 
 
-@pytest.mark.parametrize("text", ["1" * 5000 + ".2", "1." + "2" * 5000, "1.2." + "3" * 5000, "1.2.3-rc" + "4" * 5000, "1" * 5000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1" * 5000 + ".2",
+        "1." + "2" * 5000,
+        "1.2." + "3" * 5000,
+        "1.2.3-rc" + "4" * 5000,
+        "1" * 5000,
+    ],
+)
 def test_a_version_of_thousands_of_digits_is_no_error(text: str) -> None:
     found = versions.parse_engine_version(text)
     assert found is None or hash(found) is not None
 
 
 def test_no_text_of_a_host_is_taken_for_a_number_by_isdigit() -> None:
-    """`isdigit` is true for signs that int() refuses; elsewhere it decides about names, and counts nothing."""
+    """`isdigit` is true for signs that int() refuses; elsewhere it decides about names, and counts
+    nothing.
+    """
     found = [
-        path.name for path in PLANNER.rglob("*.py") if re.search(r"int\([^)\n]*\).*\.isdigit\(\)|\.isdigit\(\).*int\(", path.read_text())
+        path.name
+        for path in PLANNER.rglob("*.py")
+        if re.search(r"int\([^)\n]*\).*\.isdigit\(\)|\.isdigit\(\).*int\(", path.read_text())
     ]
-    assert sorted(found) == ["listed.py", "names.py", "wanted.py"], "with isascii(), and for a user's own key"
+    assert sorted(found) == ["listed.py", "names.py", "wanted.py"], (
+        "with isascii(), and for a user's own key"
+    )

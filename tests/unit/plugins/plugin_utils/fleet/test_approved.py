@@ -7,14 +7,24 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    approved,
+    messages,
+)
 
 
 @pytest.mark.parametrize(
     ("value", "planned", "refused"),
-    [("a" * 64, "a" * 64, False), ("b" * 64, "a" * 64, True), ("", "a" * 64, True), ("b" * 64, "", False)],
+    [
+        ("a" * 64, "a" * 64, False),
+        ("b" * 64, "a" * 64, True),
+        ("", "a" * 64, True),
+        ("b" * 64, "", False),
+    ],
 )
-def test_an_approval_that_is_not_the_rollouts_own_is_refused(value: str, planned: str, refused: bool) -> None:
+def test_an_approval_that_is_not_the_rollouts_own_is_refused(
+    value: str, planned: str, refused: bool
+) -> None:
     of_rollout = {"hosts": {"gpu1": {"approved": planned}}}
     if not refused:
         approved.require_approved_transaction(value, of_rollout, "gpu1")

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whole looks at hosts that run: which policies have changes of their own, and which hosts share one."""
+"""Whole looks at hosts that run: which policies have changes of their own, and which hosts share
+one.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,18 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, bound, canonical, change
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import mps as sharing_mps
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import mps_limits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    approved,
+    bound,
+    canonical,
+    change,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
+    mps as sharing_mps,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
+    mps_limits,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +40,9 @@ def node() -> Iterator[Node]:
     yield from nodes()
 
 
-def planned(node: Node, options: Options, engine: str = "containerd, GPU", there: Hardware = USUAL) -> dict[str, Any]:
+def planned(
+    node: Node, options: Options, engine: str = "containerd, GPU", there: Hardware = USUAL
+) -> dict[str, Any]:
     with running(node, engine, there) as host:
         result = host.task("host_info", packages="ignore", no_gpu="prepare", **options)
     assert not result.get("failed"), result
@@ -59,15 +72,21 @@ POLICIES: list[tuple[str, str, list[Options]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("engine", "policies"), [row[1:] for row in POLICIES], ids=[row[0] for row in POLICIES])
-def test_policies_that_do_different_things_have_different_changes(node: Node, engine: str, policies: list[Options]) -> None:
+@pytest.mark.parametrize(
+    ("engine", "policies"), [row[1:] for row in POLICIES], ids=[row[0] for row in POLICIES]
+)
+def test_policies_that_do_different_things_have_different_changes(
+    node: Node, engine: str, policies: list[Options]
+) -> None:
     digests = [change.digest_change(planned(node, policy, engine), "gpu1") for policy in policies]
     assert all(approved.DIGEST.fullmatch(digest) for digest in digests)
     assert len(set(digests)) == len(policies)
 
 
 OTHER = Hardware(
-    ("GPU-ffffffff-1111-4222-8333-444444444444", "GPU-00000000-1111-4222-8333-444444444444"), ("0000:01:00.0", "0001:a1:00.0"), 509
+    ("GPU-ffffffff-1111-4222-8333-444444444444", "GPU-00000000-1111-4222-8333-444444444444"),
+    ("0000:01:00.0", "0001:a1:00.0"),
+    509,
 )
 SWAPPED = Hardware(USUAL.uuids[::-1], USUAL.buses, 510 + 1)
 SHARED: list[tuple[str, Callable[[Hardware], Options]]] = [
@@ -77,31 +96,54 @@ SHARED: list[tuple[str, Callable[[Hardware], Options]]] = [
     ("by UUID", lambda there: mps(there.uuids[0], clients=4)),
     ("by address", lambda there: {"sharing": {there.buses[1]: {"mps": {"memory": "8G"}}}}),
     ("exclusive", lambda there: {"sharing": {there.uuids[1]: {"dedicated": {"exclusive": True}}}}),
-    ("all", lambda there: {**mps(there.uuids[1], clients=4), "cdi_refresh": "watch", "device_nodes": "present"}),
+    (
+        "all",
+        lambda there: {
+            **mps(there.uuids[1], clients=4),
+            "cdi_refresh": "watch",
+            "device_nodes": "present",
+        },
+    ),
 ]
 
 
 @pytest.mark.parametrize("wanted", [row[1] for row in SHARED], ids=[row[0] for row in SHARED])
 @pytest.mark.parametrize("there", [OTHER, SWAPPED], ids=["other", "swapped"])
-def test_hosts_whose_hardware_has_other_names_share_a_change(node: Node, wanted: Callable[[Hardware], Options], there: Hardware) -> None:
-    one, other = (change.build_shared_change(planned(node, wanted(names), there=names), "gpu1") for names in (USUAL, there))
+def test_hosts_whose_hardware_has_other_names_share_a_change(
+    node: Node, wanted: Callable[[Hardware], Options], there: Hardware
+) -> None:
+    one, other = (
+        change.build_shared_change(planned(node, wanted(names), there=names), "gpu1")
+        for names in (USUAL, there)
+    )
     assert one == other
 
 
-@pytest.mark.parametrize("wanted", [{"cdi_profile": "devices"}, {"cdi_refresh": "watch"}, {"state": "absent"}])
-def test_hosts_that_have_a_spec_of_other_names_share_what_follows(node: Node, wanted: Options) -> None:
+@pytest.mark.parametrize(
+    "wanted", [{"cdi_profile": "devices"}, {"cdi_refresh": "watch"}, {"state": "absent"}]
+)
+def test_hosts_that_have_a_spec_of_other_names_share_what_follows(
+    node: Node, wanted: Options
+) -> None:
     """In the spec of an earlier run each host has its GPUs in an order of its own, by their UUIDs."""
     found = []
     for there in (USUAL, OTHER, SWAPPED):
         with running(node, there=there) as host:
             assert host.task("host", packages="ignore")["changed"]
-            found.append(change.build_shared_change(host.task("host_info", packages="ignore", **wanted), "gpu1"))
+            found.append(
+                change.build_shared_change(
+                    host.task("host_info", packages="ignore", **wanted), "gpu1"
+                )
+            )
     assert found[0]["bound"]
     assert found == found[:1] * len(found)
 
 
 def test_another_release_of_the_driver_is_another_change(node: Node) -> None:
-    one, other = (change.digest_change(planned(node, {}, there=names), "gpu1") for names in (USUAL, Hardware(driver="550.163.02")))
+    one, other = (
+        change.digest_change(planned(node, {}, there=names), "gpu1")
+        for names in (USUAL, Hardware(driver="550.163.02"))
+    )
     assert one != other
 
 
@@ -109,7 +151,10 @@ def test_what_only_looks_like_the_name_of_hardware_stays(node: Node) -> None:
     """Of a policy that names a directory after a GPU of the host, as of one that names any other."""
     options = ({"cdi_driver_root": f"/opt/{uuid}"} for uuid in (gpus.UUIDS[0], OTHER.uuids[0]))
     with running(node, "containerd") as host:
-        found = [host.task("host_info", packages="ignore", no_gpu="prepare", **option)["planned"] for option in options]
+        found = [
+            host.task("host_info", packages="ignore", no_gpu="prepare", **option)["planned"]
+            for option in options
+        ]
     assert found[0] == found[1]  # nothing of a driver is planned without a GPU
 
 
@@ -132,7 +177,10 @@ TREES = [
 
 
 def in_tree(root: str, host: str) -> str:
-    return change.digest_change({"planned": {"bound": [*bound.list_bound_trees(root), {"do": "remove", "path": "/x"}]}}, host)
+    return change.digest_change(
+        {"planned": {"bound": [*bound.list_bound_trees(root), {"do": "remove", "path": "/x"}]}},
+        host,
+    )
 
 
 @pytest.mark.parametrize(("one", "other"), TREES)
@@ -160,10 +208,15 @@ def test_an_approver_reads_each_value_of_the_settings_of_a_program(
 ) -> None:
     with running(node) as host:
         limits = mps_limits.Limits(**before).complete_limits(81559)
-        host.write(sharing_mps.SETTINGS, sharing_mps.render_mps_settings({gpus.UUIDS[0]: sharing_mps.get_daemon_limits(limits)}))
+        host.write(
+            sharing_mps.SETTINGS,
+            sharing_mps.render_mps_settings({gpus.UUIDS[0]: sharing_mps.get_daemon_limits(limits)}),
+        )
         found = host.task("host_info", packages="ignore", **after)
     (shown,) = (
-        d for d in change.build_shared_change(found, "gpu1")["differences"] if (d["path"], d["key"]) == (sharing_mps.SETTINGS, row[0])
+        d
+        for d in change.build_shared_change(found, "gpu1")["differences"]
+        if (d["path"], d["key"]) == (sharing_mps.SETTINGS, row[0])
     )
     assert row[1] in shown["before"]
     assert row[2] in shown["after"]
@@ -172,8 +225,14 @@ def test_an_approver_reads_each_value_of_the_settings_of_a_program(
 
 
 def test_an_approver_reads_the_values_of_settings_that_are_new(node: Node) -> None:
-    shown = {(d["path"], d["key"]): d["after"] for d in change.build_shared_change(planned(node, mps(clients=4)), "gpu1")["differences"]}
-    assert shown[sharing_mps.SETTINGS, "daemons.<GPU 0>.policy"] == "4 clients, 20389 MiB, 25 % of the threads"
+    shown = {
+        (d["path"], d["key"]): d["after"]
+        for d in change.build_shared_change(planned(node, mps(clients=4)), "gpu1")["differences"]
+    }
+    assert (
+        shown[sharing_mps.SETTINGS, "daemons.<GPU 0>.policy"]
+        == "4 clients, 20389 MiB, 25 % of the threads"
+    )
     assert shown["/etc/gpufleet/sharing.json", "policies.<GPU 0>"] == "mps (4 clients)"
     assert re.fullmatch("content [0-9a-f]{12}", shown["/usr/local/libexec/gpufleet/mps.py", ""])
 
@@ -188,9 +247,14 @@ CHOICES: Mapping[str, list[Any]] = {
     "isolation": ["strict", "compatible"],
     "set_as_default": ["auto", "enabled"],
     "restart": ["auto", "never"],
-    "sharing": [*(mps(clients=number)["sharing"] for number in (2, 3)), {"0": {"time_slicing": {}}}],
+    "sharing": [
+        *(mps(clients=number)["sharing"] for number in (2, 3)),
+        {"0": {"time_slicing": {}}},
+    ],
 }
-POLICY = st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in CHOICES.items()})
+POLICY = st.fixed_dictionaries(
+    {}, optional={name: st.sampled_from(values) for name, values in CHOICES.items()}
+)
 
 
 def test_two_policies_have_one_change_only_if_they_do_the_same(node: Node) -> None:

@@ -37,15 +37,23 @@ CLAIMED = [
 
 
 @pytest.mark.parametrize(("state", "claimed"), CLAIMED)
-def test_a_node_that_slurm_reboots_or_switches_off_is_left_to_slurm(state: str, claimed: bool) -> None:
+def test_a_node_that_slurm_reboots_or_switches_off_is_left_to_slurm(
+    state: str, claimed: bool
+) -> None:
     found = drain_slurm.judge_slurm_standing(drain_slurm.parse_slurm_node(shown(state)), "r7")
-    assert found.obstacle.startswith("Slurm is rebooting the node gpu1 or switching it off (") is claimed
+    assert (
+        found.obstacle.startswith("Slurm is rebooting the node gpu1 or switching it off (")
+        is claimed
+    )
     assert bool(found.obstacle) is claimed
 
 
 def test_the_drain_of_another_rollout_is_named() -> None:
     found = drain_slurm.judge_slurm_standing(
-        drain_slurm.parse_slurm_node(shown("IDLE+DRAIN", "gpufleet.nvidia r70: the restart ends 1 container (web)")), "r7"
+        drain_slurm.parse_slurm_node(
+            shown("IDLE+DRAIN", "gpufleet.nvidia r70: the restart ends 1 container (web)")
+        ),
+        "r7",
     )
     assert "drained by the rollout r70" in found.obstacle
 
@@ -53,7 +61,10 @@ def test_the_drain_of_another_rollout_is_named() -> None:
 FORGED = [
     # what a node's slurmd tells of itself, where it stands in the output
     ("   OS=Linux\n   State=IDLE+DRAIN\n   X=", "   RealMemory"),
-    ("   OS=Linux\n   Reason=gpufleet.nvidia r7: x [root@2026-11-22T14:16:05]\n   X=", "   RealMemory"),
+    (
+        "   OS=Linux\n   Reason=gpufleet.nvidia r7: x [root@2026-11-22T14:16:05]\n   X=",
+        "   RealMemory",
+    ),
     ("   Extra=x\n   Reason=gpufleet.nvidia r7: x [root@2026-11-22T14:16:05]\n", "\n\n"),
     ("NodeName=gpu2 Arch=x86_64\n", "NodeName"),  # two nodes, by a list in the name
 ]
@@ -63,7 +74,9 @@ FORGED = [
 def test_an_output_that_tells_a_field_twice_is_not_believed(words: str, before: str) -> None:
     text = shown("IDLE+DRAIN", "fan 3 is broken")
     at = text.rindex(before) + before.startswith("\n")
-    assert drain_slurm.judge_slurm_standing(drain_slurm.parse_slurm_node(text), "r7").state == "others"
+    assert (
+        drain_slurm.judge_slurm_standing(drain_slurm.parse_slurm_node(text), "r7").state == "others"
+    )
     with pytest.raises(PlanError, match=r"\[drain.slurm-several-nodes\]$"):
         drain_slurm.parse_slurm_node(text[:at] + words + text[at:])
 
@@ -82,7 +95,12 @@ CASES = [
     ("IDLE+DRAIN", "gpufleet.nvidia r70: the restart ends 1 container (web)", "others", True),
     ("IDLE+DRAIN", "fan 3 is broken", "others", True),
     ("IDLE+DRAIN", "not gpufleet.nvidia r7: at all", "others", True),
-    ("IDLE+DRAIN", "x\n          State=IDLE", "others", True),  # as Slurm prints a reason of two lines
+    (
+        "IDLE+DRAIN",
+        "x\n          State=IDLE",
+        "others",
+        True,
+    ),  # as Slurm prints a reason of two lines
     ("IDLE+DRAIN", "", "others", True),
     ("DOWN", "", "broken", False),
     ("DOWN+DRAIN", OURS, "broken", False),
@@ -105,12 +123,16 @@ def test_how_a_node_stands(state: str, reason: str, standing: str, drained: bool
 
 def test_output_that_is_no_node_is_an_error() -> None:
     with pytest.raises(PlanError, match=r"\[drain.slurm-output\]$"):
-        drain_slurm.parse_slurm_node("slurm_load_node error: Unable to contact slurm controller (connect failure)")
+        drain_slurm.parse_slurm_node(
+            "slurm_load_node error: Unable to contact slurm controller (connect failure)"
+        )
 
 
 @given(st.text(), st.text(alphabet="abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=9))
 def test_what_is_written_is_recognised_by_its_own_rollout_only(text: str, rollout: str) -> None:
-    node = drain_slurm.parse_slurm_node(shown("IDLE+DRAIN", drain_slurm.build_slurm_reason(rollout, text, "why")))
+    node = drain_slurm.parse_slurm_node(
+        shown("IDLE+DRAIN", drain_slurm.build_slurm_reason(rollout, text, "why"))
+    )
     assert drain_slurm.is_held(node, rollout)
     assert not drain_slurm.is_held(node, f"{rollout}x")
 

@@ -19,7 +19,13 @@ def decided(*engines: str) -> dict[str, Any]:
 
 
 def test_a_mix_names_the_hosts_by_engine() -> None:
-    results = {"b": decided("containerd"), "a": decided("containerd"), "c": decided("crio"), "gone": {}, "idle": decided()}
+    results = {
+        "b": decided("containerd"),
+        "a": decided("containerd"),
+        "c": decided("crio"),
+        "gone": {},
+        "idle": decided(),
+    }
     with pytest.raises(PlanError, match=r"containerd on a, b; crio on c .*\[gate.mixed-engines\]$"):
         gate.require_policy("uniform", results)
     gate.require_policy("per_host", results)
@@ -27,7 +33,10 @@ def test_a_mix_names_the_hosts_by_engine() -> None:
 
 
 def test_hosts_of_a_mix_are_named_as_in_the_table() -> None:
-    results = {**{f"gpu{number}": decided("containerd") for number in range(1, 601)}, "x": decided("crio")}
+    results = {
+        **{f"gpu{number}": decided("containerd") for number in range(1, 601)},
+        "x": decided("crio"),
+    }
     assert gate.describe_mixed_engines(results) == "containerd on gpu[1-600]; crio on x"
 
 
@@ -54,7 +63,11 @@ ONE_ENGINE = {
         "different decisions: native-cdi (handler nvidia) on a, b; nvidia-runtime (handler nvidia, the default) on a",
         "upgrade a,",
     ),
-    "hosts with equal decisions, one that was lost, and one without a GPU": ({"a": [NEW], "b": [NEW], "gone": None, "idle": []}, "", ""),
+    "hosts with equal decisions, one that was lost, and one without a GPU": (
+        {"a": [NEW], "b": [NEW], "gone": None, "idle": []},
+        "",
+        "",
+    ),
 }
 
 
@@ -65,7 +78,13 @@ def test_a_uniform_fleet_has_one_decision(case: str) -> None:
     results = {
         host: {}
         if found is None
-        else {"decision": {"decisions": [{"engine": "containerd", **dict(zip(keys, d, strict=True))} for d in found]}}
+        else {
+            "decision": {
+                "decisions": [
+                    {"engine": "containerd", **dict(zip(keys, d, strict=True))} for d in found
+                ]
+            }
+        }
         for host, found in hosts.items()
     }
     gate.require_policy("per_host", results)
@@ -99,7 +118,10 @@ GATES = [
 def test_gate(lost: int, total: int, max_failed: int | str, ok: bool, allowed: int) -> None:
     verdict = gate.judge_lost_hosts(lost, total, max_failed)
     assert (verdict.ok, verdict.allowed) == (ok, allowed)
-    assert f"{lost} of {total} hosts failed or were lost, {'and' if ok else 'but'} at most {allowed} may fail" == verdict.sentence
+    assert (
+        f"{lost} of {total} hosts failed or were lost, {'and' if ok else 'but'} at most {allowed} may fail"
+        == verdict.sentence
+    )
 
 
 NO_BUDGET = {

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import gpu_health
 from hypothesis import given
@@ -36,26 +38,42 @@ ENGINES: list[tuple[tuple[str, ...], dict[str, Any], str]] = [
     (RAN, {**STOPPED, "work": {"boot_id": ""}}, ""),
     (RAN, {"instances": []}, "containerd does not run"),
     ((), STOPPED, ""),  # it was stopped before the change, too
-    ((), {"instances": [{"key": "podman:/usr/bin/podman", "engine": "podman", "running": False}]}, ""),  # it has no daemon
+    # it has no daemon
+    ((), {"instances": [{"key": "podman:/usr/bin/podman", "engine": "podman", "running": False}]}, ""),
     (("docker:/run/docker.sock",), {"instances": [{"key": "docker:/run/docker.sock", "unit": "docker.service"}]},
      "docker.service does not run"),  # without a file
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("ran", "more", "why"), ENGINES)
-def test_an_engine_that_ran_before_the_change_has_to_run_after_it(ran: tuple[str, ...], more: dict[str, Any], why: str) -> None:
+def test_an_engine_that_ran_before_the_change_has_to_run_after_it(
+    ran: tuple[str, ...], more: dict[str, Any], why: str
+) -> None:
     assert health.explain_ill_health(health.Second(second(**more), 8, running=ran)) == why
 
 
-ENTRY = {"state": "rolled_back", "by": "the timer", "why": "containerd.service came up and has crashed since"}
+ENTRY = {
+    "state": "rolled_back",
+    "by": "the timer",
+    "why": "containerd.service came up and has crashed since",
+}
 LOOKS = [
     (second(), ""),
     ({"unreachable": True, "msg": "no route"}, "it was unreachable: no route"),
     ({"failed": True, "msg": "not root"}, "the look at it failed: not root"),
     (second(problem="two files disagree"), "two files disagree"),
-    (second(differences=[CHANGE]), "it is not converged any more: /etc/containerd/config.toml enable_cdi"),
-    (second(driver={"state": "ok", "gpus": [{}] * 7}), "it had 8 GPUs before its change, and has 7"),
-    (second(driver={"state": "broken", "evidence": "Xid 79", "gpus": []}), "its GPU driver was broken: Xid 79"),
+    (
+        second(differences=[CHANGE]),
+        "it is not converged any more: /etc/containerd/config.toml enable_cdi",
+    ),
+    (
+        second(driver={"state": "ok", "gpus": [{}] * 7}),
+        "it had 8 GPUs before its change, and has 7",
+    ),
+    (
+        second(driver={"state": "broken", "evidence": "Xid 79", "gpus": []}),
+        "its GPU driver was broken: Xid 79",
+    ),
     (
         second(journal=[ENTRY], differences=[CHANGE]),
         "its change was rolled back since by the timer: containerd.service came up and has crashed since",
@@ -80,14 +98,41 @@ def test_a_rollback_from_before_this_run_is_no_reason() -> None:
 # ---------------------------------------------------------------- errors of GPUs
 
 
-def log(*errors: tuple[int, int], boot: str = "b", first: int = 0, last: int = 100, complete: bool = True) -> dict[str, Any]:
+def log(
+    *errors: tuple[int, int],
+    boot: str = "b",
+    first: int = 0,
+    last: int = 100,
+    complete: bool = True,
+) -> dict[str, Any]:
     """A kernel log with errors as (number of the line, Xid)."""
-    found = [{"xid": xid, "pci": "0000:41:00", "time": "2026-01-31T16:58:44Z", "sequence": n} for n, xid in errors]
-    return {"kernel_log": {"known": True, "boot": boot, "first": first, "last": last, "complete": complete, "errors": found}}
+    found = [
+        {"xid": xid, "pci": "0000:41:00", "time": "2026-01-31T16:58:44Z", "sequence": n}
+        for n, xid in errors
+    ]
+    return {
+        "kernel_log": {
+            "known": True,
+            "boot": boot,
+            "first": first,
+            "last": last,
+            "complete": complete,
+            "errors": found,
+        }
+    }
 
 
-UNKNOWN = {"kernel_log": {"known": False, "why": "/dev/kmsg cannot be read: Operation not permitted", "errors": []}}
-SICK = "its GPU driver reports Xid {} of the GPU 0000:41:00 (2026-01-31T16:58:44Z) since its change; see " + gpu_health.CATALOGUE
+UNKNOWN = {
+    "kernel_log": {
+        "known": False,
+        "why": "/dev/kmsg cannot be read: Operation not permitted",
+        "errors": [],
+    }
+}
+SICK = (
+    "its GPU driver reports Xid {} of the GPU 0000:41:00 (2026-01-31T16:58:44Z) since its change; see "
+    + gpu_health.CATALOGUE
+)
 APPLICATION = "an application failed on a GPU since the change: Xid {} of the GPU 0000:41:00 (2026-01-31T16:58:44Z)"
 NOT_KNOWN = "whether its GPUs had errors (Xid) since the change is not known: "
 # The log before the change, the log now, why the host fails, what is noted.
@@ -98,7 +143,8 @@ LOGS = [
     (log(), log((101, 48), last=120), SICK.format(48), []),
     *((log(), log((101, xid), last=120), "", [APPLICATION.format(xid)]) for xid in (13, 31, 43, 45, 68, 109)),
     (log(), log((101, 31), (102, 119), last=120), SICK.format(119), [APPLICATION.format(31)]),
-    (log(), log((3, 74), boot="c", last=5), SICK.format(74), []),  # the host was booted since: all of it is new
+    # the host was booted since: all of it is new
+    (log(), log((3, 74), boot="c", last=5), SICK.format(74), []),
     (log(), log(first=102, last=500), "", [NOT_KNOWN + "lines of the kernel log were written over since its change"]),
     (log(), log(boot="c", first=9), "", [NOT_KNOWN + "lines of the kernel log were written over since its change"]),
     (log(), log((101, 79), last=120, complete=False), SICK.format(79),
@@ -122,21 +168,26 @@ def test_errors_of_gpus_that_are_new_fail_a_host_but_those_of_applications(
 
 def test_a_host_that_was_unreachable_for_the_look_for_errors_is_not_well() -> None:
     lost = {"unreachable": True, "msg": "no route to host"}
-    assert health.explain_ill_health(health.Second(second(), 8, before=log(), after=lost)).startswith(
-        "it was unreachable for the look for errors of its GPUs"
-    )
+    assert health.explain_ill_health(
+        health.Second(second(), 8, before=log(), after=lost)
+    ).startswith("it was unreachable for the look for errors of its GPUs")
 
 
 def test_nothing_is_noted_of_a_tree() -> None:
     assert health.list_health_notes(health.Second(second(work={"boot_id": ""}), 8)) == []
 
 
-@given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 200)), unique_by=lambda e: e[0]), st.integers(-1, 300))
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.integers(1, 200)), unique_by=lambda e: e[0]),
+    st.integers(-1, 300),
+)
 def test_each_error_is_old_or_new(errors: list[tuple[int, int]], last: int) -> None:
     """The two looks agree about every line: none is told twice, none is lost."""
     every = sorted(errors)
     old = [e for e in every if e[0] <= last]
-    new, unknown = gpu_health.list_errors_since(log(*old, last=last)["kernel_log"], log(*every, last=300)["kernel_log"])
+    new, unknown = gpu_health.list_errors_since(
+        log(*old, last=last)["kernel_log"], log(*every, last=300)["kernel_log"]
+    )
     assert [(e["sequence"], e["xid"]) for e in new] == [e for e in every if e not in old]
     assert unknown == ""
 
@@ -152,17 +203,35 @@ COMMANDS = [
     ({}, ""),
     ({"skipped": True}, ""),
     ({"rc": 0, "stdout": "well"}, ""),
-    ({"rc": 3, "stdout": "one\ntwo\n", "stderr": ""}, "gpufleet_rollout_soak_command ended with 3: two"),
-    ({"rc": 1, "stdout": "said", "stderr": "ECC errors\n"}, "gpufleet_rollout_soak_command ended with 1: ECC errors"),
-    ({"rc": 1}, "gpufleet_rollout_soak_command ended with 1"),
-    ({"rc": 124, "stdout": "still asking"}, "gpufleet_rollout_soak_command did not end within 300 s"),
     (
-        {"rc": 127, "stderr": "timeout: failed to run command '/bin/well': No such file or directory"},
+        {"rc": 3, "stdout": "one\ntwo\n", "stderr": ""},
+        "gpufleet_rollout_soak_command ended with 3: two",
+    ),
+    (
+        {"rc": 1, "stdout": "said", "stderr": "ECC errors\n"},
+        "gpufleet_rollout_soak_command ended with 1: ECC errors",
+    ),
+    ({"rc": 1}, "gpufleet_rollout_soak_command ended with 1"),
+    (
+        {"rc": 124, "stdout": "still asking"},
+        "gpufleet_rollout_soak_command did not end within 300 s",
+    ),
+    (
+        {
+            "rc": 127,
+            "stderr": "timeout: failed to run command '/bin/well': No such file or directory",
+        },
         "gpufleet_rollout_soak_command ended with 127: timeout: failed to run command '/bin/well': No such file or directory",
     ),
     ({"rc": None, "msg": "Timed out"}, "gpufleet_rollout_soak_command could not be run: Timed out"),
-    ({"failed": True, "msg": "no such file"}, "gpufleet_rollout_soak_command could not be run: no such file"),
-    ({"unreachable": True, "msg": "no route"}, "it was unreachable for gpufleet_rollout_soak_command: no route"),
+    (
+        {"failed": True, "msg": "no such file"},
+        "gpufleet_rollout_soak_command could not be run: no such file",
+    ),
+    (
+        {"unreachable": True, "msg": "no route"},
+        "it was unreachable for gpufleet_rollout_soak_command: no route",
+    ),
 ]
 
 
@@ -173,12 +242,20 @@ def test_a_command_of_the_user_has_to_end_with_0(result: dict[str, Any], why: st
 
 def test_a_command_of_the_user_is_ended_by_the_host() -> None:
     assert health.get_check_command(()) == []
-    assert health.get_check_command(("/bin/well", "--quick")) == ["timeout", "-k", "10", "300", "/bin/well", "--quick"]
+    assert health.get_check_command(("/bin/well", "--quick")) == [
+        "timeout",
+        "-k",
+        "10",
+        "300",
+        "/bin/well",
+        "--quick",
+    ]
 
 
 # ---------------------------------------------------------------- the diagnosis
 
-# What `dcgmi diag -r 1` prints: 2.4 and 3.3 with one result a test, since 4.0 with one for each GPU below it.
+# What `dcgmi diag -r 1` prints: 2.4 and 3.3 with one result a test, since 4.0 with one for each GPU
+# below it.
 DCGM_3 = """Successfully ran diagnostic for group.
 +---------------------------+------------------------------------------------+
 | Diagnostic                | Result                                         |
@@ -203,38 +280,69 @@ NO_RESULT = f"{LINE} ended with exit status {{}}, without a result"
 # Exit status, output, whether the result is known, what failed, why it is not known.
 DIAGNOSES = [
     (0, DCGM_3.format("Pass"), True, [], ""),
-    (0, DCGM_3.format("Fail - All"), True, ["NVML Library"], ""),  # old releases end with 0 all the same
+    (
+        0,
+        DCGM_3.format("Fail - All"),
+        True,
+        ["NVML Library"],
+        "",
+    ),  # old releases end with 0 all the same
     (226, DCGM_3.format("Fail"), True, ["NVML Library"], ""),
     (0, DCGM_3.format("Warn - GPU: 0"), True, [], ""),
     (0, DCGM_3.format("Skip - All"), True, [], ""),  # another one passed
     (
         0,
-        DCGM_3.format("Skip - All").replace("Denylist                  | Pass", "Denylist                  | Skip"),
+        DCGM_3.format("Skip - All").replace(
+            "Denylist                  | Pass", "Denylist                  | Skip"
+        ),
         False,
         [],
         NO_RESULT.format(0),
     ),
-    (0, DCGM_4.format("Skip", "Skip").replace("GPU0: Pass", "GPU0: Skip"), False, [], NO_RESULT.format(0)),
+    (
+        0,
+        DCGM_4.format("Skip", "Skip").replace("GPU0: Pass", "GPU0: Skip"),
+        False,
+        [],
+        NO_RESULT.format(0),
+    ),
     (0, DCGM_4.format("Pass", "Pass"), True, [], ""),
     (226, DCGM_4.format("Fail", "Fail"), True, ["software"], ""),
     (226, DCGM_4.format("Pass", "Fail"), True, ["software"], ""),
     (226, DCGM_3.format("Pass"), False, [], NO_RESULT.format(226)),
     (0, "", False, [], NO_RESULT.format(0)),
-    (1, "Error: unable to establish a connection to the specified host: localhost\n", False, [], NO_RESULT.format(1)),
+    (
+        1,
+        "Error: unable to establish a connection to the specified host: localhost\n",
+        False,
+        [],
+        NO_RESULT.format(1),
+    ),
 ]
 
 
 def answered(answer: Mapping[str, Any]) -> dict[str, Any]:
-    return gpu_health.read_diagnosis(Observation({}, {str(gpu_health.ask_for_diagnosis()["id"]): answer}))
+    return gpu_health.read_diagnosis(
+        Observation({}, {str(gpu_health.ask_for_diagnosis()["id"]): answer})
+    )
 
 
 @pytest.mark.parametrize(("rc", "out", "known", "failed", "why"), DIAGNOSES)
-def test_a_diagnosis_is_judged_by_its_table(rc: int, out: str, known: bool, failed: list[str], why: str) -> None:
-    assert answered({"rc": rc, "stdout": out, "timed_out": False}) == {"known": known, "why": why, "failed": failed}
+def test_a_diagnosis_is_judged_by_its_table(
+    rc: int, out: str, known: bool, failed: list[str], why: str
+) -> None:
+    assert answered({"rc": rc, "stdout": out, "timed_out": False}) == {
+        "known": known,
+        "why": why,
+        "failed": failed,
+    }
 
 
 NOT_DIAGNOSED = [
-    ({"error": {"kind": "not-found", "message": "dcgmi: there is no such program"}}, "dcgmi: there is no such program"),
+    (
+        {"error": {"kind": "not-found", "message": "dcgmi: there is no such program"}},
+        "dcgmi: there is no such program",
+    ),
     ({"rc": None, "timed_out": True, "stdout": DCGM_3}, f"{LINE} did not end within 300 seconds"),
 ]
 
@@ -243,9 +351,13 @@ NOT_DIAGNOSED = [
 def test_a_diagnosis_that_could_not_be_made_is_not_known(answer: dict[str, Any], why: str) -> None:
     found = answered(answer)
     assert (found["known"], found["failed"]) == (False, [])
-    assert health.list_diagnosis_notes({"diagnosis": found}) == [f"the GPUs were not diagnosed while the host was out of service: {why}"]
+    assert health.list_diagnosis_notes({"diagnosis": found}) == [
+        f"the GPUs were not diagnosed while the host was out of service: {why}"
+    ]
     assert (
-        health.list_diagnosis_notes({"diagnosis": answered({"rc": 0, "stdout": DCGM_3.format("Pass")})})
+        health.list_diagnosis_notes(
+            {"diagnosis": answered({"rc": 0, "stdout": DCGM_3.format("Pass")})}
+        )
         == health.list_diagnosis_notes({})
         == []
     )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan as a file that people approve, what has moved since, and the second look at a host that was changed."""
+"""The plan as a file that people approve, what has moved since, and the second look at a host that
+was changed.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,18 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import plan_file, rollout, settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    plan_file,
+    rollout,
+    settings,
+)
 
 from tests.unit.rollout_looks import CHANGE, looked
 from tests.unit.schemas import judged
 
-SCHEMA = json.loads((Path(__file__).resolve().parents[5] / "docs/plan-file.schema.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).resolve().parents[5] / "docs/plan-file.schema.json").read_text()
+)
 HOSTS: dict[str, dict[str, Any]] = {
     "a": looked(CHANGE), "b": looked(CHANGE, work={"ends": ["c1", "c2"]}), "c": looked(), "d": looked(CHANGE, problem="no"),
 }  # fmt: skip
@@ -24,7 +32,10 @@ HOSTS: dict[str, dict[str, Any]] = {
 
 def document(**hosts: dict[str, Any]) -> dict[str, Any]:
     return plan_file.build_plan_document(
-        rollout.plan_rollout(rollout.Fleet(hosts), settings.build_rollout_settings({"max_left_out": "100%"})), hosts
+        rollout.plan_rollout(
+            rollout.Fleet(hosts), settings.build_rollout_settings({"max_left_out": "100%"})
+        ),
+        hosts,
     )
 
 
@@ -49,13 +60,20 @@ MOVED = [
         looked({**CHANGE, "after": False}),
         f"it plans something else than what was approved: {SWITCH} is new in the plan; {SWITCH} is in the plan no more",
     ),
-    (looked(CHANGE, would_restart=[]), "it plans something else than what was approved: containerd.service would not restart any more"),
+    (
+        looked(CHANGE, would_restart=[]),
+        "it plans something else than what was approved: containerd.service would not restart any more",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("now", "why"), MOVED)
-def test_a_host_that_plans_something_else_than_what_was_approved_is_left_out(now: dict[str, Any], why: str) -> None:
-    assert plan_file.map_moved_hosts(document(a=looked(CHANGE), z=looked()), {"a": now}) == ({"a": why} if why else {})
+def test_a_host_that_plans_something_else_than_what_was_approved_is_left_out(
+    now: dict[str, Any], why: str
+) -> None:
+    assert plan_file.map_moved_hosts(document(a=looked(CHANGE), z=looked()), {"a": now}) == (
+        {"a": why} if why else {}
+    )
 
 
 def test_of_many_changes_that_were_not_approved_three_are_named() -> None:
@@ -67,7 +85,9 @@ def test_of_many_changes_that_were_not_approved_three_are_named() -> None:
 
 def test_a_host_that_nobody_has_approved_is_left_out_if_it_has_something_to_do() -> None:
     approved = document(a=looked(CHANGE), done=looked())
-    found = plan_file.map_moved_hosts(approved, {"new": looked(CHANGE), "idle": looked(), "done": looked(CHANGE)})
+    found = plan_file.map_moved_hosts(
+        approved, {"new": looked(CHANGE), "idle": looked(), "done": looked(CHANGE)}
+    )
     assert found["new"] == "it is not in the approved plan"
     assert found["done"].startswith("it plans something else than what was approved: ")
     assert "idle" not in found
@@ -103,7 +123,9 @@ FORGED = [
     forged("hosts", "a", value="x"),
     forged("hosts", "a", "change", value=["x"]),
     forged("changes", "*", "differences", value=None),
-    forged("changes", "*", "differences", value=[]),  # the host's change, shown as one that restarts a unit and writes nothing
+    forged(
+        "changes", "*", "differences", value=[]
+    ),  # the host's change, shown as one that restarts a unit and writes nothing
     forged("changes", "*", "restarts", value=[]),
     forged("changes", "*", "bound", value=[{"do": "write", "path": "/etc/cron.d/more"}]),
     forged("changes", "*", "bound", value=None),
@@ -112,7 +134,9 @@ FORGED = [
 
 
 @pytest.mark.parametrize("data", FORGED)
-def test_a_plan_that_shows_something_else_than_what_it_approves_is_refused(data: dict[str, Any]) -> None:
+def test_a_plan_that_shows_something_else_than_what_it_approves_is_refused(
+    data: dict[str, Any],
+) -> None:
     with pytest.raises(PlanError, match=r"^plan.json: .*\[approval.changed-plan\]$"):
         plan_file.require_plan(data, "plan.json")
 

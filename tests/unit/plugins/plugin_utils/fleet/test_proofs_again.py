@@ -9,56 +9,126 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, rollout, settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    events,
+    rollout,
+    settings,
+)
 
 from tests.unit.rollout_looks import CHANGE, looked
 
 L4 = {"done1": looked(), "done2": looked(), "do1": looked(CHANGE), "do2": looked(CHANGE)}
 ALL = frozenset(L4)
 CASES = [
-    # what is configured and known of a class with two hosts that are as desired and two to change: the canaries, all that is done again
+    # what is configured and known of a class with two hosts that are as desired and two to change:
+    # the canaries, all that is done again
     ("no proof is configured", {}, 1, set(), set()),
-    ("nothing is known of the proofs: one host stands for the canary, proven again", {"proof": ALL}, 1, {"done1"}, {"done1"}),
+    (
+        "nothing is known of the proofs: one host stands for the canary, proven again",
+        {"proof": ALL},
+        1,
+        {"done1"},
+        {"done1"},
+    ),
     ("two canaries", {"proof": ALL}, 2, {"done1", "done2"}, {"done1", "done2"}),
     ("no canaries", {"proof": ALL}, 0, set(), set()),
     ("a proof stands", {"proof": ALL, "proven": frozenset({"done1"})}, 1, set(), set()),
-    ("the run died before the proof of the canary", {"proof": ALL, "unproven": frozenset({"done1"})}, 1, {"done1"}, {"done1"}),
-    ("the run died in a wave", {"proof": ALL, "proven": frozenset({"done1"}), "unproven": frozenset({"done2"})}, 1, set(), {"done2"}),
+    (
+        "the run died before the proof of the canary",
+        {"proof": ALL, "unproven": frozenset({"done1"})},
+        1,
+        {"done1"},
+        {"done1"},
+    ),
+    (
+        "the run died in a wave",
+        {"proof": ALL, "proven": frozenset({"done1"}), "unproven": frozenset({"done2"})},
+        1,
+        set(),
+        {"done2"},
+    ),
     ("a proof for some hosts only", {"proof": frozenset({"done1"})}, 1, set(), set()),
-    ("a host did not come through, and no proof is configured", {"unproven": frozenset({"done1"})}, 1, set(), {"done1"}),
-    ("none came through, and no proof is configured", {"unproven": frozenset({"done1", "done2"})}, 1, {"done1"}, {"done1", "done2"}),
-    ("a proven host did not come through since", {"proof": ALL, "proven": ALL, "unproven": ALL}, 1, {"done1"}, {"done1", "done2"}),
+    (
+        "a host did not come through, and no proof is configured",
+        {"unproven": frozenset({"done1"})},
+        1,
+        set(),
+        {"done1"},
+    ),
+    (
+        "none came through, and no proof is configured",
+        {"unproven": frozenset({"done1", "done2"})},
+        1,
+        {"done1"},
+        {"done1", "done2"},
+    ),
+    (
+        "a proven host did not come through since",
+        {"proof": ALL, "proven": ALL, "unproven": ALL},
+        1,
+        {"done1"},
+        {"done1", "done2"},
+    ),
 ]
 
 
-@pytest.mark.parametrize(("known", "number", "canaries", "again"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_what_is_proven_again(known: dict[str, Any], number: int, canaries: set[str], again: set[str]) -> None:
-    found = rollout.plan_rollout(rollout.Fleet(L4, **known), settings.build_rollout_settings({"canaries": number}))
-    assert {name for name, host in found.hosts.items() if host.state == "do"} == {"do1", "do2"} | again
+@pytest.mark.parametrize(
+    ("known", "number", "canaries", "again"),
+    [case[1:] for case in CASES],
+    ids=[case[0] for case in CASES],
+)
+def test_what_is_proven_again(
+    known: dict[str, Any], number: int, canaries: set[str], again: set[str]
+) -> None:
+    found = rollout.plan_rollout(
+        rollout.Fleet(L4, **known), settings.build_rollout_settings({"canaries": number})
+    )
+    assert {name for name, host in found.hosts.items() if host.state == "do"} == {
+        "do1",
+        "do2",
+    } | again
     assert set(found.canaries) == canaries
-    assert found.order[: len(again)] == [name for name in found.order if name in again], "before anything else is changed"
+    assert found.order[: len(again)] == [name for name in found.order if name in again], (
+        "before anything else is changed"
+    )
 
 
 def test_a_class_in_which_nothing_changes_is_not_proven_again() -> None:
     hosts = {**L4, "h1": looked(gpu="H100")}
-    found = rollout.plan_rollout(rollout.Fleet(hosts, proof=frozenset(hosts)), settings.build_rollout_settings({}))
+    found = rollout.plan_rollout(
+        rollout.Fleet(hosts, proof=frozenset(hosts)), settings.build_rollout_settings({})
+    )
     assert found.hosts["h1"].state == "done"
     done = {"done1": looked(), "done2": looked()}
-    assert rollout.plan_rollout(rollout.Fleet(done, proof=frozenset(done)), settings.build_rollout_settings({})).order == []
+    assert (
+        rollout.plan_rollout(
+            rollout.Fleet(done, proof=frozenset(done)), settings.build_rollout_settings({})
+        ).order
+        == []
+    )
     died = rollout.plan_rollout(
-        rollout.Fleet(done, proof=frozenset(done), unproven=frozenset({"done2"})), settings.build_rollout_settings({})
+        rollout.Fleet(done, proof=frozenset(done), unproven=frozenset({"done2"})),
+        settings.build_rollout_settings({}),
     )
     assert died.order == ["done2"]
 
 
 def test_people_read_which_hosts_are_only_proven() -> None:
     found = rollout.plan_rollout(rollout.Fleet(L4, proof=ALL), settings.build_rollout_settings({}))
-    assert "  as desired, to be proven or put back into service: done1" in rollout.list_rollout_lines(found)
+    assert (
+        "  as desired, to be proven or put back into service: done1"
+        in rollout.list_rollout_lines(found)
+    )
 
 
 COUNTS = [
-    # what is known of two hosts that are as desired and two to change: the line for people, and the numbers of the event
-    ({}, "4 hosts: 2 to change in 1 batch, 2 already as desired, 0 left out", {"to_change": 2, "again": 0, "done": 2}),
+    # what is known of two hosts that are as desired and two to change: the line for people, and the
+    # numbers of the event
+    (
+        {},
+        "4 hosts: 2 to change in 1 batch, 2 already as desired, 0 left out",
+        {"to_change": 2, "again": 0, "done": 2},
+    ),
     (
         {"first": frozenset({"done1", "do1"})},
         "4 hosts: 2 to change and 1 to be proven or put back into service in 1 batch, 1 already as desired, 0 left out",
@@ -68,14 +138,24 @@ COUNTS = [
 
 
 @pytest.mark.parametrize(("known", "line", "numbers"), COUNTS)
-def test_a_host_that_is_as_desired_is_none_to_change(known: dict[str, Any], line: str, numbers: dict[str, int]) -> None:
-    found = rollout.plan_rollout(rollout.Fleet(L4, **known), settings.build_rollout_settings({"waves": "100%", "canaries": 1}))
+def test_a_host_that_is_as_desired_is_none_to_change(
+    known: dict[str, Any], line: str, numbers: dict[str, int]
+) -> None:
+    found = rollout.plan_rollout(
+        rollout.Fleet(L4, **known),
+        settings.build_rollout_settings({"waves": "100%", "canaries": 1}),
+    )
     assert rollout.list_rollout_lines(found)[0] == line
-    assert {key: events.build_start_event(rollout_plan.convert_rollout_plan(found))[key] for key in numbers} == numbers
+    assert {
+        key: events.build_start_event(rollout_plan.convert_rollout_plan(found))[key]
+        for key in numbers
+    } == numbers
 
 
 def test_a_plan_that_is_none_of_a_rollout_names_no_batches() -> None:
     """The playbook plan has neither waves nor drains: its batches would not be the rollout's."""
-    lines = rollout.list_rollout_lines(rollout.plan_rollout(rollout.Fleet(L4), settings.build_rollout_settings({})), batches=False)
+    lines = rollout.list_rollout_lines(
+        rollout.plan_rollout(rollout.Fleet(L4), settings.build_rollout_settings({})), batches=False
+    )
     assert lines[0] == "4 hosts: 2 to change, 2 already as desired, 0 left out"
     assert not [line for line in lines if "batch" in line]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a rollout is planned as: classes, changes, canaries, who is left out, and what a batch that went wrong stops."""
+"""What a rollout is planned as: classes, changes, canaries, who is left out, and what a batch that
+went wrong stops.
+"""
 
 from __future__ import annotations
 
@@ -44,34 +46,66 @@ CLASSES = [
 @pytest.mark.parametrize(("paths", "text"), CLASSES)
 def test_a_class_is_the_values_at_key_paths(paths: Any, text: str) -> None:
     wanted = settings.build_rollout_settings({"class": paths})
-    found = rollout.plan_rollout(rollout.Fleet({"a": looked(CHANGE)}, {"a": {"rack": "r7", "place": {"row": 3}}}), wanted)
+    found = rollout.plan_rollout(
+        rollout.Fleet({"a": looked(CHANGE)}, {"a": {"rack": "r7", "place": {"row": 3}}}), wanted
+    )
     assert found.hosts["a"].hardware == text
 
 
 def test_no_class_is_a_template_for_the_run_that_gets_its_approval() -> None:
-    forged = {**looked(CHANGE), "os": {"id": "debian{{ lookup('pipe', 'id') }}", "version": "12" * 500}}
-    text = rollout.plan_rollout(fleet(a=forged), settings.build_rollout_settings({})).hosts["a"].hardware
-    assert text.startswith("containerd 1.7 (package), native-cdi, L4, 550, debian(( lookup('pipe', 'id') )) 12")
+    forged = {
+        **looked(CHANGE),
+        "os": {"id": "debian{{ lookup('pipe', 'id') }}", "version": "12" * 500},
+    }
+    text = (
+        rollout.plan_rollout(fleet(a=forged), settings.build_rollout_settings({}))
+        .hosts["a"]
+        .hardware
+    )
+    assert text.startswith(
+        "containerd 1.7 (package), native-cdi, L4, 550, debian(( lookup('pipe', 'id') )) 12"
+    )
     assert len(text) < 300
     other = {**looked(CHANGE), "os": {"id": "debian", "version": "12" * 499 + "13"}}
     same = {**looked(CHANGE), "os": {"id": "debian", "version": "12" * 500}}
-    assert len({h.hardware for h in rollout.plan_rollout(fleet(a=other, b=same), settings.build_rollout_settings({})).hosts.values()}) == 2
+    assert (
+        len(
+            {
+                h.hardware
+                for h in rollout.plan_rollout(
+                    fleet(a=other, b=same), settings.build_rollout_settings({})
+                ).hosts.values()
+            }
+        )
+        == 2
+    )
 
 
 def test_a_long_value_that_is_no_whole_text_is_a_class_too() -> None:
-    """A host's facts are JSON, where half of a pair of surrogates can be written, and would end the plan of all hosts."""
+    """A host's facts are JSON, where half of a pair of surrogates can be written, and would end the
+    plan of all hosts.
+    """
     facts = {"a": {"board": "\ud800" * 300}, "b": {"board": "\ud800" * 299 + "x"}}
     found = rollout.plan_rollout(
-        rollout.Fleet({"a": looked(CHANGE), "b": looked(CHANGE)}, facts), settings.build_rollout_settings({"class": ["board"]})
+        rollout.Fleet({"a": looked(CHANGE), "b": looked(CHANGE)}, facts),
+        settings.build_rollout_settings({"class": ["board"]}),
     )
     assert len({h.hardware for h in found.hosts.values()}) == 2
 
 
 def test_a_key_path_that_no_host_has_is_an_error_and_one_that_some_have_is_not() -> None:
     hosts = {"a": looked(CHANGE), "b": looked(CHANGE)}
-    with pytest.raises(PlanError, match=r"^gpufleet_rollout_domain .*\[rollout.unknown-key-path\]$"):
-        rollout.plan_rollout(rollout.Fleet(hosts, {"a": {"rack": "r1"}}), settings.build_rollout_settings({"domain": ["rak"]}))
-    found = rollout.plan_rollout(rollout.Fleet(hosts, {"a": {"rack": "r1"}}), settings.build_rollout_settings({"domain": ["rack"]}))
+    with pytest.raises(
+        PlanError, match=r"^gpufleet_rollout_domain .*\[rollout.unknown-key-path\]$"
+    ):
+        rollout.plan_rollout(
+            rollout.Fleet(hosts, {"a": {"rack": "r1"}}),
+            settings.build_rollout_settings({"domain": ["rak"]}),
+        )
+    found = rollout.plan_rollout(
+        rollout.Fleet(hosts, {"a": {"rack": "r1"}}),
+        settings.build_rollout_settings({"domain": ["rack"]}),
+    )
     assert {h.name: h.domain for h in found.hosts.values()} == {"a": "r1", "b": hardware.NONE}
 
 
@@ -83,7 +117,10 @@ def test_a_host_where_nothing_was_found_has_a_class_too() -> None:
 
 SAME = [
     # what differs between two hosts a and b, and is no other change
-    ({"before": "GPU-3d1b0b0e-7b5e-4b0a-9c8f-000000000001"}, {"before": "GPU-9aab0b0e-7b5e-4b0a-9c8f-00000000000f"}),
+    (
+        {"before": "GPU-3d1b0b0e-7b5e-4b0a-9c8f-000000000001"},
+        {"before": "GPU-9aab0b0e-7b5e-4b0a-9c8f-00000000000f"},
+    ),
     ({"before": "made 2026-11-22T10:00:00Z"}, {"before": "made 2026-11-23T11:31:07Z"}),
     ({"before": "for 3 containers"}, {"before": "for 1 container"}),
     ({"before": "of a"}, {"before": "of b"}),
@@ -95,33 +132,62 @@ SAME = [
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_what_belongs_to_one_host_or_one_moment_is_no_part_of_a_change(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert change.digest_change(looked({**CHANGE, **one}), "a") == change.digest_change(looked({**CHANGE, **other}), "b")
+def test_what_belongs_to_one_host_or_one_moment_is_no_part_of_a_change(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert change.digest_change(looked({**CHANGE, **one}), "a") == change.digest_change(
+        looked({**CHANGE, **other}), "b"
+    )
 
 
-OTHER = [{"path": "/etc/other"}, {"key": "other"}, {"before": False}, {"after": "1.7.24"}, {"what": "unit"}]
+OTHER = [
+    {"path": "/etc/other"},
+    {"key": "other"},
+    {"before": False},
+    {"after": "1.7.24"},
+    {"what": "unit"},
+]
 
 
 @pytest.mark.parametrize("other", OTHER)
 def test_what_a_reviewer_would_want_to_know_is_part_of_a_change(other: dict[str, Any]) -> None:
-    assert change.digest_change(looked(CHANGE), "a") != change.digest_change(looked({**CHANGE, **other}), "a")
-    assert change.digest_change(looked(CHANGE), "a") != change.digest_change({**looked(CHANGE), "would_restart": []}, "a")
+    assert change.digest_change(looked(CHANGE), "a") != change.digest_change(
+        looked({**CHANGE, **other}), "a"
+    )
+    assert change.digest_change(looked(CHANGE), "a") != change.digest_change(
+        {**looked(CHANGE), "would_restart": []}, "a"
+    )
 
 
 @pytest.mark.parametrize(("one", "other"), [pair for pair in SAME if "before" in pair[0]])
-def test_what_is_wanted_is_never_taken_for_evidence(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_what_is_wanted_is_never_taken_for_evidence(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
     wanted = (looked({**CHANGE, "after": values["before"]}) for values in (one, other))
-    assert len({change.digest_change(result, host) for result, host in zip(wanted, "ab", strict=True)}) == 2
+    assert (
+        len({change.digest_change(result, host) for result, host in zip(wanted, "ab", strict=True)})
+        == 2
+    )
 
 
 NUMBERS = st.integers(0, 9999)
 
 
-@given(NUMBERS, NUMBERS, st.permutations([CHANGE, {**CHANGE, "key": "b"}, {**CHANGE, "path": "/x"}]))
-def test_an_approval_does_not_expire_because_a_container_started(before: int, after: int, differences: list[dict[str, Any]]) -> None:
+@given(
+    NUMBERS, NUMBERS, st.permutations([CHANGE, {**CHANGE, "key": "b"}, {**CHANGE, "path": "/x"}])
+)
+def test_an_approval_does_not_expire_because_a_container_started(
+    before: int, after: int, differences: list[dict[str, Any]]
+) -> None:
     def of(number: int, order: list[dict[str, Any]]) -> str:
         return change.digest_change(
-            looked(*({**d, "why": f"{number} containers", "before": f"keeps {number} containers"} for d in order)), "a"
+            looked(
+                *(
+                    {**d, "why": f"{number} containers", "before": f"keeps {number} containers"}
+                    for d in order
+                )
+            ),
+            "a",
         )
 
     assert of(before, sorted(differences, key=str)) == of(after, differences)
@@ -129,7 +195,8 @@ def test_an_approval_does_not_expire_because_a_container_started(before: int, af
 
 def test_what_has_moved_is_said_by_place_and_unit() -> None:
     before, after = (
-        change.build_shared_change(r, "a") for r in (looked(CHANGE), looked({**CHANGE, "path": "/etc/b"}, would_restart=["b.service"]))
+        change.build_shared_change(r, "a")
+        for r in (looked(CHANGE), looked({**CHANGE, "path": "/etc/b"}, would_restart=["b.service"]))
     )
     assert change.list_moved_changes(before, after) == [
         "/etc/b enable_cdi is new in the plan",
@@ -140,11 +207,14 @@ def test_what_has_moved_is_said_by_place_and_unit() -> None:
     assert change.list_moved_changes(before, before) == []
 
 
-# ---------------------------------------------------------------- canaries and who has something to do
+# ---------------------------------------------------------------- canaries and who has something to
+# do
 
 
 def test_one_canary_of_each_class_goes_first_and_hosts_that_are_done_take_no_slot() -> None:
-    hosts = {f"l{n}": looked(CHANGE) for n in range(5)} | {f"h{n}": looked(CHANGE, gpu="H100") for n in range(5)}
+    hosts = {f"l{n}": looked(CHANGE) for n in range(5)} | {
+        f"h{n}": looked(CHANGE, gpu="H100") for n in range(5)
+    }
     hosts["done"] = looked(gpu="A2")
     found = rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({"waves": "100%"}))
     assert [(b.wave, len(b.hosts)) for b in found.batches] == [(0, 2), (1, 8)]
@@ -154,29 +224,57 @@ def test_one_canary_of_each_class_goes_first_and_hosts_that_are_done_take_no_slo
 
 
 def test_a_host_that_is_as_desired_stands_for_the_canary_of_its_class() -> None:
-    hosts = {"done": looked(), **{f"l{n}": looked(CHANGE) for n in range(3)}, **{f"h{n}": looked(CHANGE, gpu="H100") for n in range(3)}}
-    assert {h[0] for h in rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({})).canaries} == {"h"}
-    assert len(rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({"canaries": 2})).canaries) == 3
-    assert rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({"canaries": 0})).canaries == []
+    hosts = {
+        "done": looked(),
+        **{f"l{n}": looked(CHANGE) for n in range(3)},
+        **{f"h{n}": looked(CHANGE, gpu="H100") for n in range(3)},
+    }
+    assert {
+        h[0]
+        for h in rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({})).canaries
+    } == {"h"}
+    assert (
+        len(
+            rollout.plan_rollout(
+                fleet(**hosts), settings.build_rollout_settings({"canaries": 2})
+            ).canaries
+        )
+        == 3
+    )
+    assert (
+        rollout.plan_rollout(
+            fleet(**hosts), settings.build_rollout_settings({"canaries": 0})
+        ).canaries
+        == []
+    )
 
 
 def test_hosts_that_nobody_manages_are_no_canaries() -> None:
-    idle = {"decision": {"decisions": [], "skipped": "no GPU"}, "differences": [], "would_restart": []}
-    assert rollout.plan_rollout(fleet(idle=idle, a={**idle, "differences": [CHANGE]}), settings.build_rollout_settings({})).canaries == [
-        "a"
-    ]
+    idle = {
+        "decision": {"decisions": [], "skipped": "no GPU"},
+        "differences": [],
+        "would_restart": [],
+    }
+    assert rollout.plan_rollout(
+        fleet(idle=idle, a={**idle, "differences": [CHANGE]}), settings.build_rollout_settings({})
+    ).canaries == ["a"]
 
 
 def test_a_rollout_that_goes_on_is_the_same_one() -> None:
     hosts = {f"gpu{n}": looked(CHANGE) for n in range(40)}
     whole = rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({})).order
     rest = {name: looked() if name in whole[:9] else look for name, look in hosts.items()}
-    assert rollout.plan_rollout(fleet(**rest), settings.build_rollout_settings({})).order == whole[9:]
+    assert (
+        rollout.plan_rollout(fleet(**rest), settings.build_rollout_settings({})).order == whole[9:]
+    )
 
 
 def test_hosts_that_an_earlier_run_took_out_of_service_go_first() -> None:
     hosts = {f"gpu{n}": looked(CHANGE) for n in range(40)}
-    found = rollout.plan_rollout(rollout.Fleet(hosts, first=frozenset({"gpu7", "gpu9"})), settings.build_rollout_settings({"canaries": 0}))
+    found = rollout.plan_rollout(
+        rollout.Fleet(hosts, first=frozenset({"gpu7", "gpu9"})),
+        settings.build_rollout_settings({"canaries": 0}),
+    )
     assert set(found.order[:2]) == {"gpu7", "gpu9"}
 
 
@@ -206,14 +304,33 @@ def test_a_host_that_was_broken_before_is_left_out(result: dict[str, Any], why: 
     assert "bad" not in found.order
 
 
-@pytest.mark.parametrize(("broken", "most", "stops"), [(1, "10%", False), (2, "10%", True), (2, "2", False), (1, "0", True)])
-def test_too_many_that_are_left_out_end_the_run_before_it_begins(broken: int, most: str, stops: bool) -> None:
-    hosts = {**{f"gpu{n}": looked(CHANGE) for n in range(5)}, **{f"bad{n}": {} for n in range(broken)}}
+@pytest.mark.parametrize(
+    ("broken", "most", "stops"),
+    [(1, "10%", False), (2, "10%", True), (2, "2", False), (1, "0", True)],
+)
+def test_too_many_that_are_left_out_end_the_run_before_it_begins(
+    broken: int, most: str, stops: bool
+) -> None:
+    hosts = {
+        **{f"gpu{n}": looked(CHANGE) for n in range(5)},
+        **{f"bad{n}": {} for n in range(broken)},
+    }
     if not stops:
-        assert len(rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({"max_left_out": most})).order) == 5
+        assert (
+            len(
+                rollout.plan_rollout(
+                    fleet(**hosts), settings.build_rollout_settings({"max_left_out": most})
+                ).order
+            )
+            == 5
+        )
         return
-    with pytest.raises(PlanError, match=rf"{broken} of {5 + broken} hosts .*\[rollout.too-many-left-out\]$"):
-        rollout.plan_rollout(fleet(**hosts), settings.build_rollout_settings({"max_left_out": most}))
+    with pytest.raises(
+        PlanError, match=rf"{broken} of {5 + broken} hosts .*\[rollout.too-many-left-out\]$"
+    ):
+        rollout.plan_rollout(
+            fleet(**hosts), settings.build_rollout_settings({"max_left_out": most})
+        )
 
 
 # ---------------------------------------------------------------- large fleets
@@ -221,7 +338,9 @@ def test_too_many_that_are_left_out_end_the_run_before_it_begins(broken: int, mo
 
 def calls(number: int) -> int:
     """How much work the plan of so many hosts is, one in fifty of them dead, in racks of twenty."""
-    hosts = {f"gpu{n}": {} if n % 50 == 7 else looked(CHANGE, gpu=f"G{n % 5}") for n in range(number)}
+    hosts = {
+        f"gpu{n}": {} if n % 50 == 7 else looked(CHANGE, gpu=f"G{n % 5}") for n in range(number)
+    }
     planned = rollout.Fleet(hosts, {host: {"rack": n // 20} for n, host in enumerate(hosts)})
     wanted = settings.build_rollout_settings({"domain": "rack", "max_unavailable": 2})
     count = 0
@@ -235,7 +354,11 @@ def calls(number: int) -> int:
         found = rollout.plan_rollout(planned, wanted)
     finally:
         sys.setprofile(None)
-    assert len(found.order) == number - len(found.list_hosts_in_state(rollout.LEFT_OUT)) == number - number // 50
+    assert (
+        len(found.order)
+        == number - len(found.list_hosts_in_state(rollout.LEFT_OUT))
+        == number - number // 50
+    )
     assert len(found.canaries) == 5
     return count
 
@@ -248,7 +371,8 @@ def test_ten_times_the_hosts_are_about_ten_times_the_work() -> None:
 
 
 GATES = [
-    # outcomes of a batch, the budget, whether they were canaries; whether the rollout ends, which classes stop
+    # outcomes of a batch, the budget, whether they were canaries; whether the rollout ends, which
+    # classes stop
     ({"a": "yes", "b": "no"}, "0", True, False, []),
     ({"a": "failed", "b": "yes"}, "0", False, True, []),
     ({"a": "failed", "b": "lost"}, "1", False, True, []),
@@ -273,20 +397,36 @@ def test_the_budget_is_one_of_all_waves() -> None:
     first = after({"a": "failed"}, "1")
     assert not first.ended
     second = after({"b": "rolled back"}, "1", start=first)
-    assert second.ended == ("2 of 10 hosts failed, were rolled back or lost, 1 may be (gpufleet_rollout_max_failed: 1): a, b")
+    assert second.ended == (
+        "2 of 10 hosts failed, were rolled back or lost, 1 may be (gpufleet_rollout_max_failed: 1): a, b"
+    )
     assert progress.map_held_hosts(second, TWO) == {"a": second.ended, "b": second.ended}
 
 
 def test_a_class_whose_canary_did_not_come_through_does_not_start() -> None:
     found = after({"a": "rolled back"}, "5", canaries=True)
-    assert progress.map_held_hosts(found, {"c": "x", "d": "y"}) == {"c": "its class has stopped: its canary a was rolled back"}
+    assert progress.map_held_hosts(found, {"c": "x", "d": "y"}) == {
+        "c": "its class has stopped: its canary a was rolled back"
+    }
 
 
 UNTRIED = [
     # outcomes of a batch, whether they were canaries; why the class of a does not start
-    ({"a": "left out", "b": "yes"}, True, "its class has not been tried: its canary a could not be taken out of service"),
-    ({"a": "pending", "b": "no"}, True, "its class has not been tried: its canary a could not be taken out of service in time"),
-    ({"a": "refused", "b": "no"}, True, "its class has not been tried: its canary a was not changed, since its change is refused by now"),
+    (
+        {"a": "left out", "b": "yes"},
+        True,
+        "its class has not been tried: its canary a could not be taken out of service",
+    ),
+    (
+        {"a": "pending", "b": "no"},
+        True,
+        "its class has not been tried: its canary a could not be taken out of service in time",
+    ),
+    (
+        {"a": "refused", "b": "no"},
+        True,
+        "its class has not been tried: its canary a was not changed, since its change is refused by now",
+    ),
     ({"a": "left out", "b": "yes"}, False, ""),
     ({"a": "no", "b": "yes"}, True, ""),
     ({"a": "would", "b": "would"}, True, ""),
@@ -295,7 +435,9 @@ UNTRIED = [
 
 
 @pytest.mark.parametrize(("words", "canaries", "why"), UNTRIED)
-def test_a_class_whose_canary_was_not_changed_does_not_start(words: dict[str, str], canaries: bool, why: str) -> None:
+def test_a_class_whose_canary_was_not_changed_does_not_start(
+    words: dict[str, str], canaries: bool, why: str
+) -> None:
     found = after(words, "5", canaries=canaries)
     assert progress.map_held_hosts(found, {"c": "x", "d": "y"}) == ({"c": why} if why else {})
 
@@ -309,7 +451,13 @@ def test_a_pause_is_no_failure_and_hides_none() -> None:
 
 ENDED = [
     # what became of hosts, what the second look found, how many may fail, seconds so far, the line
-    ({"a": "yes"}, {}, 0, 0, "batch 1 of 2 ended: 1 changed; 1 of 2 hosts so far, 0 of at most 0 failed, rolled back or lost"),
+    (
+        {"a": "yes"},
+        {},
+        0,
+        0,
+        "batch 1 of 2 ended: 1 changed; 1 of 2 hosts so far, 0 of at most 0 failed, rolled back or lost",
+    ),
     (
         {"a": "yes"},
         {"a": "no engine runs"},
@@ -343,16 +491,34 @@ def test_the_end_of_a_batch_counts_each_host_once(
 FOLDED = [
     # outcomes with seconds by host, the lines
     ({"a": ("yes", 3.2), "b": ("yes", 4.4)}, ["  L4  a  changed, 3 s", "  L4  b  changed, 4 s"]),
-    ({"a1": ("yes", 3.2), "a2": ("yes", 4.4), "a3": ("yes", 9.0)}, ["  L4  a[1-3] (3)  changed, 3 to 9 s"]),
-    ({"a1": ("would", None), "a2": ("would", None), "a3": ("would", None)}, ["  L4  a[1-3] (3)  would change"]),
+    (
+        {"a1": ("yes", 3.2), "a2": ("yes", 4.4), "a3": ("yes", 9.0)},
+        ["  L4  a[1-3] (3)  changed, 3 to 9 s"],
+    ),
+    (
+        {"a1": ("would", None), "a2": ("would", None), "a3": ("would", None)},
+        ["  L4  a[1-3] (3)  would change"],
+    ),
 ]
 
 
 @pytest.mark.parametrize(("hosts", "lines"), FOLDED)
-def test_equal_hosts_of_a_batch_share_a_line_from_three_on(hosts: dict[str, tuple[str, float | None]], lines: list[str]) -> None:
-    assert events.list_hosts({h: {"class": "L4", "word": word, "seconds": took, "why": ""} for h, (word, took) in hosts.items()}) == lines
+def test_equal_hosts_of_a_batch_share_a_line_from_three_on(
+    hosts: dict[str, tuple[str, float | None]], lines: list[str]
+) -> None:
+    assert (
+        events.list_hosts(
+            {
+                h: {"class": "L4", "word": word, "seconds": took, "why": ""}
+                for h, (word, took) in hosts.items()
+            }
+        )
+        == lines
+    )
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(7, "0:07"), (750, "12:30"), (11550, "3:12:30"), (59.7, "1:00")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(7, "0:07"), (750, "12:30"), (11550, "3:12:30"), (59.7, "1:00")]
+)
 def test_durations_are_clocks(seconds: float, text: str) -> None:
     assert events.write_clock(seconds) == text

@@ -1,20 +1,33 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that stay out of service count against the limit: batch by batch, a rollout must not take a whole partition out of service."""
+"""Hosts that stay out of service count against the limit: batch by batch, a rollout must not take a
+whole partition out of service.
+"""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, room, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    progress,
+    room,
+    waves,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-GROUPS = {"a1": ["partition a"], "a2": ["partition a"], "a3": ["partition a"], "b1": ["partition b"], "ab": ["partition a", "partition b"]}
+GROUPS = {
+    "a1": ["partition a"],
+    "a2": ["partition a"],
+    "a3": ["partition a"],
+    "b1": ["partition b"],
+    "ab": ["partition a", "partition b"],
+}
 ONE, TWO = ({"partition a": number, "partition b": number} for number in (1, 2))
 WHY = "a1 is still out of service, and of the partition a only 1 host may be at once (gpufleet_rollout_max_unavailable)"
 CASES = [
-    # the hosts out of service, the batches to come, the limits: who of the next batch waits, and whether the rollout pauses
+    # the hosts out of service, the batches to come, the limits: who of the next batch waits, and
+    # whether the rollout pauses
     ([], [["a1"], ["a2"]], ONE, [], False),
     (["a1"], [["a2"], ["a3"]], ONE, [], True),
     (["a1"], [["a2"], ["b1"]], ONE, ["a2"], False),  # the other partition goes on
@@ -34,7 +47,9 @@ def test_who_waits_for_hosts_that_have_not_come_back(
     batches = [dict.fromkeys(hosts, "x") for hosts in rest]
     found = room.begin_batch(progress.Progress(), out, batches, waves.Limit(GROUPS, allowed))
     assert (bool(found.ended), found.paused) == (pauses, pauses)
-    assert sorted(progress.map_held_hosts(found, batches[0])) == sorted(rest[0] if pauses else waits)
+    assert sorted(progress.map_held_hosts(found, batches[0])) == sorted(
+        rest[0] if pauses else waits
+    )
     if out == ["a1"] and "partition a" in allowed and (waits or pauses) and allowed == ONE:
         assert set(progress.map_held_hosts(found, batches[0]).values()) == {WHY}
 
@@ -48,7 +63,9 @@ HOSTS = st.lists(st.sampled_from([f"h{number}" for number in range(30)]), unique
 
 
 @given(HOSTS, st.integers(1, 4), st.integers(2, 5), st.sets(st.integers(0, 29)))
-def test_whoever_does_not_come_back_never_more_than_the_limit_are_out(hosts: list[str], most: int, parts: int, stuck: set[int]) -> None:
+def test_whoever_does_not_come_back_never_more_than_the_limit_are_out(
+    hosts: list[str], most: int, parts: int, stuck: set[int]
+) -> None:
     groups = {host: [f"partition {int(host[1:]) % parts}"] for host in hosts}
     limit = waves.Limit(groups, {group: most for of_one in groups.values() for group in of_one})
     batches = [dict.fromkeys(batch, "x") for batch in waves.cut_batches(hosts, limit)]

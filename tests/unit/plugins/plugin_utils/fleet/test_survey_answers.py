@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a survey of AWX gives is text, and an empty one where nobody answered: every setting of a run takes both."""
+"""What a survey of AWX gives is text, and an empty one where nobody answered: every setting of a
+run takes both.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings, variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    settings,
+    variables,
+)
 
 SPEC = arguments.derive_argument_spec("rollout_settings")
 # As a person writes it into a survey, where that is not the YAML of the example in variables.RUN.
@@ -34,13 +39,30 @@ ALSO: list[tuple[Any, ...]] = [
     ("tasks", '{"change": "driver.yml"}'),
     ("tasks", " change = driver.yml "),
 ]
-DEFAULTS = {"canaries", "waves", "gate_retries", "max_left_out", "plugin_wait"}  # the examples of these are their defaults
-NAMES = sorted(name.removeprefix(settings.PREFIX) for name in variables.RUN if name.startswith(settings.PREFIX))
-WRITTEN = [*((name, TEXTS.get(name, variables.RUN[settings.PREFIX + name].strip('"'))) for name in NAMES if name in SPEC), *ALSO]
+DEFAULTS = {
+    "canaries",
+    "waves",
+    "gate_retries",
+    "max_left_out",
+    "plugin_wait",
+}  # the examples of these are their defaults
+NAMES = sorted(
+    name.removeprefix(settings.PREFIX) for name in variables.RUN if name.startswith(settings.PREFIX)
+)
+WRITTEN = [
+    *(
+        (name, TEXTS.get(name, variables.RUN[settings.PREFIX + name].strip('"')))
+        for name in NAMES
+        if name in SPEC
+    ),
+    *ALSO,
+]
 
 
 def judged(**given: Any) -> dict[str, Any]:
-    """What settings mean: as the task does it, what is empty is not set, then come the module's spec and the settings themselves."""
+    """What settings mean: as the task does it, what is empty is not set, then come the module's
+    spec and the settings themselves.
+    """
     found = ArgumentSpecValidator(SPEC).validate(settings.list_given_options(given))
     assert found.error_messages == []
     values = found.validated_parameters

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of variables: which are known, which was meant, and which would be ignored where they stand."""
+"""Names of variables: which are known, which was meant, and which would be ignored where they
+stand.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import variables
 
 KNOWN = {"gpufleet_isolation", "gpufleet_injection", "gpufleet_no_gpu", "gpufleet_verify_image"}
 
 
-def said(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any] | None = None, own: tuple[str, ...] = ()) -> list[Message]:
+def said(
+    hosts: Mapping[str, Mapping[str, Any]],
+    run: Mapping[str, Any] | None = None,
+    own: tuple[str, ...] = (),
+) -> list[Message]:
     return variables.list_variable_problems(hosts, run or {}, KNOWN, own)
 
 
@@ -38,14 +46,32 @@ def test_a_misspelt_variable_is_named_with_the_nearest_right_one(name: str, mean
 
 
 def test_names_of_ones_own_results_of_the_roles_and_of_other_people_are_no_mistakes() -> None:
-    assert said({"gpu1": dict.fromkeys([*variables.RESULTS, "gpufleet_own_variables", "gpufleet_site"])}, own=("gpufleet_site",)) == []
+    assert (
+        said(
+            {
+                "gpu1": dict.fromkeys(
+                    [*variables.RESULTS, "gpufleet_own_variables", "gpufleet_site"]
+                )
+            },
+            own=("gpufleet_site",),
+        )
+        == []
+    )
 
 
 SETTINGS = [
     # in the inventory, what the run uses, whether the inventory's would be ignored
     ({"gpufleet_serial": [1, "50%"]}, {}, True),
-    ({"gpufleet_serial": [1, "50%"]}, {"gpufleet_serial": [1, "10%"]}, True),  # set by import_playbook's vars, which rank above
-    ({"gpufleet_serial": [1, "50%"]}, {"gpufleet_serial": [1, "50%"]}, False),  # extra variables are every host's as well
+    (
+        {"gpufleet_serial": [1, "50%"]},
+        {"gpufleet_serial": [1, "10%"]},
+        True,
+    ),  # set by import_playbook's vars, which rank above
+    (
+        {"gpufleet_serial": [1, "50%"]},
+        {"gpufleet_serial": [1, "50%"]},
+        False,
+    ),  # extra variables are every host's as well
     ({}, {"gpufleet_serial": [1]}, False),
     ({"gpufleet_hosts": "gpu_nodes"}, {}, True),
     ({"gpufleet_max_failed": 1}, {}, True),
@@ -77,9 +103,13 @@ WAVES = [
 
 
 @pytest.mark.parametrize(("serial", "wrong"), WAVES)
-def test_what_is_no_size_of_a_wave_is_told_before_ansible_ends_over_it(serial: Any, wrong: str) -> None:
+def test_what_is_no_size_of_a_wave_is_told_before_ansible_ends_over_it(
+    serial: Any, wrong: str
+) -> None:
     found = said({"gpu1": {}}, {"gpufleet_serial": serial})
-    assert [(message.code, message.values["sizes"]) for message in found] == ([("variables.wave-size", wrong)] if wrong else [])
+    assert [(message.code, message.values["sizes"]) for message in found] == (
+        [("variables.wave-size", wrong)] if wrong else []
+    )
 
 
 FAILURES = [
@@ -92,11 +122,19 @@ FAILURES = [
 @pytest.mark.parametrize(("allowed", "right"), FAILURES)
 def test_what_is_no_number_of_failures_is_told_by_every_playbook(allowed: Any, right: bool) -> None:
     found = said({"gpu1": {}}, {"gpufleet_max_failed": allowed})
-    assert [(message.code, message.values["value"]) for message in found] == ([] if right else [("variables.failed-hosts", allowed)])
+    assert [(message.code, message.values["value"]) for message in found] == (
+        [] if right else [("variables.failed-hosts", allowed)]
+    )
 
 
-GROUPS = {"all": ["gpu1", "gpu2", "web1"], "gpu_nodes": ["gpu1", "gpu2"], "web": ["web1"], "spare": []}
-# The pattern, the hosts that match it, those that --limit leaves; the code, '' where the run has hosts.
+GROUPS = {
+    "all": ["gpu1", "gpu2", "web1"],
+    "gpu_nodes": ["gpu1", "gpu2"],
+    "web": ["web1"],
+    "spare": [],
+}
+# The pattern, the hosts that match it, those that --limit leaves; the code, '' where the run has
+# hosts.
 HOSTS = {
     "a group": ("gpu_nodes", ["gpu1", "gpu2"], GROUPS["all"], ""),
     "a limit within the group": ("gpu_nodes", ["gpu1", "gpu2"], ["gpu2"], ""),
@@ -104,7 +142,12 @@ HOSTS = {
     "a typo": ("gpu_node", [], GROUPS["all"], "variables.unknown-hosts-near"),
     "a typo in a host": ("gqu1", [], GROUPS["all"], "variables.unknown-hosts-near"),
     "a group without hosts": ("spare", [], GROUPS["all"], "variables.empty-group"),
-    "a limit outside of the group": ("gpu_nodes", ["gpu1", "gpu2"], ["web1"], "variables.limit-leaves-none"),
+    "a limit outside of the group": (
+        "gpu_nodes",
+        ["gpu1", "gpu2"],
+        ["web1"],
+        "variables.limit-leaves-none",
+    ),
     "an answer of a survey that is empty": ("", [], GROUPS["all"], "variables.no-hosts-named"),
 }
 

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import order, rollout, settings, waves, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    order,
+    rollout,
+    settings,
+    waves,
+    window,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +38,12 @@ CUTS = [
 
 @pytest.mark.parametrize(("wanted", "number", "sizes"), CUTS)
 def test_hosts_are_cut_into_waves(wanted: Any, number: int, sizes: list[int]) -> None:
-    assert [len(wave) for wave in waves.cut_waves(HOSTS[:number], waves.parse_wave_sizes("gpufleet_rollout_waves", wanted))] == sizes
+    assert [
+        len(wave)
+        for wave in waves.cut_waves(
+            HOSTS[:number], waves.parse_wave_sizes("gpufleet_rollout_waves", wanted)
+        )
+    ] == sizes
 
 
 BATCHES = [
@@ -47,10 +58,18 @@ BATCHES = [
 
 
 @pytest.mark.parametrize(("most", "domains", "batches"), BATCHES)
-def test_a_wave_is_cut_so_that_few_hosts_of_a_domain_are_out_at_once(most: str | None, domains: str, batches: list[str]) -> None:
+def test_a_wave_is_cut_so_that_few_hosts_of_a_domain_are_out_at_once(
+    most: str | None, domains: str, batches: list[str]
+) -> None:
     of = dict(zip(HOSTS, domains, strict=False))
-    limits = waves.limit(None if most is None else waves.parse_amount("x", most), {h: [d] for h, d in of.items()}, frozenset())
-    assert ["".join(of[h] for h in batch) for batch in waves.cut_batches(list(of), limits)] == batches
+    limits = waves.limit(
+        None if most is None else waves.parse_amount("x", most),
+        {h: [d] for h, d in of.items()},
+        frozenset(),
+    )
+    assert [
+        "".join(of[h] for h in batch) for batch in waves.cut_batches(list(of), limits)
+    ] == batches
 
 
 def test_without_a_setting_hosts_that_are_drained_go_one_by_one_in_their_cluster() -> None:
@@ -58,12 +77,23 @@ def test_without_a_setting_hosts_that_are_drained_go_one_by_one_in_their_cluster
     assert [len(b) for b in waves.cut_batches(HOSTS[:6], limits)] == [4, 1, 1]
 
 
-@given(NAMES, st.integers(1, 5), st.lists(st.sampled_from([1, 3, "20%", "100%"]), min_size=1, max_size=3), st.integers(1, 4))
-def test_each_host_is_in_one_batch_and_no_batch_is_over_a_limit(names: set[str], domains: int, sizes: list[Any], most: int) -> None:
+@given(
+    NAMES,
+    st.integers(1, 5),
+    st.lists(st.sampled_from([1, 3, "20%", "100%"]), min_size=1, max_size=3),
+    st.integers(1, 4),
+)
+def test_each_host_is_in_one_batch_and_no_batch_is_over_a_limit(
+    names: set[str], domains: int, sizes: list[Any], most: int
+) -> None:
     groups = {h: [f"d{math.floor(n % domains)}", f"p{n % 2}"] for n, h in enumerate(sorted(names))}
     line = order.order_by_domain(names, {h: g[0] for h, g in groups.items()}, "")
     limits = waves.limit(waves.parse_amount("x", most), groups, frozenset())
-    found = [b for wave in waves.cut_waves(line, waves.parse_wave_sizes("x", sizes)) for b in waves.cut_batches(wave, limits)]
+    found = [
+        b
+        for wave in waves.cut_waves(line, waves.parse_wave_sizes("x", sizes))
+        for b in waves.cut_batches(wave, limits)
+    ]
     assert sorted(h for b in found for h in b) == sorted(names)
     assert all(found)
     for batch in found:
@@ -71,20 +101,31 @@ def test_each_host_is_in_one_batch_and_no_batch_is_over_a_limit(names: set[str],
 
 
 @given(NAMES, st.randoms(use_true_random=False), st.text(max_size=3))
-def test_the_order_is_that_of_names_and_seed_whatever_the_inventory_says(names: set[str], shuffled: Any, seed: str) -> None:
+def test_the_order_is_that_of_names_and_seed_whatever_the_inventory_says(
+    names: set[str], shuffled: Any, seed: str
+) -> None:
     other = sorted(names)
     shuffled.shuffle(other)
     domains = {h: h[:1] for h in names}
-    assert order.order_by_domain(other, domains, seed) == order.order_by_domain(sorted(names), domains, seed)
+    assert order.order_by_domain(other, domains, seed) == order.order_by_domain(
+        sorted(names), domains, seed
+    )
     assert sorted(order.order_by_domain(other, domains, seed)) == sorted(names)
 
 
-@given(st.dictionaries(st.sampled_from(HOSTS), st.sampled_from("abcd"), min_size=1), st.integers(0, 100))
-def test_any_beginning_of_the_order_has_about_its_share_of_each_domain(domains: dict[str, str], share: int) -> None:
+@given(
+    st.dictionaries(st.sampled_from(HOSTS), st.sampled_from("abcd"), min_size=1),
+    st.integers(0, 100),
+)
+def test_any_beginning_of_the_order_has_about_its_share_of_each_domain(
+    domains: dict[str, str], share: int
+) -> None:
     line = order.order_by_domain(domains, domains, "")
     first = line[: len(line) * share // 100]
     for domain, number in Counter(domains.values()).items():
-        assert abs(sum(domains[h] == domain for h in first) - number * len(first) / len(line)) <= len(set(domains.values()))
+        assert abs(
+            sum(domains[h] == domain for h in first) - number * len(first) / len(line)
+        ) <= len(set(domains.values()))
 
 
 def test_another_seed_is_another_order() -> None:
@@ -111,7 +152,9 @@ WINDOWS = [
 
 
 @pytest.mark.parametrize(("text", "day", "clock", "is_open"), WINDOWS)
-def test_a_window_holds_a_moment_of_its_own_clock(text: str, day: int, clock: str, is_open: bool) -> None:
+def test_a_window_holds_a_moment_of_its_own_clock(
+    text: str, day: int, clock: str, is_open: bool
+) -> None:
     found = window.parse_windows("gpufleet_rollout_window", text)
     hours, minutes = map(int, clock.split(":"))
     assert window.is_open(found, {found[0].zone: (day, hours * 60 + minutes)}) is is_open
@@ -125,7 +168,8 @@ def test_several_windows_are_open_where_one_of_them_is() -> None:
     assert window.is_open((), {})
 
 
-# ---------------------------------------------------------------- how many may fail, as people read it
+# ---------------------------------------------------------------- how many may fail, as people read
+# it
 
 MAY_FAIL = [
     # setting, hosts that have something to do, what the plan says
@@ -137,12 +181,27 @@ MAY_FAIL = [
 
 @pytest.mark.parametrize(("most", "hosts", "line"), MAY_FAIL)
 def test_the_plan_says_what_a_percentage_comes_to(most: Any, hosts: int, line: str) -> None:
-    differs = {"what": "package", "path": "nvidia-container-toolkit", "key": None, "before": None, "after": "1"}
+    differs = {
+        "what": "package",
+        "path": "nvidia-container-toolkit",
+        "key": None,
+        "before": None,
+        "after": "1",
+    }
     found = rollout.plan_rollout(
-        rollout.Fleet({f"gpu{n}": {"differences": [differs], "would_restart": []} for n in range(hosts)}),
+        rollout.Fleet(
+            {f"gpu{n}": {"differences": [differs], "would_restart": []} for n in range(hosts)}
+        ),
         settings.build_rollout_settings({}),
     )
-    assert "".join(rollout.may_fail(found, settings.build_rollout_settings({"max_failed": most}).max_failed)) == line
+    assert (
+        "".join(
+            rollout.may_fail(
+                found, settings.build_rollout_settings({"max_failed": most}).max_failed
+            )
+        )
+        == line
+    )
 
 
 # ---------------------------------------------------------------- bad input

@@ -9,8 +9,13 @@ import dataclasses as dc
 import itertools
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Cdi,
     Driver,
@@ -30,11 +35,39 @@ NO_GPU = Driver("none", "", (), "no NVIDIA device on the PCI bus")
 
 
 def engine(
-    name: str, version: str, *, able: bool = True, enabled: bool = True, newest: str = "1.0.0", field: bool = True, **more: object
+    name: str,
+    version: str,
+    *,
+    able: bool = True,
+    enabled: bool = True,
+    newest: str = "1.0.0",
+    field: bool = True,
+    **more: object,
 ) -> Instance:
-    cdi = Cdi(able, enabled, ("/etc/cdi",) if able else (), newest if able else "", Evidence("cri-status", "as asked"), field)
-    plain = Instance(name, version, f"/usr/bin/{name}", f"/run/{name}.sock", f"/etc/{name}", f"{name}.service", "package", True, cdi)
-    usual = {"default_handler": "runc", "handlers": {"runc": "/usr/sbin/runc"}, "low_level": "/usr/sbin/runc"}
+    cdi = Cdi(
+        able,
+        enabled,
+        ("/etc/cdi",) if able else (),
+        newest if able else "",
+        Evidence("cri-status", "as asked"),
+        field,
+    )
+    plain = Instance(
+        name,
+        version,
+        f"/usr/bin/{name}",
+        f"/run/{name}.sock",
+        f"/etc/{name}",
+        f"{name}.service",
+        "package",
+        True,
+        cdi,
+    )
+    usual = {
+        "default_handler": "runc",
+        "handlers": {"runc": "/usr/sbin/runc"},
+        "low_level": "/usr/sbin/runc",
+    }
     return dc.replace(plain, **{**usual, **more})  # type: ignore[arg-type]
 
 
@@ -43,13 +76,20 @@ C17 = engine("containerd", "1.7.24", enabled=False, newest="0.7.0")
 C170 = engine("containerd", "1.7.0", enabled=False, newest="0.5.0", field=False)
 C23 = engine("containerd", "2.3.7", newest="1.1.0")
 C24 = engine("containerd", "2.4.2", newest="1.1.0")
-CRIO = engine("crio", "1.34.0", default_handler="crun", handlers={"crun": "/usr/libexec/crio/crun"}, low_level="/usr/libexec/crio/crun")
+CRIO = engine(
+    "crio",
+    "1.34.0",
+    default_handler="crun",
+    handlers={"crun": "/usr/libexec/crio/crun"},
+    low_level="/usr/libexec/crio/crun",
+)
 K130 = Kubelet(True, "v1.30.2", "unix:///run/containerd.sock")
 K128 = Kubelet(True, "v1.28.4", "unix:///run/containerd.sock")
 NONE = Kubelet()
 
 MATRIX = [
-    # engine, options, kubelet          -> injection, handler, default, mode, enable_cdi, hook, strategies, plugin prefix, runtime class
+    # engine, options, kubelet          -> injection, handler, default, mode, enable_cdi, hook,
+    # strategies, plugin prefix, runtime class
     (C16, {}, NONE, "nvidia-runtime", "nvidia", True, "cdi", False, False, "envvar,cdi-annotations", "nvidia.cdi.k8s.io/", "nvidia"),
     (C17, {}, NONE, "native-cdi", "nvidia", False, "cdi", True, False, "cdi-cri", "cdi.k8s.io/", "nvidia"),
     (C170, {}, NONE, "native-cdi", "nvidia", False, "cdi", True, False, "cdi-annotations", "cdi.k8s.io/", "nvidia"),
@@ -70,14 +110,28 @@ MATRIX = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", MATRIX, ids=lambda r: f"{r[0].engine}-{r[0].version}-{r[1]}-{r[2].version}")
+@pytest.mark.parametrize(
+    "row", MATRIX, ids=lambda r: f"{r[0].engine}-{r[0].version}-{r[1]}-{r[2].version}"
+)
 def test_the_matrix(row: tuple) -> None:
     instance, options, kubelet, *wanted = row
     d = decide.decide_one(Policy(**options), instance, kubelet)
     strategy = ",".join(d.device_list_strategy)
-    got = [d.injection, d.handler, d.default, d.runtime_mode, d.enable_cdi, d.hook, strategy, d.plugin_annotation_prefix, d.runtime_class]
+    got = [
+        d.injection,
+        d.handler,
+        d.default,
+        d.runtime_mode,
+        d.enable_cdi,
+        d.hook,
+        strategy,
+        d.plugin_annotation_prefix,
+        d.runtime_class,
+    ]
     assert got == wanted
-    assert d.annotation_prefixes == ("nvidia.cdi.k8s.io/",), "in every cell, so that it never answers what the engine answers"
+    assert d.annotation_prefixes == ("nvidia.cdi.k8s.io/",), (
+        "in every cell, so that it never answers what the engine answers"
+    )
 
 
 DETECTING = dc.replace(C16, manager="k3s", detects="this release reads no drop-ins")
@@ -93,8 +147,14 @@ SAID_AS_DEFAULT = [
 
 
 @pytest.mark.parametrize(("instance", "options", "default"), SAID_AS_DEFAULT)
-def test_the_reason_says_as_default_handler_only_where_it_is_that(instance: Instance, options: dict[str, str], default: bool) -> None:
-    (why,) = [r.why for r in decide.decide_one(Policy(**options), instance, NONE).reasons if r.what == "injection"]  # type: ignore[arg-type]
+def test_the_reason_says_as_default_handler_only_where_it_is_that(
+    instance: Instance, options: dict[str, str], default: bool
+) -> None:
+    (why,) = [
+        r.why
+        for r in decide.decide_one(Policy(**options), instance, NONE).reasons
+        if r.what == "injection"
+    ]  # type: ignore[arg-type]
     assert get_code(why).endswith("-default") is default
 
 
@@ -108,22 +168,32 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("instance", "options", "code"), REFUSED)
-def test_a_force_that_cannot_work_is_refused_with_the_reason(instance: Instance, options: dict, code: str) -> None:
+def test_a_force_that_cannot_work_is_refused_with_the_reason(
+    instance: Instance, options: dict, code: str
+) -> None:
     with pytest.raises(PlanError) as caught:
         decide.decide_one(Policy(**options), instance, NONE)
     assert caught.value.code == code
     assert caught.value.next, "an error says what to do next"
 
 
-def test_where_a_manager_renders_the_handler_the_reason_says_of_it_neither_default_nor_what_the_release_could_do() -> None:
+def test_where_a_manager_renders_the_handler_the_reason_says_of_it_neither_default_nor_what_the_release_could_do() -> (
+    None
+):
     off = dc.replace(C17.cdi, able=False, enabled=False)
-    d = decide.decide_one(Policy(), dc.replace(C17, cdi=off, manager="k3s", detects="it reads no drop-in"), NONE)
+    d = decide.decide_one(
+        Policy(), dc.replace(C17, cdi=off, manager="k3s", detects="it reads no drop-in"), NONE
+    )
     why = next(reason.why for reason in d.reasons if reason.what == "injection")
     assert (d.injection, d.default) == ("nvidia-runtime", False)
     assert get_coded([why]) == {"decision.manager-hides-cdi": {"engine": "containerd 1.7.24"}}
 
 
-LIVE = dc.replace(C23, default_handler="nvidia", handlers={"runc": "/usr/sbin/runc", "nvidia": "/usr/bin/nvidia-container-runtime"})
+LIVE = dc.replace(
+    C23,
+    default_handler="nvidia",
+    handlers={"runc": "/usr/sbin/runc", "nvidia": "/usr/bin/nvidia-container-runtime"},
+)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +204,12 @@ LIVE = dc.replace(C23, default_handler="nvidia", handlers={"runc": "/usr/sbin/ru
         (LIVE, K130, ("envvar",), True),
         (LIVE, K130, ("cdi-cri",), False),  # the device plugin was told
         (LIVE, NONE, (), False),  # no cluster
-        (LIVE, Kubelet(installed=True), (), True),  # an image of a node, or a node whose kubelet is down
+        (
+            LIVE,
+            Kubelet(installed=True),
+            (),
+            True,
+        ),  # an image of a node, or a node whose kubelet is down
         (LIVE, Kubelet(installed=True), ("cdi-cri",), False),
         (C23, K130, (), False),  # it is not the default today
     ],
@@ -167,19 +242,28 @@ def test_isolation(instances: list[Instance], options: dict, isolation: str) -> 
 
 @pytest.mark.parametrize(
     ("instances", "cap"),
-    [([C16], "0.6.0"), ([C17], "0.7.0"), ([C23, C17], "0.7.0"), ([C24], "1.1.0"), ([C23, C16], "1.1.0")],
+    [
+        ([C16], "0.6.0"),
+        ([C17], "0.7.0"),
+        ([C23, C17], "0.7.0"),
+        ([C24], "1.1.0"),
+        ([C23, C16], "1.1.0"),
+    ],
 )
 def test_the_oldest_consumer_caps_the_cdi_version(instances: list[Instance], cap: str) -> None:
     assert decide.decide_host(Policy(), instances, GPU, NONE).cdi_version_cap == cap
 
 
-def test_two_modes_on_one_host_are_refused_unless_the_binaries_with_a_mode_of_their_own_are_there() -> None:
+def test_two_modes_on_one_host_are_refused_unless_the_binaries_with_a_mode_of_their_own_are_there() -> (
+    None
+):
     legacy = decide.decide_one(Policy(cdi="disabled"), C16, NONE)
     native = decide.decide_one(Policy(), CRIO, NONE)
     with pytest.raises(PlanError, match=r"\[decision\.two-modes\]$"):
         decide.arbitrate([native, legacy], {})
     mode, kept, reasons = decide.arbitrate(
-        [native, legacy], {"nvidia-container-runtime.legacy": "/usr/bin/nvidia-container-runtime.legacy"}
+        [native, legacy],
+        {"nvidia-container-runtime.legacy": "/usr/bin/nvidia-container-runtime.legacy"},
     )
     assert (mode, kept) == ("cdi", [native, legacy])
     assert "mode-specific" in reasons[0].why
@@ -194,7 +278,9 @@ def test_a_host_without_a_gpu(no_gpu: str, decided: int) -> None:
 
 @pytest.mark.parametrize("platform", ["tegra", "wsl"])
 @pytest.mark.parametrize("no_gpu", ["skip", "prepare"])
-def test_a_gpu_that_the_runtime_finds_in_a_mode_of_its_own_stays_in_it(platform: str, no_gpu: str) -> None:
+def test_a_gpu_that_the_runtime_finds_in_a_mode_of_its_own_stays_in_it(
+    platform: str, no_gpu: str
+) -> None:
     own = dc.replace(NO_GPU, platform=platform, evidence="This is one of those")  # type: ignore[arg-type]
     record = decide.decide_host(Policy(no_gpu=no_gpu), [C16], own, NONE)  # type: ignore[arg-type]
     assert (record.decisions, record.skipped) == ((), "This is one of those")
@@ -227,13 +313,21 @@ CRUN = dc.replace(C23, low_level="crun")
         ([dc.replace(C23, low_level="")], {}, {}, ("runc", "crun")),
         ([CRIO, CRUN], {}, {}, ("/usr/libexec/crio/crun", "crun")),
         ([CRIO, dc.replace(C23, low_level="")], {}, {}, ("/usr/libexec/crio/crun",)),
-        # only who goes through the NVIDIA runtime has a say: of the hook it is the engine that calls the low-level one
+        # only who goes through the NVIDIA runtime has a say: of the hook it is the engine that
+        # calls the low-level one
         ([CRIO, C23], {"injection": "oci-hook", "engines": ("crio",)}, {}, ("runc", "crun")),
         ([CRIO, dc.replace(C23, refusal=Refusal("left alone"))], {}, {}, ("/usr/libexec/crio/crun",)),
     ],
 )  # fmt: skip
-def test_low_level_runtimes(instances: list[Instance], options: dict, found: dict, runtimes: tuple) -> None:
-    assert decide.decide_host(Policy(**options), instances, GPU, NONE, low_level=found).low_level_runtimes == runtimes
+def test_low_level_runtimes(
+    instances: list[Instance], options: dict, found: dict, runtimes: tuple
+) -> None:
+    assert (
+        decide.decide_host(
+            Policy(**options), instances, GPU, NONE, low_level=found
+        ).low_level_runtimes
+        == runtimes
+    )
 
 
 def test_engines_with_different_low_level_runtimes_are_refused() -> None:
@@ -244,7 +338,9 @@ def test_engines_with_different_low_level_runtimes_are_refused() -> None:
         "one": "containerd:/etc/containerd", "program": "/usr/sbin/runc", "other": "crio:/etc/crio",
         "other_program": "/usr/libexec/crio/crun",
     }  # fmt: skip
-    assert decide.decide_host(Policy(engines=("crio",)), [C23, CRIO], GPU, NONE).low_level_runtimes == ("/usr/libexec/crio/crun",)
+    assert decide.decide_host(
+        Policy(engines=("crio",)), [C23, CRIO], GPU, NONE
+    ).low_level_runtimes == ("/usr/libexec/crio/crun",)
 
 
 @pytest.mark.parametrize(
@@ -256,19 +352,25 @@ def test_engines_with_different_low_level_runtimes_are_refused() -> None:
         ({"cdi": "disabled"}, CRIO, list(decide.LEGACY_PACKAGES)),
     ],
 )
-def test_the_base_package_is_enough_without_the_prestart_hook(options: dict, instance: Instance, names: list[str]) -> None:
+def test_the_base_package_is_enough_without_the_prestart_hook(
+    options: dict, instance: Instance, names: list[str]
+) -> None:
     assert list(decide.decide_host(Policy(**options), [instance], GPU, NONE).packages) == names
 
 
 ENGINES = [C16, C17, C170, C23, C24, CRIO]
 OPTIONS = [
     {"injection": i, "cdi": c, "set_as_default": d}
-    for i, c, d in itertools.product(("auto", *decide.INJECTIONS), ("auto", "disabled"), ("auto", "enabled"))
+    for i, c, d in itertools.product(
+        ("auto", *decide.INJECTIONS), ("auto", "disabled"), ("auto", "enabled")
+    )
 ]
 
 
 @given(st.sampled_from(ENGINES), st.sampled_from(OPTIONS), st.sampled_from([NONE, K128, K130]))
-def test_every_decision_is_whole_or_refused_with_a_next_step(instance: Instance, options: dict, kubelet: Kubelet) -> None:
+def test_every_decision_is_whole_or_refused_with_a_next_step(
+    instance: Instance, options: dict, kubelet: Kubelet
+) -> None:
     refused: PlanError | None = None
     try:
         d = decide.decide_one(Policy(**options), instance, kubelet)

@@ -45,20 +45,32 @@ def test_two_files_with_the_same_content() -> None:
     assert recorded["schema"] == 1
     assert recorded["engines"][0]["injection"] == "native-cdi"
     assert recorded["engines"][0]["reasons"][0]["evidence"] == "cri-status: enableCDI=false"
-    assert recorded["driver"] == {"version": "550.163.01", "gpus": [{"index": 0, "bus_id": "0000:17:00.0", "model": "NVIDIA H100"}]}
+    assert recorded["driver"] == {
+        "version": "550.163.01",
+        "gpus": [{"index": 0, "bus_id": "0000:17:00.0", "model": "NVIDIA H100"}],
+    }
 
 
 def test_the_second_run_changes_nothing_although_the_evidence_reads_otherwise() -> None:
     later = dc.replace(
-        DECISION, enable_cdi=False, reasons=(Reason("injection", "native-cdi", "its switch is on", "cri-status: enableCDI=true"),)
+        DECISION,
+        enable_cdi=False,
+        reasons=(
+            Reason("injection", "native-cdi", "its switch is on", "cri-status: enableCDI=true"),
+        ),
     )
     used = dc.replace(DRIVER, gpus=(dc.replace(DRIVER.gpus[0], uuid=""),))
     assert plan(on_host(), dc.replace(RECORD, decisions=(later,)), used).empty
 
 
 def test_another_decision_is_a_change() -> None:
-    made = plan(on_host(), dc.replace(RECORD, decisions=(dc.replace(DECISION, engine_version="2.1.0"),)))
-    assert [(d.before, d.after) for d in made.differences][0] == ("containerd 1.7.24: native-cdi", "containerd 2.1.0: native-cdi")
+    made = plan(
+        on_host(), dc.replace(RECORD, decisions=(dc.replace(DECISION, engine_version="2.1.0"),))
+    )
+    assert [(d.before, d.after) for d in made.differences][0] == (
+        "containerd 1.7.24: native-cdi",
+        "containerd 2.1.0: native-cdi",
+    )
 
 
 def test_a_file_that_is_no_record_is_replaced() -> None:
@@ -84,15 +96,24 @@ def test_a_host_with_nothing_decided_is_left_alone_and_a_stale_record_goes() -> 
 def test_absent_gives_back() -> None:
     journal = {decision_file.FACT_PATH: {"existed": False, "sha256_after": sha(text())}}
     made = decision_file.plan_absent(Policy(), obs(files=on_host(), originals=journal))
-    assert [(c["op"], c["path"]) for c in made.changes] == [("remove", decision_file.DECISION_PATH), ("restore", decision_file.FACT_PATH)]
+    assert [(c["op"], c["path"]) for c in made.changes] == [
+        ("remove", decision_file.DECISION_PATH),
+        ("restore", decision_file.FACT_PATH),
+    ]
     assert decision_file.plan_absent(Policy(), obs(files={})).empty
-    assert decision_file.plan_absent(Policy(), obs(files={decision_file.FACT_PATH: '{"mine": 1}'})).empty
+    assert decision_file.plan_absent(
+        Policy(), obs(files={decision_file.FACT_PATH: '{"mine": 1}'})
+    ).empty
 
 
 def test_a_change_that_the_headline_does_not_show_is_shown_value_by_value() -> None:
-    grown = dc.replace(DRIVER, gpus=(*DRIVER.gpus, SeenGpu(1, 1, "0000:31:00.0", "GPU-2", "NVIDIA H100")))
+    grown = dc.replace(
+        DRIVER, gpus=(*DRIVER.gpus, SeenGpu(1, 1, "0000:31:00.0", "GPU-2", "NVIDIA H100"))
+    )
     found = {(d.key, d.before, d.after) for d in plan(on_host(), driver=grown).differences}
     new = {"index": 1, "bus_id": "0000:31:00.0", "model": "NVIDIA H100"}
     assert found == {(f"driver.gpus.1.{key}", None, value) for key, value in new.items()}
     loose = {path: {"content": text, "mode": 0o600} for path, text in on_host().items()}
-    assert {(d.key, d.before, d.after) for d in plan(loose).differences} == {("mode", "0600", "0644")}
+    assert {(d.key, d.before, d.after) for d in plan(loose).differences} == {
+        ("mode", "0600", "0644")
+    }

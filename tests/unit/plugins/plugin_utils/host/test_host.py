@@ -1,16 +1,24 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sum of the resources: what several have to ask besides is one look, and the error that is reported does not depend on that."""
+"""The sum of the resources: what several have to ask besides is one look, and the error that is
+reported does not depend on that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host,
+    host_report,
+)
 
 
 def asks(*names: str) -> Callable[[], Plan]:
@@ -38,13 +46,18 @@ ROWS = [
     ((asks("reach"), plans("a"), asks("nvml", "units")), {"reach", "nvml", "units"}),
     ((refuses("first"), refuses("second")), "first"),
     ((plans("a"), refuses("first"), asks("reach")), "first"),
-    ((asks("reach"), refuses("second")), {"reach"}),  # what comes first may be the error, once it is answered
+    (
+        (asks("reach"), refuses("second")),
+        {"reach"},
+    ),  # what comes first may be the error, once it is answered
     ((asks("reach"), refuses("second"), asks("nvml")), {"reach"}),
 ]
 
 
 @pytest.mark.parametrize(("rooms", "comes"), ROWS)
-def test_resources_that_do_not_wait_for_one_another(rooms: tuple[Callable[[], Plan], ...], comes: list[str] | set[str] | str) -> None:
+def test_resources_that_do_not_wait_for_one_another(
+    rooms: tuple[Callable[[], Plan], ...], comes: list[str] | set[str] | str
+) -> None:
     if isinstance(comes, list):
         assert [plan.advice[0] for plan in host.order_resource_plans(rooms)] == comes
     elif isinstance(comes, set):
@@ -67,4 +80,4 @@ BACK = [
 @pytest.mark.parametrize(("files", "done", "why"), BACK)
 def test_what_is_only_shown_is_not_said_to_be_done(files: int, done: bool, why: str) -> None:
     changes = tuple({"path": f"/etc/{n}", "op": "remove"} for n in range(files))
-    assert host.describe_taken_back(Plan(changes=changes), done) == why
+    assert host_report.describe_taken_back(Plan(changes=changes), done) == why

@@ -8,7 +8,10 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import installation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages, repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+    repository,
+)
 
 from tests.unit.builders import obs
 
@@ -17,7 +20,11 @@ NEW, OLD = "1.20.2-1", "1.19.0-1"
 CASES: dict[str, tuple[Policy, dict[str, str], list[str]]] = {
     "nothing is there": (Policy(), {}, [packages.BASE]),
     "it is there": (Policy(), {packages.BASE: OLD}, []),
-    "in the version of the fleet": (Policy(toolkit_version="1.20.2"), {packages.BASE: OLD}, [packages.BASE]),
+    "in the version of the fleet": (
+        Policy(toolkit_version="1.20.2"),
+        {packages.BASE: OLD},
+        [packages.BASE],
+    ),
     "the repository alone": (Policy(packages="ignore"), {}, []),
     "packages stay when all is taken back": (Policy(state="absent"), {packages.BASE: OLD}, []),
     "in the tree of an image nothing is run": (Policy(root="/srv/image"), {}, []),

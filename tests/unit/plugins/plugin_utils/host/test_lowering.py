@@ -57,8 +57,20 @@ def test_what_of_a_setting_is_less(key: str, before: Any, after: Any, kind: str)
     assert [low.kind for low in found] == ([kind] if kind else [])
 
 
-def record(*strategies: str, engine: str = "containerd", default: bool = False, plugin: tuple[str, ...] = ()) -> str:
-    engines = [{"instance": engine, "engine": engine, "device_list_strategy": list(strategies), "default": default}]
+def record(
+    *strategies: str,
+    engine: str = "containerd",
+    default: bool = False,
+    plugin: tuple[str, ...] = (),
+) -> str:
+    engines = [
+        {
+            "instance": engine,
+            "engine": engine,
+            "device_list_strategy": list(strategies),
+            "default": default,
+        }
+    ]
     return json.dumps({"engines": engines, "device_plugin": {"strategies": list(plugin)}})
 
 
@@ -77,7 +89,14 @@ RECORDS = [
 
 @pytest.mark.parametrize(("before", "after", "less"), RECORDS)
 def test_what_of_a_record_is_less(before: str, after: str, less: bool) -> None:
-    assert bool(lowering.list_lowerings(Plan(diffs=(("/var/lib/gpufleet/decision.json", before, after),)))) == less
+    assert (
+        bool(
+            lowering.list_lowerings(
+                Plan(diffs=(("/var/lib/gpufleet/decision.json", before, after),))
+            )
+        )
+        == less
+    )
 
 
 GONE = Difference("file", "/etc/cdi/nvidia.yaml", "", "present", None, "")
@@ -92,7 +111,9 @@ PLANS: dict[str, Plan] = {
     "a unit is masked": Plan((Difference("unit", "x.service", "state", "active", "masked", ""),)),
     "a unit is disabled": Plan(disable_units=("x.service",)),
     "a unit is disabled by a command": Plan(commands=(STOP,)),
-    "a package gets older": Plan((Difference("package", "p", "version", "1.18.2-1", "1.17.8-1", ""),)),
+    "a package gets older": Plan(
+        (Difference("package", "p", "version", "1.18.2-1", "1.17.8-1", ""),)
+    ),
     "a package goes": Plan((Difference("package", "p", "version", "1.18.2-1", None, ""),)),
     "in a first transaction": Plan(first=(Plan((GONE,), changes=(REMOVE,)),)),
     "a setting": Plan((Difference("file", "/etc/x", "features.cdi", True, False, ""),)),
@@ -107,14 +128,19 @@ def test_a_plan_that_takes_something_away_without_a_cause_is_refused(name: str) 
 
 KNOWN: dict[str, Plan] = {
     "a file": lowering.add_cause(Plan((GONE,), changes=(REMOVE,)), "adoption"),
-    "files of a directory": Plan((Difference("file", "/etc/cdi", "packages", 1, 2, "", "policy"),), changes=(REMOVE,)),
+    "files of a directory": Plan(
+        (Difference("file", "/etc/cdi", "packages", 1, 2, "", "policy"),), changes=(REMOVE,)
+    ),
     "a unit by its file": Plan(
         (Difference("file", "/etc/systemd/system/x.service", "", "present", None, "", "policy"),),
         changes=({"path": "/etc/systemd/system/x.service", "op": "remove"},),
         commands=(STOP,),
     ),
     "a newer package": Plan((Difference("package", "p", "version", "1.17.8-1", "1.18.2-1", ""),)),
-    "a new file": Plan((Difference("file", "/x", "", None, "present", ""),), changes=({"path": "/x", "op": "write", "content": ""},)),
+    "a new file": Plan(
+        (Difference("file", "/x", "", None, "present", ""),),
+        changes=({"path": "/x", "op": "write", "content": ""},),
+    ),
 }
 
 
@@ -125,7 +151,10 @@ def test_a_plan_that_names_its_causes_passes(name: str) -> None:
 
 def test_a_cause_of_another_setting_does_not_count() -> None:
     more = (Difference("file", "/etc/x", "default-runtime", "nvidia", "runc", "", "policy"),)
-    with pytest.raises(PlanError, match=r"CDI switch /etc/x \(features\.cdi\)$|CDI switch /etc/x \(features\.cdi\) "):
+    with pytest.raises(
+        PlanError,
+        match=r"CDI switch /etc/x \(features\.cdi\)$|CDI switch /etc/x \(features\.cdi\) ",
+    ):
         lowering.require_causes(Plan((*more, *PLANS["a setting"].differences)))
 
 

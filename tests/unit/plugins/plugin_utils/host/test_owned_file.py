@@ -16,7 +16,8 @@ from tests.unit.builders import obs, sha
 from tests.unit.coded import get_codes
 
 PATH = "/etc/x/90-gpufleet.conf"
-# What is there now, what the journal keeps, whether the content says that it is ours -> the change (None: none), the code of the advice
+# What is there now, what the journal keeps, whether the content says that it is ours -> the change
+# (None: none), the code of the advice
 CASES: dict[str, tuple[str | None, dict[str, Any] | None, bool, dict[str, Any] | None, str]] = {
     "as written, new": ("ours", {"existed": False, "sha256_after": sha("ours")}, True, {"op": "restore"}, ""),
     "as written, over another's": ("ours", {"existed": True, "sha256_after": sha("ours")}, True, {"op": "restore"}, ""),
@@ -34,26 +35,51 @@ CASES: dict[str, tuple[str | None, dict[str, Any] | None, bool, dict[str, Any] |
 @pytest.mark.parametrize("case", CASES)
 def test_taking_back(case: str) -> None:
     now, kept, ours, wanted, code = CASES[case]
-    seen = obs(files={} if now is None else {PATH: now}, originals={} if kept is None else {PATH: kept})
-    plan = owned_file.plan_owned_file_restore(seen, seen.get_file(PATH), why="state: absent", own=ours)
-    done = {key: value for change in plan.changes for key, value in change.items() if key in ("op", "changed")}
+    seen = obs(
+        files={} if now is None else {PATH: now}, originals={} if kept is None else {PATH: kept}
+    )
+    plan = owned_file.plan_owned_file_restore(
+        seen, seen.get_file(PATH), why="state: absent", own=ours
+    )
+    done = {
+        key: value
+        for change in plan.changes
+        for key, value in change.items()
+        if key in ("op", "changed")
+    }
     assert done == (wanted or {})
     assert all(change["expect"] == sha(now or "") for change in plan.changes)
     assert get_codes(plan.advice) == ([code] if code else [])
 
 
-OPEN = {"error": {"kind": "untrusted", "message": f"{PATH} may be written to by others (mode 0666). Run chmod o-w on the file"}}
+OPEN = {
+    "error": {
+        "kind": "untrusted",
+        "message": f"{PATH} may be written to by others (mode 0666). Run chmod o-w on the file",
+    }
+}
 
 
-@pytest.mark.parametrize("kept", [{PATH: {"existed": False, "sha256_after": sha("ours")}}, {}], ids=["a copy", "no journal"])
+@pytest.mark.parametrize(
+    "kept",
+    [{PATH: {"existed": False, "sha256_after": sha("ours")}}, {}],
+    ids=["a copy", "no journal"],
+)
 def test_a_file_that_cannot_be_read_is_not_taken_for_somebody_elses(kept: dict[str, Any]) -> None:
     seen = obs(originals=kept, answers={f"file:{PATH}": OPEN})
     with pytest.raises(PlanError) as caught:
-        owned_file.plan_owned_file_restore(seen, seen.get_file(PATH), why="state: absent", own=False)
+        owned_file.plan_owned_file_restore(
+            seen, seen.get_file(PATH), why="state: absent", own=False
+        )
     assert caught.value.code == "restore.file-unreadable"
     assert "mode 0666" in caught.value.values["reason"]
 
 
 def test_one_of_which_the_journal_knows_nothing_is_somebody_elses() -> None:
     seen = obs(answers={f"file:{PATH}": OPEN, "originals": {"known": True, "originals": {}}})
-    assert owned_file.plan_owned_file_restore(seen, seen.get_file(PATH), why="state: absent", own=False) == Plan()
+    assert (
+        owned_file.plan_owned_file_restore(
+            seen, seen.get_file(PATH), why="state: absent", own=False
+        )
+        == Plan()
+    )

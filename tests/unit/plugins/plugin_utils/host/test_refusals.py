@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Engines that are stopped, silent or not verified: their host is refused by that cause, and nothing takes their place."""
+"""Engines that are stopped, silent or not verified: their host is refused by that cause, and
+nothing takes their place.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     Refusal,
     RefusalKind,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Instance,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import refusals
 
@@ -24,20 +32,36 @@ from tests.unit.builders import obs
 from tests.unit.records import instance
 
 DOCKERS_CONTAINERD = {
-    "files": {"/etc/containerd/config.toml": 'disabled_plugins = ["cri"]\n', "/usr/bin/containerd": ""},
+    "files": {
+        "/etc/containerd/config.toml": 'disabled_plugins = ["cri"]\n',
+        "/usr/bin/containerd": "",
+    },
     "packages": {"containerd.io": "1.7.27-1"},
-    "processes": [{"pid": 4, "exe": "/usr/bin/containerd", "argv": ["containerd"], "unit": "containerd.service"}],
+    "processes": [
+        {
+            "pid": 4,
+            "exe": "/usr/bin/containerd",
+            "argv": ["containerd"],
+            "unit": "containerd.service",
+        }
+    ],
     "units": {"containerd.service": {"ActiveState": "active"}},
 }
 PODMAN = {"files": {"/usr/bin/podman": ""}, "packages": {"podman": "5.4.2-1"}}
-DOCKER: dict[str, Any] = {"files": {"/usr/bin/dockerd": ""}, "packages": {"docker-ce": "5:28.1.1-1"}}
+DOCKER: dict[str, Any] = {
+    "files": {"/usr/bin/dockerd": ""},
+    "packages": {"docker-ce": "5:28.1.1-1"},
+}
 SOCKET_UNIT = {"units": {"docker.socket": {"ActiveState": "active"}}}
 K3S = {"files": {"/var/lib/rancher/k3s/agent/etc/containerd/config.toml": "version = 3\n"}}
 RKE2 = {"files": {"/var/lib/rancher/rke2/agent/etc/containerd/config.toml": "version = 3\n"}}
 K0S = {"files": {"/etc/k0s/containerd.toml": "version = 3\n"}}
 MICROK8S = {"files": {"/var/snap/microk8s/current/args/containerd-template.toml": "version = 2\n"}}
 CONTAINERD = {"files": {"/etc/containerd/config.toml": "version = 3\n", "/usr/bin/containerd": ""}}
-CRIO = {"files": {"/usr/bin/crio": "", "/etc/crio/crio.conf": ""}, "packages": {"cri-o": "1.34.0-1"}}
+CRIO = {
+    "files": {"/usr/bin/crio": "", "/etc/crio/crio.conf": ""},
+    "packages": {"cri-o": "1.34.0-1"},
+}
 
 
 def down(unit: str, state: str = "inactive", file: str = "enabled") -> dict[str, Any]:
@@ -78,7 +102,13 @@ STOPPED: dict[str, tuple[tuple[dict[str, Any], ...], str]] = {
 
 def host(*parts: dict[str, Any]) -> Observation:
     """A host with a GPU and what the parts have."""
-    whole: dict[str, Any] = {"files": gpus.host(1), "packages": {}, "processes": [], "units": {}, "answers": gpus.nvml(1)}
+    whole: dict[str, Any] = {
+        "files": gpus.host(1),
+        "packages": {},
+        "processes": [],
+        "units": {},
+        "answers": gpus.nvml(1),
+    }
     for part in parts:
         for key, more in part.items():
             whole[key] = [*whole[key], *more] if isinstance(more, list) else {**whole[key], **more}
@@ -93,13 +123,18 @@ def plan(*parts: dict[str, Any]) -> Plan:
         try:
             return node.plan_host(Policy(), seen, node.see(Policy(), seen), "")
         except NeedMore as more:
-            silence |= {q["id"]: {"error": {"kind": "not-found", "message": "no answer"}} for q in more.questions}
+            silence |= {
+                q["id"]: {"error": {"kind": "not-found", "message": "no answer"}}
+                for q in more.questions
+            }
     raise AssertionError("it asks again and again")
 
 
 @pytest.mark.parametrize("name", STOPPED)
 def test_a_host_whose_engine_is_stopped_is_refused_by_that_cause(name: str) -> None:
-    """It may be down for maintenance: without its CDI spec, containers would not start when it is back."""
+    """It may be down for maintenance: without its CDI spec, containers would not start when it is
+    back.
+    """
     parts, said = STOPPED[name]
     with pytest.raises(PlanError) as caught:
         plan(*parts)
@@ -109,7 +144,12 @@ def test_a_host_whose_engine_is_stopped_is_refused_by_that_cause(name: str) -> N
 
 
 def left(kind: RefusalKind, engine: str = "containerd", **more: Any) -> Instance:
-    return instance(engine, "1.7.24" if engine == "containerd" else "28.1.1", refusal=Refusal(f"{engine} {kind}", "Do it", kind), **more)
+    return instance(
+        engine,
+        "1.7.24" if engine == "containerd" else "28.1.1",
+        refusal=Refusal(f"{engine} {kind}", "Do it", kind),
+        **more,
+    )
 
 
 K8S = left("writer")
@@ -117,22 +157,40 @@ DOCKERS = left("writer", cri=False)
 HOSTS: list[tuple[tuple[Instance, ...], tuple[str, ...], str]] = [
     # the engines of a host, those that are asked for, and the engine by which the host is refused
     ((K8S,), ("auto",), ""),
-    ((K8S, left("stopped", "docker", running=False)), ("auto",), ""),  # Docker beside an engine that someone else configures
+    (
+        (K8S, left("stopped", "docker", running=False)),
+        ("auto",),
+        "",
+    ),  # Docker beside an engine that someone else configures
     ((K8S, left("silent", "docker")), ("auto",), "docker silent"),
-    ((DOCKERS, left("stopped", "docker", running=False)), ("auto",), "docker stopped"),  # a containerd that is a part of Docker
+    (
+        (DOCKERS, left("stopped", "docker", running=False)),
+        ("auto",),
+        "docker stopped",
+    ),  # a containerd that is a part of Docker
     ((DOCKERS, left("unverified", "docker")), ("auto",), "docker unverified"),
     ((DOCKERS, left("unfit", "docker")), ("auto",), "docker unfit"),
-    ((DOCKERS, left("stopped", "docker", running=False)), ("containerd",), ""),  # the policy does without it
+    (
+        (DOCKERS, left("stopped", "docker", running=False)),
+        ("containerd",),
+        "",
+    ),  # the policy does without it
     ((left("unfit"),), ("auto",), "containerd unfit"),
     ((left("unfit"), left("stopped", "docker", running=False)), ("auto",), "docker stopped"),
-    ((instance(), left("stopped", "docker", running=False)), ("auto",), ""),  # the other engine goes on
+    (
+        (instance(), left("stopped", "docker", running=False)),
+        ("auto",),
+        "",
+    ),  # the other engine goes on
     ((instance(), left("stopped", "docker", running=False)), ("docker",), "docker stopped"),
     ((left("stopped", running=False), left("unasked", "docker")), ("auto",), "containerd stopped"),
 ]
 
 
 @pytest.mark.parametrize(("engines", "asked", "cause"), HOSTS)
-def test_only_a_host_that_a_person_can_help_is_refused(engines: tuple[Instance, ...], asked: tuple[str, ...], cause: str) -> None:
+def test_only_a_host_that_a_person_can_help_is_refused(
+    engines: tuple[Instance, ...], asked: tuple[str, ...], cause: str
+) -> None:
     if not cause:
         refusals.require_engine(Policy(engines=asked), engines)
         return
@@ -143,8 +201,20 @@ def test_only_a_host_that_a_person_can_help_is_refused(engines: tuple[Instance, 
 
 def test_the_places_of_one_engine_are_no_other_ones() -> None:
     asked = node.list_host_questions(
-        Policy(engines=("docker",), socket="/run/own.sock", config_path="/srv/daemon.json", service="own.service")
+        Policy(
+            engines=("docker",),
+            socket="/run/own.sock",
+            config_path="/srv/daemon.json",
+            service="own.service",
+        )
     )
-    assert {q["id"] for q in asked if "own" in q["id"] or "/srv/" in q["id"]} == {"file:/srv/daemon.json", "units:own.service"}
-    places = [q["id"] for q in node.list_host_questions(Policy(engines=("crio",), socket="/run/own.sock")) if "own.sock" in q["id"]]
+    assert {q["id"] for q in asked if "own" in q["id"] or "/srv/" in q["id"]} == {
+        "file:/srv/daemon.json",
+        "units:own.service",
+    }
+    places = [
+        q["id"]
+        for q in node.list_host_questions(Policy(engines=("crio",), socket="/run/own.sock"))
+        if "own.sock" in q["id"]
+    ]
     assert places == ["cri:Status:/run/own.sock", "cri:Version:/run/own.sock"]

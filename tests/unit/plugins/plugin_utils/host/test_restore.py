@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is taken back is taken back whole, or nothing is touched and what stands in the way is named. Real executor, bare trees."""
+"""What is taken back is taken back whole, or nothing is touched and what stands in the way is
+named. Real executor, bare trees.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,18 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file, host, restore
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import oci_hook
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Handler,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decision_file,
+    host,
+    restore,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    oci_hook,
+)
 
 from tests.unit.bare_trees import Tree
 from tests.unit.builders import obs, sha
@@ -52,25 +63,37 @@ SINCE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("since", SINCE)
 @pytest.mark.parametrize("name", ENGINES)
-def test_every_byte_mode_and_owner_is_as_before(tmp_path: pathlib.Path, name: str, since: str) -> None:
+def test_every_byte_mode_and_owner_is_as_before(
+    tmp_path: pathlib.Path, name: str, since: str
+) -> None:
     engine, version, _files, _place = ENGINES[name]
     made, before = converged(tmp_path, name)
-    back = made.node(**{"state": "absent", "engines": (engine,), "engine_version": version, **SINCE[since]})
+    back = made.node(
+        **{"state": "absent", "engines": (engine,), "engine_version": version, **SINCE[since]}
+    )
     assert (back["failed"], back["changed"], back.get("msg")) == (False, True, None)
     assert made.state() == before
     assert made.originals == {}
     again = made.node(state="absent", engines=(engine,), engine_version=version)
-    assert (again["failed"], again["changed"], again["row"]["why"]) == (False, False, "nothing that this collection wrote is here")
+    assert (again["failed"], again["changed"], again["row"]["why"]) == (
+        False,
+        False,
+        "nothing that this collection wrote is here",
+    )
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["installed", "removed"])
 @pytest.mark.parametrize("name", ENGINES)
-def test_the_single_module_takes_its_own_back(tmp_path: pathlib.Path, name: str, gone: bool) -> None:
+def test_the_single_module_takes_its_own_back(
+    tmp_path: pathlib.Path, name: str, gone: bool
+) -> None:
     engine, version, files, _place = ENGINES[name]
     made = tree(tmp_path, files)
     before = made.state()
     assert made.single(engine, engines=(engine,), engine_version=version)["changed"]
-    back = made.single(engine, state="absent", engines=(engine,), engine_version="" if gone else version)
+    back = made.single(
+        engine, state="absent", engines=(engine,), engine_version="" if gone else version
+    )
     assert (back["failed"], back["changed"]) == (False, True)
     assert made.state() == before
     assert made.originals == {}
@@ -89,15 +112,23 @@ FOREIGN = "# Anna was here\n"
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["installed", "removed"])
-@pytest.mark.parametrize("name", [n for n, (_e, _v, files, place) in ENGINES.items() if place == ROOT and place in files])
-def test_a_foreign_line_stays_and_nothing_of_this_collection(tmp_path: pathlib.Path, name: str, gone: bool) -> None:
+@pytest.mark.parametrize(
+    "name", [n for n, (_e, _v, files, place) in ENGINES.items() if place == ROOT and place in files]
+)
+def test_a_foreign_line_stays_and_nothing_of_this_collection(
+    tmp_path: pathlib.Path, name: str, gone: bool
+) -> None:
     made, before = converged(tmp_path, name)
     made.write(ROOT, made.read(ROOT) + FOREIGN, made.path(ROOT).stat().st_mode & 0o777)
     back = made.node(state="absent", engine_version="" if gone else ENGINES[name][1])
     assert back["failed"] is False
-    assert [line for line in made.read(ROOT).splitlines(keepends=True) if line.strip()] == (V1 + FOREIGN).splitlines(keepends=True)
+    assert [line for line in made.read(ROOT).splitlines(keepends=True) if line.strip()] == (
+        V1 + FOREIGN
+    ).splitlines(keepends=True)
     after = made.state()
-    assert {path: seen[1:] for path, seen in after.items()} == {path: seen[1:] for path, seen in before.items()}
+    assert {path: seen[1:] for path, seen in after.items()} == {
+        path: seen[1:] for path, seen in before.items()
+    }
     assert made.originals == {}
     left = made.read(ROOT)
     assert made.node(state="absent", engine_version=ENGINES[name][1])["changed"] is False
@@ -105,7 +136,9 @@ def test_a_foreign_line_stays_and_nothing_of_this_collection(tmp_path: pathlib.P
 
 
 @pytest.mark.parametrize("counts_on_it", [False, True])
-def test_the_import_that_we_brought_goes_unless_another_file_counts_on_it(tmp_path: pathlib.Path, counts_on_it: bool) -> None:
+def test_the_import_that_we_brought_goes_unless_another_file_counts_on_it(
+    tmp_path: pathlib.Path, counts_on_it: bool
+) -> None:
     made, _before = converged(tmp_path, "containerd 2.3, no imports")
     made.write(ROOT, made.read(ROOT) + FOREIGN)
     if counts_on_it:
@@ -124,7 +157,9 @@ def test_a_foreign_key_in_daemon_json_stays(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["containerd 2.1", "containerd 2.3, no imports", "CRI-O"])
-def test_a_drop_in_that_somebody_edited_goes_all_the_same(tmp_path: pathlib.Path, name: str) -> None:
+def test_a_drop_in_that_somebody_edited_goes_all_the_same(
+    tmp_path: pathlib.Path, name: str
+) -> None:
     place = ENGINES[name][3]
     made, before = converged(tmp_path, name)
     made.write(place, made.read(place) + FOREIGN)
@@ -134,7 +169,9 @@ def test_a_drop_in_that_somebody_edited_goes_all_the_same(tmp_path: pathlib.Path
     assert made.state() == before
 
 
-def test_the_runtimes_own_configuration_is_taken_back_key_by_key_once(tmp_path: pathlib.Path) -> None:
+def test_the_runtimes_own_configuration_is_taken_back_key_by_key_once(
+    tmp_path: pathlib.Path,
+) -> None:
     made, _before = converged(tmp_path, "containerd 2.1")
     made.write(SPEC, made.read(SPEC) + FOREIGN)
     assert made.node(state="absent", engine_version="2.1.9")["failed"] is False
@@ -157,7 +194,8 @@ def test_a_file_that_somebody_removed_stays_removed(tmp_path: pathlib.Path, name
     }
 
 
-# ---------------------------------------------------------------- what stands in the way is named, and nothing is touched
+# ---------------------------------------------------------------- what stands in the way is named,
+# and nothing is touched
 
 # what someone did -> what the message says besides the path
 IN_THE_WAY: dict[str, tuple[str, Callable[[Tree], None], str, str]] = {
@@ -174,12 +212,18 @@ IN_THE_WAY: dict[str, tuple[str, Callable[[Tree], None], str, str]] = {
 
 
 @pytest.mark.parametrize("case", IN_THE_WAY)
-def test_what_cannot_be_given_back_fails_the_run_and_nothing_is_touched(tmp_path: pathlib.Path, case: str) -> None:
+def test_what_cannot_be_given_back_fails_the_run_and_nothing_is_touched(
+    tmp_path: pathlib.Path, case: str
+) -> None:
     name, strike, path, said = IN_THE_WAY[case]
     made, _before = converged(tmp_path, name)
     strike(made)
     now, kept = made.state(), sorted(made.originals)
-    back = made.node(state="absent", engine_version="" if "gone" in case else ENGINES[name][1], engines=(ENGINES[name][0],))
+    back = made.node(
+        state="absent",
+        engine_version="" if "gone" in case else ENGINES[name][1],
+        engines=(ENGINES[name][0],),
+    )
     assert back["failed"], back
     assert path in back["msg"]
     assert said in back["msg"]
@@ -198,7 +242,9 @@ def test_once_it_is_mended_everything_goes_back(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("content", ["", V1[:9]], ids=["emptied", "cut"])
 @pytest.mark.parametrize("changed", [False, True], ids=["as written", "changed since"])
-def test_a_damaged_copy_stops_the_run_before_anything_is_touched(tmp_path: pathlib.Path, content: str, changed: bool) -> None:
+def test_a_damaged_copy_stops_the_run_before_anything_is_touched(
+    tmp_path: pathlib.Path, content: str, changed: bool
+) -> None:
     made, _before = converged(tmp_path, "containerd 1.7")
     if changed:
         made.write(ROOT, made.read(ROOT) + FOREIGN)
@@ -209,17 +255,26 @@ def test_a_damaged_copy_stops_the_run_before_anything_is_touched(tmp_path: pathl
     assert f"{ROOT}: the copy of the original in {made.kept(ROOT)} cannot be used" in back["msg"]
     assert made.state() == now
     shutil.rmtree(made.kept(ROOT))
-    assert made.node(state="absent", engine_version="1.7.24")["failed"] is False, "as its next step says"
+    assert made.node(state="absent", engine_version="1.7.24")["failed"] is False, (
+        "as its next step says"
+    )
 
 
 @pytest.mark.parametrize(("name", "place"), [("containerd 1.7", ROOT), ("Docker", JSON)])
-def test_a_handler_whose_name_nobody_remembers_is_named(tmp_path: pathlib.Path, name: str, place: str) -> None:
-    """Someone has changed the file since, so our handlers are found by name, and the variables say another one by now."""
+def test_a_handler_whose_name_nobody_remembers_is_named(
+    tmp_path: pathlib.Path, name: str, place: str
+) -> None:
+    """Someone has changed the file since, so our handlers are found by name, and the variables say
+    another one by now.
+    """
     engine, version, files, _place = ENGINES[name]
     made = tree(tmp_path, files)
     gpu = (Handler("gpu", "/opt/nvidia-container-runtime"),)
     made.single(engine, engine_version=version, handlers=gpu)
-    made.write(place, made.read(place).replace("true", "false") if place == JSON else made.read(place) + FOREIGN)
+    made.write(
+        place,
+        made.read(place).replace("true", "false") if place == JSON else made.read(place) + FOREIGN,
+    )
     now = made.state()
     back = made.single(engine, state="absent", engine_version=version)
     assert back["failed"], back
@@ -228,20 +283,29 @@ def test_a_handler_whose_name_nobody_remembers_is_named(tmp_path: pathlib.Path, 
         in back["msg"]
     )
     assert made.state() == now
-    assert made.single(engine, state="absent", engine_version=version, handlers=gpu)["failed"] is False
+    assert (
+        made.single(engine, state="absent", engine_version=version, handlers=gpu)["failed"] is False
+    )
     assert "gpu" not in made.read(place)
 
 
-# ---------------------------------------------------------------- where nothing of this collection is, it is not an error
+# ---------------------------------------------------------------- where nothing of this collection
+# is, it is not an error
 
 NOTHING: dict[str, dict[str, str]] = {
     "nothing at all": {},
-    "CRI is switched off, as Docker's package does": {ROOT: 'disabled_plugins = ["cri"]\n', JSON: DAEMON},
+    "CRI is switched off, as Docker's package does": {
+        ROOT: 'disabled_plugins = ["cri"]\n',
+        JSON: DAEMON,
+    },
     "an import is missing": {ROOT: 'version = 2\nimports = ["/etc/containerd/nowhere.toml"]\n'},
     "no TOML": {ROOT: "half a line\n"},
     "no JSON": {JSON: "{"},
     "k3s": {"/var/lib/rancher/k3s/agent/etc/containerd/config.toml": V1},
-    "RKE2 and a plain one": {"/var/lib/rancher/rke2/agent/etc/containerd/config.toml": V1, ROOT: V1},
+    "RKE2 and a plain one": {
+        "/var/lib/rancher/rke2/agent/etc/containerd/config.toml": V1,
+        ROOT: V1,
+    },
     "a CRI-O that would not start": {"/etc/crio/crio.conf.d/99-broken.conf": "["},
     "a version 1 file": {ROOT: "[plugins.cri]\n"},
 }
@@ -249,11 +313,16 @@ NOTHING: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("version", ["", "1.7.24"])
 @pytest.mark.parametrize("case", NOTHING)
-def test_a_mixed_fleet_can_be_taken_back_in_one_play(tmp_path: pathlib.Path, case: str, version: str) -> None:
+def test_a_mixed_fleet_can_be_taken_back_in_one_play(
+    tmp_path: pathlib.Path, case: str, version: str
+) -> None:
     made = tree(tmp_path, NOTHING[case])
     before = made.state()
     tasks = [made.node(state="absent", engine_version=version)]
-    tasks += [made.single(engine, state="absent", engine_version=version) for engine in ("containerd", "docker")]
+    tasks += [
+        made.single(engine, state="absent", engine_version=version)
+        for engine in ("containerd", "docker")
+    ]
     tasks.append(made.single("crio", state="absent"))
     assert [(t["failed"], t["changed"], t.get("msg")) for t in tasks] == [(False, False, None)] * 4
     assert made.state() == before
@@ -268,13 +337,24 @@ def test_keys_in_a_file_of_k3s_are_never_taken_for_ours(tmp_path: pathlib.Path) 
     assert (back["changed"], made.state() == before) == (False, True)
 
 
-# ---------------------------------------------------------------- a running host that does not tell all
+# ---------------------------------------------------------------- a running host that does not tell
+# all
 
-DAEMON_RUNS = {"pid": 7, "exe": "/usr/bin/containerd", "argv": ["containerd"], "unit": "containerd.service"}
+DAEMON_RUNS = {
+    "pid": 7,
+    "exe": "/usr/bin/containerd",
+    "argv": ["containerd"],
+    "unit": "containerd.service",
+}
 OFF = 'disabled_plugins = ["cri"]\n'
 NVIDIA = '{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}'
-TOO_MANY = {"processes:containerd": {"error": {"kind": "too-large", "message": "the processes exceed 16 MiB"}}}
-# the configuration as we left it -> what is seen of the host; the sentence about what is left to do; units that wait for a restart
+TOO_MANY = {
+    "processes:containerd": {
+        "error": {"kind": "too-large", "message": "the processes exceed 16 MiB"}
+    }
+}
+# the configuration as we left it -> what is seen of the host; the sentence about what is left to
+# do; units that wait for a restart
 LEFT_TO_DO: dict[str, tuple[str, str, dict[str, Any], str, tuple[str, ...]]] = {
     "stopped": (ROOT, CTK, {"files": {"/usr/bin/containerd": "elf"}}, "", ()),
     "its processes could not be looked at": (ROOT, CTK, {"answers": TOO_MANY}, "it is not known whether containerd runs", ()),
@@ -289,10 +369,18 @@ LEFT_TO_DO: dict[str, tuple[str, str, dict[str, Any], str, tuple[str, ...]]] = {
 
 def test_a_configuration_in_which_somebody_switched_cri_off_loses_just_our_keys() -> None:
     text = OFF + CTK
-    kept = {ROOT: {"existed": True, "sha256_before": sha(V1), "sha256_after": sha(CTK), "content": V1}}
+    kept = {
+        ROOT: {"existed": True, "sha256_before": sha(V1), "sha256_after": sha(CTK), "content": V1}
+    }
     dead = {"error": {"kind": "not-found", "message": "nobody listens"}}
-    cri = dict.fromkeys(("Status:/run/containerd/containerd.sock", "Version:/run/containerd/containerd.sock"), dead)
-    host_ = {"processes": [DAEMON_RUNS], "units": {"containerd.service": {}}, "packages": {"containerd": "1.7.24"}}
+    cri = dict.fromkeys(
+        ("Status:/run/containerd/containerd.sock", "Version:/run/containerd/containerd.sock"), dead
+    )
+    host_ = {
+        "processes": [DAEMON_RUNS],
+        "units": {"containerd.service": {}},
+        "packages": {"containerd": "1.7.24"},
+    }
     seen = obs(files={ROOT: text}, originals=kept, cri=cri, **host_)
     found = restore.plan_take_back(Policy(state="absent"), seen, host.CONFIGURED)
     assert [(c["op"], c["path"], c["forget"]) for c in found.changes] == [("edit", ROOT, True)]
@@ -305,14 +393,24 @@ def test_a_file_is_given_back_whatever_its_engine_tells(case: str) -> None:
     path, text, seen, said, pending = LEFT_TO_DO[case]
     dead = {"error": {"kind": "not-found", "message": "nobody listens"}}
     more = {
-        "commands": {"/usr/bin/containerd --version": "containerd x v1.7.24 y", "/usr/bin/dockerd --version": "Docker version 26.1.5"},
-        "cri": dict.fromkeys(("Status:/run/containerd/containerd.sock", "Version:/run/containerd/containerd.sock"), dead),
+        "commands": {
+            "/usr/bin/containerd --version": "containerd x v1.7.24 y",
+            "/usr/bin/dockerd --version": "Docker version 26.1.5",
+        },
+        "cri": dict.fromkeys(
+            ("Status:/run/containerd/containerd.sock", "Version:/run/containerd/containerd.sock"),
+            dead,
+        ),
         "packages": {"containerd": "1.7.24"},
         "units": {"containerd.service": {}},
         "originals": {path: {"existed": False, "sha256_before": None, "sha256_after": sha(text)}},
         **{k: v for k, v in seen.items() if k != "files"},
     }
-    found = restore.plan_take_back(Policy(state="absent"), obs(files={path: text, **seen.get("files", {})}, **more), host.CONFIGURED)
+    found = restore.plan_take_back(
+        Policy(state="absent"),
+        obs(files={path: text, **seen.get("files", {})}, **more),
+        host.CONFIGURED,
+    )
     assert [(c["op"], c["path"]) for c in found.changes] == [("restore", path)]
     assert said in " ".join(found.advice)
     assert bool([a for a in found.advice if "not running" not in a]) == bool(said)
@@ -320,7 +418,14 @@ def test_a_file_is_given_back_whatever_its_engine_tells(case: str) -> None:
 
 
 def test_a_journal_that_cannot_be_read_is_no_journal_without_copies() -> None:
-    seen = obs(files={ROOT: CTK}, answers={"originals": {"error": {"kind": "denied", "message": "/var/lib/gpufleet: Permission denied"}}})
+    seen = obs(
+        files={ROOT: CTK},
+        answers={
+            "originals": {
+                "error": {"kind": "denied", "message": "/var/lib/gpufleet: Permission denied"}
+            }
+        },
+    )
     with pytest.raises(PlanError, match="Permission denied"):
         restore.plan_take_back(Policy(state="absent"), seen, host.CONFIGURED)
 
@@ -341,7 +446,14 @@ def test_a_hook_file_that_was_there_comes_back(tmp_path: pathlib.Path, path: str
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(oci_hook.render_hook_file(), "NVIDIA's own tool writes the same file, so it is left alone"), (FOREIGN_HOOK, ""), ("{", "")],
+    [
+        (
+            oci_hook.render_hook_file(),
+            "NVIDIA's own tool writes the same file, so it is left alone",
+        ),
+        (FOREIGN_HOOK, ""),
+        ("{", ""),
+    ],
 )
 def test_a_hook_file_that_is_not_ours_stays(tmp_path: pathlib.Path, text: str, said: str) -> None:
     made = tree(tmp_path, {HOOK: text})
@@ -357,4 +469,6 @@ def test_a_hook_file_that_somebody_put_in_our_place_stays(tmp_path: pathlib.Path
     made.write(HOOK, FOREIGN_HOOK)
     back = made.hook(HOOK, state="absent")
     assert (back["failed"], back["changed"], made.read(HOOK)) == (False, False, FOREIGN_HOOK)
-    assert "has been replaced and contains nothing of this collection any more" in " ".join(back["advice"])
+    assert "has been replaced and contains nothing of this collection any more" in " ".join(
+        back["advice"]
+    )

@@ -11,8 +11,14 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    JOURNAL_DIR,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import left_out
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import work
 
@@ -41,7 +47,10 @@ def seen(holders: dict[str, Any], slurmd: str = "inactive") -> Observation:
     answers = {
         "units:slurmd.service": {"units": units},
         "holders:GPUs": holders,
-        "certificates:cluster": {"path": "/etc/kubernetes/pki/ca.crt", "sha256": "3f9a1c2b4d5e6f70"},
+        "certificates:cluster": {
+            "path": "/etc/kubernetes/pki/ca.crt",
+            "sha256": "3f9a1c2b4d5e6f70",
+        },
     }
     return Observation({"hostname": "gpu1", "boot_id": "b"}, answers)
 
@@ -50,7 +59,13 @@ TOLD = [
     # open files, slurmd, kubelet, who gives work, GPU processes
     ({"pids": [12, 40]}, "active", True, ["slurm", "kubernetes"], ["12", "40"]),
     ({"pids": []}, "inactive", False, [], []),
-    ({"pids": [12], "closed": 1}, "inactive", False, [], ["12", "unknown: 1 cannot be looked into"]),
+    (
+        {"pids": [12], "closed": 1},
+        "inactive",
+        False,
+        [],
+        ["12", "unknown: 1 cannot be looked into"],
+    ),
     (
         {"pids": [12], "closed": 0, "partial": {"processes": 240, "users": [1001]}},
         "inactive",
@@ -58,35 +73,69 @@ TOLD = [
         [],
         ["12", "unknown: 240 were not looked into, since more files are open than one look reads"],
     ),
-    ({"error": {"message": "/proc/9/fd: denied"}}, "failed", True, ["kubernetes"], ["unknown: /proc/9/fd: denied"]),
+    (
+        {"error": {"message": "/proc/9/fd: denied"}},
+        "failed",
+        True,
+        ["kubernetes"],
+        ["unknown: /proc/9/fd: denied"],
+    ),
 ]
 
 
 @pytest.mark.parametrize(("holders", "slurmd", "kubelet", "by", "pids"), TOLD)
-def test_what_runs_on_a_host(holders: dict[str, Any], slurmd: str, kubelet: bool, by: list[str], pids: list[str]) -> None:
+def test_what_runs_on_a_host(
+    holders: dict[str, Any], slurmd: str, kubelet: bool, by: list[str], pids: list[str]
+) -> None:
     found = work.report_work(Policy(), seen(holders, slurmd), Plan(ends=("web",)), kubelet=kubelet)
-    about = {"hostname": "gpu1", "boot_id": "b", "at_work": "", "cluster": "ca-3f9a1c2b4d5e" if kubelet else ""}
+    about = {
+        "hostname": "gpu1",
+        "boot_id": "b",
+        "at_work": "",
+        "cluster": "ca-3f9a1c2b4d5e" if kubelet else "",
+    }
     assert found == {**about, "orchestrators": by, "ends": ["web"], "gpu_processes": pids}
-    assert drain.Work.read_work({"work": found}) == drain.Work("gpu1", "b", tuple(by), ("web",), tuple(pids))
+    assert drain.Work.read_work({"work": found}) == drain.Work(
+        "gpu1", "b", tuple(by), ("web",), tuple(pids)
+    )
 
 
-LIVE = {"id": "t1", "time": "2026-11-22T10:00:00Z", "reason": "gpufleet.nvidia.host; OPS-12", "state": "armed", "at_work": True}
+LIVE = {
+    "id": "t1",
+    "time": "2026-11-22T10:00:00Z",
+    "reason": "gpufleet.nvidia.host; OPS-12",
+    "state": "armed",
+    "at_work": True,
+}
 AT_WORK = [
     ([], ""),
     ([{**LIVE, "at_work": False}], ""),  # cut short: the next transaction ends it
     ([{**LIVE, "state": "probation"}], ""),  # only monitored
-    ([LIVE], "the transaction of 2026-11-22T10:00:00Z (gpufleet.nvidia.host; OPS-12) is changing it"),
+    (
+        [LIVE],
+        "the transaction of 2026-11-22T10:00:00Z (gpufleet.nvidia.host; OPS-12) is changing it",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("unfinished", "why"), AT_WORK)
-def test_a_host_that_a_transaction_is_changing_is_none_of_the_rollouts(unfinished: list[dict[str, Any]], why: str) -> None:
+def test_a_host_that_a_transaction_is_changing_is_none_of_the_rollouts(
+    unfinished: list[dict[str, Any]], why: str
+) -> None:
     question = queries.ask_for_originals(JOURNAL_DIR)
     obs = seen({"pids": []}).add_answers({"answers": {question["id"]: {"unfinished": unfinished}}})
-    assert left_out.explain_left_out({"work": work.report_work(Policy(), obs, Plan(), kubelet=False)}) == why
+    assert (
+        left_out.explain_left_out({"work": work.report_work(Policy(), obs, Plan(), kubelet=False)})
+        == why
+    )
 
 
 def test_nothing_runs_in_a_directory_tree() -> None:
     policy = Policy(root="/image")
     assert work.list_work_questions(policy) == []
-    assert work.report_work(policy, seen({"pids": [1]}, "active"), Plan(), kubelet=True)["orchestrators"] == []
+    assert (
+        work.report_work(policy, seen({"pids": [1]}, "active"), Plan(), kubelet=True)[
+            "orchestrators"
+        ]
+        == []
+    )

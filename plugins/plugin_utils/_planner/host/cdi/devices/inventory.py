@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The hardware of one host as a CDI spec names it.
 
-It consists of GPUs, their MIG devices, their nodes and the nodes that all GPUs share. It comes from the
-everyday look at procfs, sysfs and /dev. What that cannot show (UUIDs of MIG devices, whether MIG is on
-where it has no instance yet) is added from what NVML or nvidia-smi report, or from what our own spec on
-the host still knows.
+It consists of GPUs, their MIG devices, their nodes and the nodes that all GPUs share. It comes from
+the everyday look at procfs, sysfs and /dev. What that cannot show (UUIDs of MIG devices, whether
+MIG is on where it has no instance yet) is added from what NVML or nvidia-smi report, or from what
+our own spec on the host still knows.
 """
 
 from __future__ import annotations
@@ -16,13 +16,29 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy, SeenGpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import WHOLE
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus as driver_gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver.gpus import DeviceFile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Policy,
+    SeenGpu,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    WHOLE,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    gpus as driver_gpus,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver.gpus import (
+    DeviceFile,
+)
 
 PROCFS = "procfs"
 CAPS = "/dev/nvidia-caps/nvidia-cap"
@@ -30,7 +46,8 @@ INSTANCE = re.compile(r"/gpu(?P<gpu>\d{1,9})/mig/gi(?P<gi>\d{1,9})/(?:ci(?P<ci>\
 CAP_MINOR = re.compile(r"(?m)^DeviceFileMinor:[ \t]*(\d{1,9})[ \t]*$")
 MIG_MINOR = re.compile(r"(config|monitor|gpu\d{1,9}/gi\d{1,9}/(?:ci\d{1,9}/)?access) (\d{1,9})")
 DRM = re.compile(r"/devices/(?P<bus>[^/]+)/drm/(?P<name>card\d{1,9}|renderD\d{1,9})$")
-# The GPU that only drives a DGX Station's screen; NVML counts it, upstream offers it to no container.
+# The GPU that only drives a DGX Station's screen; NVML counts it, upstream offers it to no
+# container.
 DISPLAY_ONLY = ("DGX Display", "NVIDIA DGX Display")
 
 
@@ -136,8 +153,8 @@ def get_cap_path(minor: int) -> str:
 def get_mig_cap_keys(board: Board, mig: MigDevice) -> tuple[str, str]:
     """Return the two capabilities that a MIG device takes.
 
-    They give access to its GPU instance and to its compute instance. The number after `driver_gpus` is the
-    GPU's minor.
+    They give access to its GPU instance and to its compute instance. The number after `driver_gpus`
+    is the GPU's minor.
     """
     home = f"gpu{board.gpu.minor}/gi{mig.gi}"
     return f"{home}/access", f"{home}/ci{mig.ci}/access"
@@ -158,9 +175,16 @@ def observe(policy: Policy, obs: Observation, gpus: Iterable[SeenGpu]) -> Hardwa
     """
     nodes = driver_gpus.map_device_files(obs, driver_gpus.get_dev_root(policy))
     instances = map_mig_instances(policy, obs)
-    boards = tuple(build_board(g, instances.get(g.minor, ()), list_drm_nodes(policy, obs, g.bus_id, nodes)) for g in gpus)
+    boards = tuple(
+        build_board(g, instances.get(g.minor, ()), list_drm_nodes(policy, obs, g.bus_id, nodes))
+        for g in gpus
+    )
     return Hardware(
-        boards, nodes, map_cap_minors(policy, obs), driver_gpus.map_device_majors(policy, obs), driver_gpus.get_dev_root(policy)
+        boards,
+        nodes,
+        map_cap_minors(policy, obs),
+        driver_gpus.map_device_majors(policy, obs),
+        driver_gpus.get_dev_root(policy),
     )
 
 
@@ -208,18 +232,26 @@ def read_mig_minors(policy: Policy, obs: Observation) -> dict[str, int]:
     question = queries.ask_for_file(driver_gpus.get_gpu_paths(policy).mig_minors, keep=WHOLE)
     if not obs.was_asked(question):
         raise NeedMore([question])
-    lines = (MIG_MINOR.fullmatch(line.strip()) for line in obs.get_text(question["path"]).splitlines())
+    lines = (
+        MIG_MINOR.fullmatch(line.strip()) for line in obs.get_text(question["path"]).splitlines()
+    )
     return {line[1]: int(line[2]) for line in lines if line}
 
 
-def list_drm_nodes(policy: Policy, obs: Observation, bus_id: str, nodes: Mapping[str, DeviceFile]) -> tuple[str, ...]:
+def list_drm_nodes(
+    policy: Policy, obs: Observation, bus_id: str, nodes: Mapping[str, DeviceFile]
+) -> tuple[str, ...]:
     """List the DRM nodes of the device at a bus address.
 
     Cards and render nodes are counted over all drivers, so only sysfs knows which are this
     device's.
     """
-    matches = (DRM.search(file.path) for file in obs.list_glob_files(driver_gpus.get_gpu_paths(policy).drm))
-    found = sorted(f"/dev/dri/{match['name']}" for match in matches if match and match["bus"].lower() == bus_id)
+    matches = (
+        DRM.search(file.path) for file in obs.list_glob_files(driver_gpus.get_gpu_paths(policy).drm)
+    )
+    found = sorted(
+        f"/dev/dri/{match['name']}" for match in matches if match and match["bus"].lower() == bus_id
+    )
     return tuple(path for path in found if path in nodes)
 
 
@@ -235,7 +267,9 @@ def complete(seen: Hardware, facts: SourceAnswer) -> Hardware:
         return seen
     by_bus = {known.bus_id: known for known in facts.gpus}
     boards = tuple(add(b, by_bus[b.gpu.bus_id]) for b in seen.boards if b.gpu.bus_id in by_bus)
-    return dc.replace(seen, boards=tuple(sorted(boards, key=lambda b: b.gpu.index)), source=facts.source)
+    return dc.replace(
+        seen, boards=tuple(sorted(boards, key=lambda b: b.gpu.index)), source=facts.source
+    )
 
 
 def add(seen: Board, reported: GpuFacts) -> Board:
@@ -251,9 +285,17 @@ def add(seen: Board, reported: GpuFacts) -> Board:
     for row, one, other in pairs:
         if one not in ("", None) and other not in ("", None) and one != other:
             raise PlanError(row.fill(bus=seen.gpu.bus_id, seen=one, reported=other))
-    named = dc.replace(seen.gpu, index=reported.index, uuid=seen.gpu.uuid or reported.uuid, model=seen.gpu.model or reported.model)
+    named = dc.replace(
+        seen.gpu,
+        index=reported.index,
+        uuid=seen.gpu.uuid or reported.uuid,
+        model=seen.gpu.model or reported.model,
+    )
     return dc.replace(
-        seen, gpu=named, mig=reported.mig if reported.mig is not None else seen.mig, devices=merge_mig_devices(seen, reported)
+        seen,
+        gpu=named,
+        mig=reported.mig if reported.mig is not None else seen.mig,
+        devices=merge_mig_devices(seen, reported),
     )
 
 
@@ -278,7 +320,9 @@ def list_offered_boards(seen: Hardware) -> tuple[Board, ...]:
 
     GPUs in MIG mode without an instance are left out, and so is one that only drives a screen.
     """
-    return tuple(b for b in seen.boards if b.gpu.model not in DISPLAY_ONLY and (b.devices or not b.mig))
+    return tuple(
+        b for b in seen.boards if b.gpu.model not in DISPLAY_ONLY and (b.devices or not b.mig)
+    )
 
 
 def drop_mig_instances(seen: Hardware) -> tuple[Board, ...]:

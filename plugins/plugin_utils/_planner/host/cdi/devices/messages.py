@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 REBOOT = "Reboot, or reload the kernel module, so that it is of the same version as the libraries"
 LOAD = "Load the driver: modprobe nvidia"
@@ -14,10 +16,27 @@ RESET = "Reset or replace the GPU; the kernel log shows its Xid"
 NVML_MISMATCH = Sentence("devices.nvml-mismatch", "NVML answers {problem}", next=REBOOT)
 NVML_NOT_LOADED = Sentence("devices.nvml-not-loaded", "NVML answers {problem}", next=LOAD)
 NVML_GPU_LOST = Sentence("devices.nvml-gpu-lost", "NVML answers {problem}", next=RESET)
-NVIDIA_SMI_MISMATCH = Sentence("devices.nvidia-smi-mismatch", "nvidia-smi ends with status {status}", why="{problem}", next=REBOOT)
-NVIDIA_SMI_NOT_LOADED = Sentence("devices.nvidia-smi-not-loaded", "nvidia-smi ends with status {status}", why="{problem}", next=LOAD)
-NVIDIA_SMI_GPU_LOST = Sentence("devices.nvidia-smi-gpu-lost", "nvidia-smi ends with status {status}", why="{problem}", next=RESET)
-OUTSIDE = Sentence("devices.remedy-outside", "On the host outside of this container ({kind}): {remedy}")
+NVIDIA_SMI_MISMATCH = Sentence(
+    "devices.nvidia-smi-mismatch",
+    "nvidia-smi ends with status {status}",
+    why="{problem}",
+    next=REBOOT,
+)
+NVIDIA_SMI_NOT_LOADED = Sentence(
+    "devices.nvidia-smi-not-loaded",
+    "nvidia-smi ends with status {status}",
+    why="{problem}",
+    next=LOAD,
+)
+NVIDIA_SMI_GPU_LOST = Sentence(
+    "devices.nvidia-smi-gpu-lost",
+    "nvidia-smi ends with status {status}",
+    why="{problem}",
+    next=RESET,
+)
+OUTSIDE = Sentence(
+    "devices.remedy-outside", "On the host outside of this container ({kind}): {remedy}"
+)
 MINOR_DIFFERS = Sentence(
     "devices.minor-differs",
     "GPU {bus} has minor {seen} in /proc and {reported} by the driver's library",
@@ -43,7 +62,9 @@ NAMED_WITHOUT_BOTH = Sentence(
     "devices.named-without-both",
     "{problem}, {other}; the devices are named from /proc",
 )
-NAMED_BY_NVIDIA_SMI = Sentence("devices.named-by-nvidia-smi", "{problem}; nvidia-smi listed the devices")
+NAMED_BY_NVIDIA_SMI = Sentence(
+    "devices.named-by-nvidia-smi", "{problem}; nvidia-smi listed the devices"
+)
 GPU_NOT_LISTED = Sentence(
     "devices.gpu-not-listed",
     "{source} does not list GPU {gpus}, which the kernel module has; the CDI spec leaves it out",

@@ -1,16 +1,23 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Name the devices of a CDI spec by index, by UUID, by type and index, and more specifically by model."""
+"""Name the devices of a CDI spec by index, by UUID, by type and index, and more specifically by
+model.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import Board, MigDevice
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import (
+    Board,
+    MigDevice,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Device
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Device,
+)
 
 ALL = "all"
 # The strategies of `nvidia-ctk cdi generate --device-name-strategy`, by the same names.
@@ -27,7 +34,9 @@ MODEL_NOISE = re.compile(r"\b(nvidia|geforce|tesla|graphics|device)\b")
 def list_allowed_strategies(strategies: Iterable[str], cap: str) -> tuple[str, ...]:
     """Return the strategies whose names the oldest consumer can read: `gpu0` if it cannot read `0`."""
     wanted = tuple(dict.fromkeys(strategies)) or DEFAULT
-    if version.get_spec_version_key(cap or version.UNKNOWN_CAP) >= version.get_spec_version_key(DIGIT_NAMES):
+    if version.get_spec_version_key(cap or version.UNKNOWN_CAP) >= version.get_spec_version_key(
+        DIGIT_NAMES
+    ):
         return wanted
     return tuple(dict.fromkeys(TYPE_INDEX if s == INDEX else s for s in wanted))
 

@@ -11,15 +11,32 @@ from __future__ import annotations
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedCommand
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import messages, nvml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import GpuFacts, MigDevice, SourceAnswer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedCommand,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    messages,
+    nvml,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import (
+    GpuFacts,
+    MigDevice,
+    SourceAnswer,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 SOURCE = "nvidia-smi"
-QUERY = ["nvidia-smi", "--query-gpu=index,uuid,pci.bus_id,mig.mode.current,name", "--format=csv,noheader"]
+QUERY = [
+    "nvidia-smi",
+    "--query-gpu=index,uuid,pci.bus_id,mig.mode.current,name",
+    "--format=csv,noheader",
+]
 LIST = ["nvidia-smi", "-L"]
 SECONDS = 20
 GOOD = (0, 14)  # 14: the infoROM of a GPU is damaged; the answer is whole
@@ -45,7 +62,10 @@ def list_nvidia_smi_questions(policy: Policy) -> list[queries.Question]:
     """
     root = policy.cdi_driver_root.rstrip("/")
     there = ["chroot", root] if root else []
-    asked = (queries.ask_for_command([*there, *argv], timeout=SECONDS, shows=(".+",)) for argv in (QUERY, LIST))
+    asked = (
+        queries.ask_for_command([*there, *argv], timeout=SECONDS, shows=(".+",))
+        for argv in (QUERY, LIST)
+    )
     return [{**q, "loads": [f"{root}/usr/bin/{QUERY[0]}"]} if root else q for q in asked]
 
 
@@ -57,15 +77,23 @@ def read_nvidia_smi_facts(policy: Policy, obs: Observation) -> SourceAnswer:
     for said in (rows, listed):
         refuse_nvidia_smi_error(policy, obs, said)
         if said.error or said.rc not in GOOD:
-            return SourceAnswer(SOURCE, None, messages.NVIDIA_SMI_FAILED.fill(problem=explain_nvidia_smi_error(said)))
+            return SourceAnswer(
+                SOURCE,
+                None,
+                messages.NVIDIA_SMI_FAILED.fill(problem=explain_nvidia_smi_error(said)),
+            )
     migs = map_nvidia_smi_mig_devices(listed.stdout)
-    found = [(line, ROW.fullmatch(line.strip())) for line in rows.stdout.splitlines() if line.strip()]
+    found = [
+        (line, ROW.fullmatch(line.strip())) for line in rows.stdout.splitlines() if line.strip()
+    ]
     if not found:  # nvidia-smi reports that there is no GPU; no output is not such a report
         return SourceAnswer(SOURCE, None, messages.NVIDIA_SMI_SILENT.fill())
     gpus = tuple(read_nvidia_smi_gpu(match, migs) for _line, match in found if match)
     if len(gpus) != len(found):
         strange = next(line for line, match in found if not match)
-        return SourceAnswer(SOURCE, None, messages.NVIDIA_SMI_STRANGE.fill(line=strange.strip()[:80]))
+        return SourceAnswer(
+            SOURCE, None, messages.NVIDIA_SMI_STRANGE.fill(line=strange.strip()[:80])
+        )
     return SourceAnswer(SOURCE, gpus)
 
 
@@ -77,7 +105,10 @@ def refuse_nvidia_smi_error(policy: Policy, obs: Observation, said: ObservedComm
 
 
 def explain_nvidia_smi_error(said: ObservedCommand) -> str:
-    first = next((line.strip() for line in (said.stdout + "\n" + said.stderr).splitlines() if line.strip()), "")
+    first = next(
+        (line.strip() for line in (said.stdout + "\n" + said.stderr).splitlines() if line.strip()),
+        "",
+    )
     return said.error or first[:200] or f"status {said.rc}"
 
 
@@ -86,7 +117,13 @@ def read_nvidia_smi_gpu(row: re.Match[str], migs: dict[int, tuple[MigDevice, ...
     domain, _colon, rest = bus.partition(":")
     mode = MODES.get(row[4].strip("[]").lower())
     return GpuFacts(
-        index, f"{domain[-4:]}:{rest}", gpus.get_known_uuid(row[2]), row[5].strip(), None, mode, migs.get(index, ()) if mode else ()
+        index,
+        f"{domain[-4:]}:{rest}",
+        gpus.get_known_uuid(row[2]),
+        row[5].strip(),
+        None,
+        mode,
+        migs.get(index, ()) if mode else (),
     )
 
 
@@ -102,6 +139,8 @@ def map_nvidia_smi_mig_devices(text: str) -> dict[int, tuple[MigDevice, ...]]:
         index = int(header[1]) if header else index
         if mig:
             gi, ci = (int(mig[key]) if mig[key] else -1 for key in ("gi", "ci"))
-            device = MigDevice(gi, ci, int(mig["index"]), mig["uuid"], mig["profile"], "gfx" in mig["profile"])
+            device = MigDevice(
+                gi, ci, int(mig["index"]), mig["uuid"], mig["profile"], "gfx" in mig["profile"]
+            )
             found[index] = (*found.get(index, ()), device)
     return found

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read the GPUs that NVML reports.
 
-A child process on the host asks NVML, and is killed at its time limit. NVML is asked only if a spec must
-be made.
+A child process on the host asks NVML, and is killed at its time limit. NVML is asked only if a spec
+must be made.
 """
 
 from __future__ import annotations
@@ -14,20 +14,43 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import GpuFacts, MigDevice, SourceAnswer
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import driver_listing, roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus, outer_host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import (
+    GpuFacts,
+    MigDevice,
+    SourceAnswer,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    driver_listing,
+    roots,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    gpus,
+    outer_host,
+)
 
 SOURCE = "nvml"
 SONAME = ".so.1"
 NAME = f"libnvidia-ml{SONAME}"
 MISMATCH, NOT_LOADED, LOST = 18, 9, 15
-FATAL = {MISMATCH: messages.NVML_MISMATCH, NOT_LOADED: messages.NVML_NOT_LOADED, LOST: messages.NVML_GPU_LOST}
+FATAL = {
+    MISMATCH: messages.NVML_MISMATCH,
+    NOT_LOADED: messages.NVML_NOT_LOADED,
+    LOST: messages.NVML_GPU_LOST,
+}
 PROFILE = re.compile(r"\bMIG (\S+)$")
 
 
@@ -46,12 +69,30 @@ def get_nvml_library(policy: Policy, obs: Observation) -> str:
     if policy.cdi_driver_root.rstrip("/") == "":
         return ""
     if obs.was_asked(driver_listing.ask_for_driver_listing(policy)):
-        seen = (m for m in driver_listing.matches(policy, obs) if m.name == NAME and m.type == "file" and m.usual)
-        known = next((roots.get_path_beneath_root(policy.cdi_driver_root, m.real) for m in seen), "")
+        seen = (
+            m
+            for m in driver_listing.matches(policy, obs)
+            if m.name == NAME and m.type == "file" and m.usual
+        )
+        known = next(
+            (roots.get_path_beneath_root(policy.cdi_driver_root, m.real) for m in seen), ""
+        )
         if known:
             return known
-    files = (f for pattern in gpus.list_library_globs(policy.cdi_driver_root) for f in obs.list_glob_files(pattern) if f.type == "file")
-    return next((f.path for f in files if f.path.endswith(SONAME) and roots.is_within_root(policy.cdi_driver_root, f.real)), "")
+    files = (
+        f
+        for pattern in gpus.list_library_globs(policy.cdi_driver_root)
+        for f in obs.list_glob_files(pattern)
+        if f.type == "file"
+    )
+    return next(
+        (
+            f.path
+            for f in files
+            if f.path.endswith(SONAME) and roots.is_within_root(policy.cdi_driver_root, f.real)
+        ),
+        "",
+    )
 
 
 def read_nvml_facts(policy: Policy, obs: Observation, source: str) -> SourceAnswer:
@@ -72,7 +113,9 @@ def read_nvml_facts(policy: Policy, obs: Observation, source: str) -> SourceAnsw
     for error in errors:
         refuse_nvml_error(policy, obs, error)
     if errors:
-        silent = messages.NVML_SILENT.fill(call=errors[0].get("call"), problem=errors[0].get("message"))
+        silent = messages.NVML_SILENT.fill(
+            call=errors[0].get("call"), problem=errors[0].get("message")
+        )
         return SourceAnswer(SOURCE, None, silent)
     return SourceAnswer(SOURCE, tuple(read_nvml_gpu(g) for g in value.get("gpus") or ()))
 
@@ -81,7 +124,11 @@ def refuse_nvml_error(policy: Policy, obs: Observation, error: Mapping[str, Any]
     if error.get("code") in FATAL:
         which = "" if error.get("gpu") is None else f" of GPU {error['gpu']}"
         what = FATAL[error["code"]].fill(problem=f"{error.get('message')}{which}")
-        raise PlanError(what, where=str(error.get("call") or "NVML"), next=suggest_nvml_remedy(policy, obs, what))
+        raise PlanError(
+            what,
+            where=str(error.get("call") or "NVML"),
+            next=suggest_nvml_remedy(policy, obs, what),
+        )
 
 
 def suggest_nvml_remedy(policy: Policy, obs: Observation, what: Message) -> str:
@@ -94,7 +141,9 @@ def suggest_nvml_remedy(policy: Policy, obs: Observation, what: Message) -> str:
 
 
 def read_nvml_gpu(found: Mapping[str, Any]) -> GpuFacts:
-    devices = tuple(sorted((read_nvml_mig_device(m) for m in found.get("migs") or ()), key=lambda m: m.index))
+    devices = tuple(
+        sorted((read_nvml_mig_device(m) for m in found.get("migs") or ()), key=lambda m: m.index)
+    )
     minor = found.get("minor")
     return GpuFacts(
         index=int(found.get("index") or 0),
@@ -109,7 +158,14 @@ def read_nvml_gpu(found: Mapping[str, Any]) -> GpuFacts:
 
 def read_nvml_mig_device(found: Mapping[str, Any]) -> MigDevice:
     profile = parse_mig_profile(str(found.get("name") or ""))
-    return MigDevice(int(found["gi"]), int(found["ci"]), int(found["index"]), str(found.get("uuid") or ""), profile, "gfx" in profile)
+    return MigDevice(
+        int(found["gi"]),
+        int(found["ci"]),
+        int(found["index"]),
+        str(found.get("uuid") or ""),
+        profile,
+        "gfx" in profile,
+    )
 
 
 def parse_mig_profile(name: str) -> str:

@@ -5,8 +5,8 @@
 
 Our spec on the host is read too, since it costs nothing and still knows what they reported.
 
-NVML and nvidia-smi use the GPUs, so a sick one can keep them waiting. They are asked only when the spec
-on the host cannot be what the everyday look leads to.
+NVML and nvidia-smi use the GPUs, so a sick one can keep them waiting. They are asked only when the
+spec on the host cannot be what the everyday look leads to.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
     inventory,
     messages,
@@ -25,15 +27,25 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     nvidia_smi,
     nvml,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import Board, Hardware, MigDevice
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Device, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import (
+    Board,
+    Hardware,
+    MigDevice,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Device,
+    Spec,
+)
 
 GPU_NODE = re.compile(r"/dev/nvidia\d{1,9}")
 TIMEOUT = "timeout"
 
 
-def identify_hardware(policy: Policy, obs: Observation, seen: Hardware, probe_source: str) -> tuple[Hardware, tuple[str, ...]]:
-    """Return the hardware with all that the first source that answers knows, and sentences about it.
+def identify_hardware(
+    policy: Policy, obs: Observation, seen: Hardware, probe_source: str
+) -> tuple[Hardware, tuple[str, ...]]:
+    """Return the hardware with all that the first source that answers knows, and sentences about
+    it.
 
     If no source answers, the hardware stays as it was seen, and a sentence reports that. Raise
     NeedMore to ask the next source.
@@ -42,7 +54,9 @@ def identify_hardware(policy: Policy, obs: Observation, seen: Hardware, probe_so
     if first.gpus is not None:
         return inventory.complete(seen, first), describe_unserved_gpus(seen, first)
     if has_timed_out(obs, nvml.ask_nvml(policy, obs, probe_source)):
-        return seen, (messages.NAMED_FROM_PROC.fill(problem=first.trouble),)  # nvidia-smi would wait for the same GPU
+        return seen, (
+            messages.NAMED_FROM_PROC.fill(problem=first.trouble),
+        )  # nvidia-smi would wait for the same GPU
     second = nvidia_smi.read_nvidia_smi_facts(policy, obs)
     if second.gpus is not None:
         return inventory.complete(seen, second), (
@@ -60,34 +74,64 @@ def has_timed_out(obs: Observation, question: queries.Question) -> bool:
 def describe_unserved_gpus(seen: Hardware, facts: inventory.SourceAnswer) -> tuple[str, ...]:
     known = {gpu.bus_id for gpu in facts.gpus or ()}
     lost = [b.gpu.bus_id for b in seen.boards if b.gpu.bus_id not in known]
-    return (messages.GPU_NOT_LISTED.fill(source=facts.source, gpus=", ".join(lost)),) if lost else ()
+    return (
+        (messages.GPU_NOT_LISTED.fill(source=facts.source, gpus=", ".join(lost)),) if lost else ()
+    )
 
 
-# ---------------------------------------------------------------- what our spec on the host still knows
+# ---------------------------------------------------------------- what our spec on the host still
+# knows
 
 
 def restore_recorded_hardware(seen: Hardware, specs: Iterable[Spec]) -> Hardware:
-    """Return the hardware with the UUIDs and counts that our own specs record for the very same nodes.
+    """Return the hardware with the UUIDs and counts that our own specs record for the very same
+    nodes.
 
     Values that the specs do not know stay unknown. The instances of a MIG device are in its
     capability nodes, so a device counts as the same one only if those are the same.
     """
-    devices = [(frozenset(n.path for n in d.edits.device_nodes), d) for spec in specs for d in spec.devices if d.name != names.ALL]
-    return dc.replace(seen, boards=tuple(restore_recorded_board(seen, board, devices) for board in seen.boards))
+    devices = [
+        (frozenset(n.path for n in d.edits.device_nodes), d)
+        for spec in specs
+        for d in spec.devices
+        if d.name != names.ALL
+    ]
+    return dc.replace(
+        seen, boards=tuple(restore_recorded_board(seen, board, devices) for board in seen.boards)
+    )
 
 
-def restore_recorded_board(seen: Hardware, board: Board, devices: list[tuple[frozenset[str], Device]]) -> Board:
+def restore_recorded_board(
+    seen: Hardware, board: Board, devices: list[tuple[frozenset[str], Device]]
+) -> Board:
     if board.devices:
-        migs = (restore_recorded_mig(board, mig, list_mig_nodes(seen, board, mig), devices) for mig in board.devices)
+        migs = (
+            restore_recorded_mig(board, mig, list_mig_nodes(seen, board, mig), devices)
+            for mig in board.devices
+        )
         return dc.replace(board, devices=tuple(migs))
-    named = [d.name for paths, d in devices if {p for p in paths if GPU_NODE.fullmatch(p)} == {board.path} and not list_cap_nodes(paths)]
+    named = [
+        d.name
+        for paths, d in devices
+        if {p for p in paths if GPU_NODE.fullmatch(p)} == {board.path} and not list_cap_nodes(paths)
+    ]
     uuid = next((name for name in named if name.startswith("GPU-")), "")
-    # A GPU that is in none of our devices may be new, or in MIG mode without an instance: only NVML knows.
+    # A GPU that is in none of our devices may be new, or in MIG mode without an instance: only NVML
+    # knows.
     return dc.replace(board, gpu=dc.replace(board.gpu, uuid=board.gpu.uuid or uuid))
 
 
-def restore_recorded_mig(board: Board, mig: MigDevice, nodes: frozenset[str], devices: list[tuple[frozenset[str], Device]]) -> MigDevice:
-    matching = [(paths, d.name) for paths, d in devices if list_cap_nodes(paths) == list_cap_nodes(nodes) and board.path in paths]
+def restore_recorded_mig(
+    board: Board,
+    mig: MigDevice,
+    nodes: frozenset[str],
+    devices: list[tuple[frozenset[str], Device]],
+) -> MigDevice:
+    matching = [
+        (paths, d.name)
+        for paths, d in devices
+        if list_cap_nodes(paths) == list_cap_nodes(nodes) and board.path in paths
+    ]
     uuid = next((name for _paths, name in matching if name.startswith("MIG-")), "")
     places = [names.BY_INDEX.fullmatch(name) for _paths, name in matching]
     index = next((int(place[2]) for place in places if place and place[2]), mig.index)

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tables of the files that NVIDIA's driver brings to a host, with their places.
 
-The driver capability of each library is the one that the legacy injection uses (libnvidia-container,
-src/nvc_info.c), completed from the categories of the driver's own file list.
+The driver capability of each library is the one that the legacy injection uses
+(libnvidia-container, src/nvc_info.c), completed from the categories of the driver's own file list.
 """
 
 from __future__ import annotations
@@ -13,20 +13,29 @@ import dataclasses as dc
 
 FEATURES = ("compute", "utility", "video", "graphics", "display", "ngx")
 
-# Folders of 64-bit libraries, in the order in which they are believed. Those that lead to the same place count once.
+# Folders of 64-bit libraries, in the order in which they are believed. Those that lead to the same
+# place count once.
 CPUS = ("x86_64", "aarch64")
 FOLDERS = (
     "/usr/lib64",
     *(f"/usr/lib/{cpu}-linux-gnu" for cpu in CPUS),
-    *(f"/usr/lib/{cpu}-linux-gnu/nvidia/*" for cpu in CPUS),  # Debian's own packages: current, tesla, tesla-470
+    *(
+        f"/usr/lib/{cpu}-linux-gnu/nvidia/*" for cpu in CPUS
+    ),  # Debian's own packages: current, tesla, tesla-470
     "/usr/lib64/nvidia",  # older RPM Fusion
     "/lib64",  # driver trees that are no whole system
     *(f"/lib/{cpu}-linux-gnu" for cpu in CPUS),
     *(f"/lib/{cpu}-linux-gnu/nvidia/*" for cpu in CPUS),
     "/run/opengl-driver/lib",  # NixOS
 )
-FOLDERS_32 = ("/usr/lib/i386-linux-gnu", "/usr/lib/i386-linux-gnu/nvidia/*", "/usr/lib32", "/usr/lib")
-# Every library of the driver is called so; names of the CUDA toolkit and others that match carry another version.
+FOLDERS_32 = (
+    "/usr/lib/i386-linux-gnu",
+    "/usr/lib/i386-linux-gnu/nvidia/*",
+    "/usr/lib32",
+    "/usr/lib",
+)
+# Every library of the driver is called so; names of the CUDA toolkit and others that match carry
+# another version.
 LIBRARY_NAMES = ("libcuda*.so*", "libnv*.so*", "lib*_nvidia.so*")
 VDPAU = "vdpau"
 
@@ -34,7 +43,12 @@ VDPAU = "vdpau"
 XORG_IN_LIBRARIES = ("nvidia/xorg", "xorg/modules/drivers", "xorg/modules/extensions", "xorg/modules/updates/drivers",
                      "xorg/modules/updates/extensions")  # fmt: skip
 XORG_ROOTS = ("/usr/lib/xorg", "/usr/lib64/xorg", "/usr/X11R6/lib", "/usr/X11R6/lib64")
-XORG_FOLDERS = ("modules/drivers", "modules/extensions", "modules/updates/drivers", "modules/updates/extensions")
+XORG_FOLDERS = (
+    "modules/drivers",
+    "modules/extensions",
+    "modules/updates/drivers",
+    "modules/updates/extensions",
+)
 XORG_DRIVER, XORG_SERVER = "nvidia_drv.so", "libglxserver_nvidia.so"
 
 # Programs by capability; the order is upstream's.
@@ -49,10 +63,16 @@ BINARIES = {
     "nvidia-xconfig": "display",
 }
 
-FIRMWARE_ROOTS = ("/lib/firmware/updates/*", "/lib/firmware/updates", "/lib/firmware/*", "/lib/firmware")
+FIRMWARE_ROOTS = (
+    "/lib/firmware/updates/*",
+    "/lib/firmware/updates",
+    "/lib/firmware/*",
+    "/lib/firmware",
+)
 FIRMWARE_NAMES = ("gsp*.bin", "ucodes*.bin")
 
-# Configuration that loaders of vendor libraries read. They look in these folders of the container; the folder on the host does not matter.
+# Configuration that loaders of vendor libraries read. They look in these folders of the container;
+# the folder on the host does not matter.
 CONFIG_ROOTS = ("/etc", "/usr/local/share", "/usr/share")
 CONFIGS = {
     "glvnd/egl_vendor.d/10_nvidia.json": ("/usr/share", "graphics"),
@@ -72,7 +92,8 @@ CONFIGS = {
     "vulkan/icd.d/nvidia_icd.aarch64.json": ("/etc", "graphics"),
 }
 
-# Sockets of daemons. One that is not there when a container starts keeps it from starting, so they are mounted on request only.
+# Sockets of daemons. One that is not there when a container starts keeps it from starting, so they
+# are mounted on request only.
 SOCKETS = ("/nvidia-persistenced/socket", "/nvidia-fabricmanager/socket")
 SOCKET_ROOTS = ("/run", "/var/run")
 MPS = "/tmp/nvidia-mps"  # noqa: S108  (where nvidia-cuda-mps-control puts it)
@@ -90,7 +111,9 @@ class Known:
     core: bool = False  # without it the capability does not work at all, so its absence is reported
 
 
-def _describe_library(features: str, suffix: str = "", *, core: bool = False) -> tuple[frozenset[str], str, bool]:
+def _describe_library(
+    features: str, suffix: str = "", *, core: bool = False
+) -> tuple[frozenset[str], str, bool]:
     return frozenset(features.split()), suffix, core
 
 
@@ -146,7 +169,16 @@ _LIBRARIES = {
     "libglxserver_nvidia": _describe_library("display"),
     "nvidia_drv": _describe_library("display"),
 }
-LIBRARIES = {stem: Known(features, f"{stem}.so.{suffix}" if suffix else "", core) for stem, (features, suffix, core) in _LIBRARIES.items()}
+LIBRARIES = {
+    stem: Known(features, f"{stem}.so.{suffix}" if suffix else "", core)
+    for stem, (features, suffix, core) in _LIBRARIES.items()
+}
 # Libraries that carry a version of their own instead of the driver's.
-OWN_VERSION = ("libnvidia-egl-gbm", "libnvidia-egl-wayland", "libnvidia-egl-wayland2", "libnvidia-egl-xcb", "libnvidia-egl-xlib")
+OWN_VERSION = (
+    "libnvidia-egl-gbm",
+    "libnvidia-egl-wayland",
+    "libnvidia-egl-wayland2",
+    "libnvidia-egl-xcb",
+    "libnvidia-egl-xlib",
+)
 NVVM70 = "libnvidia-nvvm70"

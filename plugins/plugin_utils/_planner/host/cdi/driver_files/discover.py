@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Find the files of the driver that containers need: libraries, programs, firmware, configuration.
 
-They are found by name in the usual folders, from one question that lists names and reads no file. Paths
-are those that the driver root sees: in a driver container's tree at /run/nvidia/driver they begin below
-it (roots.py puts it in front).
+They are found by name in the usual folders, from one question that lists names and reads no file.
+Paths are those that the driver root sees: in a driver container's tree at /run/nvidia/driver they
+begin below it (roots.py puts it in front).
 """
 
 from __future__ import annotations
@@ -19,9 +19,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import STANDARD_PATH, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    STANDARD_PATH,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    WHOLE,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
     catalogue,
     driver_listing,
@@ -29,7 +36,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     manifest,
     roots,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files.driver_listing import Match
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files.driver_listing import (
+    Match,
+)
 
 VERSIONED = re.compile(r"(?P<stem>.+?)\.so\.(?P<version>\d{1,9}\.\d{1,9}(?:\.\d{1,9})?)")
 
@@ -78,7 +87,9 @@ def build_driver_file(match: Match, container: str, driver_root: str) -> DriverF
 
 @dc.dataclass(frozen=True)
 class DriverFiles:
-    """The files found for one version of the driver. missing: what should be there; left_out: what stays out of containers."""
+    """The files found for one version of the driver. missing: what should be there; left_out: what
+    stays out of containers.
+    """
 
     version: str = ""
     folders: tuple[str, ...] = ()  # of its libraries
@@ -97,7 +108,12 @@ def get_library_stem(name: str) -> str:
     return name.partition(".so")[0]
 
 
-def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalogue.FEATURES, version: str = "") -> DriverFiles:
+def discover(
+    obs: Observation,
+    policy: Policy,
+    features: Iterable[str] = catalogue.FEATURES,
+    version: str = "",
+) -> DriverFiles:
     """Find all files that belong to one version of the driver.
 
     version: the one that is asked for (that of the kernel module); '' takes that of the libraries.
@@ -106,9 +122,17 @@ def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalog
     if not driver_listing.list_driver_file_questions(policy):
         return DriverFiles()
     seen, wanted = driver_listing.matches(policy, obs), frozenset(features)
-    if not any(m.type == "file" and m.usual and get_library_stem(m.name) in ("libcuda", "libnvidia-ml") for m in seen):
+    if not any(
+        m.type == "file" and m.usual and get_library_stem(m.name) in ("libcuda", "libnvidia-ml")
+        for m in seen
+    ):
         seen = (*seen, *find_libraries_elsewhere(policy, obs))
-    place = DriverPlace(policy.cdi_driver_root, str(obs.host.get("machine") or ""), str(obs.host.get("kernel") or ""), policy.cdi_sockets)
+    place = DriverPlace(
+        policy.cdi_driver_root,
+        str(obs.host.get("machine") or ""),
+        str(obs.host.get("kernel") or ""),
+        policy.cdi_sockets,
+    )
     return select_driver_files(
         seen,
         wanted,
@@ -129,7 +153,9 @@ class DriverPlace:
     sockets: bool
 
 
-@functools.lru_cache(maxsize=64)  # hosts with the same driver, distribution and kernel have the same files
+@functools.lru_cache(
+    maxsize=64
+)  # hosts with the same driver, distribution and kernel have the same files
 def select_driver_files(
     seen: tuple[Match, ...],
     wanted: frozenset[str],
@@ -140,31 +166,56 @@ def select_driver_files(
 ) -> DriverFiles:
     """Select what belongs to this version of the driver from all that is on a host."""
     libraries = [m for m in seen if m.type == "file" and ".so" in m.name]
-    folders = tuple(drop_repeated_items(posixpath.dirname(m.real) for m in libraries if m.usual and m.name.endswith(f".so.{version}")))
+    folders = tuple(
+        drop_repeated_items(
+            posixpath.dirname(m.real)
+            for m in libraries
+            if m.usual and m.name.endswith(f".so.{version}")
+        )
+    )
     links = map_links_by_target(seen)
     known = manifest.map_library_features(inventory)
-    driver = [build_driver_library(real, links) for real in list_driver_libraries(libraries, folders, version)]
+    driver = [
+        build_driver_library(real, links)
+        for real in list_driver_libraries(libraries, folders, version)
+    ]
     platforms = [build_driver_library(real, links) for real in list_platform_libraries(libraries)]
     suits = functools.partial(is_library_wanted, features=wanted, listed=known)
     there = map_matches_by_path(seen)
-    sockets = tuple(find_first_match(there, (f"{root}{name}" for root in catalogue.SOCKET_ROOTS)) for name in catalogue.SOCKETS)
+    sockets = tuple(
+        find_first_match(there, (f"{root}{name}" for root in catalogue.SOCKET_ROOTS))
+        for name in catalogue.SOCKETS
+    )
     root = roots.clean_tree_root(place.driver_root)
     found = DriverFiles(
         version,
         folders,
         tuple(lib for lib in driver if suits(lib.stem)),
         tuple(lib for lib in platforms if suits(lib.stem)),
-        tuple(build_driver_file(m, m.spot, root) for m in list_xorg_modules(seen, folders, version)) if "display" in wanted else (),
-        tuple(build_driver_file(m, inside, root) for m, inside in list_driver_configs(there, wanted, place.machine)),
-        tuple(build_driver_file(m, m.path, root) for m in list_driver_firmware(seen, version, place.kernel)),
+        tuple(build_driver_file(m, m.spot, root) for m in list_xorg_modules(seen, folders, version))
+        if "display" in wanted
+        else (),
+        tuple(
+            build_driver_file(m, inside, root)
+            for m, inside in list_driver_configs(there, wanted, place.machine)
+        ),
+        tuple(
+            build_driver_file(m, m.path, root)
+            for m in list_driver_firmware(seen, version, place.kernel)
+        ),
         tuple(build_driver_file(m, m.path, root) for m in list_driver_binaries(seen, wanted)),
-        tuple(build_driver_file(m, m.path, root) for m in (*sockets, mps) if m) if place.sockets else (),
+        tuple(build_driver_file(m, m.path, root) for m in (*sockets, mps) if m)
+        if place.sockets
+        else (),
     )
     outside = [m.path for m in (*sockets, mps) if m and not place.sockets]
     filtered = [lib.path for lib in (*driver, *platforms) if not suits(lib.stem)]
     unused = manifest.list_unmounted_files(inventory, wanted, names_of(found))
     lacking = drop_repeated_items(
-        [*list_missing_driver_files(found, wanted), *manifest.list_lacking_libraries(inventory, wanted, (m.name for m in seen))]
+        [
+            *list_missing_driver_files(found, wanted),
+            *manifest.list_lacking_libraries(inventory, wanted, (m.name for m in seen)),
+        ]
     )
     left_out = sorted({*outside, *filtered, *(name for name in unused if name not in lacking)})
     return dc.replace(found, missing=tuple(lacking), left_out=tuple(left_out))
@@ -179,7 +230,11 @@ def _find_mps_folder(policy: Policy, obs: Observation, seen: Iterable[Match]) ->
     found = find_first_match(map_matches_by_path(seen), [catalogue.MPS])
     if not found or not policy.cdi_sockets:
         return found
-    there = obs.get_answer(queries.ask_for_file(roots.get_path_beneath_root(policy.cdi_driver_root, found.path), content=False))
+    there = obs.get_answer(
+        queries.ask_for_file(
+            roots.get_path_beneath_root(policy.cdi_driver_root, found.path), content=False
+        )
+    )
     roots_own = there.get("type") == "dir" and there.get("uid") == 0 and not there.get("links")
     return found if roots_own else None
 
@@ -193,22 +248,40 @@ def names_of(found: DriverFiles) -> set[str]:
 
 
 def find_libraries_elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
-    """Find the libraries in folders that only the loader's cache knows. It takes two more looks, on few hosts (NeedMore)."""
+    """Find the libraries in folders that only the loader's cache knows. It takes two more looks, on
+    few hosts (NeedMore).
+    """
     where = roots.get_path_beneath_root(policy.cdi_driver_root, ld_cache.PATH)
     question = queries.ask_for_file(where, keep=WHOLE)
     if not obs.was_asked(question):
         raise NeedMore([question])
     content = obs.get_text(where)
     try:
-        known = ld_cache.parse_ld_cache(content.encode("utf-8", "surrogateescape")) if content else ()
+        known = (
+            ld_cache.parse_ld_cache(content.encode("utf-8", "surrogateescape")) if content else ()
+        )
     except ValueError:
         return ()
-    libraries = [e.path for e in known if e.cpu and any(fnmatch.fnmatchcase(e.name, name) for name in catalogue.LIBRARY_NAMES)]
-    folders = [f for f in drop_repeated_items(posixpath.dirname(path) for path in libraries) if f not in catalogue.FOLDERS]
+    libraries = [
+        e.path
+        for e in known
+        if e.cpu and any(fnmatch.fnmatchcase(e.name, name) for name in catalogue.LIBRARY_NAMES)
+    ]
+    folders = [
+        f
+        for f in drop_repeated_items(posixpath.dirname(path) for path in libraries)
+        if f not in catalogue.FOLDERS
+    ]
     if not folders:
         return ()
-    patterns = [f"{folder}/{name}" for folder in folders for name in (*catalogue.LIBRARY_NAMES, f"{catalogue.VDPAU}/libvdpau_nvidia.so*")]
-    more = queries.ask_for_paths(f"driver files in {':'.join(folders)}", patterns, policy.cdi_driver_root)
+    patterns = [
+        f"{folder}/{name}"
+        for folder in folders
+        for name in (*catalogue.LIBRARY_NAMES, f"{catalogue.VDPAU}/libvdpau_nvidia.so*")
+    ]
+    more = queries.ask_for_paths(
+        f"driver files in {':'.join(folders)}", patterns, policy.cdi_driver_root
+    )
     return tuple(driver_listing.match(f) for f in obs.get_answer(more).get("files") or ())
 
 
@@ -218,7 +291,9 @@ def get_driver_file_version(seen: Iterable[Match]) -> str:
     If several are installed, the one that the loader takes counts.
     """
     for name in ("libcuda", "libnvidia-ml"):
-        named = [m for m in seen if get_library_stem(m.name) == name and m.type == "file" and m.usual]
+        named = [
+            m for m in seen if get_library_stem(m.name) == name and m.type == "file" and m.usual
+        ]
         loaded = [m for m in named if m.name == f"{name}.so.1"]
         for m in (*loaded, *named):
             known = VERSIONED.fullmatch(posixpath.basename(m.real))
@@ -227,20 +302,45 @@ def get_driver_file_version(seen: Iterable[Match]) -> str:
     return ""
 
 
-def list_driver_libraries(libraries: Iterable[Match], folders: tuple[str, ...], version: str) -> list[str]:
-    """List the paths of every library with the driver's version in its name, folder by folder, then those without a version."""
+def list_driver_libraries(
+    libraries: Iterable[Match], folders: tuple[str, ...], version: str
+) -> list[str]:
+    """List the paths of every library with the driver's version in its name, folder by folder, then
+    those without a version.
+    """
     libraries = list(libraries)
     places = (*folders, *(f"{folder}/{catalogue.VDPAU}" for folder in folders))
-    mine = [m for m in libraries if m.name.endswith(f".so.{version}") and not driver_listing.is_xorg(m.path)]
-    found = [m.real for folder in places for m in sorted(mine, key=lambda m: m.name) if m.folder == folder]
+    mine = [
+        m
+        for m in libraries
+        if m.name.endswith(f".so.{version}") and not driver_listing.is_xorg(m.path)
+    ]
+    found = [
+        m.real
+        for folder in places
+        for m in sorted(mine, key=lambda m: m.name)
+        if m.folder == folder
+    ]
     found += [m.real for m in sorted(mine, key=lambda m: m.path) if driver_listing.is_32(m.path)]
-    old = [m.real for folder in folders for m in libraries if m.folder == folder and m.name.startswith(f"{catalogue.NVVM70}.so.")]
+    old = [
+        m.real
+        for folder in folders
+        for m in libraries
+        if m.folder == folder and m.name.startswith(f"{catalogue.NVVM70}.so.")
+    ]
     return drop_repeated_items([*found, *old])
 
 
 def list_platform_libraries(libraries: Iterable[Match]) -> list[str]:
-    named = [m for m in libraries if m.name.partition(".so.")[0] in catalogue.OWN_VERSION and m.usual]
-    return drop_repeated_items(m.real for name in catalogue.OWN_VERSION for m in named if matches_asterisks(m.name, f"{name}.so.*.*"))
+    named = [
+        m for m in libraries if m.name.partition(".so.")[0] in catalogue.OWN_VERSION and m.usual
+    ]
+    return drop_repeated_items(
+        m.real
+        for name in catalogue.OWN_VERSION
+        for m in named
+        if matches_asterisks(m.name, f"{name}.so.*.*")
+    )
 
 
 def map_links_by_target(seen: Iterable[Match]) -> dict[str, list[Match]]:
@@ -258,14 +358,19 @@ def build_driver_library(real: str, links: dict[str, list[Match]]) -> DriverLibr
     """Build a library with the names besides that of its file, as far as the host has such links."""
     folder, name = posixpath.split(real)
     base = get_library_stem(name)
-    siblings = sorted((m.name for m in links.get(real, ()) if m.name.startswith(f"{base}.so.")), key=lambda n: (len(n), n))
+    siblings = sorted(
+        (m.name for m in links.get(real, ()) if m.name.startswith(f"{base}.so.")),
+        key=lambda n: (len(n), n),
+    )
     known = catalogue.LIBRARIES.get(base)
     soname = known.soname if known and known.soname in siblings else (siblings or [""])[0]
     dot_so = f"{base}.so" if f"link {folder}/{base}.so" in links else ""
     return DriverLibrary(real, soname, dot_so)
 
 
-def is_library_wanted(name: str, features: frozenset[str], listed: Mapping[str, frozenset[str]]) -> bool:
+def is_library_wanted(
+    name: str, features: frozenset[str], listed: Mapping[str, frozenset[str]]
+) -> bool:
     """Tell whether a library is for one of the wanted features.
 
     The driver's own list counts before the catalogue. Libraries that neither knows go everywhere: a
@@ -276,16 +381,26 @@ def is_library_wanted(name: str, features: frozenset[str], listed: Mapping[str, 
     return bool(meant & features) or features == frozenset(catalogue.FEATURES)
 
 
-def list_xorg_modules(seen: tuple[Match, ...], folders: tuple[str, ...], version: str) -> Iterator[Match]:
-    """Yield the modules of the X server, each from the place that a server on the host would search first."""
+def list_xorg_modules(
+    seen: tuple[Match, ...], folders: tuple[str, ...], version: str
+) -> Iterator[Match]:
+    """Yield the modules of the X server, each from the place that a server on the host would search
+    first.
+    """
     inside = [f"{folder}/{part}" for folder in folders for part in catalogue.XORG_IN_LIBRARIES]
     outside = [f"{root}/{part}" for root in catalogue.XORG_ROOTS for part in catalogue.XORG_FOLDERS]
     by_spot = {m.spot: m for m in seen if m.type == "file" and driver_listing.is_xorg(m.path)}
     for name in (catalogue.XORG_DRIVER, f"{catalogue.XORG_SERVER}.{version}"):
-        yield from [by_spot[path] for path in (f"{folder}/{name}" for folder in (*inside, *outside)) if path in by_spot][:1]
+        yield from [
+            by_spot[path]
+            for path in (f"{folder}/{name}" for folder in (*inside, *outside))
+            if path in by_spot
+        ][:1]
 
 
-def list_driver_configs(there: Mapping[str, Match], features: frozenset[str], machine: str) -> Iterator[tuple[Match, str]]:
+def list_driver_configs(
+    there: Mapping[str, Match], features: frozenset[str], machine: str
+) -> Iterator[tuple[Match, str]]:
     """Yield the configuration files, each with the path that loaders in the container look for."""
     for name, (home, feature) in catalogue.CONFIGS.items():
         cpu = next((cpu for cpu in catalogue.CPUS if f".{cpu}." in name), machine)
@@ -322,7 +437,9 @@ def list_missing_driver_files(found: DriverFiles, features: frozenset[str]) -> I
     for name, known in catalogue.LIBRARIES.items():
         if known.core and known.features & features and name not in there:
             yield f"{name}.so.{found.version or '<version>'}"
-    if "utility" in features and not any(posixpath.basename(b.container) == "nvidia-smi" for b in found.binaries):
+    if "utility" in features and not any(
+        posixpath.basename(b.container) == "nvidia-smi" for b in found.binaries
+    ):
         yield "nvidia-smi"
 
 
@@ -336,7 +453,9 @@ def find_first_match(there: Mapping[str, Match], paths: Iterable[str]) -> Match 
 
 
 def matches_asterisks(text: str, pattern: str) -> bool:
-    """Tell whether a text matches a pattern with asterisks for any text. fnmatch would compile one for each kernel and driver."""
+    """Tell whether a text matches a pattern with asterisks for any text. fnmatch would compile one
+    for each kernel and driver.
+    """
     begins, *parts = pattern.split("*")
     if not parts:
         return text == pattern

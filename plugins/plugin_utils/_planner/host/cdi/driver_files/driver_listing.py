@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List what a host has in the places of the driver's files: what is asked, and the entries of the answer."""
+"""List what a host has in the places of the driver's files: what is asked, and the entries of the
+answer.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import STANDARD_PATH, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    STANDARD_PATH,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    WHOLE,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
     catalogue,
     manifest,
@@ -50,7 +59,11 @@ class Match:
     @functools.cached_property
     def usual(self) -> bool:
         """Tell whether it is in a 64-bit folder itself, and not in one beneath it."""
-        return posixpath.basename(self.folder) != catalogue.VDPAU and not is_32(self.path) and not is_xorg(self.path)
+        return (
+            posixpath.basename(self.folder) != catalogue.VDPAU
+            and not is_32(self.path)
+            and not is_xorg(self.path)
+        )
 
     @property
     def is_link(self) -> bool:
@@ -66,16 +79,24 @@ def list_driver_file_questions(policy: Policy) -> list[queries.Question]:
 
 def ask_for_driver_listing(policy: Policy) -> queries.Question:
     return queries.ask_for_paths(
-        "driver files" + (", 32-bit ones too" if policy.cdi_compat32 else ""), list_driver_patterns(policy), policy.cdi_driver_root
+        "driver files" + (", 32-bit ones too" if policy.cdi_compat32 else ""),
+        list_driver_patterns(policy),
+        policy.cdi_driver_root,
     )
 
 
 def own_list(policy: Policy) -> queries.Question:
-    return queries.ask_for_file(roots.get_path_beneath_root(policy.cdi_driver_root, manifest.PATH), max=manifest.LARGEST, keep=WHOLE)
+    return queries.ask_for_file(
+        roots.get_path_beneath_root(policy.cdi_driver_root, manifest.PATH),
+        max=manifest.LARGEST,
+        keep=WHOLE,
+    )
 
 
 def read_driver_listing(policy: Policy, obs: Observation) -> tuple[manifest.ListedDriverFile, ...]:
-    """Return the driver's own list; () if it ships none or one in another form, since names and folders tell nearly as much."""
+    """Return the driver's own list; () if it ships none or one in another form, since names and
+    folders tell nearly as much.
+    """
     content = obs.get_text(own_list(policy)["path"])
     try:
         return manifest.parse_driver_manifest(content) if content else ()
@@ -94,7 +115,9 @@ def map_dri_links(policy: Policy, obs: Observation) -> dict[str, list[tuple[str,
     found: dict[str, list[tuple[str, str]]] = {}
     for f in obs.get_answer(ask_for_dri_links(policy)).get("files") or ():
         if f["real"] and f["real"] != f["path"]:
-            found.setdefault(f["real"], []).append((posixpath.relpath(f["real"], posixpath.dirname(f["path"])), f["path"]))
+            found.setdefault(f["real"], []).append(
+                (posixpath.relpath(f["real"], posixpath.dirname(f["path"])), f["path"])
+            )
     return found
 
 
@@ -104,26 +127,54 @@ def list_driver_patterns(policy: Policy) -> list[str]:
     libraries = [f"{folder}/{name}" for folder in folders for name in catalogue.LIBRARY_NAMES]
     vdpau = [f"{folder}/{catalogue.VDPAU}/libvdpau_nvidia.so*" for folder in folders]
     programs = [f"{folder}/nvidia-*" for folder in STANDARD_PATH]
-    firmware = [f"{root}/nvidia/*/{name}" for root in catalogue.FIRMWARE_ROOTS for name in catalogue.FIRMWARE_NAMES]
+    firmware = [
+        f"{root}/nvidia/*/{name}"
+        for root in catalogue.FIRMWARE_ROOTS
+        for name in catalogue.FIRMWARE_NAMES
+    ]
     configs = [f"{root}/{name}" for name in catalogue.CONFIGS for root in catalogue.CONFIG_ROOTS]
     sockets = [f"{root}{name}" for name in catalogue.SOCKETS for root in catalogue.SOCKET_ROOTS]
-    trees = [f"/{name}" for name in catalogue.CONFIGS if name.startswith("vulkan/")]  # GKE's driver root has them at its top
-    return [*libraries, *vdpau, *list_xorg_patterns(), *programs, *firmware, *configs, *trees, *sockets, catalogue.MPS]
+    trees = [
+        f"/{name}" for name in catalogue.CONFIGS if name.startswith("vulkan/")
+    ]  # GKE's driver root has them at its top
+    return [
+        *libraries,
+        *vdpau,
+        *list_xorg_patterns(),
+        *programs,
+        *firmware,
+        *configs,
+        *trees,
+        *sockets,
+        catalogue.MPS,
+    ]
 
 
 def list_xorg_patterns() -> list[str]:
     names = (catalogue.XORG_DRIVER, f"{catalogue.XORG_SERVER}*")
-    inside = [f"{folder}/{part}" for folder in catalogue.FOLDERS[:5] for part in catalogue.XORG_IN_LIBRARIES]
+    inside = [
+        f"{folder}/{part}"
+        for folder in catalogue.FOLDERS[:5]
+        for part in catalogue.XORG_IN_LIBRARIES
+    ]
     outside = [f"{root}/{part}" for root in catalogue.XORG_ROOTS for part in catalogue.XORG_FOLDERS]
     return [f"{folder}/{name}" for folder in (*inside, *outside) for name in names]
 
 
 def matches(policy: Policy, obs: Observation) -> tuple[Match, ...]:
-    return tuple(match(f) for f in obs.get_answer(ask_for_driver_listing(policy)).get("files") or ())
+    return tuple(
+        match(f) for f in obs.get_answer(ask_for_driver_listing(policy)).get("files") or ()
+    )
 
 
 def match(answer: Mapping[str, Any]) -> Match:
-    return _match(answer["path"], answer.get("spot") or answer["path"], answer["real"] or "", answer["type"], answer["mode"])
+    return _match(
+        answer["path"],
+        answer.get("spot") or answer["path"],
+        answer["real"] or "",
+        answer["type"],
+        answer["mode"],
+    )
 
 
 _match = functools.lru_cache(maxsize=8192)(Match)  # the hosts of a fleet have mostly the same files

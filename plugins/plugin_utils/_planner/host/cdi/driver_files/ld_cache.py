@@ -4,9 +4,9 @@
 """Read /etc/ld.so.cache to find libraries outside the usual folders.
 
 A driver with a prefix of its own has such libraries. The file is read and understood here, because
-asking `ldconfig -p` would run a program of the host, which can hang on a dead mount, and there is none
-to run in an offline tree or a driver container's. It is some 20 to 150 kB, so it is asked for only where
-the usual folders have no driver.
+asking `ldconfig -p` would run a program of the host, which can hang on a dead mount, and there is
+none to run in an offline tree or a driver container's. It is some 20 to 150 kB, so it is asked for
+only where the usual folders have no driver.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ PATH = "/etc/ld.so.cache"
 OLD, NEW = b"ld.so-1.7.0", b"glibc-ld.so.cache1.1"
 OLD_HEADER, OLD_ENTRY = struct.Struct("<12sI"), struct.Struct("<iII")
 NEW_HEADER, NEW_ENTRY = struct.Struct("<20sIIB3xI12x"), struct.Struct("<iIIIQ")
-# Kind of a library in the upper byte of its flags (sysdeps/generic/ldconfig.h); the lower byte stands for ELF and libc6.
+# Kind of a library in the upper byte of its flags (sysdeps/generic/ldconfig.h); the lower byte
+# stands for ELF and libc6.
 BITS_64 = {0x0300: "x86_64", 0x0A00: "aarch64"}
 MOST = 100_000  # entries; a real cache has some thousands at most
 
@@ -57,8 +58,14 @@ def parse_ld_cache(data: bytes) -> tuple[Entry, ...]:
 
 
 def read_ld_cache_entry(data: bytes, start: int, number: int) -> Entry:
-    flags, key, value, _osversion, _hwcap = unpack_ld_cache(NEW_ENTRY, data, start + NEW_HEADER.size + number * NEW_ENTRY.size)
-    return Entry(read_ld_cache_text(data, start + key), read_ld_cache_text(data, start + value), BITS_64.get(flags & 0xFF00, ""))
+    flags, key, value, _osversion, _hwcap = unpack_ld_cache(
+        NEW_ENTRY, data, start + NEW_HEADER.size + number * NEW_ENTRY.size
+    )
+    return Entry(
+        read_ld_cache_text(data, start + key),
+        read_ld_cache_text(data, start + value),
+        BITS_64.get(flags & 0xFF00, ""),
+    )
 
 
 def unpack_ld_cache(form: struct.Struct, data: bytes, offset: int) -> tuple[int, ...]:

@@ -15,12 +15,17 @@ import dataclasses as dc
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import DeviceNode, Edits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    DeviceNode,
+    Edits,
+)
 
 
 def list_named_roots(policy: Policy) -> tuple[str, ...]:
     """Return the roots that the caller has named."""
-    return tuple(root for root in (policy.cdi_driver_root, policy.cdi_dev_root) if root not in ("", "/"))
+    return tuple(
+        root for root in (policy.cdi_driver_root, policy.cdi_dev_root) if root not in ("", "/")
+    )
 
 
 def clean_tree_root(root: str) -> str:
@@ -56,8 +61,15 @@ def place_edits_in_roots(edits: Edits, driver_root: str, dev_root: str = "") -> 
     What containers see stays as it is, and so do hooks, which are the host's own programs.
     """
     devices = dev_root or driver_root
-    mounts = tuple(dc.replace(m, host_path=get_path_beneath_root(driver_root, m.host_path)) for m in edits.mounts)
-    return dc.replace(edits, mounts=mounts, device_nodes=tuple(place_node_in_root(n, devices) for n in edits.device_nodes))
+    mounts = tuple(
+        dc.replace(m, host_path=get_path_beneath_root(driver_root, m.host_path))
+        for m in edits.mounts
+    )
+    return dc.replace(
+        edits,
+        mounts=mounts,
+        device_nodes=tuple(place_node_in_root(n, devices) for n in edits.device_nodes),
+    )
 
 
 def place_node_in_root(device: DeviceNode, dev_root: str) -> DeviceNode:

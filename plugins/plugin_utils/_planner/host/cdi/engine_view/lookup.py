@@ -13,7 +13,9 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import SpecDocument
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import (
+    SpecDocument,
+)
 
 # Engines read no other files of a CDI directory.
 SUFFIXES = (".json", ".yaml")
@@ -70,11 +72,16 @@ def resolve_spec_devices(files: Iterable[Loaded]) -> Resolved:
         for name in file.map_devices():
             other = devices.get(name)
             if other and other.priority == file.priority:
-                conflicts[name] = (*(f for f in conflicts.get(name, ()) if f is not other), other, file)
+                conflicts[name] = (
+                    *(f for f in conflicts.get(name, ()) if f is not other),
+                    other,
+                    file,
+                )
                 continue
             if other:
                 hidden.append((name, other, file))
             devices[name] = file
-    # A conflict in a lower directory takes the device away, even if a higher one has it once: the library deletes it by name at the end.
+    # A conflict in a lower directory takes the device away, even if a higher one has it once: the
+    # library deletes it by name at the end.
     left = {name: file for name, file in devices.items() if name not in conflicts}
     return Resolved(left, conflicts, tuple(h for h in hidden if h[0] in left))

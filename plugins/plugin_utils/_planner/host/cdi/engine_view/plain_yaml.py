@@ -4,9 +4,9 @@
 """Read a CDI spec in the form that our generator and nvidia-ctk write, without a YAML parser.
 
 A YAML parser takes longer than the rest of a plan. Only what can be read in one way is read: block
-style, one value a line, the specification's keys in their own case, text that is no number and no word
-of YAML's or stands in quotes without an escape, whole numbers where numbers belong. All else is for
-yaml.py and schema.py, whose document this one equals.
+style, one value a line, the specification's keys in their own case, text that is no number and no
+word of YAML's or stands in quotes without an escape, whole numbers where numbers belong. All else
+is for yaml.py and schema.py, whose document this one equals.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import RANGES, SHAPES
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.yaml import WORDS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import (
+    RANGES,
+    SHAPES,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.yaml import (
+    WORDS,
+)
 
-# Text, in which a colon is no key's as long as neither a blank nor the end of the line follows; a version; a number; text in quotes.
+# Text, in which a colon is no key's as long as neither a blank nor the end of the line follows; a
+# version; a number; text in quotes.
 _TEXT = r"(?:-{0,2}[A-Za-z_]|\.{0,2}/)(?:[A-Za-z0-9_./=,:@+%-]*[A-Za-z0-9_./=,@+%-])?"
 _VALUE = rf'{_TEXT}|[0-9]+\.[0-9]+\.[0-9]+|0|[1-9][0-9]{{0,9}}|"[A-Za-z0-9 _./=,:@+%-]*"'
 HEAD = re.compile(r"(?:#[ -~]*\n)*(?:---\n)?")
@@ -25,11 +31,16 @@ LINE = re.compile(rf"^( *)(- )?(?:([A-Za-z]+):(?: ({_VALUE}))?|({_VALUE}))\n", r
 
 # shape -> field -> what it holds, and whether a list of that
 FIELDS = {
-    shape: {field: (kind.removeprefix("[]").removeprefix("*"), kind.startswith("[]")) for field, kind in fields.items()}
+    shape: {
+        field: (kind.removeprefix("[]").removeprefix("*"), kind.startswith("[]"))
+        for field, kind in fields.items()
+    }
     for shape, fields in SHAPES.items()
 }
 
-Line = tuple[str, str, str, str, str]  # indentation, whether an item begins, a key, its value, an item without a key
+Line = tuple[
+    str, str, str, str, str
+]  # indentation, whether an item begins, a key, its value, an item without a key
 
 
 class _Other(Exception):
@@ -37,7 +48,9 @@ class _Other(Exception):
 
 
 def read_plain_spec(text: str) -> dict[str, Any] | None:
-    """Return the document that schema.fit_spec_document makes of this text; None if the text has another form."""
+    """Return the document that schema.fit_spec_document makes of this text; None if the text has
+    another form.
+    """
     head = HEAD.match(text)
     begin = head.end() if head else 0
     lines: list[Line] = LINE.findall(text, begin)
@@ -50,7 +63,9 @@ def read_plain_spec(text: str) -> dict[str, Any] | None:
     return document if document and end == len(lines) else None
 
 
-def _read_mapping(lines: list[Line], at: int, column: int, shape: str) -> tuple[dict[str, Any], int]:
+def _read_mapping(
+    lines: list[Line], at: int, column: int, shape: str
+) -> tuple[dict[str, Any], int]:
     fields, count = FIELDS[shape], len(lines)
     found: dict[str, Any] = {}
     while at < count:
@@ -83,7 +98,9 @@ def _read_below(lines: list[Line], at: int, column: int, kind: str) -> tuple[dic
 
 
 def _read_list(lines: list[Line], at: int, column: int, kind: str) -> tuple[list[Any], int]:
-    """Read a list, and return it with the line that follows. column: of the key, which a list may share."""
+    """Read a list, and return it with the line that follows. column: of the key, which a list may
+    share.
+    """
     inner, count = len(lines[at][0]), len(lines)
     found: list[Any] = []
     if inner < column or not lines[at][1]:

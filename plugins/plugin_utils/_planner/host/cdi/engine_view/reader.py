@@ -15,9 +15,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     schema,
     yaml,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.lookup import SUFFIXES
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import stand_ins
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Spec, read_spec_of_document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.lookup import (
+    SUFFIXES,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    stand_ins,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Spec,
+    read_spec_of_document,
+)
 
 __all__ = ["SUFFIXES", "is_equal_spec", "parse_spec"]
 
@@ -36,12 +43,16 @@ def parse_spec(text: str) -> Spec:
 def parse_spec_as_engines(text: str) -> Spec:
     """Read a spec as `parse_spec` does, without the short way for what generators write."""
     try:
-        document = schema.fit_spec_document(yaml.read_yaml_document(text.encode("utf-8", "surrogateescape")))
+        document = schema.fit_spec_document(
+            yaml.read_yaml_document(text.encode("utf-8", "surrogateescape"))
+        )
     except yaml.UnreadableYaml as error:
         raise ValueError(stand_ins.describe_without_tags(str(error))) from error
     for problem in document.problems:
         if problem.rule not in releases.HARMLESS:
-            raise ValueError(f"line {problem.line}: {stand_ins.describe_without_tags(problem.message)}")
+            raise ValueError(
+                f"line {problem.line}: {stand_ins.describe_without_tags(problem.message)}"
+            )
     if document.value is None:
         raise ValueError("it is empty")
     return read_spec_of_document(document.value)
@@ -56,10 +67,19 @@ def is_equal_spec(one: Spec, other: Spec) -> bool:
 
 
 def _normalise_spec(spec: Spec) -> tuple[object, ...]:
-    devices = [(d.name, sorted(d.annotations.items()), _normalise_edits(d.edits.__dict__)) for d in spec.devices]
+    devices = [
+        (d.name, sorted(d.annotations.items()), _normalise_edits(d.edits.__dict__))
+        for d in spec.devices
+    ]
     alike = len({name for name, _annotations, _edits in devices}) < len(devices)
     devices.sort(key=repr if alike else itemgetter(0))
-    return spec.version, spec.kind, sorted(spec.annotations.items()), _normalise_edits(spec.edits.__dict__), devices
+    return (
+        spec.version,
+        spec.kind,
+        sorted(spec.annotations.items()),
+        _normalise_edits(spec.edits.__dict__),
+        devices,
+    )
 
 
 def _normalise_edits(edits: dict[str, object]) -> dict[str, object]:
@@ -69,7 +89,9 @@ def _normalise_edits(edits: dict[str, object]) -> dict[str, object]:
     order.
     """
     loose = ("device_nodes", "mounts", "net_devices", "additional_gids")
-    return {k: _sort_entries(v) if k in loose and isinstance(v, tuple) else v for k, v in edits.items()}
+    return {
+        k: _sort_entries(v) if k in loose and isinstance(v, tuple) else v for k, v in edits.items()
+    }
 
 
 def _sort_entries(entries: tuple[object, ...]) -> object:

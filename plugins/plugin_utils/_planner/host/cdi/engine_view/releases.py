@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tables of what each release of the reference library accepts, and the rules that all releases share.
+"""Tables of what each release of the reference library accepts, and the rules that all releases
+share.
 
 The library is container-device-interface. Each engine carries one release of it. Tests run these
 releases and compare.
@@ -14,8 +15,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import Problem, SpecDocument
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import stand_ins, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import (
+    Problem,
+    SpecDocument,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    stand_ins,
+    version,
+)
 
 HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 NONE = "none"  # of permissions
@@ -40,7 +47,8 @@ class LibraryRelease:
     root_closid: bool = False
     sorts_names: bool = False  # mounts of one depth by their names; the others keep the order
     fills_mode: bool = False  # takes the mode of a node from the host, if the spec has none
-    # From 1.1.1 on, which has another reader of YAML (pkg/cdi/spec.go) and edits containers itself (internal/ociedit).
+    # From 1.1.1 on, which has another reader of YAML (pkg/cdi/spec.go) and edits containers itself
+    # (internal/ociedit).
     exact: bool = False  # keys count in their own case only, and of a merge and a key the key wins
     short_names: bool = False  # a vendor or a class may have one character; it is a crash before
     no_permissions: bool = False  # knows the permissions `none`
@@ -50,13 +58,24 @@ class LibraryRelease:
     @property
     def harmless(self) -> frozenset[str]:
         """The rules of the shape whose breach this release accepts."""
-        return frozenset({"changed-text", "merged-key"} if self.exact else {"changed-text", "field-case", "field-twice"})
+        return frozenset(
+            {"changed-text", "merged-key"}
+            if self.exact
+            else {"changed-text", "field-case", "field-twice"}
+        )
 
 
 LIBRARIES: Mapping[str, LibraryRelease] = {
     library.release: library
     for library in (
-        LibraryRelease("0.5.4", "0.5.0", NO_ANNOTATIONS | NO_GIDS | NEW_RDT, class_dots=False, needs_devices=False, sorts_names=True),
+        LibraryRelease(
+            "0.5.4",
+            "0.5.0",
+            NO_ANNOTATIONS | NO_GIDS | NEW_RDT,
+            class_dots=False,
+            needs_devices=False,
+            sorts_names=True,
+        ),
         LibraryRelease("0.6.2", "0.6.0", NO_GIDS | NEW_RDT, needs_devices=False, sorts_names=True),
         LibraryRelease("0.8.1", "0.8.0", NEW_RDT, needs_devices=False, sorts_names=True),
         LibraryRelease("1.0.1", "1.0.0", NEW_RDT),
@@ -80,7 +99,9 @@ NEWEST = LIBRARIES["1.1.1"]
 HARMLESS = frozenset().union(*(library.harmless for library in LIBRARIES.values()))
 
 
-def list_spec_problems(document: SpecDocument, library: LibraryRelease = NEWEST) -> tuple[Problem, ...]:
+def list_spec_problems(
+    document: SpecDocument, library: LibraryRelease = NEWEST
+) -> tuple[Problem, ...]:
     """List all reasons why this release drops the file; () if it takes it."""
     found = [p for p in document.problems if p.rule not in library.harmless]
     unknown = sorted(set(document.fields) & library.unknown)
@@ -94,7 +115,10 @@ def list_spec_problems(document: SpecDocument, library: LibraryRelease = NEWEST)
 def _report_unknown_field(field: str, document: SpecDocument, library: LibraryRelease) -> Problem:
     name = field.rpartition(".")[2]
     return Problem(
-        "unknown-field", name, f"release {library.release} of the library does not know the field {name}", document.fields[field]
+        "unknown-field",
+        name,
+        f"release {library.release} of the library does not know the field {name}",
+        document.fields[field],
     )
 
 
@@ -112,22 +136,37 @@ def _check_spec(spec: Mapping[str, Any], library: LibraryRelease) -> Iterator[Pr
 
 def _check_version(spec: Mapping[str, Any], library: LibraryRelease) -> Iterator[Problem]:
     given = str(spec.get("cdiVersion", "")).removeprefix("v")
-    if given not in KNOWN or version.get_spec_version_key(given) > version.get_spec_version_key(library.highest):
-        yield Problem("version-unknown", "cdiVersion", f"there is no version {given!r} up to {library.highest}")
+    if given not in KNOWN or version.get_spec_version_key(given) > version.get_spec_version_key(
+        library.highest
+    ):
+        yield Problem(
+            "version-unknown",
+            "cdiVersion",
+            f"there is no version {given!r} up to {library.highest}",
+        )
         return
     for wanted, reason in list_document_needs(spec, library):
         if version.get_spec_version_key(wanted) > version.get_spec_version_key(given):
-            yield Problem("version-too-low", "cdiVersion", f"{reason} needs {wanted}, and cdiVersion is {given}")
+            yield Problem(
+                "version-too-low",
+                "cdiVersion",
+                f"{reason} needs {wanted}, and cdiVersion is {given}",
+            )
 
 
-def list_document_needs(spec: Mapping[str, Any], library: LibraryRelease = NEWEST) -> list[tuple[str, str]]:
+def list_document_needs(
+    spec: Mapping[str, Any], library: LibraryRelease = NEWEST
+) -> list[tuple[str, str]]:
     """List version and reason of everything that needs a version; the floor comes first.
 
     A release knows no need above its own highest version.
     """
     devices = spec.get("devices") or []
     found = {(version.FLOOR, "any spec")}
-    for edits in (spec.get("containerEdits") or {}, *(d.get("containerEdits") or {} for d in devices)):
+    for edits in (
+        spec.get("containerEdits") or {},
+        *(d.get("containerEdits") or {} for d in devices),
+    ):
         found |= {(wanted, reason) for wanted, reason, applies in EDIT_NEEDS if applies(edits)}
     if any(DIGIT.match(d.get("name", "")) for d in devices):
         found.add(("0.5.0", "a device name that begins with a digit"))
@@ -135,18 +174,34 @@ def list_document_needs(spec: Mapping[str, Any], library: LibraryRelease = NEWES
         found.add(("0.6.0", "annotations"))
     if "." in str(spec.get("kind", "")).partition("/")[2]:
         found.add(("0.6.0", "a dot in the class"))
-    return sorted(need for need in found if version.get_spec_version_key(need[0]) <= version.get_spec_version_key(library.highest))
+    return sorted(
+        need
+        for need in found
+        if version.get_spec_version_key(need[0]) <= version.get_spec_version_key(library.highest)
+    )
 
 
 DIGIT = re.compile(r"[0-9]")
 EDIT_NEEDS: tuple[tuple[str, str, Callable[[Mapping[str, Any]], bool]], ...] = (
-    ("0.4.0", "a mount with a type", lambda e: any(m and m.get("type") for m in e.get("mounts") or ())),
-    ("0.5.0", "a device node with a host path", lambda e: any(n and n.get("hostPath") for n in e.get("deviceNodes") or ())),
+    (
+        "0.4.0",
+        "a mount with a type",
+        lambda e: any(m and m.get("type") for m in e.get("mounts") or ()),
+    ),
+    (
+        "0.5.0",
+        "a device node with a host path",
+        lambda e: any(n and n.get("hostPath") for n in e.get("deviceNodes") or ()),
+    ),
     ("0.7.0", "additionalGids", lambda e: bool(e.get("additionalGids"))),
     ("0.7.0", "intelRdt", lambda e: "intelRdt" in e),
     ("1.1.0", "netDevices", lambda e: bool(e.get("netDevices"))),
     ("1.1.0", "intelRdt.schemata", lambda e: "schemata" in (e.get("intelRdt") or {})),
-    ("1.1.0", "intelRdt.enableMonitoring", lambda e: bool((e.get("intelRdt") or {}).get("enableMonitoring"))),
+    (
+        "1.1.0",
+        "intelRdt.enableMonitoring",
+        lambda e: bool((e.get("intelRdt") or {}).get("enableMonitoring")),
+    ),
 )
 
 NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
@@ -163,24 +218,41 @@ def split_kind(kind: str) -> tuple[str, str]:
 def _check_kind(kind: str, library: LibraryRelease) -> Iterator[Problem]:
     vendor, name = split_kind(kind)
     if not vendor:
-        yield Problem("vendor", "kind", f"kind is {kind!r}, not vendor/class" if kind else "it has no kind")
+        yield Problem(
+            "vendor", "kind", f"kind is {kind!r}, not vendor/class" if kind else "it has no kind"
+        )
         return
-    for rule, text, pattern in (("vendor", vendor, NAME), ("class", name, NAME if library.class_dots else UNDOTTED)):
+    for rule, text, pattern in (
+        ("vendor", vendor, NAME),
+        ("class", name, NAME if library.class_dots else UNDOTTED),
+    ):
         if not pattern.fullmatch(text):
             yield Problem(rule, "kind", f"{text!r} is no {rule} name")
         elif len(text) == 1 and not library.short_names:
             yield Problem("short-name", "kind", f"the {rule} name {text!r} has one character only")
 
 
-def _check_device(device: Mapping[str, Any], path: str, library: LibraryRelease, seen: set[str]) -> Iterator[Problem]:
+def _check_device(
+    device: Mapping[str, Any], path: str, library: LibraryRelease, seen: set[str]
+) -> Iterator[Problem]:
     name = str(device.get("name", ""))
     if not DEVICE.fullmatch(name):
-        yield Problem("device-name", f"{path}.name", f"{name!r} is no device name" if name else "a device has no name")
+        yield Problem(
+            "device-name",
+            f"{path}.name",
+            f"{name!r} is no device name" if name else "a device has no name",
+        )
     if name in seen:
         yield Problem("device-twice", f"{path}.name", f"the device {name} is there twice")
     seen.add(name)
     edits = device.get("containerEdits") or {}
-    if not any(edits.get(k) for k in ("env", "deviceNodes", "hooks", "mounts", "netDevices", "additionalGids")) and "intelRdt" not in edits:
+    if (
+        not any(
+            edits.get(k)
+            for k in ("env", "deviceNodes", "hooks", "mounts", "netDevices", "additionalGids")
+        )
+        and "intelRdt" not in edits
+    ):
         yield Problem("empty-edits", path, f"the device {name} has no container edits")
     yield from _check_edits(edits, f"{path}.containerEdits", library)
 
@@ -188,15 +260,24 @@ def _check_device(device: Mapping[str, Any], path: str, library: LibraryRelease,
 def _check_edits(edits: Mapping[str, Any], path: str, library: LibraryRelease) -> Iterator[Problem]:
     yield from _check_env(edits, path)
     for index, node in enumerate(edits.get("deviceNodes") or ()):
-        yield from _check_node({"path": "?"} if node is None else node, f"{path}.deviceNodes[{index}]", library)
+        yield from _check_node(
+            {"path": "?"} if node is None else node, f"{path}.deviceNodes[{index}]", library
+        )
     for index, hook in enumerate(edits.get("hooks") or ()):
         if hook is not None:
             yield from _check_hook(hook, f"{path}.hooks[{index}]")
     for index, mount in enumerate(edits.get("mounts") or ()):
-        missing = [] if mount is None else [k for k in ("hostPath", "containerPath") if not mount.get(k)]
-        yield from (Problem("mount-path", f"{path}.mounts[{index}]", f"a mount has no {key}") for key in missing)
+        missing = (
+            [] if mount is None else [k for k in ("hostPath", "containerPath") if not mount.get(k)]
+        )
+        yield from (
+            Problem("mount-path", f"{path}.mounts[{index}]", f"a mount has no {key}")
+            for key in missing
+        )
     yield from _check_rdt(edits.get("intelRdt") or {}, path, library)
-    yield from _check_net([n for n in edits.get("netDevices") or () if n is not None], f"{path}.netDevices")
+    yield from _check_net(
+        [n for n in edits.get("netDevices") or () if n is not None], f"{path}.netDevices"
+    )
 
 
 def _check_env(holder: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -209,9 +290,17 @@ def _check_node(node: Mapping[str, Any], path: str, library: LibraryRelease) -> 
     if not node.get("path"):
         yield Problem("node-path", path, "a device node has no path")
     if node.get("type", "") not in NODE_TYPES:
-        yield Problem("node-type", f"{path}.type", f"the type of {node.get('path')} is {node['type']!r}")
-    if set(node.get("permissions", "")) - set("rwm") and not (library.no_permissions and node["permissions"] == NONE):
-        yield Problem("node-permissions", f"{path}.permissions", f"the permissions of {node.get('path')} are {node['permissions']!r}")
+        yield Problem(
+            "node-type", f"{path}.type", f"the type of {node.get('path')} is {node['type']!r}"
+        )
+    if set(node.get("permissions", "")) - set("rwm") and not (
+        library.no_permissions and node["permissions"] == NONE
+    ):
+        yield Problem(
+            "node-permissions",
+            f"{path}.permissions",
+            f"the permissions of {node.get('path')} are {node['permissions']!r}",
+        )
 
 
 def _check_hook(hook: Mapping[str, Any], path: str) -> Iterator[Problem]:

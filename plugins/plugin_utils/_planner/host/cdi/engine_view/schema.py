@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fit a document to the shape of a CDI spec, and list what does not fit (specs-go/config.go).
 
-What only some releases of the reference library accept is a problem with a rule of its own; releases.py
-tells which release does. If a number or a truth value is in a place for text, it is the text that is
-written, as library 1.1.1 has it.
+What only some releases of the reference library accept is a problem with a rule of its own;
+releases.py tells which release does. If a number or a truth value is in a place for text, it is the
+text that is written, as library 1.1.1 has it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,25 @@ import math
 import re
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.yaml import Key, YamlDocument, YamlTree
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import stand_ins
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.yaml import (
+    Key,
+    YamlDocument,
+    YamlTree,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    stand_ins,
+)
 
-# Field -> type: `[]x` a list, `*x` may be null, `{}` a mapping of texts; names are those of this table.
+# Field -> type: `[]x` a list, `*x` may be null, `{}` a mapping of texts; names are those of this
+# table.
 SHAPES: dict[str, dict[str, str]] = {
-    "spec": {"cdiVersion": "string", "kind": "string", "annotations": "{}", "devices": "[]device", "containerEdits": "edits"},
+    "spec": {
+        "cdiVersion": "string",
+        "kind": "string",
+        "annotations": "{}",
+        "devices": "[]device",
+        "containerEdits": "edits",
+    },
     "device": {"name": "string", "annotations": "{}", "containerEdits": "edits"},
     "edits": {
         "env": "[]string",
@@ -42,8 +55,19 @@ SHAPES: dict[str, dict[str, str]] = {
         "uid": "*uint32",
         "gid": "*uint32",
     },
-    "mount": {"hostPath": "string", "containerPath": "string", "options": "[]string", "type": "string"},
-    "hook": {"hookName": "string", "path": "string", "args": "[]string", "env": "[]string", "timeout": "*int64"},
+    "mount": {
+        "hostPath": "string",
+        "containerPath": "string",
+        "options": "[]string",
+        "type": "string",
+    },
+    "hook": {
+        "hookName": "string",
+        "path": "string",
+        "args": "[]string",
+        "env": "[]string",
+        "timeout": "*int64",
+    },
     "net": {"hostInterfaceName": "string", "name": "string"},
     "rdt": {
         "closID": "string",
@@ -56,7 +80,12 @@ SHAPES: dict[str, dict[str, str]] = {
     },
 }
 RANGES = {"int64": (-(1 << 63), (1 << 63) - 1), "uint32": (0, (1 << 32) - 1)}
-WANTED = {"string": "text", "bool": "true or false", "int64": "a whole number", "uint32": "a whole number from 0 to 4294967295"}
+WANTED = {
+    "string": "text",
+    "bool": "true or false",
+    "int64": "a whole number",
+    "uint32": "a whole number from 0 to 4294967295",
+}
 # Fractions that every release reads as the text that is written.
 KEPT = re.compile(r"-?(?:0|[1-9]\d{0,2})\.\d{0,2}[1-9]")
 
@@ -103,7 +132,10 @@ def fit_spec_document(text: YamlDocument) -> SpecDocument:
     `fields` has every field that is there, also those that some releases do not know.
     """
     worker = _Fitter()
-    worker.problems += [Problem("merged-key", "", f"the key {key} is there twice, by a merge", line) for key, line in text.merged_twice]
+    worker.problems += [
+        Problem("merged-key", "", f"the key {key} is there twice, by a merge", line)
+        for key, line in text.merged_twice
+    ]
     value = None if text.tree.value is None else worker.fit(text.tree, "spec", "")
     return SpecDocument(value, worker.lines, worker.fields, tuple(worker.problems))
 
@@ -136,7 +168,14 @@ class _Fitter:
         for text, child in self._list_keys(tree, path):
             field, place = known.get(text.casefold()), f"{path}.{text}".lstrip(".")
             if field is None:
-                self.problems.append(Problem("unknown-field", place, f"there is no field {text} in {path or 'a CDI spec'}", child.line))
+                self.problems.append(
+                    Problem(
+                        "unknown-field",
+                        place,
+                        f"there is no field {text} in {path or 'a CDI spec'}",
+                        child.line,
+                    )
+                )
                 continue
             self._check_spelling(text, field, place, child.line, twice=field in found)
             self.fields.setdefault(f"{name}.{field}", child.line)
@@ -162,14 +201,21 @@ class _Fitter:
 
     def _check_spelling(self, text: str, field: str, place: str, line: int, *, twice: bool) -> None:
         if twice:
-            self.problems.append(Problem("field-twice", place, f"{field} is there twice, in different case", line))
+            self.problems.append(
+                Problem("field-twice", place, f"{field} is there twice, in different case", line)
+            )
         elif text != field:
-            self.problems.append(Problem("field-case", place, f"{text} should be written {field}", line))
+            self.problems.append(
+                Problem("field-case", place, f"{text} should be written {field}", line)
+            )
 
     def _fit_texts(self, tree: YamlTree, path: str) -> Any:
         if not isinstance(tree.value, dict):
             return self._report_wrong(tree, path, "a mapping")
-        return {text: self.fit(child, "string", f"{path}.{text}") or "" for text, child in self._list_keys(tree, path)}
+        return {
+            text: self.fit(child, "string", f"{path}.{text}") or ""
+            for text, child in self._list_keys(tree, path)
+        }
 
     def _list(self, tree: YamlTree, wanted: str, path: str) -> Any:
         if not isinstance(tree.value, list):
@@ -179,7 +225,9 @@ class _Fitter:
             place = f"{path}[{index}]"
             value = self.fit(child, wanted, place)
             if value is None and wanted[0] == "*" and child.value is None:
-                self.problems.append(Problem("null-entry", place, "this entry is empty", child.line))
+                self.problems.append(
+                    Problem("null-entry", place, "this entry is empty", child.line)
+                )
             empty: Any = {"string": "", "uint32": 0}.get(wanted, None if wanted[0] == "*" else {})
             found.append(empty if value is None else value)
         return found
@@ -189,10 +237,16 @@ class _Fitter:
         if wanted == "string":
             return self._fit_text(tree, path)
         if wanted == "bool":
-            return value if isinstance(value, bool) else self._report_wrong(tree, path, WANTED[wanted])
+            return (
+                value if isinstance(value, bool) else self._report_wrong(tree, path, WANTED[wanted])
+            )
         low, high = RANGES[wanted]
         number = get_whole_number(value)
-        return number if number is not None and low <= number <= high else self._report_wrong(tree, path, WANTED[wanted])
+        return (
+            number
+            if number is not None and low <= number <= high
+            else self._report_wrong(tree, path, WANTED[wanted])
+        )
 
     def _fit_text(self, tree: YamlTree, path: str) -> str | None:
         if not isinstance(tree.value, str | bool | int | float):
@@ -200,15 +254,38 @@ class _Fitter:
             return None
         if isinstance(tree.value, str):
             if stand_ins.reads_otherwise(tree.value):
-                self.problems.append(Problem("changed-text", path, f"{path} is a number or a truth value without quotes", tree.line))
+                self.problems.append(
+                    Problem(
+                        "changed-text",
+                        path,
+                        f"{path} is a number or a truth value without quotes",
+                        tree.line,
+                    )
+                )
             return tree.value
         if not is_kept(tree):
-            self.problems.append(Problem("changed-text", path, f"{path} is written {tree.text}, without quotes", tree.line))
+            self.problems.append(
+                Problem(
+                    "changed-text",
+                    path,
+                    f"{path} is written {tree.text}, without quotes",
+                    tree.line,
+                )
+            )
         return tree.text
 
     def _report_wrong(self, tree: YamlTree, path: str, wanted: str) -> None:
-        kind = {dict: "a mapping", list: "a list", bool: str(tree.value).lower()}.get(type(tree.value), repr(tree.value))
-        self.problems.append(Problem("wrong-type", path, f"{path or 'the document'} is {kind[:60]}, but must be {wanted}", tree.line))
+        kind = {dict: "a mapping", list: "a list", bool: str(tree.value).lower()}.get(
+            type(tree.value), repr(tree.value)
+        )
+        self.problems.append(
+            Problem(
+                "wrong-type",
+                path,
+                f"{path or 'the document'} is {kind[:60]}, but must be {wanted}",
+                tree.line,
+            )
+        )
 
 
 def get_key_text(key: Key) -> str | None:
@@ -218,16 +295,26 @@ def get_key_text(key: Key) -> str | None:
 
 
 def is_kept(tree: YamlTree) -> bool:
-    """Tell whether a scalar without quotes is the same text in every release: a whole number is, and true."""
+    """Tell whether a scalar without quotes is the same text in every release: a whole number is,
+    and true.
+    """
     if isinstance(tree.value, bool):
         return tree.text in ("true", "false")
-    return bool(KEPT.fullmatch(tree.text)) if isinstance(tree.value, float) else str(tree.value) == tree.text
+    return (
+        bool(KEPT.fullmatch(tree.text))
+        if isinstance(tree.value, float)
+        else str(tree.value) == tree.text
+    )
 
 
 def get_whole_number(value: Any) -> int | None:
-    """Return the whole number that a value is, also one that is written 195.0; None for anything else."""
+    """Return the whole number that a value is, also one that is written 195.0; None for anything
+    else.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, int):
         return value
-    return int(value) if math.isfinite(value) and value == int(value) and abs(value) < 1e18 else None
+    return (
+        int(value) if math.isfinite(value) and value == int(value) and abs(value) < 1e18 else None
+    )

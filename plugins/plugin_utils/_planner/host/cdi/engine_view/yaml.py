@@ -5,9 +5,9 @@
 
 That is its structure, the line of each value, and the scalars that are numbers.
 
-The reference library has had two readers: sigs.k8s.io/yaml up to 1.1.0, go-yaml 3 from 1.1.1 on. PyYAML
-does the grammar, which all have from libyaml. Where the readers differ, a value stays as it is written
-and the difference is told; tags are not read at all, as on the node.
+The reference library has had two readers: sigs.k8s.io/yaml up to 1.1.0, go-yaml 3 from 1.1.1 on.
+PyYAML does the grammar, which all have from libyaml. Where the readers differ, a value stays as it
+is written and the difference is told; tags are not read at all, as on the node.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import yaml_text
 
 WORDS: dict[str, Any] = {
-    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
-    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(
+        ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True
+    ),
+    **dict.fromkeys(
+        ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False
+    ),
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
@@ -91,7 +95,11 @@ def read_yaml_document(data: bytes) -> YamlDocument:
     except yaml_text.YamlError as error:
         raise UnreadableYaml(error.problem, error.line) from None
     decoder = _Decoder()
-    return YamlDocument(YamlTree(None, 1) if top is None else decoder.decode_value(top), more, tuple(decoder.merged_twice))
+    return YamlDocument(
+        YamlTree(None, 1) if top is None else decoder.decode_value(top),
+        more,
+        tuple(decoder.merged_twice),
+    )
 
 
 def _compose(data: bytes) -> tuple[_Node | None, bool]:
@@ -122,7 +130,9 @@ def _compose(data: bytes) -> tuple[_Node | None, bool]:
 def _require_escapes(text: str, event: Any) -> None:
     quoted = getattr(event, "style", None) == '"'
     if quoted and SLASH.search(text[event.start_mark.index : event.end_mark.index]):
-        raise UnreadableYaml("there is the escape \\/, which engines do not know", event.start_mark.line + 1)
+        raise UnreadableYaml(
+            "there is the escape \\/, which engines do not know", event.start_mark.line + 1
+        )
 
 
 def _has_more_documents(events: Iterator[Any]) -> bool:
@@ -169,7 +179,11 @@ class _Decoder:
         if node.kind == "alias":
             return self._decode_alias(node)
         before = self.count
-        tree = YamlTree(_read_scalar(node) if node.kind == "scalar" else self._decode_parts(node), node.line, node.value)
+        tree = YamlTree(
+            _read_scalar(node) if node.kind == "scalar" else self._decode_parts(node),
+            node.line,
+            node.value,
+        )
         self.done[id(node)] = tree, self.count - before + 1
         return tree
 
@@ -177,14 +191,20 @@ class _Decoder:
         if id(node) in self.open:
             raise UnreadableYaml("an anchor's value contains itself", node.line)
         self.open.add(id(node))
-        found: Any = [self.decode_value(child) for child in node.children] if node.kind == "list" else self._decode_mapping(node)
+        found: Any = (
+            [self.decode_value(child) for child in node.children]
+            if node.kind == "list"
+            else self._decode_mapping(node)
+        )
         self.open.discard(id(node))
         return found
 
     def _count_steps(self, node: _Node, steps: int) -> None:
         self.count += steps
         if self.count > yaml_text.MOST:
-            raise UnreadableYaml(f"it has more than {yaml_text.MOST} values, of which aliases repeat many", node.line)
+            raise UnreadableYaml(
+                f"it has more than {yaml_text.MOST} values, of which aliases repeat many", node.line
+            )
 
     def _decode_alias(self, node: _Node) -> YamlTree:
         target = node.target or node  # _read_node() saw to it
@@ -206,7 +226,11 @@ class _Decoder:
                 raise UnreadableYaml("a key must be text", key.line)
             pair = (type(name).__name__, name)
             if pair in found:
-                raise UnreadableYaml(f"the key {name} is there twice (first in line {found[pair].line})", key.line, "duplicate-key")
+                raise UnreadableYaml(
+                    f"the key {name} is there twice (first in line {found[pair].line})",
+                    key.line,
+                    "duplicate-key",
+                )
             found[pair] = dc.replace(self.decode_value(value), line=key.line)
         for part, line in merges:
             self.merged_twice += [(str(pair[1]), line) for pair in part if pair in found]
@@ -242,8 +266,12 @@ def _parse_yaml_number(text: str) -> int | float | None:
     found = INTEGER.fullmatch(text)
     if found:
         sign, *parts = found.groups()
-        base, digits = next((b, d) for b, d in zip((16, 2, 8, 10), parts, strict=True) if d is not None)
-        if len(digits) <= 64 and -(1 << 63) <= (number := int(sign + digits, base)) < 1 << (63 if sign else 64):
+        base, digits = next(
+            (b, d) for b, d in zip((16, 2, 8, 10), parts, strict=True) if d is not None
+        )
+        if len(digits) <= 64 and -(1 << 63) <= (number := int(sign + digits, base)) < 1 << (
+            63 if sign else 64
+        ):
             return number
     if DECIMAL.fullmatch(text):
         fraction = float(text)

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Build a CDI spec from the hardware of a host.
 
-The spec has what each device gives a container, and what every container with a GPU gets. Building is
-pure and deterministic: equal hardware gives an equal spec, for any order in which it was seen. Files and
-hooks of the driver come in as edits.
+The spec has what each device gives a container, and what every container with a GPU gets. Building
+is pure and deterministic: equal hardware gives an equal spec, for any order in which it was seen.
+Files and hooks of the driver come in as edits.
 """
 
 from __future__ import annotations
@@ -15,11 +15,24 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import inventory, names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import Hardware
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import closed_nodes, layouts
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import messages, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    inventory,
+    names,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import (
+    Hardware,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    roots,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    closed_nodes,
+    layouts,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    messages,
+    version,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     KIND,
     VOID_MOUNT,
@@ -30,8 +43,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     combine,
 )
 
-# The one major that NVIDIA has for itself (GPUs, nvidiactl, nvidia-modeset). Those of nvidia-uvm and nvidia-caps are handed out by the
-# kernel at run time: a recorded one goes stale at a reboot and then wins over the live node (nvidia-container-toolkit issue 1934).
+# The one major that NVIDIA has for itself (GPUs, nvidiactl, nvidia-modeset). Those of nvidia-uvm
+# and nvidia-caps are handed out by the kernel at run time: a recorded one goes stale at a reboot
+# and then wins over the live node (nvidia-container-toolkit issue 1934).
 STATIC_MAJOR = 195
 GPU_NODE = re.compile(r"/dev/nvidia(\d{1,9})")
 # Path -> major, or the name whose major the kernel reports, and minor.
@@ -41,10 +55,12 @@ FIXED: Mapping[str, tuple[int | str, int]] = {
     "/dev/nvidia-uvm": ("nvidia-uvm", 0),
     "/dev/nvidia-uvm-tools": ("nvidia-uvm", 1),
 }
-# Stops the NVIDIA runtime and hook from injecting a second time into a container that got its GPUs by CDI.
+# Stops the NVIDIA runtime and hook from injecting a second time into a container that got its GPUs
+# by CDI.
 VOID = "NVIDIA_VISIBLE_DEVICES=void"
 ALL = names.ALL
-# Driver capabilities in the words of NVIDIA_DRIVER_CAPABILITIES. DRM nodes are of use only for drawing.
+# Driver capabilities in the words of NVIDIA_DRIVER_CAPABILITIES. DRM nodes are of use only for
+# drawing.
 FEATURES = frozenset(("compute", "utility", "video", "graphics", "display", "ngx"))
 DRAWING = frozenset(("graphics", "display"))
 
@@ -56,7 +72,9 @@ class Options:
     kind: str = KIND
     cap: str = ""  # of the oldest consumer; '' is unknown
     node_attributes: Attributes = "static"
-    assume_nodes: bool = False  # for a tree without nodes of the driver: name those that the driver would make
+    assume_nodes: bool = (
+        False  # for a tree without nodes of the driver: name those that the driver would make
+    )
     features: frozenset[str] = FEATURES
     layout: str = layouts.WORKLOADS
     names: tuple[str, ...] = names.DEFAULT
@@ -82,7 +100,10 @@ def build_no_files(_drm: tuple[str, ...]) -> Edits:
 
 
 def generate(
-    seen: Hardware, options: Options, files: Edits = NOTHING, files_of: Callable[[tuple[str, ...]], Edits] = build_no_files
+    seen: Hardware,
+    options: Options,
+    files: Edits = NOTHING,
+    files_of: Callable[[tuple[str, ...]], Edits] = build_no_files,
 ) -> Generated:
     """Build the spec of one kind.
 
@@ -92,17 +113,40 @@ def generate(
     layout = layouts.LAYOUTS[options.layout]
     files_of = files_of if layout.driver else build_no_files
     offers = layout.offers(seen, names.list_allowed_strategies(options.names, options.cap))
-    edits = {offer: combine(build_device_edits(seen, offer.paths, options, files_of), offer.more) for offer in offers}
+    edits = {
+        offer: combine(build_device_edits(seen, offer.paths, options, files_of), offer.more)
+        for offer in offers
+    }
     found = [Device(name, edits[offer]) for offer in offers for name in offer.names]
     if layout.everything:
-        found.append(Device(ALL, combine(*edits.values(), build_node_edits(seen, layout.everything(seen, offers), options))))
+        found.append(
+            Device(
+                ALL,
+                combine(
+                    *edits.values(),
+                    build_node_edits(seen, layout.everything(seen, offers), options),
+                ),
+            )
+        )
     void = Edits(env=(VOID,), mounts=(VOID_MOUNT,) if options.void_mount else ())
-    shared = combine(files if layout.driver else NOTHING, void, build_node_edits(seen, layout.shared(seen), options))
-    named = [d for d in found if d.edits != NOTHING]  # a device without edits makes a whole file invalid
-    spec = finish_spec(Spec("", tuple(sorted(named, key=names.sort_device_names)), options.kind, shared))
+    shared = combine(
+        files if layout.driver else NOTHING,
+        void,
+        build_node_edits(seen, layout.shared(seen), options),
+    )
+    named = [
+        d for d in found if d.edits != NOTHING
+    ]  # a device without edits makes a whole file invalid
+    spec = finish_spec(
+        Spec("", tuple(sorted(named, key=names.sort_device_names)), options.kind, shared)
+    )
     fitting, dropped = fit_generated_spec(spec, options)
     assumed = (messages.NODES_ASSUMED.fill(),) if options.assume_nodes and layout.driver else ()
-    return Generated(fitting, list_missing_nodes(seen, options), (*list_generation_notes(seen, options), *dropped, *assumed))
+    return Generated(
+        fitting,
+        list_missing_nodes(seen, options),
+        (*list_generation_notes(seen, options), *dropped, *assumed),
+    )
 
 
 def finish_spec(spec: Spec) -> Spec:
@@ -119,7 +163,9 @@ def finish_spec(spec: Spec) -> Spec:
 
 def subtract_edits(edits: Edits, shared: Edits) -> Edits:
     def rest(field: str) -> tuple[object, ...]:
-        return tuple(entry for entry in getattr(edits, field) if entry not in getattr(shared, field))
+        return tuple(
+            entry for entry in getattr(edits, field) if entry not in getattr(shared, field)
+        )
 
     fields = ("env", "device_nodes", "hooks", "mounts")
     left = {field: rest(field) for field in fields}
@@ -129,14 +175,21 @@ def subtract_edits(edits: Edits, shared: Edits) -> Edits:
 def tidy(edits: Edits) -> Edits:
     """Sort nodes and mounts by depth, then by path, as upstream writes them."""
     nodes = sorted(edits.device_nodes, key=lambda n: (n.path.count("/"), n.path, n.host_path))
-    mounts = sorted(edits.mounts, key=lambda m: (m.container_path.count("/"), m.container_path, m.host_path))
+    mounts = sorted(
+        edits.mounts, key=lambda m: (m.container_path.count("/"), m.container_path, m.host_path)
+    )
     return dc.replace(edits, device_nodes=tuple(nodes), mounts=tuple(mounts))
 
 
 # ---------------------------------------------------------------- nodes
 
 
-def build_device_edits(seen: Hardware, paths: tuple[str, ...], options: Options, files_of: Callable[[tuple[str, ...]], Edits]) -> Edits:
+def build_device_edits(
+    seen: Hardware,
+    paths: tuple[str, ...],
+    options: Options,
+    files_of: Callable[[tuple[str, ...]], Edits],
+) -> Edits:
     drm = tuple(path for path in paths if path.startswith("/dev/dri/"))
     if not options.features & DRAWING:
         return build_node_edits(seen, (path for path in paths if path not in drm), options)
@@ -144,8 +197,16 @@ def build_device_edits(seen: Hardware, paths: tuple[str, ...], options: Options,
 
 
 def build_node_edits(seen: Hardware, paths: Iterable[str], options: Options) -> Edits:
-    nodes = tuple(build_device_node(path, seen, options) for path in paths if is_usable_node(path, seen, options))
-    gids = {gid for node in nodes for gid in get_node_group(seen, node.path)} if options.group_ids else set()
+    nodes = tuple(
+        build_device_node(path, seen, options)
+        for path in paths
+        if is_usable_node(path, seen, options)
+    )
+    gids = (
+        {gid for node in nodes for gid in get_node_group(seen, node.path)}
+        if options.group_ids
+        else set()
+    )
     return Edits(device_nodes=nodes, additional_gids=tuple(sorted(gids)))
 
 
@@ -155,7 +216,9 @@ def is_usable_node(path: str, seen: Hardware, options: Options) -> bool:
     An engine that does not find a node starts no container, unless the spec has its type and
     numbers.
     """
-    recordable = options.node_attributes == "all" and get_expected_numbers(path, seen)[0] is not None
+    recordable = (
+        options.node_attributes == "all" and get_expected_numbers(path, seen)[0] is not None
+    )
     return path in seen.nodes or options.assume_nodes or recordable
 
 
@@ -199,7 +262,9 @@ def build_recorded_node(path: str, host_path: str, seen: Hardware) -> DeviceNode
     major, minor = live.rdev if live and live.rdev else get_expected_numbers(path, seen)
     mode = None if live is None else live.mode & 0o777
     gid = None if live is None or live.gid == 0 else live.gid
-    return DeviceNode(path, host_path, "c" if major is not None else "", major, minor, mode, "rwm", gid=gid)
+    return DeviceNode(
+        path, host_path, "c" if major is not None else "", major, minor, mode, "rwm", gid=gid
+    )
 
 
 def get_expected_numbers(path: str, seen: Hardware) -> tuple[int | None, int | None]:
@@ -214,7 +279,11 @@ def get_expected_numbers(path: str, seen: Hardware) -> tuple[int | None, int | N
     gpu, cap = GPU_NODE.fullmatch(path), path.removeprefix(inventory.CAPS)
     if gpu:
         return STATIC_MAJOR, int(gpu[1])
-    return (seen.majors["nvidia-caps"], int(cap)) if cap != path and "nvidia-caps" in seen.majors else (None, None)
+    return (
+        (seen.majors["nvidia-caps"], int(cap))
+        if cap != path and "nvidia-caps" in seen.majors
+        else (None, None)
+    )
 
 
 # ---------------------------------------------------------------- what is lacking, what is too much
@@ -224,13 +293,20 @@ def list_missing_nodes(seen: Hardware, options: Options) -> tuple[str, ...]:
     """List the nodes without which a container would start and not work, or not start at all."""
     if options.assume_nodes:
         return ()
-    wanted = layouts.list_wanted_nodes(seen, options.layout, names.list_allowed_strategies(options.names, options.cap))
-    unneeded = [path for path in wanted if options.node_attributes == "all" and get_expected_numbers(path, seen)[0] is not None]
+    wanted = layouts.list_wanted_nodes(
+        seen, options.layout, names.list_allowed_strategies(options.names, options.cap)
+    )
+    unneeded = [
+        path
+        for path in wanted
+        if options.node_attributes == "all" and get_expected_numbers(path, seen)[0] is not None
+    ]
     return tuple(path for path in wanted if path not in seen.nodes and path not in unneeded)
 
 
 def fit_generated_spec(spec: Spec, options: Options) -> tuple[Spec, tuple[str, ...]]:
-    """Return the spec within what the oldest consumer reads, and a sentence about each part left out.
+    """Return the spec within what the oldest consumer reads, and a sentence about each part left
+    out.
 
     If the options refuse that, the spec stays as it is.
     """
@@ -245,17 +321,33 @@ def list_generation_notes(seen: Hardware, options: Options) -> tuple[str, ...]:
     lacking = () if needless else tuple(path for path in layouts.OPTIONAL if path not in seen.nodes)
     found: list[str] = [messages.NODE_OPTIONAL.fill(path=path) for path in lacking]
     found += closed_nodes.advise_on_closed_nodes(
-        seen, options.layout, names.list_allowed_strategies(options.names, options.cap), group_ids=options.group_ids
+        seen,
+        options.layout,
+        names.list_allowed_strategies(options.names, options.cap),
+        group_ids=options.group_ids,
     )
     wanted = names.list_allowed_strategies(options.names, options.cap)
-    if names.INDEX in options.names and names.INDEX not in wanted and options.layout not in layouts.FABRIC:
+    if (
+        names.INDEX in options.names
+        and names.INDEX not in wanted
+        and options.layout not in layouts.FABRIC
+    ):
         found.append(messages.NAMES_OF_OLD_CDI.fill(version=options.cap))
     if options.layout != layouts.WORKLOADS:
         return tuple(found)
-    nameless = [str(b.gpu.index) for b in inventory.list_offered_boards(seen) if not b.devices and not b.gpu.uuid]
+    nameless = [
+        str(b.gpu.index)
+        for b in inventory.list_offered_boards(seen)
+        if not b.devices and not b.gpu.uuid
+    ]
     if nameless and names.UUID in wanted:
         found.append(messages.GPU_WITHOUT_UUID.fill(gpus=", ".join(nameless)))
-    migs = [f"{b.gpu.index}:{m.index}" for b in seen.boards for m in b.devices if not names.is_valid_device_name(m.uuid)]
+    migs = [
+        f"{b.gpu.index}:{m.index}"
+        for b in seen.boards
+        for m in b.devices
+        if not names.is_valid_device_name(m.uuid)
+    ]
     if migs and names.UUID in wanted:
         found.append(messages.MIG_WITHOUT_UUID.fill(devices=", ".join(migs)))
     idle = [str(b.gpu.index) for b in inventory.drop_mig_instances(seen)]

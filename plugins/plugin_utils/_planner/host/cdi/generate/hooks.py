@@ -13,10 +13,20 @@ import posixpath
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import STANDARD_PATH, HostDecision, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Hook
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    STANDARD_PATH,
+    HostDecision,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Hook,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+)
 
 PROGRAM, TOOL = "nvidia-cdi-hook", "nvidia-ctk"
 INSTALLED = f"/usr/bin/{PROGRAM}"
@@ -24,7 +34,8 @@ INSTALLED = f"/usr/bin/{PROGRAM}"
 PLACES = [*STANDARD_PATH, "/usr/local/nvidia/toolkit"]
 QUESTION = queries.ask_for_program([PROGRAM, TOOL], PLACES)
 FIRST = (1, 17, 0)  # of nvidia-cdi-hook; nvidia-ctk had the same commands before
-# Command -> first release that has it. From 1.18 on one that is not known is a warning; before, the container did not start.
+# Command -> first release that has it. From 1.18 on one that is not known is a warning; before, the
+# container did not start.
 SINCE = {
     "create-symlinks": (1, 13, 0),
     "update-ldcache": (1, 13, 0),
@@ -53,7 +64,9 @@ class HookProgram:
     def build_hook(self, command: str, args: Iterable[str] = ()) -> Hook:
         name = posixpath.basename(self.path)
         first = (name, "hook") if name == TOOL else (name,)
-        return Hook("createContainer", self.path, (*first, command, *args), ("NVIDIA_CTK_DEBUG=false",))
+        return Hook(
+            "createContainer", self.path, (*first, command, *args), ("NVIDIA_CTK_DEBUG=false",)
+        )
 
 
 def list_hook_program_questions(policy: Policy) -> list[queries.Question]:
@@ -81,10 +94,17 @@ def find_hook_program(policy: Policy, obs: Observation, record: HostDecision) ->
     return None
 
 
-def get_toolkit_after_run(policy: Policy, obs: Observation, record: HostDecision) -> versions.Version | None:
-    """Return the version of the toolkit's packages after this run; None if it is unknown or there is none."""
+def get_toolkit_after_run(
+    policy: Policy, obs: Observation, record: HostDecision
+) -> versions.Version | None:
+    """Return the version of the toolkit's packages after this run; None if it is unknown or there
+    is none.
+    """
     coming = packages.installs_packages(policy, obs, record)
-    return versions.parse_engine_version((packages.choose_package_version(policy, obs) if coming else obs.get_package(packages.BASE)) or "")
+    return versions.parse_engine_version(
+        (packages.choose_package_version(policy, obs) if coming else obs.get_package(packages.BASE))
+        or ""
+    )
 
 
 def parse_hook_release(version: str) -> tuple[int, ...]:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lay out the devices of a spec and the nodes of each: for workloads, for management containers, and by model."""
+"""Lay out the devices of a spec and the nodes of each: for workloads, for management containers,
+and by model.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,19 @@ import dataclasses as dc
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import inventory, names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import Board, Hardware, MigDevice
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    inventory,
+    names,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import (
+    Board,
+    Hardware,
+    MigDevice,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import mps
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Edits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Edits,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 WORKLOADS, MANAGEMENT, MODELS, SHARED, MPS = "gpu", "management", "model", "shared", "mps"
@@ -58,9 +69,15 @@ def offer_workload_devices(seen: Hardware, strategies: tuple[str, ...]) -> list[
     found = []
     for board in inventory.list_offered_boards(seen):
         if not board.devices:
-            found.append(DeviceOffer(tuple(names.name_gpu(board, strategies)), (board.path, *board.drm)))
+            found.append(
+                DeviceOffer(tuple(names.name_gpu(board, strategies)), (board.path, *board.drm))
+            )
         found += [
-            DeviceOffer(tuple(names.name_mig_device(board, mig, strategies)), list_mig_paths(seen, board, mig)) for mig in board.devices
+            DeviceOffer(
+                tuple(names.name_mig_device(board, mig, strategies)),
+                list_mig_paths(seen, board, mig),
+            )
+            for mig in board.devices
         ]
     return found
 
@@ -71,7 +88,11 @@ def list_mig_paths(seen: Hardware, board: Board, mig: MigDevice) -> tuple[str, .
     DRM nodes are included only if the instance can draw.
     """
     minors = (seen.caps[key] for key in inventory.get_mig_cap_keys(board, mig) if key in seen.caps)
-    return (board.path, *(inventory.get_cap_path(minor) for minor in minors), *(board.drm if mig.graphics else ()))
+    return (
+        board.path,
+        *(inventory.get_cap_path(minor) for minor in minors),
+        *(board.drm if mig.graphics else ()),
+    )
 
 
 def offer_management_devices(seen: Hardware, strategies: tuple[str, ...]) -> list[DeviceOffer]:
@@ -79,8 +100,13 @@ def offer_management_devices(seen: Hardware, strategies: tuple[str, ...]) -> lis
 
     An agent for one GPU needs this, which upstream has only for all GPUs.
     """
-    migs = {b: tuple(path for mig in b.devices for path in list_mig_paths(seen, b, mig)[1:]) for b in seen.boards}
-    return [DeviceOffer(tuple(names.name_gpu(b, strategies)), (b.path, *migs[b])) for b in seen.boards]
+    migs = {
+        b: tuple(path for mig in b.devices for path in list_mig_paths(seen, b, mig)[1:])
+        for b in seen.boards
+    }
+    return [
+        DeviceOffer(tuple(names.name_gpu(b, strategies)), (b.path, *migs[b])) for b in seen.boards
+    ]
 
 
 def offer_models(seen: Hardware, _strategies: tuple[str, ...]) -> list[DeviceOffer]:
@@ -91,9 +117,19 @@ def offer_models(seen: Hardware, _strategies: tuple[str, ...]) -> list[DeviceOff
     known = [b for b in inventory.list_offered_boards(seen) if names.get_model_name(b)]
     whole = [b for b in known if not b.devices]
     kinds = dict.fromkeys(names.get_model_name(b) for b in whole)
-    found = [DeviceOffer((kind,), tuple(p for b in whole if names.get_model_name(b) == kind for p in (b.path, *b.drm))) for kind in kinds]
+    found = [
+        DeviceOffer(
+            (kind,),
+            tuple(p for b in whole if names.get_model_name(b) == kind for p in (b.path, *b.drm)),
+        )
+        for kind in kinds
+    ]
     found += [DeviceOffer((names.name_gpu_by_model(b),), (b.path, *b.drm)) for b in whole]
-    return found + [DeviceOffer((names.name_mig_device_by_model(b, m),), list_mig_paths(seen, b, m)) for b in known for m in b.devices]
+    return found + [
+        DeviceOffer((names.name_mig_device_by_model(b, m),), list_mig_paths(seen, b, m))
+        for b in known
+        for m in b.devices
+    ]
 
 
 def offer_mps_clients(seen: Hardware, strategies: tuple[str, ...]) -> list[DeviceOffer]:
@@ -102,7 +138,14 @@ def offer_mps_clients(seen: Hardware, strategies: tuple[str, ...]) -> list[Devic
     A client has one daemon, so there is no name for several GPUs.
     """
     whole = [board for board in inventory.list_offered_boards(seen) if not board.devices]
-    return [DeviceOffer(tuple(names.name_gpu(b, strategies)), (b.path, *b.drm), mps.build_mps_client_edits(b.gpu.uuid)) for b in whole]
+    return [
+        DeviceOffer(
+            tuple(names.name_gpu(b, strategies)),
+            (b.path, *b.drm),
+            mps.build_mps_client_edits(b.gpu.uuid),
+        )
+        for b in whole
+    ]
 
 
 def list_common_nodes(_seen: Hardware, offers: list[DeviceOffer]) -> tuple[str, ...]:

@@ -13,14 +13,24 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import Problem
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import stand_ins, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import (
+    Problem,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    stand_ins,
+    version,
+)
 
 Value = Mapping[str, Any]
-Edits = tuple[str, str, Value]  # qualified device ('' for all of them), path in the document, the edits
+Edits = tuple[
+    str, str, Value
+]  # qualified device ('' for all of them), path in the document, the edits
 
-# Options of a mount that the OCI specification knows for Linux, with their recursive forms; `idmap` since 1.1.
+# Options of a mount that the OCI specification knows for Linux, with their recursive forms; `idmap`
+# since 1.1.
 FLAGS = (
     "ro",
     "rw",
@@ -80,7 +90,9 @@ OPTIONS = frozenset(
 )
 OCTAL_LOOK = (400, 440, 444, 600, 620, 640, 644, 660, 664, 666, 700, 750, 755, 770, 775, 777)
 ANNOTATION = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.IGNORECASE)
+PREFIX = re.compile(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.IGNORECASE
+)
 ANNOTATIONS_SIZE = 256 * 1024
 
 
@@ -95,7 +107,11 @@ def list_all_edits(spec: Value) -> list[Edits]:
 
 def list_edit_entries(edits: Value, path: str, key: str) -> list[tuple[str, Value]]:
     """List the entries of a list that are not null, with their places."""
-    return [(f"{path}.{key}[{i}]", entry) for i, entry in enumerate(edits.get(key) or ()) if entry is not None]
+    return [
+        (f"{path}.{key}[{i}]", entry)
+        for i, entry in enumerate(edits.get(key) or ())
+        if entry is not None
+    ]
 
 
 def check_spec_document(spec: Value, cap: str) -> Iterator[tuple[str, Problem]]:
@@ -105,7 +121,9 @@ def check_spec_document(spec: Value, cap: str) -> Iterator[tuple[str, Problem]]:
     yield from _check_annotations(spec.get("annotations") or {}, "annotations", "")
     for index, device in enumerate(spec.get("devices") or ()):
         name = f"{spec.get('kind', '')}={device.get('name', '')}"
-        yield from _check_annotations(device.get("annotations") or {}, f"devices[{index}].annotations", name)
+        yield from _check_annotations(
+            device.get("annotations") or {}, f"devices[{index}].annotations", name
+        )
     edits = list_all_edits(spec)
     for name, path, value in edits:
         yield from ((name, problem) for problem in _check_container_edits(value, path))
@@ -115,10 +133,25 @@ def check_spec_document(spec: Value, cap: str) -> Iterator[tuple[str, Problem]]:
 
 def _check_above_cap(spec: Value, cap: str) -> Iterator[tuple[str, Problem]]:
     given = str(spec.get("cdiVersion", "")).removeprefix("v")
-    if cap and given in releases.KNOWN and version.get_spec_version_key(given) > version.get_spec_version_key(cap):
+    if (
+        cap
+        and given in releases.KNOWN
+        and version.get_spec_version_key(given) > version.get_spec_version_key(cap)
+    ):
         lowest = releases.list_document_needs(spec)[-1][0]
-        enough = f"; its content needs {lowest} only" if version.get_spec_version_key(lowest) < version.get_spec_version_key(given) else ""
-        yield "", Problem("above-cap", "cdiVersion", f"cdiVersion is {given}, and not every engine here reads more than {cap}{enough}")
+        enough = (
+            f"; its content needs {lowest} only"
+            if version.get_spec_version_key(lowest) < version.get_spec_version_key(given)
+            else ""
+        )
+        yield (
+            "",
+            Problem(
+                "above-cap",
+                "cdiVersion",
+                f"cdiVersion is {given}, and not every engine here reads more than {cap}{enough}",
+            ),
+        )
 
 
 def _check_short_kind(kind: str) -> Iterator[Problem]:
@@ -131,11 +164,27 @@ def _check_short_kind(kind: str) -> Iterator[Problem]:
 def _check_annotations(found: Value, path: str, device: str) -> Iterator[tuple[str, Problem]]:
     for key in found:
         prefix, slash, name = key.rpartition("/")
-        if not ANNOTATION.fullmatch(name) or (slash and (len(prefix) > 253 or not PREFIX.fullmatch(prefix))):
-            yield device, Problem("annotation", f"{path}.{key}", f"the annotation {key[:80]!r} is no qualified name")
+        if not ANNOTATION.fullmatch(name) or (
+            slash and (len(prefix) > 253 or not PREFIX.fullmatch(prefix))
+        ):
+            yield (
+                device,
+                Problem(
+                    "annotation",
+                    f"{path}.{key}",
+                    f"the annotation {key[:80]!r} is no qualified name",
+                ),
+            )
     size = sum(stand_ins.get_sent_size(k) + stand_ins.get_sent_size(v) for k, v in found.items())
     if size > ANNOTATIONS_SIZE:
-        yield device, Problem("annotation", path, f"the annotations take {size} bytes, more than {ANNOTATIONS_SIZE}")
+        yield (
+            device,
+            Problem(
+                "annotation",
+                path,
+                f"the annotations take {size} bytes, more than {ANNOTATIONS_SIZE}",
+            ),
+        )
 
 
 def _check_container_edits(edits: Value, path: str) -> Iterator[Problem]:
@@ -143,17 +192,29 @@ def _check_container_edits(edits: Value, path: str) -> Iterator[Problem]:
         yield from _check_absolute_paths(node, place, ("path", "hostPath"))
         yield from _check_mode(node, place)
         if node.get("permissions") == releases.NONE:
-            yield Problem("no-permissions", f"{place}.permissions", f"the permissions of {node.get('path')} are none")
+            yield Problem(
+                "no-permissions",
+                f"{place}.permissions",
+                f"the permissions of {node.get('path')} are none",
+            )
     for place, mount in list_edit_entries(edits, path, "mounts"):
-        yield from _check_absolute_paths(mount, place, ("hostPath", "containerPath") if is_bind(mount) else ("containerPath",))
+        yield from _check_absolute_paths(
+            mount, place, ("hostPath", "containerPath") if is_bind(mount) else ("containerPath",)
+        )
         yield from _check_mount_options(mount, place)
     for place, hook in list_edit_entries(edits, path, "hooks"):
         yield from _check_absolute_paths(hook, place, ("path",))
         yield from _check_hook_form(hook, place)
     if any(edits.get("additionalGids") or ()):
-        yield Problem("additional-gids", f"{path}.additionalGids", f"additional groups {', '.join(map(str, edits['additionalGids']))}")
+        yield Problem(
+            "additional-gids",
+            f"{path}.additionalGids",
+            f"additional groups {', '.join(map(str, edits['additionalGids']))}",
+        )
     if edits.get("netDevices"):
-        yield Problem("net-runtime", f"{path}.netDevices", "it moves network devices into containers")
+        yield Problem(
+            "net-runtime", f"{path}.netDevices", "it moves network devices into containers"
+        )
 
 
 def is_bind(mount: Value) -> bool:
@@ -170,16 +231,26 @@ def _check_absolute_paths(entry: Value, path: str, keys: tuple[str, ...]) -> Ite
 def _check_mode(node: Value, path: str) -> Iterator[Problem]:
     mode = node.get("fileMode")
     if mode is not None and (mode > 0o7777 or mode in OCTAL_LOOK):
-        yield Problem("file-mode", f"{path}.fileMode", f"fileMode {mode} of {node.get('path')} is {mode:#o}")
+        yield Problem(
+            "file-mode", f"{path}.fileMode", f"fileMode {mode} of {node.get('path')} is {mode:#o}"
+        )
 
 
 def _check_mount_options(mount: Value, path: str) -> Iterator[Problem]:
     options = mount.get("options") or []
     for option in options:
         if option not in OPTIONS and is_bind(mount) and "=" not in option:
-            yield Problem("mount-option", f"{path}.options", f"{option!r} of {mount.get('containerPath')} is no option of a bind mount")
+            yield Problem(
+                "mount-option",
+                f"{path}.options",
+                f"{option!r} of {mount.get('containerPath')} is no option of a bind mount",
+            )
     if not mount.get("type") and not {"bind", "rbind"} & set(options):
-        yield Problem("mount-type", path, f"the mount of {mount.get('containerPath')} has neither a type nor the option bind")
+        yield Problem(
+            "mount-type",
+            path,
+            f"the mount of {mount.get('containerPath')} has neither a type nor the option bind",
+        )
 
 
 def _check_hook_form(hook: Value, path: str) -> Iterator[Problem]:
@@ -188,7 +259,9 @@ def _check_hook_form(hook: Value, path: str) -> Iterator[Problem]:
     if timeout is not None and timeout <= 0:
         yield Problem("hook-timeout", f"{path}.timeout", f"the timeout of {program} is {timeout}")
     if args and posixpath.basename(args[0]) != program:
-        yield Problem("hook-arguments", f"{path}.args", f"the first argument of {program} is {args[0]!r}")
+        yield Problem(
+            "hook-arguments", f"{path}.args", f"the first argument of {program} is {args[0]!r}"
+        )
     if hook.get("hookName") == "startContainer":
         yield Problem("hook-in-container", path, f"{hook.get('path')} runs in the container")
 
@@ -206,7 +279,14 @@ def _check_doubles(common: Edits, own: Edits) -> Iterator[tuple[str, Problem]]:
                 if entry is None or not (mark := identity(entry)):
                     continue
                 if first.setdefault(mark, entry) != entry:
-                    yield name, Problem(rule, f"{path}.{key}[{index}]", f"{mark} is {words} twice, with other content")
+                    yield (
+                        name,
+                        Problem(
+                            rule,
+                            f"{path}.{key}[{index}]",
+                            f"{mark} is {words} twice, with other content",
+                        ),
+                    )
 
 
 Identity = Callable[[Any], str]

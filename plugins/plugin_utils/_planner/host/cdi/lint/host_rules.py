@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check a CDI spec against its host: nodes and their numbers, files to be mounted, programs of hooks."""
+"""Check a CDI spec against its host: nodes and their numbers, files to be mounted, programs of
+hooks.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import Problem
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import document_rules
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import stand_ins
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import (
+    Problem,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import (
+    document_rules,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    stand_ins,
+)
 
 Value = Mapping[str, Any]
 TYPES = {"char": "c", "block": "b", "fifo": "p"}
@@ -33,47 +43,86 @@ def list_spec_host_paths(spec: Value, *, nodes: bool) -> set[str]:
     found: set[str] = set()
     for _device, path, edits in document_rules.list_all_edits(spec):
         if nodes:
-            found |= {get_node_host_path(n) for _p, n in document_rules.list_edit_entries(edits, path, "deviceNodes")}
-        found |= {str(m.get("hostPath", "")) for _p, m in document_rules.list_edit_entries(edits, path, "mounts")}
+            found |= {
+                get_node_host_path(n)
+                for _p, n in document_rules.list_edit_entries(edits, path, "deviceNodes")
+            }
+        found |= {
+            str(m.get("hostPath", ""))
+            for _p, m in document_rules.list_edit_entries(edits, path, "mounts")
+        }
         found |= {
             str(h.get("path", ""))
             for _p, h in document_rules.list_edit_entries(edits, path, "hooks")
             if h.get("hookName") != "startContainer"
         }
-    return {p for p in found if p.startswith("/") and "\0" not in p and not stand_ins.is_partly_hidden(p)}
+    return {
+        p
+        for p in found
+        if p.startswith("/") and "\0" not in p and not stand_ins.is_partly_hidden(p)
+    }
 
 
 def get_node_host_path(node: Value) -> str:
     return str(node.get("hostPath") or node.get("path") or "")
 
 
-def check_spec_on_host(spec: Value, obs: Observation, *, nodes: bool) -> Iterator[tuple[str, Problem]]:
-    """Yield the problems of a spec on its host, each with its device. It needs the answers for list_spec_host_paths()."""
+def check_spec_on_host(
+    spec: Value, obs: Observation, *, nodes: bool
+) -> Iterator[tuple[str, Problem]]:
+    """Yield the problems of a spec on its host, each with its device. It needs the answers for
+    list_spec_host_paths().
+    """
     for device, path, edits in document_rules.list_all_edits(spec):
         yield from ((device, p) for p in _report_unsent_paths(edits, path, nodes=nodes))
         if nodes:
             for place, node in document_rules.list_edit_entries(edits, path, "deviceNodes"):
-                yield from ((device, p) for p in _check_node_on_host(node, place, get_path_answer(obs, get_node_host_path(node))))
+                yield from (
+                    (device, p)
+                    for p in _check_node_on_host(
+                        node, place, get_path_answer(obs, get_node_host_path(node))
+                    )
+                )
         for place, mount in document_rules.list_edit_entries(edits, path, "mounts"):
-            yield from ((device, p) for p in _mount(mount, place, get_path_answer(obs, str(mount.get("hostPath", "")))))
+            yield from (
+                (device, p)
+                for p in _mount(mount, place, get_path_answer(obs, str(mount.get("hostPath", ""))))
+            )
         for place, hook in document_rules.list_edit_entries(edits, path, "hooks"):
             if hook.get("hookName") != "startContainer":
-                yield from ((device, p) for p in _check_hook_on_host(hook, place, get_path_answer(obs, str(hook.get("path", "")))))
+                yield from (
+                    (device, p)
+                    for p in _check_hook_on_host(
+                        hook, place, get_path_answer(obs, str(hook.get("path", "")))
+                    )
+                )
 
 
 def _report_unsent_paths(edits: Value, path: str, *, nodes: bool) -> Iterator[Problem]:
     """Yield a problem for each path that was not sent, so the check could not look for it."""
-    wanted = [(place, get_node_host_path(node)) for place, node in document_rules.list_edit_entries(edits, path, "deviceNodes") if nodes]
+    wanted = [
+        (place, get_node_host_path(node))
+        for place, node in document_rules.list_edit_entries(edits, path, "deviceNodes")
+        if nodes
+    ]
     wanted += [
         (place, str(mount.get("hostPath", "")))
         for place, mount in document_rules.list_edit_entries(edits, path, "mounts")
         if document_rules.is_bind(mount)
     ]
     hooks = document_rules.list_edit_entries(edits, path, "hooks")
-    wanted += [(place, str(hook.get("path", ""))) for place, hook in hooks if hook.get("hookName") != "startContainer"]
+    wanted += [
+        (place, str(hook.get("path", "")))
+        for place, hook in hooks
+        if hook.get("hookName") != "startContainer"
+    ]
     for place, text in wanted:
         if stand_ins.is_partly_hidden(text):
-            yield Problem("not-sent", place, f"{text} has a form that is not sent from a host, so it was not looked for")
+            yield Problem(
+                "not-sent",
+                place,
+                f"{text} has a form that is not sent from a host, so it was not looked for",
+            )
 
 
 def get_path_answer(obs: Observation, path: str) -> Value:
@@ -115,7 +164,10 @@ def check_spec_directory(directory: str, answer: Value) -> Iterator[Problem]:
 def is_link(path: str, answer: Value) -> bool:
     """Tell whether the last part of the path is a link; links above it are followed by everyone."""
     name = posixpath.basename(posixpath.normpath(path))
-    return any(posixpath.basename(link) == name for link in answer.get("links") or ()) or answer.get("type") == "link"
+    return (
+        any(posixpath.basename(link) == name for link in answer.get("links") or ())
+        or answer.get("type") == "link"
+    )
 
 
 def _check_node_on_host(node: Value, path: str, answer: Value) -> Iterator[Problem]:
@@ -128,25 +180,39 @@ def _check_node_on_host(node: Value, path: str, answer: Value) -> Iterator[Probl
     if not answer:
         return
     if not answer.get("exists"):
-        yield Problem("node-absent" if whole else "node-missing", path, f"{where} is not there", subject=where)
+        yield Problem(
+            "node-absent" if whole else "node-missing", path, f"{where} is not there", subject=where
+        )
         return
     live = TYPES.get(str(answer.get("type")))
     if is_link(where, answer) or live is None:
-        what = "a link" if is_link(where, answer) else WHAT.get(str(answer.get("type")), "something else")
+        what = (
+            "a link"
+            if is_link(where, answer)
+            else WHAT.get(str(answer.get("type")), "something else")
+        )
         if not whole:
             yield Problem("no-node", path, f"{where} is {what}")
         return
     if kind and kind != live and not whole:
-        yield Problem("node-kind", path, f"{where} is of type {live} on this host, recorded is {kind}")
+        yield Problem(
+            "node-kind", path, f"{where} is of type {live} on this host, recorded is {kind}"
+        )
     rdev = tuple(answer.get("rdev") or ())
     recorded = (major, node.get("minor") or 0)
     if major and kind != "p" and rdev and rdev != recorded:
-        words = f"{where} is {rdev[0]}:{rdev[1]} on this host, recorded is {recorded[0]}:{recorded[1]}"
+        words = (
+            f"{where} is {rdev[0]}:{rdev[1]} on this host, recorded is {recorded[0]}:{recorded[1]}"
+        )
         yield Problem("stale-numbers", path, words)
 
 
 def _mount(mount: Value, path: str, answer: Value) -> Iterator[Problem]:
-    if document_rules.is_bind(mount) and answer and (not answer.get("exists") or answer.get("type") == "link"):
+    if (
+        document_rules.is_bind(mount)
+        and answer
+        and (not answer.get("exists") or answer.get("type") == "link")
+    ):
         yield Problem("mount-missing", path, f"{mount.get('hostPath')} is not there")
 
 

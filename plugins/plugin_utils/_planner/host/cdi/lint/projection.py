@@ -4,9 +4,10 @@
 """List the parts of a CDI spec that leave a host, place by place with the shape of the value.
 
 These are the parts that this collection judges. Stand-ins replace all other parts. Values of `env`,
-annotations, unknown fields and comments are hidden, and so are arguments of hooks, except those that
-NVIDIA's own hooks know. The node makes the stand-ins (module_utils/_host/projection/documents.py); they
-break and keep the same rules as what they stand for.
+annotations, unknown fields and comments are hidden, and so are arguments of hooks, except those
+that NVIDIA's own hooks know. The node makes the stand-ins
+(module_utils/_host/projection/documents.py); they break and keep the same rules as what they stand
+for.
 """
 
 from __future__ import annotations
@@ -16,20 +17,31 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.lookup import SUFFIXES
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import document_rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.lookup import (
+    SUFFIXES,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import (
+    document_rules,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import writer
 
-# Variables whose values are judged or written by us; of others only the name and whether there is a value travel.
+# Variables whose values are judged or written by us; of others only the name and whether there is a
+# value travel.
 VARIABLES = {
     "NVIDIA_VISIBLE_DEVICES": "one of void", "NVIDIA_CTK_LIBCUDA_DIR": "path", "NVIDIA_CTK_DEBUG": "switch",
     "CUDA_MPS_PIPE_DIRECTORY": "path", "CUDA_MPS_LOG_DIRECTORY": "path",
 }  # fmt: skip
-ANNOTATION = ["hidden", "qualified name", ["nvidia.com"]]  # which keys are NVIDIA's own is judged, and nothing else of them
+ANNOTATION = [
+    "hidden",
+    "qualified name",
+    ["nvidia.com"],
+]  # which keys are NVIDIA's own is judged, and nothing else of them
 ENV = ["split", "=", "variable", VARIABLES]
-# Of NVIDIA's own programs the command (there are more of them with each release) and flags with the shape of their value
-# (cmd/nvidia-cdi-hook in NVIDIA/nvidia-container-toolkit).
+# Of NVIDIA's own programs the command (there are more of them with each release) and flags with the
+# shape of their value (cmd/nvidia-cdi-hook in NVIDIA/nvidia-container-toolkit).
 COMMANDS = {"nvidia-cdi-hook": 1, "nvidia-ctk": 2}
 FLAGS = {
     "hook": "name",
@@ -42,7 +54,9 @@ EDITS: Mapping[tuple[str, ...], Any] = {
     **{("deviceNodes", "[]", key): "path" for key in ("path", "hostPath")},
     ("deviceNodes", "[]", "type"): "one of b|c|u|p",
     ("deviceNodes", "[]", "permissions"): "access",
-    **{("deviceNodes", "[]", key): "number" for key in ("major", "minor", "fileMode", "uid", "gid")},
+    **{
+        ("deviceNodes", "[]", key): "number" for key in ("major", "minor", "fileMode", "uid", "gid")
+    },
     **{("netDevices", "[]", key): "name" for key in ("hostInterfaceName", "name")},
     ("hooks", "[]", "hookName"): "one of " + "|".join(releases.HOOKS),
     ("hooks", "[]", "path"): "program",
@@ -72,11 +86,15 @@ KEEP: Mapping[str, Any] = {
     "format": "document",
     "places": [[list(path), shape] for path, shape in PLACES.items()],
     "comments": [writer.HEADER.rstrip("\n")],
-    "journal": JOURNAL_DIR,  # a spec that is as this collection wrote it is shown as it is, without being read place by place
+    # a spec that is as this collection wrote it is shown as it is, without being read place by
+    # place
+    "journal": JOURNAL_DIR,
 }
 
 
-def ask_for_specs(directory: str, directories: Iterable[str], known: Sequence[str] = ()) -> queries.Question:
+def ask_for_specs(
+    directory: str, directories: Iterable[str], known: Sequence[str] = ()
+) -> queries.Question:
     """Ask for a CDI directory.
 
     The answer has all that is in it by kind and mode, and what engines read of it if that lies in
@@ -88,8 +106,11 @@ def ask_for_specs(directory: str, directories: Iterable[str], known: Sequence[st
     return narrow_spec_question(question, directories, known)
 
 
-def narrow_spec_question(question: queries.Question, directories: Iterable[str], known: Sequence[str] = ()) -> queries.Question:
-    """Return the question, for which only specs in these directories are read, and only what may travel.
+def narrow_spec_question(
+    question: queries.Question, directories: Iterable[str], known: Sequence[str] = ()
+) -> queries.Question:
+    """Return the question, for which only specs in these directories are read, and only what may
+    travel.
 
     known: paths that the asker itself has given; the names in them are no news.
     """

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of rules for CDI specs: the demand, what an engine does if it is broken, and the remedy.
+"""The table of rules for CDI specs: the demand, what an engine does if it is broken, and the
+remedy.
 
-`error`: a device is lost, or a container with it does not start or gets no working GPU. `warning`: it works, with a risk.
-`note`: worth knowing. Effects are those of the reference library (container-device-interface), of which each engine carries a release.
+`error`: a device is lost, or a container with it does not start or gets no working GPU. `warning`:
+it works, with a risk. `note`: worth knowing. Effects are those of the reference library
+(container-device-interface), of which each engine carries a release.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ LOST = "Engines drop the whole file, mostly without a word, and its devices are 
 NO_START = "A container with this device does not start"
 CRASH = "Engines crash on it, as often as they read it: a null pointer in the reference library"
 LAST_WINS = "The last one wins, the others are lost"
-# Nodes of NVIDIA's driver and programs of its toolkit. Other vendors, and NVIDIA's other products, have packages of their own.
+# Nodes of NVIDIA's driver and programs of its toolkit. Other vendors, and NVIDIA's other products,
+# have packages of their own.
 NVIDIAS = re.compile(
     r"/dev/nvidia(?:\d+|ctl|-uvm|-uvm-tools|-modeset|-nvswitch\w+|-caps(?:-imex-channels)?/.+)|/.*/nvidia-(?:cdi-hook|ctk)"
 )
@@ -46,9 +49,21 @@ def _build_lost_rule(what: str, remedy: str) -> LintRule:
 
 RULES: Mapping[str, LintRule] = {
     # The file
-    "unreadable": _build_lost_rule("A spec can be read", "Make it a readable regular file, or remove it"),
-    "hangs": LintRule("error", "A spec is a regular file", "Engines block on it forever, and so does every container start", "Remove it"),
-    "not-looked-at": LintRule("warning", "A spec is of ordinary size", "Engines read it; this check did not", "Make the file smaller"),
+    "unreadable": _build_lost_rule(
+        "A spec can be read", "Make it a readable regular file, or remove it"
+    ),
+    "hangs": LintRule(
+        "error",
+        "A spec is a regular file",
+        "Engines block on it forever, and so does every container start",
+        "Remove it",
+    ),
+    "not-looked-at": LintRule(
+        "warning",
+        "A spec is of ordinary size",
+        "Engines read it; this check did not",
+        "Make the file smaller",
+    ),
     "not-read": LintRule(
         "warning",
         "A spec is written in a form of YAML that CDI tools write",
@@ -64,7 +79,9 @@ RULES: Mapping[str, LintRule] = {
     "empty": _build_lost_rule("A spec is not empty", "Write it again, or remove the file"),
     "yaml": _build_lost_rule("A spec is YAML or JSON", "Fix the text, or generate the file again"),
     "duplicate-key": _build_lost_rule("No key is there twice", "Remove one of the two"),
-    "unknown-field": _build_lost_rule("Every field is one of the specification", "Correct its spelling and place, or remove it"),
+    "unknown-field": _build_lost_rule(
+        "Every field is one of the specification", "Correct its spelling and place, or remove it"
+    ),
     "wrong-type": _build_lost_rule("Every value is of the field's type", "Correct the value"),
     "null-entry": LintRule("error", "No entry of a list is empty", CRASH, "Remove the entry"),
     "changed-text": LintRule(
@@ -92,40 +109,70 @@ RULES: Mapping[str, LintRule] = {
         "Engines with CDI library 1.1.1 drop the whole file. Earlier ones accept any case of letters",
         "Write it as the specification does",
     ),
-    "second-document": LintRule("warning", "A file is one YAML document", "Engines read the first document only", "Make two files of it"),
+    "second-document": LintRule(
+        "warning",
+        "A file is one YAML document",
+        "Engines read the first document only",
+        "Make two files of it",
+    ),
     # The content, as the reference library checks it
     "version-unknown": _build_lost_rule(
-        "cdiVersion is one that the library knows", "Write a released version, the lowest that the content needs"
+        "cdiVersion is one that the library knows",
+        "Write a released version, the lowest that the content needs",
     ),
-    "version-too-low": _build_lost_rule("cdiVersion is at least what the content needs", "Raise cdiVersion, or remove what needs more"),
+    "version-too-low": _build_lost_rule(
+        "cdiVersion is at least what the content needs",
+        "Raise cdiVersion, or remove what needs more",
+    ),
     "vendor": _build_lost_rule(
-        "The vendor is a name of letters, digits, dots, dashes and underscores", "Correct kind: vendor/class, nvidia.com/gpu"
+        "The vendor is a name of letters, digits, dots, dashes and underscores",
+        "Correct kind: vendor/class, nvidia.com/gpu",
     ),
     "class": _build_lost_rule(
-        "The class is a name of letters, digits, dots, dashes and underscores", "Correct kind: vendor/class, nvidia.com/gpu"
+        "The class is a name of letters, digits, dots, dashes and underscores",
+        "Correct kind: vendor/class, nvidia.com/gpu",
     ),
     "short-name": LintRule(
-        "error", "Vendor and class have two characters or more", "Engines with a CDI library before 1.1.1 crash on it", "Use a longer name"
+        "error",
+        "Vendor and class have two characters or more",
+        "Engines with a CDI library before 1.1.1 crash on it",
+        "Use a longer name",
     ),
-    "device-name": _build_lost_rule("A device name is of letters, digits, dots, colons, dashes and underscores", "Rename the device"),
-    "device-twice": _build_lost_rule("A device is in a file once", "Remove or rename one of the two"),
+    "device-name": _build_lost_rule(
+        "A device name is of letters, digits, dots, colons, dashes and underscores",
+        "Rename the device",
+    ),
+    "device-twice": _build_lost_rule(
+        "A device is in a file once", "Remove or rename one of the two"
+    ),
     "no-devices": _build_lost_rule("A spec has devices", "Remove the file, or add a device"),
-    "empty-edits": _build_lost_rule("A device changes something in a container", "Give it containerEdits, or remove the device"),
+    "empty-edits": _build_lost_rule(
+        "A device changes something in a container", "Give it containerEdits, or remove the device"
+    ),
     "env": _build_lost_rule("An environment variable is NAME=value", "Write NAME=value"),
     "node-path": _build_lost_rule("A device node has a path", "Write its path"),
-    "node-type": _build_lost_rule("A device node is of type b, c, u or p", "Write c, or leave the type out"),
-    "node-permissions": _build_lost_rule("Permissions are of the letters r, w and m, or none", "Write rwm, or leave them out"),
+    "node-type": _build_lost_rule(
+        "A device node is of type b, c, u or p", "Write c, or leave the type out"
+    ),
+    "node-permissions": _build_lost_rule(
+        "Permissions are of the letters r, w and m, or none", "Write rwm, or leave them out"
+    ),
     "no-permissions": LintRule(
         "warning",
         "A container may open a device node",
         "Engines with CDI library 1.1.1 give the node without access to it. Earlier ones drop the whole file",
         "Write rwm, or remove the node",
     ),
-    "hook-name": _build_lost_rule("A hook has one of the six names of the OCI specification", "Write createContainer, for example"),
+    "hook-name": _build_lost_rule(
+        "A hook has one of the six names of the OCI specification",
+        "Write createContainer, for example",
+    ),
     "hook-path": _build_lost_rule("A hook has a path", "Write the path of its program"),
     "mount-path": _build_lost_rule("A mount has a host path and a container path", "Write both"),
     "closid": _build_lost_rule("closID is a file name", "Correct it"),
-    "net-device": _build_lost_rule("Network devices have two names, each only once", "Correct the names"),
+    "net-device": _build_lost_rule(
+        "Network devices have two names, each only once", "Correct the names"
+    ),
     # The content, which the reference library does not check
     "above-cap": LintRule(
         "warning",
@@ -135,13 +182,23 @@ RULES: Mapping[str, LintRule] = {
     ),
     "relative-path": LintRule("error", "Paths are absolute", NO_START, "Write the whole path"),
     "annotation": LintRule(
-        "note", "Annotations follow the rules of Kubernetes", "Engines accept them, other tools may not", "Correct the key"
+        "note",
+        "Annotations follow the rules of Kubernetes",
+        "Engines accept them, other tools may not",
+        "Correct the key",
     ),
-    "double-mount": LintRule("warning", "A place in the container is mounted once", LAST_WINS, "Remove one of them"),
-    "double-node": LintRule("warning", "A node in the container is made once", LAST_WINS, "Remove one of them"),
+    "double-mount": LintRule(
+        "warning", "A place in the container is mounted once", LAST_WINS, "Remove one of them"
+    ),
+    "double-node": LintRule(
+        "warning", "A node in the container is made once", LAST_WINS, "Remove one of them"
+    ),
     "double-env": LintRule("warning", "A variable is set once", LAST_WINS, "Remove one of them"),
     "file-mode": LintRule(
-        "warning", "fileMode is a decimal number of permission bits", "The node gets odd permissions", "Write 438 for 0666, 432 for 0660"
+        "warning",
+        "fileMode is a decimal number of permission bits",
+        "The node gets odd permissions",
+        "Write 438 for 0666, 432 for 0660",
     ),
     "mount-option": LintRule(
         "warning",
@@ -149,8 +206,12 @@ RULES: Mapping[str, LintRule] = {
         "runc hands an unknown option to the kernel as data, which refuses it for a bind mount",
         "Correct or remove it",
     ),
-    "mount-type": LintRule("warning", "A bind mount has the option bind or rbind", BLOCK, "Add rbind"),
-    "hook-timeout": LintRule("error", "A timeout is above zero", BLOCK, "Write seconds, or leave it out"),
+    "mount-type": LintRule(
+        "warning", "A bind mount has the option bind or rbind", BLOCK, "Add rbind"
+    ),
+    "hook-timeout": LintRule(
+        "error", "A timeout is above zero", BLOCK, "Write seconds, or leave it out"
+    ),
     "hook-arguments": LintRule(
         "warning",
         "The first argument of a hook is the program's name",
@@ -170,7 +231,10 @@ RULES: Mapping[str, LintRule] = {
         "Leave additionalGids out where rootless engines read this",
     ),
     "net-runtime": LintRule(
-        "note", "The OCI runtime knows network devices", "Older releases of runc and crun refuse linux.netDevices", "Update the runtime"
+        "note",
+        "The OCI runtime knows network devices",
+        "Older releases of runc and crun refuse linux.netDevices",
+        "Update the runtime",
     ),
     # The directories
     "directory": LintRule(
@@ -191,18 +255,33 @@ RULES: Mapping[str, LintRule] = {
         "Rootless engines see no device of it, and with CDI library 1.1.1 none of the directories after it",
         "chmod 0755",
     ),
-    "mode": LintRule("warning", "Everybody can read a spec", "Rootless engines lose its devices", "chmod 0644"),
+    "mode": LintRule(
+        "warning", "Everybody can read a spec", "Rootless engines lose its devices", "chmod 0644"
+    ),
     "writable": LintRule(
         "error",
         "Only root can write what engines trust",
         "Whoever can write it becomes root: hooks of a spec run as root on the host",
         "chown root, chmod go-w",
     ),
-    "never-read": LintRule("warning", "Specs end in .yaml or .json", "No engine reads the file", "Rename it to .yaml, or remove it"),
-    "left-over": LintRule(
-        "note", "Temporary files are gone", "No engine reads the file; a writer died before it could rename it", "Remove it"
+    "never-read": LintRule(
+        "warning",
+        "Specs end in .yaml or .json",
+        "No engine reads the file",
+        "Rename it to .yaml, or remove it",
     ),
-    "sub-directory": LintRule("note", "Specs are not in sub-directories", "No engine looks into it", "Move specs one directory up"),
+    "left-over": LintRule(
+        "note",
+        "Temporary files are gone",
+        "No engine reads the file; a writer died before it could rename it",
+        "Remove it",
+    ),
+    "sub-directory": LintRule(
+        "note",
+        "Specs are not in sub-directories",
+        "No engine looks into it",
+        "Move specs one directory up",
+    ),
     "conflict": LintRule(
         "error",
         "A device is in one file of a directory",
@@ -224,13 +303,22 @@ RULES: Mapping[str, LintRule] = {
         "Make the node (nvidia-smi -L and nvidia-modprobe do), or generate the file again",
     ),
     "node-absent": LintRule(
-        "warning", "Device nodes are there", "A container starts and gets a node without a driver behind it", "Generate the file again"
+        "warning",
+        "Device nodes are there",
+        "A container starts and gets a node without a driver behind it",
+        "Generate the file again",
     ),
     "no-node": LintRule(
-        "error", "Device nodes are nodes, not links or files", NO_START + ': "not a device node"', "Name the node itself in hostPath"
+        "error",
+        "Device nodes are nodes, not links or files",
+        NO_START + ': "not a device node"',
+        "Name the node itself in hostPath",
     ),
     "node-kind": LintRule(
-        "error", "The recorded type is that of the host's node", NO_START + ': "host type mismatch"', "Leave the type out"
+        "error",
+        "The recorded type is that of the host's node",
+        NO_START + ': "host type mismatch"',
+        "Leave the type out",
     ),
     "stale-numbers": LintRule(
         "error",
@@ -257,7 +345,9 @@ RULES: Mapping[str, LintRule] = {
         "Install the package that has it, or remove the hook or the file",
         "Install it (nvidia-container-toolkit-base has nvidia-cdi-hook), or take a spec without hooks",
     ),
-    "hook-mode": LintRule("error", "Hook programs can be run", NO_START + ": permission denied", "chmod 0755"),
+    "hook-mode": LintRule(
+        "error", "Hook programs can be run", NO_START + ": permission denied", "chmod 0755"
+    ),
 }
 
 
@@ -294,4 +384,6 @@ class Finding:
 
 def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return each finding once, by file and line."""
-    return tuple(sorted(set(findings), key=lambda f: (f.file, f.line or 0, f.rule, f.message, f.device)))
+    return tuple(
+        sorted(set(findings), key=lambda f: (f.file, f.line or 0, f.rule, f.message, f.device))
+    )

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check everything in a host's CDI directories, of any writer, and report what engines resolve there.
+"""Check everything in a host's CDI directories, of any writer, and report what engines resolve
+there.
 
-The check never fails because of what it finds. It takes one look for the directories, and a second one
-for the paths that the specs in them name.
+The check never fails because of what it finds. It takes one look for the directories, and a second
+one for the paths that the specs in them name.
 """
 
 from __future__ import annotations
@@ -17,23 +18,44 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import CDI_DIRS, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    CDI_DIRS,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    roots,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
     lookup,
     releases,
     schema,
     yaml,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.lookup import Loaded
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import SpecDocument
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import document_rules, host_rules, projection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint.rules import Finding, sort_findings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import stand_ins
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.lookup import (
+    Loaded,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view.schema import (
+    SpecDocument,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import (
+    document_rules,
+    host_rules,
+    projection,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint.rules import (
+    Finding,
+    sort_findings,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    stand_ins,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
-# An ending in another spelling, or with something behind it, such as a package manager's copy. The content of such a file is not asked for.
+# An ending in another spelling, or with something behind it, such as a package manager's copy. The
+# content of such a file is not asked for.
 SPEC_NAME = re.compile(r"\.(?:ya?ml|json)(?:[.~-].*)?\Z", re.IGNORECASE)
 FAILED = {"too-large": "not-looked-at", "timeout": "not-looked-at", "outside": "outside"}
 
@@ -49,7 +71,10 @@ class Report:
     findings: tuple[Finding, ...]
 
     def list_facts(self) -> dict[str, Any]:
-        return {"devices": list(self.devices), "findings": [f.convert_finding() for f in self.findings]}
+        return {
+            "devices": list(self.devices),
+            "findings": [f.convert_finding() for f in self.findings],
+        }
 
 
 def list_lint_directories(policy: Policy) -> tuple[str, ...]:
@@ -58,12 +83,18 @@ def list_lint_directories(policy: Policy) -> tuple[str, ...]:
 
 
 def ask_for_lint_files(directory: str, policy: Policy) -> queries.Question:
-    return projection.ask_for_specs(directory, list_lint_directories(policy), roots.list_named_roots(policy))
+    return projection.ask_for_specs(
+        directory, list_lint_directories(policy), roots.list_named_roots(policy)
+    )
 
 
 def list_lint_questions(policy: Policy) -> list[queries.Question]:
     return [
-        *(q for d in list_lint_directories(policy) for q in (host_rules.ask_for_spec_path(d), ask_for_lint_files(d, policy))),
+        *(
+            q
+            for d in list_lint_directories(policy)
+            for q in (host_rules.ask_for_spec_path(d), ask_for_lint_files(d, policy))
+        ),
         *_ask_for_tree_nodes(policy),
     ]
 
@@ -92,7 +123,9 @@ def report(policy: Policy, obs: Observation, cap: str) -> Report:
     for priority, directory in enumerate(list_lint_directories(policy)):
         problems = list(_check_directory(directory, policy, obs))
         findings += problems
-        stopped = stopped or any(p.rule == "directory" for p in problems)  # what cannot be listed ends the library's search
+        stopped = stopped or any(
+            p.rule == "directory" for p in problems
+        )  # what cannot be listed ends the library's search
         for path, answer in _list_answers(directory, policy, obs):
             findings += _check_file(path, answer)
             found, document = _read_spec(path, answer, cap)
@@ -102,13 +135,19 @@ def report(policy: Policy, obs: Observation, cap: str) -> Report:
     resolved = lookup.resolve_spec_devices(loaded)
     findings += _report_resolved_devices(resolved)
     shown = (
-        dc.replace(f, message=stand_ins.describe_without_tags(f.message), device=stand_ins.describe_without_tags(f.device))
+        dc.replace(
+            f,
+            message=stand_ins.describe_without_tags(f.message),
+            device=stand_ins.describe_without_tags(f.device),
+        )
         for f in findings
     )
     return Report(tuple(sorted(resolved.devices)), sort_findings(shown))
 
 
-def _list_answers(directory: str, policy: Policy, obs: Observation) -> list[tuple[str, Mapping[str, Any]]]:
+def _list_answers(
+    directory: str, policy: Policy, obs: Observation
+) -> list[tuple[str, Mapping[str, Any]]]:
     files = (
         obs.get_answer_or_error(ask_for_lint_files(directory, policy)).get("files") or ()
     )  # what cannot be listed is a finding of _check_directory()
@@ -122,7 +161,10 @@ def _check_directory(directory: str, policy: Policy, obs: Observation) -> Iterat
         message = str((answer.get("error") or listing["error"]).get("message"))
         yield Finding("not-looked-at", directory, message)
         return
-    yield from (Finding(p.rule, directory, p.message) for p in host_rules.check_spec_directory(directory, answer))
+    yield from (
+        Finding(p.rule, directory, p.message)
+        for p in host_rules.check_spec_directory(directory, answer)
+    )
     if not answer.get("exists"):
         return
     yield from _check_writable(directory, answer)
@@ -135,7 +177,11 @@ def _check_writable(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
     if mode & 0o002 and not mode & 0o1000:
         yield Finding("writable", path, f"its mode is {mode:04o}: everybody can write it")
     elif mode & 0o020 and gid:
-        yield Finding("writable", path, f"its mode is {mode:04o}: the group {answer.get('group')} can write it")
+        yield Finding(
+            "writable",
+            path,
+            f"its mode is {mode:04o}: the group {answer.get('group')} can write it",
+        )
 
 
 def _check_file(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
@@ -166,28 +212,46 @@ def _report_unread_file(path: str, name: str, answer: Mapping[str, Any]) -> Iter
         yield Finding("never-read", path, f"its name ends in {posixpath.splitext(name)[1] or name}")
 
 
-def _read_spec(path: str, answer: Mapping[str, Any], cap: str) -> tuple[list[Finding], SpecDocument | None]:
+def _read_spec(
+    path: str, answer: Mapping[str, Any], cap: str
+) -> tuple[list[Finding], SpecDocument | None]:
     """Return the findings about a file's text, and the document if the newest library takes it."""
     if not lookup.is_read(path) or answer.get("type", "file") != "file":
         return [], None
     if "error" in answer:
         rule = FAILED.get(str(answer["error"].get("kind")), "unreadable")
-        message = str(answer["error"].get("message", "it could not be read")).removeprefix(f"{path}: ")
+        message = str(answer["error"].get("message", "it could not be read")).removeprefix(
+            f"{path}: "
+        )
         return [Finding(rule, path, message)], None
     if answer.get("fault"):
         code, line = str(answer["fault"].get("code")), answer["fault"].get("line")
         return [
-            Finding("not-read" if code in stand_ins.FORMS else "yaml", path, stand_ins.explain_unsent_file(answer["fault"]), line)
+            Finding(
+                "not-read" if code in stand_ins.FORMS else "yaml",
+                path,
+                stand_ins.explain_unsent_file(answer["fault"]),
+                line,
+            )
         ], None
     data = decode_content(answer)
     document, problems = read_text_problems(data)
-    findings = [Finding(p.rule, path, p.message, p.line, _name_device(p.path, document)) for p in problems]
+    findings = [
+        Finding(p.rule, path, p.message, p.line, _name_device(p.path, document)) for p in problems
+    ]
     if document is None:
         return findings, None
-    findings += [Finding(p.rule, path, p.message, p.line) for p in document.problems if p.rule in releases.NEWEST.harmless]
+    findings += [
+        Finding(p.rule, path, p.message, p.line)
+        for p in document.problems
+        if p.rule in releases.NEWEST.harmless
+    ]
     if document.value is not None:
         broken_rules = document_rules.check_spec_document(document.value, cap)
-        findings += [Finding(p.rule, path, p.message, document.find_line(p.path), device) for device, p in broken_rules]
+        findings += [
+            Finding(p.rule, path, p.message, document.find_line(p.path), device)
+            for device, p in broken_rules
+        ]
     if yaml.read_yaml_document(data).more:
         findings.append(Finding("second-document", path, "there is a second document in it"))
     return findings, None if problems else document
@@ -209,12 +273,25 @@ def _name_device(path: str, document: SpecDocument | None) -> str:
 
 def _check_on_host(policy: Policy, obs: Observation, loaded: list[Loaded]) -> list[Finding]:
     nodes = policy.root == "/" or _shows_nodes(policy, obs)
-    wanted = sorted({p for file in loaded for p in host_rules.list_spec_host_paths(file.document.value, nodes=nodes)})
+    wanted = sorted(
+        {
+            p
+            for file in loaded
+            for p in host_rules.list_spec_host_paths(file.document.value, nodes=nodes)
+        }
+    )
     more = [q for q in map(host_rules.ask_for_spec_path, wanted) if not obs.was_asked(q)]
     if more:
         raise NeedMore(more)
     return [
-        Finding(problem.rule, file.path, problem.message, file.document.find_line(problem.path), device, problem.subject)
+        Finding(
+            problem.rule,
+            file.path,
+            problem.message,
+            file.document.find_line(problem.path),
+            device,
+            problem.subject,
+        )
         for file in loaded
         for device, problem in host_rules.check_spec_on_host(file.document.value, obs, nodes=nodes)
     ]
@@ -225,7 +302,10 @@ def _ask_for_tree_nodes(policy: Policy) -> list[queries.Question]:
     return (
         []
         if policy.root == "/"
-        else [queries.ask_for_glob(pattern, content=False) for pattern in gpus.list_dev_globs(gpus.get_dev_root(policy))]
+        else [
+            queries.ask_for_glob(pattern, content=False)
+            for pattern in gpus.list_dev_globs(gpus.get_dev_root(policy))
+        ]
     )
 
 
@@ -234,18 +314,27 @@ def _shows_nodes(policy: Policy, obs: Observation) -> bool:
 
     An image has none.
     """
-    return any(path.startswith("/dev/nvidia") for path in gpus.map_device_files(obs, gpus.get_dev_root(policy)))
+    return any(
+        path.startswith("/dev/nvidia")
+        for path in gpus.map_device_files(obs, gpus.get_dev_root(policy))
+    )
 
 
 def _report_resolved_devices(resolved: lookup.Resolved) -> Iterator[Finding]:
     for name, files in resolved.conflicts.items():
         for file in files:
             others = ", ".join(f.path for f in files if f is not file)
-            yield Finding("conflict", file.path, f"{others} has it, too", _find_line(file, name), name)
+            yield Finding(
+                "conflict", file.path, f"{others} has it, too", _find_line(file, name), name
+            )
     for name, loser, winner in resolved.hidden:
         same = loser.map_devices()[name][1] == winner.map_devices()[name][1]
         yield Finding(
-            "hidden", loser.path, f"{winner.path} hides it{', with equal content' if same else ''}", _find_line(loser, name), name
+            "hidden",
+            loser.path,
+            f"{winner.path} hides it{', with equal content' if same else ''}",
+            _find_line(loser, name),
+            name,
         )
 
 

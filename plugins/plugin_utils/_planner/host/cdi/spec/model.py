@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The values of a CDI spec in one file, and their conversion to and from the document that engines read."""
+"""The values of a CDI spec in one file, and their conversion to and from the document that engines
+read.
+"""
 
 from __future__ import annotations
 
@@ -88,12 +90,17 @@ class Spec:
         return tuple(f"{self.kind}={d.name}" for d in self.devices)
 
 
-# "No devices" in the form of a device plugin that asks by mounts; toolkit releases from 1.20.2 on know it (pkg/nvcdi/wrapper.go).
-VOID_MOUNT = Mount("/dev/null", "/var/run/nvidia-container-devices/void", ("ro", "nosuid", "nodev", "bind"))
+# "No devices" in the form of a device plugin that asks by mounts; toolkit releases from 1.20.2 on
+# know it (pkg/nvcdi/wrapper.go).
+VOID_MOUNT = Mount(
+    "/dev/null", "/var/run/nvidia-container-devices/void", ("ro", "nosuid", "nodev", "bind")
+)
 
 
 def combine(*parts: Edits) -> Edits:
-    """Combine several edits into one, without doubles; env and hooks keep their order, which counts."""
+    """Combine several edits into one, without doubles; env and hooks keep their order, which
+    counts.
+    """
 
     def joined(field: str) -> tuple[Any, ...]:
         return tuple(dict.fromkeys(entry for part in parts for entry in getattr(part, field)))
@@ -116,7 +123,12 @@ NODE_KEYS = {
     "uid": "uid",
     "gid": "gid",
 }
-MOUNT_KEYS = {"host_path": "hostPath", "container_path": "containerPath", "options": "options", "type": "type"}
+MOUNT_KEYS = {
+    "host_path": "hostPath",
+    "container_path": "containerPath",
+    "options": "options",
+    "type": "type",
+}
 HOOK_KEYS = {"name": "hookName", "path": "path", "args": "args", "env": "env", "timeout": "timeout"}
 NET_KEYS = {"host_name": "hostInterfaceName", "name": "name"}
 EDIT_LISTS: Mapping[str, tuple[str, type, Mapping[str, str]]] = {
@@ -126,7 +138,10 @@ EDIT_LISTS: Mapping[str, tuple[str, type, Mapping[str, str]]] = {
     "mounts": ("mounts", Mount, MOUNT_KEYS),
 }
 
-NEEDED = {cls: tuple(f.name for f in dc.fields(cls) if f.default is dc.MISSING) for _key, cls, _keys in EDIT_LISTS.values()}
+NEEDED = {
+    cls: tuple(f.name for f in dc.fields(cls) if f.default is dc.MISSING)
+    for _key, cls, _keys in EDIT_LISTS.values()
+}
 
 
 def convert_spec_to_document(spec: Spec) -> dict[str, Any]:
@@ -162,7 +177,9 @@ def _convert_edits(edits: Edits) -> dict[str, Any]:
 
 def _convert_entry(entry: Any, keys: Mapping[str, str]) -> dict[str, Any]:
     values = ((key, getattr(entry, field)) for field, key in keys.items())
-    return {key: list(v) if isinstance(v, tuple) else v for key, v in values if v not in (None, "", ())}
+    return {
+        key: list(v) if isinstance(v, tuple) else v for key, v in values if v not in (None, "", ())
+    }
 
 
 def read_spec_of_document(document: Any) -> Spec:
@@ -186,7 +203,9 @@ def _read_device(value: Any, where: str) -> Device:
     device = _require_mapping(value, where)
     annotations = dict(_require_mapping(device.get("annotations") or {}, f"{where}.annotations"))
     return Device(
-        _require_spec_text(device, "name", where), _read_edits(device.get("containerEdits"), f"{where}.containerEdits"), annotations
+        _require_spec_text(device, "name", where),
+        _read_edits(device.get("containerEdits"), f"{where}.containerEdits"),
+        annotations,
     )
 
 
@@ -198,19 +217,27 @@ def _read_edits(value: Any, where: str) -> Edits:
         lists[field] = tuple(_read_entry(e, cls, keys, f"{where}.{key}[{i}]") for i, e in entries)
     return Edits(
         env=tuple(map(str, _require_spec_list(edits.get("env"), f"{where}.env"))),
-        rdt=None if edits.get("intelRdt") is None else _require_mapping(edits["intelRdt"], f"{where}.intelRdt"),
-        additional_gids=tuple(map(int, _require_spec_list(edits.get("additionalGids"), f"{where}.additionalGids"))),
+        rdt=None
+        if edits.get("intelRdt") is None
+        else _require_mapping(edits["intelRdt"], f"{where}.intelRdt"),
+        additional_gids=tuple(
+            map(int, _require_spec_list(edits.get("additionalGids"), f"{where}.additionalGids"))
+        ),
         **lists,
     )
 
 
 def _read_entry(value: Any, cls: type, keys: Mapping[str, str], where: str) -> Any:
     entry = _require_mapping(value, where)
-    given = {field: entry[key] for field, key in keys.items() if entry.get(key) not in (None, "", [])}
+    given = {
+        field: entry[key] for field, key in keys.items() if entry.get(key) not in (None, "", [])
+    }
     lacking = next((keys[name] for name in NEEDED[cls] if name not in given), "")
     if lacking:
         raise ValueError(f"{where} has no {lacking}")
-    return cls(**{field: tuple(map(str, v)) if isinstance(v, list) else v for field, v in given.items()})
+    return cls(
+        **{field: tuple(map(str, v)) if isinstance(v, list) else v for field, v in given.items()}
+    )
 
 
 def _require_mapping(value: Any, where: str) -> Mapping[str, Any]:

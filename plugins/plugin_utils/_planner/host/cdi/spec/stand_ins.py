@@ -12,7 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import FAULTS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    FAULTS,
+)
 
 STAND_IN = re.compile(r"\(hidden [0-9a-f]{16} ([0-9]+)( no-text)?\)|hidden-[0-9a-f]{16}-([0-9]+)")
 # What is YAML perhaps, in a form that the node does not read. Engines do.
@@ -36,11 +38,17 @@ def reads_otherwise(text: str) -> bool:
 def get_sent_size(text: str) -> int:
     """Return the bytes of a text in the file, if it was sent or one stand-in is all of it."""
     found = STAND_IN.match(text)
-    return int(found.group(1) or found.group(3)) if found else len(text.encode("utf-8", "surrogatepass"))
+    return (
+        int(found.group(1) or found.group(3))
+        if found
+        else len(text.encode("utf-8", "surrogatepass"))
+    )
 
 
 def describe_without_tags(text: str) -> str:
-    """Return a sentence for people, without tags: they differ from host to host and from boot to boot."""
+    """Return a sentence for people, without tags: they differ from host to host and from boot to
+    boot.
+    """
     return STAND_IN.sub("(hidden)", text)
 
 

@@ -13,20 +13,31 @@ import json
 import re
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import Spec, convert_spec_to_document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    Spec,
+    convert_spec_to_document,
+)
 
-HEADER = "# Written by gpufleet.nvidia from the driver on this host; changes are lost at its next run.\n"
-# What every YAML version reads as text without quotes. All else is quoted as JSON does it, which is a subset of YAML.
+HEADER = (
+    "# Written by gpufleet.nvidia from the driver on this host; changes are lost at its next run.\n"
+)
+# What every YAML version reads as text without quotes. All else is quoted as JSON does it, which is
+# a subset of YAML.
 PLAIN = re.compile(r"/?[A-Za-z][A-Za-z0-9._/-]*[A-Za-z0-9]|/[A-Za-z0-9._/-]*")
 WORDS = re.compile(r"y|n|yes|no|true|false|on|off|null|nan|inf", re.IGNORECASE)
 
-# Neither of YAML's printable characters nor escaped by JSON; JSON's surrogate pairs would be two characters in YAML.
+# Neither of YAML's printable characters nor escaped by JSON; JSON's surrogate pairs would be two
+# characters in YAML.
 UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 
 
 def render_spec(spec: Spec) -> str:
     """Return the whole file as text."""
-    return HEADER + "---\n" + "".join(f"{line}\n" for line in _render_mapping(convert_spec_to_document(spec), 0))
+    return (
+        HEADER
+        + "---\n"
+        + "".join(f"{line}\n" for line in _render_mapping(convert_spec_to_document(spec), 0))
+    )
 
 
 def _render_mapping(value: dict[str, Any], depth: int) -> list[str]:
@@ -48,7 +59,11 @@ def _render_item(prefix: str, value: Any, depth: int) -> list[str]:
 def _render_sequence(items: list[Any], depth: int) -> list[str]:
     lines: list[str] = []
     for item in items:
-        nested = _render_item("", item, depth + 1)[1:] if isinstance(item, (dict, list)) and item else _render_item("", item, depth + 1)
+        nested = (
+            _render_item("", item, depth + 1)[1:]
+            if isinstance(item, (dict, list)) and item
+            else _render_item("", item, depth + 1)
+        )
         first = nested[0].lstrip(" ")
         lines += [f"{'  ' * depth}- {first}", *nested[1:]]
     return lines
@@ -58,9 +73,15 @@ def _render_scalar(value: Any) -> str:
     return _render_text(value) if isinstance(value, str) else json.dumps(value)
 
 
-@functools.lru_cache(maxsize=8192)  # the hosts of a fleet have the same keys and mostly the same files
+@functools.lru_cache(
+    maxsize=8192
+)  # the hosts of a fleet have the same keys and mostly the same files
 def _render_text(value: str) -> str:
-    return value if needs_no_quotes(value) else UNPRINTABLE.sub(_escape, json.dumps(value, ensure_ascii=False))
+    return (
+        value
+        if needs_no_quotes(value)
+        else UNPRINTABLE.sub(_escape, json.dumps(value, ensure_ascii=False))
+    )
 
 
 def needs_no_quotes(value: str) -> bool:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the drop-ins of other tools, the obstacles that keep one regardless of its content, and the settings that our own takes over.
+"""Find the drop-ins of other tools, the obstacles that keep one regardless of its content, and the
+settings that our own takes over.
 
 The module `explained` judges whether everything in one is explained, so that it can go.
 """
@@ -14,21 +15,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    QueryFailed,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Difference,
     Instance,
     Leftover,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import (
+    Path,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator, nvidia_ctk, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    gpu_operator,
+    nvidia_ctk,
+    sandboxes,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     config,
     edit,
@@ -36,13 +52,22 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     other_roots,
     releases,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import ConfigFile, FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import FIRST_LINE, CriSetting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
+    ConfigFile,
+    FileSet,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
+    FIRST_LINE,
+    CriSetting,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
     about_adoption,
     about_handlers,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.releases import DEFAULT, RUNTIMES
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.releases import (
+    DEFAULT,
+    RUNTIMES,
+)
 
 SWITCH: Path = ("enable_cdi",)
 PROGRAM: Path = ("options", "BinaryName")
@@ -71,7 +96,9 @@ class FoundDropIn:
         """Return a copy with an obstacle. Its next step is kept apart."""
         return dc.replace(self, obstacle=obstacle.drop_step(), next=obstacle.next)
 
-    def report_kept(self, why: str, step: str, keys: tuple[str, ...] = (), *, exact: bool = False) -> Leftover:
+    def report_kept(
+        self, why: str, step: str, keys: tuple[str, ...] = (), *, exact: bool = False
+    ) -> Leftover:
         return Leftover(self.tool, self.file.path, keys, exact, "kept", why, step)
 
     @property
@@ -80,23 +107,41 @@ class FoundDropIn:
         return {name: found[name] for name in self.handlers}
 
     def report_taken(self, wanted: list[CriSetting]) -> Leftover:
-        row = about_adoption.EXPLAINED_BY_CTK if self.tool == nvidia_ctk.TOOL else about_adoption.EXPLAINED_BY_OPERATOR
-        after = {w.path[2]: w.value for w in wanted if w.path[:2] == RUNTIMES and w.path[3:] == PROGRAM}
+        row = (
+            about_adoption.EXPLAINED_BY_CTK
+            if self.tool == nvidia_ctk.TOOL
+            else about_adoption.EXPLAINED_BY_OPERATOR
+        )
+        after = {
+            w.path[2]: w.value for w in wanted if w.path[:2] == RUNTIMES and w.path[3:] == PROGRAM
+        }
         why = row.fill(note=nvidia_ctk.note_program_mode(self.programs, after))
         return Leftover(self.tool, self.file.path, (), True, "adopted", why)
 
 
-def find_adoptable_drop_ins(policy: Policy, obs: Observation, files: FileSet, instance: Instance) -> tuple[FoundDropIn, ...]:
-    """Find the drop-ins that another tool made, by their form. If there are several, each of them gets an obstacle."""
+def find_adoptable_drop_ins(
+    policy: Policy, obs: Observation, files: FileSet, instance: Instance
+) -> tuple[FoundDropIn, ...]:
+    """Find the drop-ins that another tool made, by their form. If there are several, each of them
+    gets an obstacle.
+    """
     found = [f for f in (_drop_in(file) for file in files.files if file is not files.root) if f]
     if len(found) > 1:
         both = about_adoption.TWO_TOOLS.fill(paths=" and ".join(f.file.path for f in found))
         return tuple(f.block(both) for f in found)
-    return tuple(_judge_operator_drop_in(policy, obs, instance, _judge_found_drop_in(policy, obs, files, f, instance)) for f in found)
+    return tuple(
+        _judge_operator_drop_in(
+            policy, obs, instance, _judge_found_drop_in(policy, obs, files, f, instance)
+        )
+        for f in found
+    )
 
 
-def _judge_operator_drop_in(policy: Policy, obs: Observation, instance: Instance, found: FoundDropIn) -> FoundDropIn:
-    """Add an obstacle to the drop-in of a GPU Operator's toolkit, or its free handlers if the toolkit is proven to be gone.
+def _judge_operator_drop_in(
+    policy: Policy, obs: Observation, instance: Instance, found: FoundDropIn
+) -> FoundDropIn:
+    """Add an obstacle to the drop-in of a GPU Operator's toolkit, or its free handlers if the
+    toolkit is proven to be gone.
 
     No handler is free if the engine does not report its pods, since they may use any of them.
     """
@@ -104,7 +149,11 @@ def _judge_operator_drop_in(policy: Policy, obs: Observation, instance: Instance
         return found
     state = gpu_operator.judge_operator_state(policy, obs, [instance], (found.file.path,))
     if state.fate != "dead":
-        return dc.replace(found, obstacle=about_adoption.TOOL_MAY_RUN.fill(cause=state.why), next=gpu_operator.HAND_OVER)
+        return dc.replace(
+            found,
+            obstacle=about_adoption.TOOL_MAY_RUN.fill(cause=state.why),
+            next=gpu_operator.HAND_OVER,
+        )
     try:
         used = sandboxes.count_pods_by_handler(obs, instance, found.handlers)
     except QueryFailed:  # it does not say, so pods may use any of them
@@ -116,15 +165,21 @@ def list_unread_tool_files(obs: Observation, files: FileSet) -> tuple[Leftover, 
     """List the tool's files that containerd does not read, because no import leads to them."""
     directory = posixpath.join(posixpath.dirname(files.root_path), "conf.d")
     listed = queries.ask_for_glob(posixpath.join(directory, "*.toml"), files.keep)
-    known = [f.path for f in obs.list_glob_files(listed["pattern"])] if obs.was_asked(listed) else []
+    known = (
+        [f.path for f in obs.list_glob_files(listed["pattern"])] if obs.was_asked(listed) else []
+    )
     paths = [path for path in known if posixpath.basename(path) == nvidia_ctk.DROP_IN]
     paths += (
         [nvidia_ctk.MISPLACED]
-        if obs.was_asked(queries.ask_for_file(nvidia_ctk.MISPLACED, content=False)) and obs.is_there(nvidia_ctk.MISPLACED)
+        if obs.was_asked(queries.ask_for_file(nvidia_ctk.MISPLACED, content=False))
+        and obs.is_there(nvidia_ctk.MISPLACED)
         else []
     )
     said = [(p, about_adoption.NOT_IMPORTED.fill(path=p)) for p in paths if not files.get(p)]
-    return tuple(Leftover(nvidia_ctk.TOOL, p, (), False, "kept", why.drop_step(), why.next) for p, why in said)
+    return tuple(
+        Leftover(nvidia_ctk.TOOL, p, (), False, "kept", why.drop_step(), why.next)
+        for p, why in said
+    )
 
 
 def _drop_in(file: ConfigFile) -> FoundDropIn | None:
@@ -133,26 +188,60 @@ def _drop_in(file: ConfigFile) -> FoundDropIn | None:
     for table in containerd_places.TABLES:
         runtimes = toml.look_up_toml(file.doc.data, (*table, *RUNTIMES), {})
         programs = config.list_handler_programs(runtimes)
-        names = tuple(n for n, program in programs.items() if nvidia_ctk.runs_nvidia(program) or gpu_operator.is_its(program))
-        tool = gpu_operator.TOOL if any(gpu_operator.is_its(programs[n]) for n in names) else nvidia_ctk.TOOL
-        why = nvidia_ctk.explain_not_ctk_drop_in(file.doc.text, file.doc.data, table) if names else ""
+        names = tuple(
+            n
+            for n, program in programs.items()
+            if nvidia_ctk.runs_nvidia(program) or gpu_operator.is_its(program)
+        )
+        tool = (
+            gpu_operator.TOOL
+            if any(gpu_operator.is_its(programs[n]) for n in names)
+            else nvidia_ctk.TOOL
+        )
+        why = (
+            nvidia_ctk.explain_not_ctk_drop_in(file.doc.text, file.doc.data, table) if names else ""
+        )
         if names and (not why or file.path.endswith(nvidia_ctk.DROP_IN)):
             found = FoundDropIn(file, names, tool=tool)
-            return found.block(about_adoption.NOT_BY_CTK.fill(key=why, path=file.path)) if why else found
+            return (
+                found.block(about_adoption.NOT_BY_CTK.fill(key=why, path=file.path))
+                if why
+                else found
+            )
     return None
 
 
-def _judge_found_drop_in(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn, instance: Instance) -> FoundDropIn:
-    """Add the obstacle that keeps a file from being taken over, apart from its content. May raise NeedMore."""
+def _judge_found_drop_in(
+    policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn, instance: Instance
+) -> FoundDropIn:
+    """Add the obstacle that keeps a file from being taken over, apart from its content. May raise
+    NeedMore.
+    """
     file = found.file
-    named = next((f for f in files.files for p in config.imports(f) if config.resolve_import(f, p) == file.path), None)
-    known = owned_file.get_journal_originals(obs).get(file.real) if obs.was_asked(owned_file.ORIGINALS) else None
+    named = next(
+        (
+            f
+            for f in files.files
+            for p in config.imports(f)
+            if config.resolve_import(f, p) == file.path
+        ),
+        None,
+    )
+    known = (
+        owned_file.get_journal_originals(obs).get(file.real)
+        if obs.was_asked(owned_file.ORIGINALS)
+        else None
+    )
     if policy.adopt == "never":
         return found.block(about_adoption.ADOPT_NEVER.fill())
     if found.obstacle:
         return found
     if named:
-        return found.block(about_adoption.IMPORTED_BY_NAME.fill(root=named.path, directory=file.path.rpartition("/")[0]))
+        return found.block(
+            about_adoption.IMPORTED_BY_NAME.fill(
+                root=named.path, directory=file.path.rpartition("/")[0]
+            )
+        )
     if file.real != file.path:
         return found.block(about_adoption.IS_LINK.fill(path=file.real))
     if known and owned_file.was_taken_away(known):
@@ -160,7 +249,9 @@ def _judge_found_drop_in(policy: Policy, obs: Observation, files: FileSet, found
     leaves.require_cri_leaves(obs, files, other_roots.ask_for_other_roots(files))  # in one look
     needed = other_roots.explain_other_reader(policy, obs, files, instance, file.path)
     if needed:
-        return dc.replace(found, obstacle=needed, next=about_adoption.USE_OWN_FILE.fill(path=file.path))
+        return dc.replace(
+            found, obstacle=needed, next=about_adoption.USE_OWN_FILE.fill(path=file.path)
+        )
     return found
 
 
@@ -168,22 +259,37 @@ def _judge_found_drop_in(policy: Policy, obs: Observation, files: FileSet, found
 
 
 def enables_cdi(with_it: Mapping[str, Any], without: Mapping[str, Any], version: Version) -> bool:
-    """Tell whether CDI is on only by the tool's switch, so that this collection's drop-in has to set it."""
+    """Tell whether CDI is on only by the tool's switch, so that this collection's drop-in has to
+    set it.
+    """
     on = releases.get_release_facts(version).cdi == "on"
     return with_it.get("enable_cdi") is True and without.get("enable_cdi", on) is not True
 
 
-def list_changing_tool_keys(found: FoundDropIn, with_it: Mapping[str, Any], then: Mapping[str, Any]) -> tuple[CriSetting, ...]:
-    """Return the tool's keys that have another value afterwards, or none. For a handler that goes, its runtime_type stands for all keys."""
-    gone = [(*RUNTIMES, name, "runtime_type") for name in found.handlers if toml.look_up_toml(then, (*RUNTIMES, name)) is None]
-    switches = [at for at in (DEFAULT, SWITCH) if toml.look_up_toml(with_it, at) != toml.look_up_toml(then, at)]
+def list_changing_tool_keys(
+    found: FoundDropIn, with_it: Mapping[str, Any], then: Mapping[str, Any]
+) -> tuple[CriSetting, ...]:
+    """Return the tool's keys that have another value afterwards, or none. For a handler that goes,
+    its runtime_type stands for all keys.
+    """
+    gone = [
+        (*RUNTIMES, name, "runtime_type")
+        for name in found.handlers
+        if toml.look_up_toml(then, (*RUNTIMES, name)) is None
+    ]
+    switches = [
+        at
+        for at in (DEFAULT, SWITCH)
+        if toml.look_up_toml(with_it, at) != toml.look_up_toml(then, at)
+    ]
     return tuple(CriSetting(at, toml.look_up_toml(then, at), "") for at in (*switches, *gone))
 
 
 def report_default_removal(
     found: FoundDropIn, with_it: Mapping[str, Any], then: Mapping[str, Any], wanted: list[CriSetting], names: Path
 ) -> tuple[Difference, ...]:  # fmt: skip
-    """Return the difference for a default handler that goes with the file, () if the default stays or a default is wanted.
+    """Return the difference for a default handler that goes with the file, () if the default stays
+    or a default is wanted.
 
     From then on, each pod that names no handler runs with another one.
     """
@@ -191,18 +297,29 @@ def report_default_removal(
     if before == after or any(w.path == DEFAULT for w in wanted):
         return ()  # the edit of our own file shows a default that is wanted
     why = about_handlers.NOT_DEFAULT_UNLESS_ASKED.fill(handler=before)
-    return (Difference("file", found.file.path, toml.write_dotted_path((*names, *DEFAULT)), before, after, why),)
+    return (
+        Difference(
+            "file", found.file.path, toml.write_dotted_path((*names, *DEFAULT)), before, after, why
+        ),
+    )
 
 
-def carry_tool_handlers(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[CriSetting], default: str) -> list[CriSetting]:
-    """Return settings that keep the tool's handlers that the policy does not ask for: a RuntimeClass or the default may name them."""
+def carry_tool_handlers(
+    found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[CriSetting], default: str
+) -> list[CriSetting]:
+    """Return settings that keep the tool's handlers that the policy does not ask for: a
+    RuntimeClass or the default may name them.
+    """
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     names = [name for name in found.handlers if name not in asked and name not in found.free]
     return _keep_handlers_as_they_are(with_it, names, default, wanted)
 
 
-def carry_missing_settings(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[CriSetting]) -> list[CriSetting]:
-    """Return settings that the tool's handlers have now, and the handler that we copy has not: the tool copied another one.
+def carry_missing_settings(
+    found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[CriSetting]
+) -> list[CriSetting]:
+    """Return settings that the tool's handlers have now, and the handler that we copy has not: the
+    tool copied another one.
 
     If the main file has a handler of that name as well, our handler is made like it, and the tool's
     like the default one.
@@ -212,13 +329,18 @@ def carry_missing_settings(found: FoundDropIn, with_it: Mapping[str, Any], wante
         s
         for name in found.handlers
         if name in asked
-        for s in keep_handler_settings(name, toml.look_up_toml(with_it, (*RUNTIMES, name), {}), COPIED)
+        for s in keep_handler_settings(
+            name, toml.look_up_toml(with_it, (*RUNTIMES, name), {}), COPIED
+        )
     ]
     return edit.list_settings_beyond(wanted, every)
 
 
-def carry_adopted_settings(obs: Observation, mine: ConfigFile | None, wanted: list[CriSetting]) -> list[CriSetting]:
-    """Return what `carry_tool_handlers` and `carry_missing_settings` return, for files taken over earlier.
+def carry_adopted_settings(
+    obs: Observation, mine: ConfigFile | None, wanted: list[CriSetting]
+) -> list[CriSetting]:
+    """Return what `carry_tool_handlers` and `carry_missing_settings` return, for files taken over
+    earlier.
 
     The journal knows those files. Keep what our drop-in has from them. Return [] if there is no
     drop-in of our own, or if the journal was not asked.
@@ -227,20 +349,46 @@ def carry_adopted_settings(obs: Observation, mine: ConfigFile | None, wanted: li
         return []
     removed = [o for o in owned_file.get_journal_originals(obs).values() if _was_removed(o)]
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
-    known = {name: entry for o in removed for name, entry in _read_handlers_of_text(str(o.get("content") or "")).items()}
+    known = {
+        name: entry
+        for o in removed
+        for name, entry in _read_handlers_of_text(str(o.get("content") or "")).items()
+    }
     found: list[CriSetting] = []
     for table in containerd_places.TABLES if known else ():
         own = toml.look_up_toml(mine.doc.data, table, {})
         there = [name for name in toml.look_up_toml(own, RUNTIMES, {}) if name in known]
-        found += _keep_handlers_as_they_are(own, [n for n in there if n not in asked], str(toml.look_up_toml(own, DEFAULT, "")), wanted)
-        both = [s for n in there if n in asked for s in keep_handler_settings(n, toml.look_up_toml(own, (*RUNTIMES, n), {}), COPIED)]
-        found += edit.list_settings_beyond(wanted, [s for s in (edit.intersect_setting(s, known[s.path[2]]) for s in both) if s])
+        found += _keep_handlers_as_they_are(
+            own,
+            [n for n in there if n not in asked],
+            str(toml.look_up_toml(own, DEFAULT, "")),
+            wanted,
+        )
+        both = [
+            s
+            for n in there
+            if n in asked
+            for s in keep_handler_settings(n, toml.look_up_toml(own, (*RUNTIMES, n), {}), COPIED)
+        ]
+        found += edit.list_settings_beyond(
+            wanted, [s for s in (edit.intersect_setting(s, known[s.path[2]]) for s in both) if s]
+        )
     return found
 
 
-def _keep_handlers_as_they_are(cri: Mapping[str, Any], names: list[str], default: str, wanted: list[CriSetting]) -> list[CriSetting]:
-    """Return settings for these handlers of a CRI table, and for the default if it is one of them and nothing else is wanted."""
-    found = [setting for name in names for setting in keep_handler_settings(name, toml.look_up_toml(cri, (*RUNTIMES, name), {}), CARRIED)]
+def _keep_handlers_as_they_are(
+    cri: Mapping[str, Any], names: list[str], default: str, wanted: list[CriSetting]
+) -> list[CriSetting]:
+    """Return settings for these handlers of a CRI table, and for the default if it is one of them
+    and nothing else is wanted.
+    """
+    found = [
+        setting
+        for name in names
+        for setting in keep_handler_settings(
+            name, toml.look_up_toml(cri, (*RUNTIMES, name), {}), CARRIED
+        )
+    ]
     if default in names and not any(w.path == DEFAULT for w in wanted):
         found.append(CriSetting(DEFAULT, default, CARRIED_DEFAULT))
     return found
@@ -259,7 +407,16 @@ def _read_handlers_of_text(text: str) -> Mapping[str, Any]:
 
 
 def keep_handler_settings(name: str, entry: Mapping[str, Any], why: str) -> list[CriSetting]:
-    """Return the settings of a handler as it is, without values that mean the same as a missing key."""
+    """Return the settings of a handler as it is, without values that mean the same as a missing
+    key.
+    """
     values = {path: toml.look_up_toml(entry, path) for path in containerd_places.HANDLER}
-    values = {path: v for path, v in values.items() if v is not None and not nvidia_ctk.is_same_value(path, v, None)}
-    return [CriSetting((*RUNTIMES, name, *path), v, why) for path, v in {("runtime_type",): releases.RUNC_TYPE, **values}.items()]
+    values = {
+        path: v
+        for path, v in values.items()
+        if v is not None and not nvidia_ctk.is_same_value(path, v, None)
+    }
+    return [
+        CriSetting((*RUNTIMES, name, *path), v, why)
+        for path, v in {("runtime_type",): releases.RUNC_TYPE, **values}.items()
+    ]

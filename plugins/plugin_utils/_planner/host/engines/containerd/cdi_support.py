@@ -10,83 +10,174 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    toml,
+    toml_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
     Cdi,
     Evidence,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_directories, cdi_versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import config as containerd_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.daemons import Daemon
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import about_daemons
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import Manager
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.package import PACKAGE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    cdi_directories,
+    cdi_versions,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    config as containerd_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
+    FileSet,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.daemons import (
+    Daemon,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_daemons,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    Manager,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.package import (
+    PACKAGE,
+)
 
 
 def describe_cdi_support(
-    obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: FileSet | None, version: Version, *, ask_dump: bool
+    obs: Observation,
+    daemon: Daemon,
+    status: Mapping[str, Any],
+    files: FileSet | None,
+    version: Version,
+    *,
+    ask_dump: bool,
 ) -> Cdi:
-    """Return the CDI support by the order of evidence: the daemon's status, its binary's dump, the files, the version."""
+    """Return the CDI support by the order of evidence: the daemon's status, its binary's dump, the
+    files, the version.
+    """
     newest = cdi_versions.get_max_cdi_version(traits.CONTAINERD, str(version))
     field = releases.has_cri_devices_field(version)
-    if daemon.manager.own_engine and not daemon.running:  # only its process would show the path of its program
-        return Cdi(False, False, (), "", Evidence("version", about_daemons.NOT_RUNNING_NO_VERSION.fill()))
+    if (
+        daemon.manager.own_engine and not daemon.running
+    ):  # only its process would show the path of its program
+        return Cdi(
+            False, False, (), "", Evidence("version", about_daemons.NOT_RUNNING_NO_VERSION.fill())
+        )
     if status:
         return _read_cdi_switch(status, "enableCDI", "cdiSpecDirs", newest, field, "cri-status")
     if ask_dump and daemon.binary and files and files.root:
         dump = obs.get_command(
-            [daemon.binary, "-c", daemon.config, "config", "dump"], daemon.process, containerd_places.keep_containerd_places()
+            [daemon.binary, "-c", daemon.config, "config", "dump"],
+            daemon.process,
+            containerd_places.keep_containerd_places(),
         )
         if dump.ok:
             try:
-                data = toml_file.read_printed_toml(dump.stdout, dump.answer, "containerd config dump")
+                data = toml_file.read_printed_toml(
+                    dump.stdout, dump.answer, "containerd config dump"
+                )
             except PlanError:
                 data = {}
             for table in (containerd_places.V3_NAMES, containerd_places.V2_NAMES):
                 if containerd_config.uses(data, table):
-                    return _read_cdi_switch(toml.look_up_toml(data, table), "enable_cdi", "cdi_spec_dirs", newest, field, "dump")
+                    return _read_cdi_switch(
+                        toml.look_up_toml(data, table),
+                        "enable_cdi",
+                        "cdi_spec_dirs",
+                        newest,
+                        field,
+                        "dump",
+                    )
     return read_cdi_of_files(files, version, newest, field)
 
 
-def _read_cdi_switch(found: Mapping[str, Any], switch: str, dirs: str, newest: str, field: bool, source: str) -> Cdi:
-    """Read the CDI support from a table. Switch and directories both absent: no CDI (1.6). Directories alone: always on (2.4)."""
+def _read_cdi_switch(
+    found: Mapping[str, Any], switch: str, dirs: str, newest: str, field: bool, source: str
+) -> Cdi:
+    """Read the CDI support from a table. Switch and directories both absent: no CDI (1.6).
+    Directories alone: always on (2.4).
+    """
     where = host_paths.clean_directories(str(d) for d in found.get(dirs, CDI_DIRS) or ())
     if switch not in found and dirs not in found:
         return Cdi(
-            False, False, (), "", Evidence(source, about_daemons.CDI_UNSUPPORTED_BY_KEYS.fill(switch=switch, directories=dirs)), False
+            False,
+            False,
+            (),
+            "",
+            Evidence(
+                source, about_daemons.CDI_UNSUPPORTED_BY_KEYS.fill(switch=switch, directories=dirs)
+            ),
+            False,
         )
     if switch not in found:
         return Cdi(
-            True, True, where, newest, Evidence(source, about_daemons.CDI_ALWAYS_BY_KEYS.fill(directories=dirs, switch=switch)), field
+            True,
+            True,
+            where,
+            newest,
+            Evidence(
+                source, about_daemons.CDI_ALWAYS_BY_KEYS.fill(directories=dirs, switch=switch)
+            ),
+            field,
         )
     on = found[switch] is True
     return Cdi(
-        True, on, where, newest, Evidence(source, about_daemons.CDI_SWITCH.fill(switch=switch, value=toml.dump_toml_value(on))), field
+        True,
+        on,
+        where,
+        newest,
+        Evidence(
+            source, about_daemons.CDI_SWITCH.fill(switch=switch, value=toml.dump_toml_value(on))
+        ),
+        field,
     )
 
 
 def read_cdi_of_files(files: FileSet | None, version: Version, newest: str, field: bool) -> Cdi:
     facts = releases.get_release_facts(version)
     if facts.cdi == "none":
-        return Cdi(False, False, (), "", Evidence("version", about_daemons.CDI_UNSUPPORTED.fill(version=str(version))), False)
+        return Cdi(
+            False,
+            False,
+            (),
+            "",
+            Evidence("version", about_daemons.CDI_UNSUPPORTED.fill(version=str(version))),
+            False,
+        )
     cri = containerd_config.build_effective_cri_table(files, version) if files else {}
     dirs = host_paths.clean_directories(str(d) for d in cri.get("cdi_spec_dirs", CDI_DIRS))
     if facts.cdi == "always":
-        return Cdi(True, True, dirs, newest, Evidence("version", about_daemons.CDI_ALWAYS.fill(version=str(version))), field)
+        return Cdi(
+            True,
+            True,
+            dirs,
+            newest,
+            Evidence("version", about_daemons.CDI_ALWAYS.fill(version=str(version))),
+            field,
+        )
     if isinstance(cri.get("enable_cdi"), bool):
         return Cdi(
             True,
             cri["enable_cdi"],
             dirs,
             newest,
-            Evidence("files", about_daemons.CDI_SWITCH.fill(switch="enable_cdi", value=toml.dump_toml_value(cri["enable_cdi"]))),
+            Evidence(
+                "files",
+                about_daemons.CDI_SWITCH.fill(
+                    switch="enable_cdi", value=toml.dump_toml_value(cri["enable_cdi"])
+                ),
+            ),
             field,
         )
     on = facts.cdi == "on"
@@ -94,11 +185,15 @@ def read_cdi_of_files(files: FileSet | None, version: Version, newest: str, fiel
     return Cdi(True, on, dirs, newest, Evidence("version", row.fill(version=str(version))), field)
 
 
-def list_next_cdi_directories(manager: Manager, files: FileSet | None, version: Version) -> tuple[str, ...] | None:
+def list_next_cdi_directories(
+    manager: Manager, files: FileSet | None, version: Version
+) -> tuple[str, ...] | None:
     """Return the directories of specs after the next start.
 
     None if they are not known: a file cannot be read, or a manager may render it again before that.
     """
     if manager is not PACKAGE or not files or not files.root:
         return None
-    return cdi_directories.list_named_cdi_directories(containerd_config.build_effective_cri_table(files, version).get("cdi_spec_dirs"))
+    return cdi_directories.list_named_cdi_directories(
+        containerd_config.build_effective_cri_table(files, version).get("cdi_spec_dirs")
+    )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the files of one containerd's configuration, in the order in which they are applied, and merge them."""
+"""Read the files of one containerd's configuration, in the order in which they are applied, and
+merge them.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,39 @@ import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml, toml_file, toml_types
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    toml,
+    toml_file,
+    toml_types,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places, file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import (
+    Path,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import options, releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import about_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    options,
+    releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_files,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 T = TypeVar("T")
@@ -67,7 +92,9 @@ class FileSet:
 
     @property
     def schema(self) -> int:
-        """The config version of the root file: 1 if it declares none, as containerd reads it, 0 without a root file."""
+        """The config version of the root file: 1 if it declares none, as containerd reads it, 0
+        without a root file.
+        """
         return (self.root.declared or 1) if self.root else 0
 
     @functools.cached_property
@@ -82,7 +109,12 @@ class FileSet:
         return made
 
     def drop_file(self, path: str) -> FileSet:
-        return self.compute_once(path, lambda: dc.replace(self, files=tuple(f for f in self.files if path not in (f.path, f.real))))
+        return self.compute_once(
+            path,
+            lambda: dc.replace(
+                self, files=tuple(f for f in self.files if path not in (f.path, f.real))
+            ),
+        )
 
     def get(self, path: str) -> ConfigFile | None:
         return next((f for f in self.files if path in (f.path, f.real)), None)
@@ -90,7 +122,9 @@ class FileSet:
 
 @dc.dataclass(frozen=True)
 class Sight:
-    """Files as they are, or as they would be after changes. ahead: the files that are about to be written, or to go."""
+    """Files as they are, or as they would be after changes. ahead: the files that are about to be
+    written, or to go.
+    """
 
     obs: Observation
     ahead: Mapping[str, ObservedFile] = dc.field(default_factory=dict)
@@ -101,14 +135,21 @@ class Sight:
 
     def list_files(self, pattern: str) -> list[ObservedFile]:
         found = {f.path: f for f in self.obs.list_glob_files(pattern, self.keep) if f.exists}
-        found.update({path: file for path, file in self.ahead.items() if matches_import_glob(pattern, path)})
+        found.update(
+            {path: file for path, file in self.ahead.items() if matches_import_glob(pattern, path)}
+        )
         return [found[path] for path in sorted(found) if found[path].exists]
 
 
 def load_containerd_files(
-    obs: Observation, root_path: str, version: Version, handlers: Iterable[Handler] = (), ahead: Mapping[str, ObservedFile] | None = None
+    obs: Observation,
+    root_path: str,
+    version: Version,
+    handlers: Iterable[Handler] = (),
+    ahead: Mapping[str, ObservedFile] | None = None,
 ) -> FileSet:
-    """Walk the imports as the daemon does: breadth first, globs only for a pattern with an asterisk.
+    """Walk the imports as the daemon does: breadth first, globs only for a pattern with an
+    asterisk.
 
     Raise PlanError for what the daemon would refuse, NeedMore for files that no look has shown yet.
     ahead: files as they would be after changes.
@@ -116,7 +157,10 @@ def load_containerd_files(
     keep = containerd_places.keep_containerd_places(handlers)
     if ahead:
         return _walk_imports(Sight(obs, ahead, keep), root_path, version)
-    return obs.compute_once(("containerd", root_path, version, id(keep)), lambda: _walk_imports(Sight(obs, {}, keep), root_path, version))
+    return obs.compute_once(
+        ("containerd", root_path, version, id(keep)),
+        lambda: _walk_imports(Sight(obs, {}, keep), root_path, version),
+    )
 
 
 def _walk_imports(sight: Sight, root_path: str, version: Version) -> FileSet:
@@ -126,7 +170,9 @@ def _walk_imports(sight: Sight, root_path: str, version: Version) -> FileSet:
     root = _read_config_file(first, root_path, ())
     found = {root_path: root}
     queue = collections.deque([root])
-    unknown: list[queries.Question] = []  # for all files known so far: one more look, not one for each
+    unknown: list[
+        queries.Question
+    ] = []  # for all files known so far: one more look, not one for each
     while queue:
         current = queue.popleft()
         for pattern in imports(current):
@@ -136,7 +182,9 @@ def _walk_imports(sight: Sight, root_path: str, version: Version) -> FileSet:
                 unknown += need.questions
                 continue
             for path, file in resolved:
-                if path in found:  # containerd loads a file once, and so files may import each other (LoadConfig)
+                if (
+                    path in found
+                ):  # containerd loads a file once, and so files may import each other (LoadConfig)
                     continue
                 _check_import_bounds(current, len(found))
                 found[path] = _read_config_file(file, path, (*current.parents, current.path))
@@ -147,14 +195,19 @@ def _walk_imports(sight: Sight, root_path: str, version: Version) -> FileSet:
 
 
 def _check_import_bounds(current: ConfigFile, files: int) -> None:
-    """Raise PlanError if a chain of imports is too long or the files are too many: no real configuration has as many.
+    """Raise PlanError if a chain of imports is too long or the files are too many: no real
+    configuration has as many.
 
     Every link of a chain costs one more look at the host, and every file costs time.
     """
     if len(current.parents) < MAX_CHAIN and files < MAX_FILES:
         return
     deep = len(current.parents) >= MAX_CHAIN
-    message = about_files.TOO_DEEP.fill(limit=MAX_CHAIN) if deep else about_files.TOO_MANY.fill(limit=MAX_FILES)
+    message = (
+        about_files.TOO_DEEP.fill(limit=MAX_CHAIN)
+        if deep
+        else about_files.TOO_MANY.fill(limit=MAX_FILES)
+    )
     raise PlanError(message, where=current.path, line=toml.find_key_line(current.doc, ("imports",)))
 
 
@@ -167,20 +220,28 @@ def imports(file: ConfigFile) -> list[str]:
 
 
 def resolve_import(file: ConfigFile, pattern: str) -> str:
-    """Return an import as the daemon reads it: cleaned, and beside the file that names it unless it is absolute."""
+    """Return an import as the daemon reads it: cleaned, and beside the file that names it unless it
+    is absolute.
+    """
     return host_paths.clean_host_path(posixpath.join(posixpath.dirname(file.path), pattern))
 
 
 def matches_import_glob(pattern: str, path: str) -> bool:
-    """Tell whether a glob matches a path. Asterisks do not cross directories, and a pattern without one matches nothing."""
+    """Tell whether a glob matches a path. Asterisks do not cross directories, and a pattern without
+    one matches nothing.
+    """
     return (
         "*" in pattern
         and posixpath.dirname(pattern) == posixpath.dirname(path)
-        and fnmatch.fnmatchcase(posixpath.basename(path), posixpath.basename(pattern).replace("[", "[[]"))
+        and fnmatch.fnmatchcase(
+            posixpath.basename(path), posixpath.basename(pattern).replace("[", "[[]")
+        )
     )
 
 
-def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) -> list[tuple[str, ObservedFile]]:
+def _resolve(
+    sight: Sight, current: ConfigFile, pattern: str, version: Version
+) -> list[tuple[str, ObservedFile]]:
     if "*" in pattern:
         if not pattern.startswith("/") and not releases.can_use_relative_glob(version):
             return []
@@ -194,7 +255,9 @@ def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) 
         # dump swallows this on 2.x and exits 0, yet the daemon does not start.
         raise PlanError(about_files.IMPORT_MISSING.fill(path=path), where=current.path, line=line)
     if file.type == "dir":
-        message = about_files.IMPORT_IS_DIRECTORY.fill(path=path, pattern=f"{path.rstrip('/')}/*.toml")
+        message = about_files.IMPORT_IS_DIRECTORY.fill(
+            path=path, pattern=f"{path.rstrip('/')}/*.toml"
+        )
         raise PlanError(message, where=current.path, line=line)
     return [(path, file)]
 
@@ -214,7 +277,9 @@ def read_alone(obs: Observation, path: str, keep: file_places.Keep) -> ConfigFil
 
 
 def check_schema(files: FileSet, version: Version) -> None:
-    """Raise PlanError for a declared version that the daemon rejects or ignores, and (2.x) for an encoding that it refuses."""
+    """Raise PlanError for a declared version that the daemon rejects or ignores, and (2.x) for an
+    encoding that it refuses.
+    """
     schemas = releases.get_release_facts(version).schemas
     for file in files.files:
         declared = file.declared or 1
@@ -222,22 +287,34 @@ def check_schema(files: FileSet, version: Version) -> None:
         if not isinstance(written, int) or isinstance(written, bool):
             line = toml.find_key_line(file.doc, ("version",))
             raise PlanError(about_files.VERSION_NO_NUMBER.fill(), where=file.path, line=line)
-        if releases.get_release_facts(version).merge == "deep":  # 1.x takes other bytes in strings and comments
-            toml_types.check_encoding(file.doc, about_files.REFUSED_BY_RELEASE.fill(version=str(version)))
+        if (
+            releases.get_release_facts(version).merge == "deep"
+        ):  # 1.x takes other bytes in strings and comments
+            toml_types.check_encoding(
+                file.doc, about_files.REFUSED_BY_RELEASE.fill(version=str(version))
+            )
         if declared not in schemas:
             raise PlanError(
-                about_files.VERSION_UNSUPPORTED.fill(declared=declared, version=str(version), supported=_join_numbers(schemas)),
+                about_files.VERSION_UNSUPPORTED.fill(
+                    declared=declared, version=str(version), supported=_join_numbers(schemas)
+                ),
                 where=file.path,
                 line=toml.find_key_line(file.doc, ("version",)),
             )
 
 
 def _join_numbers(numbers: tuple[int, ...]) -> str:
-    return " and ".join(str(n) for n in numbers) if len(numbers) < 3 else ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
+    return (
+        " and ".join(str(n) for n in numbers)
+        if len(numbers) < 3
+        else ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
+    )
 
 
 def get_cri_table_path(files: FileSet, version: Version) -> Path:
-    """Return the path of the CRI table that this set uses: the root's own first, never two names in one set."""
+    """Return the path of the CRI table that this set uses: the root's own first, never two names in
+    one set.
+    """
     schema = get_schema_in_force(files, version) or releases.get_release_facts(version).new_file
     if schema < 2 and takes_version(files):
         schema = 2
@@ -249,25 +326,38 @@ def get_cri_table_path(files: FileSet, version: Version) -> Path:
         and 3 in releases.get_release_facts(version).schemas
         and any(uses(f.doc.data, containerd_places.V3_NAMES) for f in files.files)
     ):
-        return containerd_places.V3_NAMES  # if both are there, the settings migrated from the older name lose
+        return (
+            containerd_places.V3_NAMES
+        )  # if both are there, the settings migrated from the older name lose
     lost = schema > 2 and releases.get_release_facts(version).v2_names_in_v3_lost
     for file in files.files:
         if uses(file.doc.data, natural):
             return natural
-        other = containerd_places.V3_NAMES if natural == containerd_places.V2_NAMES else containerd_places.V2_NAMES
+        other = (
+            containerd_places.V3_NAMES
+            if natural == containerd_places.V2_NAMES
+            else containerd_places.V2_NAMES
+        )
         if (
             uses(file.doc.data, other)
             and not lost
-            and (other == containerd_places.V2_NAMES or 3 in releases.get_release_facts(version).schemas)
+            and (
+                other == containerd_places.V2_NAMES
+                or 3 in releases.get_release_facts(version).schemas
+            )
         ):
             return other
     return natural
 
 
 def get_schema_in_force(files: FileSet, version: Version) -> int:
-    """Return the config version by which the set is read: on 1.x that of the last file which names one, else the root's."""
+    """Return the config version by which the set is read: on 1.x that of the last file which names
+    one, else the root's.
+    """
     if releases.get_release_facts(version).merge == "replace":
-        return next((file.declared for file in reversed(files.files) if file.declared), files.schema)
+        return next(
+            (file.declared for file in reversed(files.files) if file.declared), files.schema
+        )
     return files.schema
 
 
@@ -276,7 +366,8 @@ NAMES_PLUGINS = ("plugins", "disabled_plugins", "required_plugins")
 
 
 def takes_version(files: FileSet) -> bool:
-    """Tell whether a root file without a version can get `version = 2` with no other effect, since no file names a plugin.
+    """Tell whether a root file without a version can get `version = 2` with no other effect, since
+    no file names a plugin.
 
     A file without a version counts as version 1, whose CRI table containerd 2.0 to 2.2 drop.
     """
@@ -290,23 +381,43 @@ def uses(data: Mapping[str, Any], table: Path) -> bool:
     found = toml.look_up_toml(data, table)
     if not isinstance(found, Mapping):
         return False
-    return bool(set(found) - containerd_places.SERVER_KEYS) if table == containerd_places.V2_NAMES else True
+    return (
+        bool(set(found) - containerd_places.SERVER_KEYS)
+        if table == containerd_places.V2_NAMES
+        else True
+    )
 
 
 def list_file_handlers(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the handlers that one file declares, under any name of the CRI table."""
-    every = (toml.look_up_toml(data, (*table, *releases.RUNTIMES)) for table in containerd_places.TABLES)
-    return {name: entry for runtimes in every if isinstance(runtimes, Mapping) for name, entry in runtimes.items()}
+    every = (
+        toml.look_up_toml(data, (*table, *releases.RUNTIMES)) for table in containerd_places.TABLES
+    )
+    return {
+        name: entry
+        for runtimes in every
+        if isinstance(runtimes, Mapping)
+        for name, entry in runtimes.items()
+    }
 
 
 def list_handler_programs(runtimes: Mapping[str, Any]) -> dict[str, str]:
     """Return the program that each of these handlers names, '' if it names none."""
-    return {name: str(toml.look_up_toml(entry, ("options", "BinaryName")) or "") for name, entry in runtimes.items()}
+    return {
+        name: str(toml.look_up_toml(entry, ("options", "BinaryName")) or "")
+        for name, entry in runtimes.items()
+    }
 
 
-def build_effective_cri_table(files: FileSet, version: Version, *, built_in: bool = True) -> Mapping[str, Any]:
-    """Return the CRI table that the files give. It has the version's built-in runc, unless built_in is false."""
-    return files.compute_once((version, built_in), lambda: _merge_cri_tables(files, version, built_in))
+def build_effective_cri_table(
+    files: FileSet, version: Version, *, built_in: bool = True
+) -> Mapping[str, Any]:
+    """Return the CRI table that the files give. It has the version's built-in runc, unless built_in
+    is false.
+    """
+    return files.compute_once(
+        (version, built_in), lambda: _merge_cri_tables(files, version, built_in)
+    )
 
 
 def _merge_cri_tables(files: FileSet, version: Version, built_in: bool) -> Mapping[str, Any]:
@@ -316,7 +427,11 @@ def _merge_cri_tables(files: FileSet, version: Version, built_in: bool) -> Mappi
         for table in containerd_places.TABLES:
             part = toml.look_up_toml(file.doc.data, table)
             if isinstance(part, Mapping) and is_table_read(table, file, schema, facts):
-                cri = toml.copy_toml_value(dict(part)) if facts.merge == "replace" else merge_cri_tables(cri, part)
+                cri = (
+                    toml.copy_toml_value(dict(part))
+                    if facts.merge == "replace"
+                    else merge_cri_tables(cri, part)
+                )
     cri = _fill_template_values(cri, known.get_filled_in_values(files.root_path))
     containerd = cri.setdefault("containerd", {})
     runtimes = containerd.get("runtimes") or {}
@@ -332,9 +447,18 @@ def _merge_cri_tables(files: FileSet, version: Version, built_in: bool) -> Mappi
 
 
 def _add_older_tables(cri: dict[str, Any], runtimes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add the two older tables that 1.x reads as handlers if they have a type. `default_runtime` is then the default one."""
-    older = {name: toml.look_up_toml(cri, table) for name, table in containerd_places.OLDER_TABLES.items()}
-    older = {name: entry for name, entry in older.items() if isinstance(entry, Mapping) and entry.get("runtime_type")}
+    """Add the two older tables that 1.x reads as handlers if they have a type. `default_runtime` is
+    then the default one.
+    """
+    older = {
+        name: toml.look_up_toml(cri, table)
+        for name, table in containerd_places.OLDER_TABLES.items()
+    }
+    older = {
+        name: entry
+        for name, entry in older.items()
+        if isinstance(entry, Mapping) and entry.get("runtime_type")
+    }
     if "default" in older:
         cri["containerd"]["default_runtime_name"] = "default"
     return {**runtimes, **older}
@@ -345,12 +469,18 @@ def _fill_template_values(cri: dict[str, Any], values: Mapping[str, str]) -> dic
     if not values:
         return cri
     return {
-        k: _fill_template_values(v, values) if isinstance(v, dict) else values.get(v, v) if isinstance(v, str) else v
+        k: _fill_template_values(v, values)
+        if isinstance(v, dict)
+        else values.get(v, v)
+        if isinstance(v, str)
+        else v
         for k, v in cri.items()
     }
 
 
-def is_table_read(table: Path, file: ConfigFile, schema: int, facts: releases.ContainerdRelease) -> bool:
+def is_table_read(
+    table: Path, file: ConfigFile, schema: int, facts: releases.ContainerdRelease
+) -> bool:
     """Tell whether this release reads a table of this name in this file at all.
 
     schema: the version by which the set is read, 0 without a root file.
@@ -365,31 +495,46 @@ def is_table_read(table: Path, file: ConfigFile, schema: int, facts: releases.Co
 
 
 def merge_cri_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two tables as 2.x does: tables merge, and everything else of the later file wins, arrays as a whole."""
+    """Merge two tables as 2.x does: tables merge, and everything else of the later file wins,
+    arrays as a whole.
+    """
     result = dict(below)
     for key, value in above.items():
         old = result.get(key)
         # Dictionaries, as parsers make them: an abstract class takes longer to say no.
-        result[key] = merge_cri_tables(old, value) if isinstance(value, dict) and isinstance(old, dict) else toml.copy_toml_value(value)
+        result[key] = (
+            merge_cri_tables(old, value)
+            if isinstance(value, dict) and isinstance(old, dict)
+            else toml.copy_toml_value(value)
+        )
     return result
 
 
 def find_disabled_cri(files: FileSet) -> tuple[str, int | None] | None:
-    """Return (file, line) of the entry in `disabled_plugins` that turns CRI off, None if there is none.
+    """Return (file, line) of the entry in `disabled_plugins` that turns CRI off, None if there is
+    none.
 
     The lists of several files add up.
     """
     for file in files.files:
         value = file.doc.data.get("disabled_plugins", [])
-        if isinstance(value, list) and releases.CRI_PLUGINS & {v for v in value if isinstance(v, str)}:
+        if isinstance(value, list) and releases.CRI_PLUGINS & {
+            v for v in value if isinstance(v, str)
+        }:
             return file.path, toml.find_key_line(file.doc, ("disabled_plugins",))
     return None
 
 
 def get_configured_socket(files: FileSet) -> str:
-    """Return the socket that the files name, '' if they leave the default. A version 4 root ignores [grpc]."""
+    """Return the socket that the files name, '' if they leave the default. A version 4 root ignores
+    [grpc].
+    """
     for file in reversed(files.files):
-        path = containerd_places.GRPC_V4 if (file.declared or files.schema) >= 4 else ("grpc", "address")
+        path = (
+            containerd_places.GRPC_V4
+            if (file.declared or files.schema) >= 4
+            else ("grpc", "address")
+        )
         address = toml.look_up_toml(file.doc.data, path)
         if isinstance(address, str) and address:
             return host_paths.keep_as_opened(address)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the containerds of a host, running or not: by processes and managers, else by program and unit, or as the options describe."""
+"""Find the containerds of a host, running or not: by processes and managers, else by program and
+unit, or as the options describe.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,33 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    releases,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import Manager
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.package import PACKAGE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    Manager,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.package import (
+    PACKAGE,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import start
 
 NAMES = [known.DAEMON]
 CONFIG, ADDRESS = ("--config", "-config", "-c"), ("--address", "-address", "-a")
-READ_FLAGS: Mapping[str, str] = {**dict.fromkeys(CONFIG, "path"), **dict.fromkeys(ADDRESS, "address")}
+READ_FLAGS: Mapping[str, str] = {
+    **dict.fromkeys(CONFIG, "path"),
+    **dict.fromkeys(ADDRESS, "address"),
+}
 
 
 @dc.dataclass(frozen=True)
@@ -44,7 +60,9 @@ class Daemon:
 
     @property
     def socket(self) -> str:
-        """The socket that the daemon is known to have, regardless of its files, '' if none is known."""
+        """The socket that the daemon is known to have, regardless of its files, '' if none is
+        known.
+        """
         return self.address or self.manager.socket
 
 
@@ -52,7 +70,9 @@ def find_containerd_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
     """Find the daemons that the options mean, else all of the host."""
     found = _find_all_daemons(policy, obs)
     if policy.config_path:
-        return [d for d in found if d.config == policy.config_path] or _build_daemon_of_options(policy, obs)
+        return [d for d in found if d.config == policy.config_path] or _build_daemon_of_options(
+            policy, obs
+        )
     if policy.socket:
         return [d for d in found if policy.socket in (d.address, "")] or found
     return found
@@ -60,7 +80,9 @@ def find_containerd_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
 
 def find_containerd_program(obs: Observation) -> str:
     """Return the path of the program, '' if there is none."""
-    return str(obs.get_answer(queries.ask_for_program(NAMES)).get("found", {}).get("containerd") or "")
+    return str(
+        obs.get_answer(queries.ask_for_program(NAMES)).get("found", {}).get("containerd") or ""
+    )
 
 
 def _find_all_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
@@ -71,20 +93,39 @@ def _find_all_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
             found.append(_describe_running_daemon(policy, obs, process, *program))
     for manager in known.present(obs):
         if not any(d.manager is manager for d in found):
-            found.append(Daemon(manager.config, manager.socket, "", known.find_manager_unit(obs, manager), False, manager))
-    if all(d.manager.own_engine for d in found) and not processes.list_unverified_processes(obs, "containerd"):
+            found.append(
+                Daemon(
+                    manager.config,
+                    manager.socket,
+                    "",
+                    known.find_manager_unit(obs, manager),
+                    False,
+                    manager,
+                )
+            )
+    if all(d.manager.own_engine for d in found) and not processes.list_unverified_processes(
+        obs, "containerd"
+    ):
         packaged = any(obs.get_package(name) for name in releases.PACKAGES)
-        if find_containerd_program(obs) or packaged or obs.get_unit(policy.service or releases.UNIT):
+        if (
+            find_containerd_program(obs)
+            or packaged
+            or obs.get_unit(policy.service or releases.UNIT)
+        ):
             found.append(_describe_stopped_daemon(policy, obs))
     return found
 
 
 def read_containerd_unit_start(policy: Policy, obs: Observation) -> start.Start:
     """Read how its unit starts a containerd that does not run."""
-    return start.read_start(policy.root, obs, policy.service or releases.UNIT, known.DAEMON, READ_FLAGS)
+    return start.read_start(
+        policy.root, obs, policy.service or releases.UNIT, known.DAEMON, READ_FLAGS
+    )
 
 
-def _describe_running_daemon(policy: Policy, obs: Observation, process: Mapping[str, Any], binary: str, itself: bool) -> Daemon:
+def _describe_running_daemon(
+    policy: Policy, obs: Observation, process: Mapping[str, Any], binary: str, itself: bool
+) -> Daemon:
     argv = process.get("argv") or ()
     config = host_paths.keep_as_opened(processes.flag(argv, *CONFIG)) or releases.CONFIG
     manager = known.find_process_manager(obs, process, config)
@@ -101,8 +142,11 @@ def _describe_running_daemon(policy: Policy, obs: Observation, process: Mapping[
     )
 
 
-def _find_daemon_unit(policy: Policy, obs: Observation, process: Mapping[str, Any], manager: Manager) -> str:
-    """Return the daemon's unit by its control group, '' if it has none. A service that the options name comes first.
+def _find_daemon_unit(
+    policy: Policy, obs: Observation, process: Mapping[str, Any], manager: Manager
+) -> str:
+    """Return the daemon's unit by its control group, '' if it has none. A service that the options
+    name comes first.
 
     A hybrid hierarchy hides the control group. Then the manager's unit counts, or the usual unit if
     systemd reports this process for it.
@@ -111,7 +155,11 @@ def _find_daemon_unit(policy: Policy, obs: Observation, process: Mapping[str, An
         return policy.service or str(process["unit"])
     if manager.own_engine:
         return known.find_manager_unit(obs, manager)
-    return releases.UNIT if obs.get_unit(releases.UNIT).get("MainPID") == str(process.get("pid")) else ""
+    return (
+        releases.UNIT
+        if obs.get_unit(releases.UNIT).get("MainPID") == str(process.get("pid"))
+        else ""
+    )
 
 
 def _build_daemon_of_options(policy: Policy, obs: Observation) -> list[Daemon]:
@@ -121,7 +169,9 @@ def _build_daemon_of_options(policy: Policy, obs: Observation) -> list[Daemon]:
     all of file, socket and service.
     """
     daemon = dc.replace(
-        _describe_stopped_daemon(policy, obs), config=policy.config_path, manager=_recognise_manager(obs, policy.config_path)
+        _describe_stopped_daemon(policy, obs),
+        config=policy.config_path,
+        manager=_recognise_manager(obs, policy.config_path),
     )
     runs = bool(processes.list_unverified_processes(obs, "containerd"))
     if runs and not processes.is_everything_declared(policy):
@@ -131,7 +181,10 @@ def _build_daemon_of_options(policy: Policy, obs: Observation) -> list[Daemon]:
 
 def _describe_stopped_daemon(policy: Policy, obs: Observation) -> Daemon:
     argv = read_containerd_unit_start(policy, obs).argv
-    config, address = (host_paths.keep_as_opened(start.get_known_path(processes.flag(argv, *flag))) for flag in (CONFIG, ADDRESS))
+    config, address = (
+        host_paths.keep_as_opened(start.get_known_path(processes.flag(argv, *flag)))
+        for flag in (CONFIG, ADDRESS)
+    )
     config = config or releases.CONFIG
     binary = find_containerd_program(obs)
     unit = policy.service or (releases.UNIT if obs.get_unit(releases.UNIT) else "")

@@ -13,8 +13,16 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+    versions,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+    Refusal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Cdi,
@@ -22,12 +30,25 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Instance,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes, refusals, traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import nvidia_ctk
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions, named_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    processes,
+    refusals,
+    traits,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    nvidia_ctk,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    cdi_versions,
+    named_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     absent,
     aims,
@@ -43,15 +64,36 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     sources,
     template,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import config as containerd_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import plan as containerd_plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.daemons import Daemon
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import about_daemons
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import cgroup_driver
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import docker, known, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import Manager, ManagerPlace
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.package import PACKAGE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    config as containerd_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    plan as containerd_plan,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
+    FileSet,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.daemons import (
+    Daemon,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_daemons,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    cgroup_driver,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import (
+    docker,
+    known,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    Manager,
+    ManagerPlace,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.package import (
+    PACKAGE,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import start
 
 plan_instance = by_manager.plan_by_manager
@@ -63,12 +105,19 @@ list_marked_files = absent.list_marked_containerd_files
 owns_file = absent.owns_containerd_file
 
 PACKAGES = [*dict.fromkeys((*releases.PACKAGES, *docker.PACKAGES))]
-OTHER_PROGRAMS = ("dockerd", "crio")  # of engines that a version may stand for in another root directory
+OTHER_PROGRAMS = (
+    "dockerd",
+    "crio",
+)  # of engines that a version may stand for in another root directory
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
     """Return all questions that a normal host needs, for one look."""
-    files = [q for config, place in absent.list_main_files(policy) for q in _list_file_questions(policy, config, place)]
+    files = [
+        q
+        for config, place in absent.list_main_files(policy)
+        for q in _list_file_questions(policy, config, place)
+    ]
     files += [
         queries.ask_for_packages(PACKAGES),
         queries.ask_for_file(nvidia_ctk.MISPLACED, content=False),
@@ -82,18 +131,31 @@ def list_questions(policy: Policy) -> list[queries.Question]:
             *start.list_unit_start_questions(policy.root, policy.service or releases.UNIT),
         ]
     units = [policy.service or releases.UNIT, *known.list_unit_names()]
-    sockets = dict.fromkeys([policy.socket or releases.SOCKET, *(m.socket for m in known.list_served_managers() if m.socket)])
+    sockets = dict.fromkeys(
+        [
+            policy.socket or releases.SOCKET,
+            *(m.socket for m in known.list_served_managers() if m.socket),
+        ]
+    )
     return [
         *files,
         *cgroup_driver.list_cgroup_questions(),
-        queries.ask_for_processes(known.list_containerd_executables(), daemons.READ_FLAGS, detected.ENVIRONMENT),
+        queries.ask_for_processes(
+            known.list_containerd_executables(), daemons.READ_FLAGS, detected.ENVIRONMENT
+        ),
         queries.ask_for_units(units),
         queries.ask_for_program(daemons.NAMES),
-        *(queries.ask_for_cri(socket, method) for socket in sockets for method in ("Status", "Version")),
+        *(
+            queries.ask_for_cri(socket, method)
+            for socket in sockets
+            for method in ("Status", "Version")
+        ),
     ]
 
 
-def _list_file_questions(policy: Policy, config: str, place: ManagerPlace) -> list[queries.Question]:
+def _list_file_questions(
+    policy: Policy, config: str, place: ManagerPlace
+) -> list[queries.Question]:
     """Return the questions for a main file, its drop-ins and templates.
 
     Our own drop-in is asked for by name as well: a glob does not show that it is missing, which a
@@ -111,12 +173,24 @@ def _list_file_questions(policy: Policy, config: str, place: ManagerPlace) -> li
 
 
 def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
-    """Find all containerds of the host. Those of others are included, with the reason why they are left alone."""
+    """Find all containerds of the host. Those of others are included, with the reason why they are
+    left alone.
+    """
     if policy.root != "/":
         return _find_offline_instances(policy, obs)
-    foreign = () if processes.is_everything_declared(policy) else processes.list_unverified_processes(obs, "containerd")
-    own = (_build_containerd_instance(policy, obs, d) for d in daemons.find_containerd_daemons(policy, obs))
-    return (*own, *(processes.build_untrusted_instance("containerd", "containerd", p) for p in foreign))
+    foreign = (
+        ()
+        if processes.is_everything_declared(policy)
+        else processes.list_unverified_processes(obs, "containerd")
+    )
+    own = (
+        _build_containerd_instance(policy, obs, d)
+        for d in daemons.find_containerd_daemons(policy, obs)
+    )
+    return (
+        *own,
+        *(processes.build_untrusted_instance("containerd", "containerd", p) for p in foreign),
+    )
 
 
 def _build_containerd_instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
@@ -128,22 +202,39 @@ def _build_containerd_instance(policy: Policy, obs: Observation, daemon: Daemon)
     if alone:
         return _build_refused_instance(daemon, alone)
     if not daemon.config.startswith("/"):
-        return _build_refused_instance(daemon, Refusal(about_daemons.RELATIVE_PATH.fill(config=daemon.config), kind="silent"))
+        return _build_refused_instance(
+            daemon, Refusal(about_daemons.RELATIVE_PATH.fill(config=daemon.config), kind="silent")
+        )
     guess = versions.parse_engine_version(policy.engine_version) or Version(2, 0)
     files = _load_files(policy, obs, daemon.config, guess)
-    socket = policy.socket or daemon.socket or (containerd_config.get_configured_socket(files) if files else "") or releases.SOCKET
-    status = obs.try_cri(socket, pid=daemon.pid) if daemon.running else {}  # one that does not answer is refused below
+    socket = (
+        policy.socket
+        or daemon.socket
+        or (containerd_config.get_configured_socket(files) if files else "")
+        or releases.SOCKET
+    )
+    status = (
+        obs.try_cri(socket, pid=daemon.pid) if daemon.running else {}
+    )  # one that does not answer is refused below
     info = (status.get("info") or {}).get("config")
     config: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
     off = containerd_config.find_disabled_cri(files) if files and not config else None
     # One that is left alone is not worth a second look for its program's own word.
     silent = daemon.running and not off and not (status and obs.try_cri(socket, "Version"))
-    version_text = _get_package_version(obs, daemon.manager) if off or silent else _get_daemon_version(obs, daemon, socket)
+    version_text = (
+        _get_package_version(obs, daemon.manager)
+        if off or silent
+        else _get_daemon_version(obs, daemon, socket)
+    )
     version = versions.parse_engine_version(version_text) or guess
     if daemon.unit and not obs.was_unit_asked(daemon.unit):
         # Without its InvocationID a restart could hit a daemon that was restarted meanwhile.
         raise NeedMore([queries.ask_for_units([daemon.unit])])
-    manager, refusal = _refuse_disabled_cri(obs, files, off, daemon.manager, version) if files and off else (daemon.manager, Refusal())
+    manager, refusal = (
+        _refuse_disabled_cri(obs, files, off, daemon.manager, version)
+        if files and off
+        else (daemon.manager, Refusal())
+    )
     cri = containerd_config.build_effective_cri_table(files, version) if files else {}
     serves = not refusal
     refusal = (
@@ -154,7 +245,8 @@ def _build_containerd_instance(policy: Policy, obs: Observation, daemon: Daemon)
     detects = detected.explain_detection(policy, manager, files, version)
     refusal = refusal or detected.refuse_unreachable_main_file(policy, manager, files, version)
     cdi = detected.describe_detected_cdi(
-        cdi_support.describe_cdi_support(obs, daemon, config, files, version, ask_dump=not refusal), detects
+        cdi_support.describe_cdi_support(obs, daemon, config, files, version, ask_dump=not refusal),
+        detects,
     )
     return Instance(
         engine="containerd",
@@ -166,14 +258,18 @@ def _build_containerd_instance(policy: Policy, obs: Observation, daemon: Daemon)
         manager=manager.name,
         running=daemon.running,
         schema=files.schema if files else 0,
-        cdi=dc.replace(cdi, next_dirs=cdi_support.list_next_cdi_directories(manager, files, version)),
+        cdi=dc.replace(
+            cdi, next_dirs=cdi_support.list_next_cdi_directories(manager, files, version)
+        ),
         cri=serves,
         refusal=refusal,
         detects=detects,
         invocation_id=obs.get_unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
         default_handler=_get_default_handler(config, cri),
         handlers=_list_handlers(config, cri, version),
-        low_level=aims.find_containerd_low_level_runtime(policy, obs, files, version) if files else "",
+        low_level=aims.find_containerd_low_level_runtime(policy, obs, files, version)
+        if files
+        else "",
         pid=daemon.pid,
         ticks=daemon.ticks,
         by_path=daemon.by_path,
@@ -191,7 +287,9 @@ def _refuse_stopped_daemon(obs: Observation, daemon: Daemon) -> Refusal:
     return refusals.refuse_stopped_engine(obs, whose, daemon.unit)
 
 
-def _refuse_silent_daemon(obs: Observation, daemon: Daemon, socket: str, files: FileSet | None, version: Version) -> Refusal:
+def _refuse_silent_daemon(
+    obs: Observation, daemon: Daemon, socket: str, files: FileSet | None, version: Version
+) -> Refusal:
     """Return the refusal of a running daemon whose CRI does not answer.
 
     Without its own report, it is not known what it works with, nor whether it would live with a
@@ -199,16 +297,30 @@ def _refuse_silent_daemon(obs: Observation, daemon: Daemon, socket: str, files: 
     """
     for one in engine_rules.find_broken_containerd_rules(files, version)[:1] if files else ():
         place, broken = f"{one.spot.file.path}:{one.spot.line}", one.message(already=True)
-        message = about_daemons.CRI_NOT_LOADED.fill(socket=socket, version=str(version), place=place, cause=broken.why, step=broken.next)
+        message = about_daemons.CRI_NOT_LOADED.fill(
+            socket=socket, version=str(version), place=place, cause=broken.why, step=broken.next
+        )
         return Refusal(message, kind="silent")
-    asked = (obs.get_socket_answer(queries.ask_for_cri(socket, method), daemon.pid) for method in ("Status", "Version"))
-    errors = (str(a["error"].get("message") or about_daemons.NO_REASON_GIVEN.fill()) for a in asked if "error" in a)
+    asked = (
+        obs.get_socket_answer(queries.ask_for_cri(socket, method), daemon.pid)
+        for method in ("Status", "Version")
+    )
+    errors = (
+        str(a["error"].get("message") or about_daemons.NO_REASON_GIVEN.fill())
+        for a in asked
+        if "error" in a
+    )
     cause = next(errors, about_daemons.SAYS_NOTHING.fill())
-    return Refusal(about_daemons.CRI_SILENT.fill(socket=socket, cause=cause, log=_name_daemon_log(daemon)), kind="silent")
+    return Refusal(
+        about_daemons.CRI_SILENT.fill(socket=socket, cause=cause, log=_name_daemon_log(daemon)),
+        kind="silent",
+    )
 
 
 def _name_daemon_log(daemon: Daemon) -> str:
-    """Return the place in which a person reads the daemon's log. k3s starts it as its child and gives it a file of its own."""
+    """Return the place in which a person reads the daemon's log. k3s starts it as its child and
+    gives it a file of its own.
+    """
     log = daemon.manager.place.log if daemon.manager.place else ""
     if log:
         return posixpath.normpath(posixpath.join(posixpath.dirname(daemon.config), log))
@@ -260,25 +372,47 @@ def _get_daemon_version(obs: Observation, daemon: Daemon, socket: str) -> str:
 
 
 def _get_package_version(obs: Observation, manager: Manager) -> str:
-    """Return the version in the package database, '' if it has none. It knows nothing of a containerd that a manager brings along."""
-    return "" if manager.own_engine else next((v for v in (obs.get_package(p) for p in releases.PACKAGES) if v), "")
+    """Return the version in the package database, '' if it has none. It knows nothing of a
+    containerd that a manager brings along.
+    """
+    return (
+        ""
+        if manager.own_engine
+        else next((v for v in (obs.get_package(p) for p in releases.PACKAGES) if v), "")
+    )
 
 
 def _refuse_disabled_cri(
-    obs: Observation, files: FileSet, off: tuple[str, int | None], manager: Manager, version: Version
+    obs: Observation,
+    files: FileSet,
+    off: tuple[str, int | None],
+    manager: Manager,
+    version: Version,
 ) -> tuple[Manager, Refusal]:
-    """Return the manager and the refusal of a containerd whose file switches CRI off, with the file that a person edits."""
+    """Return the manager and the refusal of a containerd whose file switches CRI off, with the file
+    that a person edits.
+    """
     path, line = off
     file = files.get(path)
-    source = sources.find_main_file_source(obs, manager, path, version) if path == files.root_path else None
-    entries = [e for e in (file.doc.data.get("disabled_plugins", []) if file else []) if e in releases.CRI_PLUGINS]
+    source = (
+        sources.find_main_file_source(obs, manager, path, version)
+        if path == files.root_path
+        else None
+    )
+    entries = [
+        e
+        for e in (file.doc.data.get("disabled_plugins", []) if file else [])
+        if e in releases.CRI_PLUGINS
+    ]
     dockers = manager is PACKAGE and docker.is_docker_here(obs)
     where = source.place(line) if source else f"{path}:{line}" if line else path
     entry = entries[0] if entries else "cri"
     whose = manager.title if manager.own_engine else "containerd"
     if dockers:
         return docker.DOCKER, Refusal(messages.SERVES_DOCKER_ONLY.fill(where=where, entry=entry))
-    return manager, Refusal(about_daemons.CRI_DISABLED.fill(where=where, entry=entry, daemon=whose), kind="unfit")
+    return manager, Refusal(
+        about_daemons.CRI_DISABLED.fill(where=where, entry=entry, daemon=whose), kind="unfit"
+    )
 
 
 def _get_default_handler(status: Mapping[str, Any], cri: Mapping[str, Any]) -> str:
@@ -289,14 +423,24 @@ def _get_default_handler(status: Mapping[str, Any], cri: Mapping[str, Any]) -> s
     )
 
 
-def _list_handlers(status: Mapping[str, Any], cri: Mapping[str, Any], version: Version) -> dict[str, str]:
-    found = toml.look_up_toml(status, ("containerd", "runtimes")) or toml.look_up_toml(cri, ("containerd", "runtimes")) or {}
+def _list_handlers(
+    status: Mapping[str, Any], cri: Mapping[str, Any], version: Version
+) -> dict[str, str]:
+    found = (
+        toml.look_up_toml(status, ("containerd", "runtimes"))
+        or toml.look_up_toml(cri, ("containerd", "runtimes"))
+        or {}
+    )
     found = options.read_options_of_handlers(found, version)
-    return {str(n): str(((r or {}).get("options") or {}).get("BinaryName") or "") for n, r in found.items()}
+    return {
+        str(n): str(((r or {}).get("options") or {}).get("BinaryName") or "")
+        for n, r in found.items()
+    }
 
 
 def _is_of_another_engine(policy: Policy, obs: Observation) -> bool:
-    """Tell whether engine_version, the only sign of a containerd in this tree, belongs to another engine.
+    """Tell whether engine_version, the only sign of a containerd in this tree, belongs to another
+    engine.
 
     The options or the other engine's program show that.
     """
@@ -304,32 +448,57 @@ def _is_of_another_engine(policy: Policy, obs: Observation) -> bool:
         return False
     if "auto" not in policy.engines:
         return True
-    asked = [q for q in (queries.ask_for_program([name]) for name in OTHER_PROGRAMS) if obs.was_asked(q)]
-    return not policy.config_path and any(path for q in asked for path in obs.get_answer(q).get("found", {}).values())
+    asked = [
+        q for q in (queries.ask_for_program([name]) for name in OTHER_PROGRAMS) if obs.was_asked(q)
+    ]
+    return not policy.config_path and any(
+        path for q in asked for path in obs.get_answer(q).get("found", {}).values()
+    )
 
 
 def _find_offline_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
-    """Find the containerds in another root directory. Nothing runs there, so only files, the package database and the user can answer."""
+    """Find the containerds in another root directory. Nothing runs there, so only files, the
+    package database and the user can answer.
+    """
     there = [_build_tree_instance(policy, obs, m.config, m) for m in known.present(obs)]
     config = policy.config_path or _find_config_by_unit(policy, obs) or releases.CONFIG
-    manager = known.find_config_manager(config) or known.find_boot_manager(obs, config == releases.CONFIG)
+    manager = known.find_config_manager(config) or known.find_boot_manager(
+        obs, config == releases.CONFIG
+    )
     if manager:
         return (_build_tree_instance(policy, obs, config, manager),)
-    named_file.require_named_engine_file(policy, obs, releases.CONFIG, containerd_places.keep_containerd_places(policy.handlers))
+    named_file.require_named_engine_file(
+        policy, obs, releases.CONFIG, containerd_places.keep_containerd_places(policy.handlers)
+    )
     packaged = _get_package_version(obs, PACKAGE)
     written = obs.get_file(config, containerd_places.keep_containerd_places(policy.handlers)).exists
-    if there and not (policy.config_path or packaged or (written and daemons.find_containerd_program(obs))):
-        return tuple(there)  # that is the containerd of this tree, and a file that no program reads makes no second one
+    if there and not (
+        policy.config_path or packaged or (written and daemons.find_containerd_program(obs))
+    ):
+        return tuple(
+            there
+            # that is the containerd of this tree, and a file that no program reads makes no second one
+        )
     if not (packaged or written):
         prepared = (
             []
             if there or policy.config_path
-            else [_build_tree_instance(policy, obs, m.config, m) for m in known.list_managers_with_template(obs)]
+            else [
+                _build_tree_instance(policy, obs, m.config, m)
+                for m in known.list_managers_with_template(obs)
+            ]
         )
         if prepared or not policy.engine_version or _is_of_another_engine(policy, obs):
             return (*there, *prepared)
-    address = host_paths.keep_as_opened(processes.flag(daemons.read_containerd_unit_start(policy, obs).argv, *daemons.ADDRESS))
-    return (*there, _build_tree_instance(policy, obs, config, known.find_image_manager(obs) or PACKAGE, address))
+    address = host_paths.keep_as_opened(
+        processes.flag(daemons.read_containerd_unit_start(policy, obs).argv, *daemons.ADDRESS)
+    )
+    return (
+        *there,
+        _build_tree_instance(
+            policy, obs, config, known.find_image_manager(obs) or PACKAGE, address
+        ),
+    )
 
 
 def _find_config_by_unit(policy: Policy, obs: Observation) -> str:
@@ -339,9 +508,13 @@ def _find_config_by_unit(policy: Policy, obs: Observation) -> str:
     return host_paths.keep_as_opened(given)
 
 
-def _build_tree_instance(policy: Policy, obs: Observation, config: str, manager: Manager, address: str = "") -> Instance:
+def _build_tree_instance(
+    policy: Policy, obs: Observation, config: str, manager: Manager, address: str = ""
+) -> Instance:
     if manager.place is None:
-        return _build_containerd_instance(policy, obs, Daemon(config, manager.socket, "", "", False, manager))
+        return _build_containerd_instance(
+            policy, obs, Daemon(config, manager.socket, "", "", False, manager)
+        )
     text = policy.engine_version or _get_package_version(obs, manager)
     version = versions.parse_engine_version(text)
     if version is None:
@@ -351,9 +524,16 @@ def _build_tree_instance(policy: Policy, obs: Observation, config: str, manager:
         raise PlanError(message, where=policy.root)
     files = _load_files(policy, obs, config, version)
     off = containerd_config.find_disabled_cri(files) if files else None
-    shown_manager, refusal = _refuse_disabled_cri(obs, files, off, manager, version) if files and off else (manager, Refusal())
+    shown_manager, refusal = (
+        _refuse_disabled_cri(obs, files, off, manager, version)
+        if files and off
+        else (manager, Refusal())
+    )
     detects = detected.explain_detection(policy, manager, files, version)
-    serves, refusal = not refusal, refusal or detected.refuse_unreachable_main_file(policy, manager, files, version)
+    serves, refusal = (
+        not refusal,
+        refusal or detected.refuse_unreachable_main_file(policy, manager, files, version),
+    )
     cri = containerd_config.build_effective_cri_table(files, version) if files else {}
     return Instance(
         engine="containerd",
@@ -370,11 +550,16 @@ def _build_tree_instance(policy: Policy, obs: Observation, config: str, manager:
         detects=detects,
         cdi=detected.describe_detected_cdi(
             cdi_support.read_cdi_of_files(
-                files, version, cdi_versions.get_max_cdi_version(traits.CONTAINERD, str(version)), releases.has_cri_devices_field(version)
+                files,
+                version,
+                cdi_versions.get_max_cdi_version(traits.CONTAINERD, str(version)),
+                releases.has_cri_devices_field(version),
             ),
             detects,
         ),
         default_handler=_get_default_handler({}, cri),
         handlers=_list_handlers({}, cri, version),
-        low_level=aims.find_containerd_low_level_runtime(policy, obs, files, version) if files else "",
+        low_level=aims.find_containerd_low_level_runtime(policy, obs, files, version)
+        if files
+        else "",
     )

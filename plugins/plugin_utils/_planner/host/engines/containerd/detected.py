@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Predict what a manager that renders containerd's configuration finds at its start: the NVIDIA runtime and the default handler.
+"""Predict what a manager that renders containerd's configuration finds at its start: the NVIDIA
+runtime and the default handler.
 
 Nothing is written for that: the next start of the manager's service adds the handler. So the
 programs are looked up as the manager does it, in the PATH that its service will have. Its setting
@@ -15,7 +16,11 @@ import re
 from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+    Refusal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     STANDARD_PATH,
     Cdi,
@@ -23,32 +28,57 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Instance,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    Keep,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import programs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import edit
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import about_daemons, about_rendered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    edit,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
+    FileSet,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_daemons,
+    about_rendered,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import Detection, Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    Detection,
+    Manager,
+)
 
 # Such files have tokens of the cluster in them.
 VARIABLES = ("K3S_CONFIG_FILE", "RKE2_CONFIG_FILE")
 OF_SERVICE: Keep = {"format": "env", "places": [[[name], "path"] for name in ("PATH", *VARIABLES)]}
-ENVIRONMENT: Mapping[str, str] = dict.fromkeys(("PATH", *VARIABLES), "path")  # of the daemon's process, which has it from the service
-# Of a unit whose arguments may hold the cluster's token: where they begin, and the file of settings. The process itself hides them
-# (it calls itself `k3s server`), so its own command line shows nothing.
+ENVIRONMENT: Mapping[str, str] = dict.fromkeys(
+    ("PATH", *VARIABLES), "path"
+)  # of the daemon's process, which has it from the service
+# Of a unit whose arguments may hold the cluster's token: where they begin, and the file of
+# settings. The process itself hides them (it calls itself `k3s server`), so its own command line
+# shows nothing.
 FLAG = r"(?:--config|-c)['\"]?(?:=|[ \t\r\n\\]+)['\"]?(/[\w./+-]+)"
-HANDED_ON = r"-arg['\"]?[ \t\r\n\\]+['\"]?"  # what follows is an argument for the kubelet or another part
-ARGUMENTS: Keep = {"format": "text", "patterns": [r"^[ \t]*ExecStart=", rf"{HANDED_ON}(?=--config)", rf"(?<=[\s'\"]){FLAG}"]}
+HANDED_ON = (
+    r"-arg['\"]?[ \t\r\n\\]+['\"]?"  # what follows is an argument for the kubelet or another part
+)
+ARGUMENTS: Keep = {
+    "format": "text",
+    "patterns": [r"^[ \t]*ExecStart=", rf"{HANDED_ON}(?=--config)", rf"(?<=[\s'\"]){FLAG}"],
+}
 PACKAGED = "/usr/bin"  # the directory of the programs in NVIDIA's packages
 
 
 @dc.dataclass(frozen=True)
 class SearchPath:
-    """The directories in which the next start of the service looks. where: the file that sets them, or in which they can be set."""
+    """The directories in which the next start of the service looks. where: the file that sets them,
+    or in which they can be set.
+    """
 
     directories: tuple[str, ...]
     where: str
@@ -64,16 +94,29 @@ class Default:
     line: int | None = None
 
 
-def explain_detection(policy: Policy, manager: Manager, files: FileSet | None, version: Version) -> str:
-    """Return why a configuration is left to what its manager finds by itself, '' if it is not, or if the user wants a drop-in."""
+def explain_detection(
+    policy: Policy, manager: Manager, files: FileSet | None, version: Version
+) -> str:
+    """Return why a configuration is left to what its manager finds by itself, '' if it is not, or
+    if the user wants a drop-in.
+    """
     default_place = policy.drop_in == "auto" and not policy.drop_in_path
-    if files is None or files.root is None or not default_place or manager.place is None or manager.place.detection is None:
+    if (
+        files is None
+        or files.root is None
+        or not default_place
+        or manager.place is None
+        or manager.place.detection is None
+    ):
         return ""
     return edit.explain_unread_drop_in(policy, manager, files, version)
 
 
-def refuse_unreachable_main_file(policy: Policy, manager: Manager, files: FileSet | None, version: Version) -> Refusal:
-    """Return the refusal of a main file that is rendered again at each start, an empty one if a plan is possible.
+def refuse_unreachable_main_file(
+    policy: Policy, manager: Manager, files: FileSet | None, version: Version
+) -> Refusal:
+    """Return the refusal of a main file that is rendered again at each start, an empty one if a
+    plan is possible.
 
     Such a file reads nothing that this collection could write, and its manager finds nothing by
     itself.
@@ -94,7 +137,8 @@ def get_runtime_detection(instance: Instance) -> Detection:
 
 
 def describe_detected_cdi(found: Cdi, why: str) -> Cdi:
-    """Return the CDI support that was found, or none if its switch is off and the manager renders the configuration.
+    """Return the CDI support that was found, or none if its switch is off and the manager renders
+    the configuration.
 
     The switch of containerd 1.7 is in a table that the manager's own text has, and a table cannot
     be written a second time.
@@ -103,7 +147,13 @@ def describe_detected_cdi(found: Cdi, why: str) -> Cdi:
     if not why or found.enabled or not found.able:
         return found
     said = about_daemons.CDI_NO_SETTING.fill(evidence=found.evidence.text)
-    return dc.replace(found, able=False, max_version="", evidence=Evidence(found.evidence.source, said), cri_field=False)
+    return dc.replace(
+        found,
+        able=False,
+        max_version="",
+        evidence=Evidence(found.evidence.source, said),
+        cri_field=False,
+    )
 
 
 # ---------------------------------------------------------------- the PATH of the service
@@ -111,30 +161,43 @@ def describe_detected_cdi(found: Cdi, why: str) -> Cdi:
 
 def list_environment_files(instance: Instance) -> list[str]:
     unit = instance.unit.removesuffix(".service")
-    return [name.format(unit) for name in get_runtime_detection(instance).environment] if unit else []
+    return (
+        [name.format(unit) for name in get_runtime_detection(instance).environment] if unit else []
+    )
 
 
 def search_path(policy: Policy, obs: Observation, instance: Instance) -> SearchPath:
-    """Return the search path: of the last environment file that sets it, else of the running service, else systemd's."""
+    """Return the search path: of the last environment file that sets it, else of the running
+    service, else systemd's.
+    """
     files = [obs.get_file(name, OF_SERVICE) for name in list_environment_files(instance)]
     saying = [file for file in files if says_path(file)]
     first = get_runtime_detection(instance).first
     if saying:
-        line, value = next((n, text[5:]) for n, text in list_numbered_lines(saying[-1]) if text.startswith("PATH="))
+        line, value = next(
+            (n, text[5:]) for n, text in list_numbered_lines(saying[-1]) if text.startswith("PATH=")
+        )
         return SearchPath((*first, *split_search_path(value.strip("\"'"))), saying[-1].path, line)
     value = get_process_variable(obs, instance, "PATH")
-    where = next((file.path for file in reversed(files) if file.exists), files[0].path if files else "")
+    where = next(
+        (file.path for file in reversed(files) if file.exists), files[0].path if files else ""
+    )
     return SearchPath((*first, *(split_search_path(value) or STANDARD_PATH)), where)
 
 
 def get_process_variable(obs: Observation, instance: Instance, variable: str) -> str:
     """Return a variable of the running daemon, '' if none runs or it has no such variable."""
-    running = next((p for p in obs.processes() if p.get("pid") == instance.pid), {}) if instance.running else {}
+    running = (
+        next((p for p in obs.processes() if p.get("pid") == instance.pid), {})
+        if instance.running
+        else {}
+    )
     return str((running.get("environment") or {}).get(variable) or "")
 
 
 def says_path(file: ObservedFile) -> bool:
-    """Tell whether an environment file sets PATH. Raise PlanError if the value is not a list of absolute directories.
+    """Tell whether an environment file sets PATH. Raise PlanError if the value is not a list of
+    absolute directories.
 
     systemd takes the value as it is: it puts nothing in the place of $PATH there.
     """
@@ -149,7 +212,9 @@ def says_path(file: ObservedFile) -> bool:
 
 
 def list_numbered_lines(file: ObservedFile) -> list[tuple[int, str]]:
-    """Return the numbered lines of a file. Raise PlanError for a file that could not be read: it is not the same as an empty one."""
+    """Return the numbered lines of a file. Raise PlanError for a file that could not be read: it is
+    not the same as an empty one.
+    """
     return list(enumerate(file.text.splitlines(), 1))
 
 
@@ -160,12 +225,24 @@ def split_search_path(value: str) -> tuple[str, ...]:
 # ---------------------------------------------------------------- what it finds
 
 
-def find_detected_programs(policy: Policy, obs: Observation, instance: Instance, path: SearchPath) -> dict[str, str]:
-    """Return handler -> program, as the next start of the service will add them. A program that this run installs is there then."""
+def find_detected_programs(
+    policy: Policy, obs: Observation, instance: Instance, path: SearchPath
+) -> dict[str, str]:
+    """Return handler -> program, as the next start of the service will add them. A program that
+    this run installs is there then.
+    """
     wanted = get_runtime_detection(instance).programs
-    there = obs.get_answer(queries.ask_for_program(list(wanted.values()), list(path.directories))).get("found") or {}
-    result = {handler: str(there[program]) for handler, program in wanted.items() if there.get(program)}
-    packaged = f"{PACKAGED}/{low_level.PROGRAM}"  # that with modes is in another package, which is not installed by this run
+    there = (
+        obs.get_answer(queries.ask_for_program(list(wanted.values()), list(path.directories))).get(
+            "found"
+        )
+        or {}
+    )
+    result = {
+        handler: str(there[program]) for handler, program in wanted.items() if there.get(program)
+    }
+    # that with modes is in another package, which is not installed by this run
+    packaged = f"{PACKAGED}/{low_level.PROGRAM}"
     for handler, program in wanted.items():
         if (
             handler not in result
@@ -177,20 +254,33 @@ def find_detected_programs(policy: Policy, obs: Observation, instance: Instance,
     return result
 
 
-def build_detected_program_error(instance: Instance, program: str, path: SearchPath, elsewhere: str) -> PlanError:
-    """Return the error for a program that is installed in a directory that the service does not search, or is not there at all.
+def build_detected_program_error(
+    instance: Instance, program: str, path: SearchPath, elsewhere: str
+) -> PlanError:
+    """Return the error for a program that is installed in a directory that the service does not
+    search, or is not there at all.
 
     elsewhere: its path, '' if it is not there.
     """
     title = known.get_manager(instance.manager).title
     if not elsewhere:
-        return PlanError(about_rendered.PROGRAM_MISSING.fill(program=program, title=title), where=instance.config_path)
+        return PlanError(
+            about_rendered.PROGRAM_MISSING.fill(program=program, title=title),
+            where=instance.config_path,
+        )
     directory = elsewhere.rpartition("/")[0]
-    value = ":".join([*(d for d in path.directories if d not in get_runtime_detection(instance).first), directory])
+    value = ":".join(
+        [
+            *(d for d in path.directories if d not in get_runtime_detection(instance).first),
+            directory,
+        ]
+    )
     row = about_rendered.WRITE_PATH if path.line else about_rendered.ADD_PATH
     step = row.fill(path=path.where or "the environment of its unit", value=value)
     unit = instance.unit or "its service"
-    message = about_rendered.PROGRAM_NOT_FOUND.fill(title=title, program=elsewhere, directory=directory, unit=unit, step=step)
+    message = about_rendered.PROGRAM_NOT_FOUND.fill(
+        title=title, program=elsewhere, directory=directory, unit=unit, step=step
+    )
     return PlanError(message, where=path.where or instance.unit, line=path.line)
 
 
@@ -202,18 +292,28 @@ def keep_manager_settings(key: str) -> Keep:
 
 
 def get_manager_settings_file(obs: Observation, instance: Instance) -> str:
-    """Return the manager's own configuration: by its variable, else by --config, else the usual one (pkg/configfilearg/parser.go)."""
+    """Return the manager's own configuration: by its variable, else by --config, else the usual one
+    (pkg/configfilearg/parser.go).
+    """
     wanted = get_runtime_detection(instance)
-    for file in reversed([obs.get_file(name, OF_SERVICE) for name in list_environment_files(instance)]):
+    for file in reversed(
+        [obs.get_file(name, OF_SERVICE) for name in list_environment_files(instance)]
+    ):
         require_path(file, wanted.variable)
         for _line, text in reversed(list_numbered_lines(file)):
             if text.startswith(f"{wanted.variable}="):
                 return text.partition("=")[2].strip("\"' ")
-    return get_process_variable(obs, instance, wanted.variable) or find_config_argument(obs, instance) or wanted.settings
+    return (
+        get_process_variable(obs, instance, wanted.variable)
+        or find_config_argument(obs, instance)
+        or wanted.settings
+    )
 
 
 def find_config_argument(obs: Observation, instance: Instance) -> str:
-    """Return the file that --config names in the arguments of its unit, '' if there is none. The last drop-in with arguments counts."""
+    """Return the file that --config names in the arguments of its unit, '' if there is none. The
+    last drop-in with arguments counts.
+    """
     for path in reversed(list_manager_unit_files(obs, instance)):
         text = obs.get_file(path, ARGUMENTS).text
         if "ExecStart=" in text:
@@ -224,7 +324,11 @@ def find_config_argument(obs: Observation, instance: Instance) -> str:
 
 def list_manager_unit_files(obs: Observation, instance: Instance) -> list[str]:
     unit = obs.get_unit(instance.unit) if instance.unit and instance.running else {}
-    return [path for path in (unit.get("FragmentPath", ""), *unit.get("DropInPaths", "").split()) if path]
+    return [
+        path
+        for path in (unit.get("FragmentPath", ""), *unit.get("DropInPaths", "").split())
+        if path
+    ]
 
 
 def require_path(file: ObservedFile, variable: str) -> None:
@@ -238,18 +342,30 @@ def require_path(file: ObservedFile, variable: str) -> None:
 
 
 def get_manager_default(obs: Observation, instance: Instance) -> Default:
-    """Return the default handler by the last file that sets it: config.yaml, then config.yaml.d by name.
+    """Return the default handler by the last file that sets it: config.yaml, then config.yaml.d by
+    name.
 
     That is the order of k3s (dotDFiles in pkg/configfilearg/parser.go). May raise NeedMore or
     PlanError.
     """
     wanted = get_runtime_detection(instance)
     keep, settings = keep_manager_settings(wanted.default), get_manager_settings_file(obs, instance)
-    unasked = [q for q in (queries.ask_for_file(settings, keep), queries.ask_for_glob(f"{settings}.d/*", keep)) if not obs.was_asked(q)]
+    unasked = [
+        q
+        for q in (
+            queries.ask_for_file(settings, keep),
+            queries.ask_for_glob(f"{settings}.d/*", keep),
+        )
+        if not obs.was_asked(q)
+    ]
     if unasked:
         raise NeedMore(unasked)
     found = Default("", settings)
-    more = [f for f in obs.list_glob_files(f"{settings}.d/*", keep) if f.path.lower().endswith((".yaml", ".yml")) and f.type != "dir"]
+    more = [
+        f
+        for f in obs.list_glob_files(f"{settings}.d/*", keep)
+        if f.path.lower().endswith((".yaml", ".yml")) and f.type != "dir"
+    ]
     for file in [obs.get_file(settings, keep), *more]:
         require_plain_value(file, wanted.default)
         for line, text in list_numbered_lines(file):
@@ -259,7 +375,9 @@ def get_manager_default(obs: Observation, instance: Instance) -> Default:
 
 
 def require_plain_value(file: ObservedFile, key: str) -> None:
-    """Raise PlanError if the value of a key is written in another way than a plain name: it sets something other than what is shown."""
+    """Raise PlanError if the value of a key is written in another way than a plain name: it sets
+    something other than what is shown.
+    """
     for entry in file.withheld:
         if list(entry["path"]) == [key]:
             raise PlanError(
@@ -272,6 +390,14 @@ def require_plain_value(file: ObservedFile, key: str) -> None:
 def list_detection_questions(obs: Observation, instance: Instance) -> list[queries.Question]:
     wanted = get_runtime_detection(instance)
     keep = keep_manager_settings(wanted.default)
-    files: list[queries.Question] = [queries.ask_for_file(name, OF_SERVICE) for name in list_environment_files(instance)]
-    files += [queries.ask_for_file(name, ARGUMENTS) for name in list_manager_unit_files(obs, instance)]
-    return [*files, queries.ask_for_file(wanted.settings, keep), queries.ask_for_glob(f"{wanted.settings}.d/*", keep)]
+    files: list[queries.Question] = [
+        queries.ask_for_file(name, OF_SERVICE) for name in list_environment_files(instance)
+    ]
+    files += [
+        queries.ask_for_file(name, ARGUMENTS) for name in list_manager_unit_files(obs, instance)
+    ]
+    return [
+        *files,
+        queries.ask_for_file(wanted.settings, keep),
+        queries.ask_for_glob(f"{wanted.settings}.d/*", keep),
+    ]

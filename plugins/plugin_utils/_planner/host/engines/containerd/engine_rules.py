@@ -1,14 +1,18 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules of containerd about keys beside ours: what stops the daemon or its CRI, and what outranks what we write.
+"""Rules of containerd about keys beside ours: what stops the daemon or its CRI, and what outranks
+what we write.
 
-`containerd config dump` judges few of them, since the daemon holds them only when it loads its plugins. A unit whose CRI does not load
-stays active. So each rule is held against the files as they are and as they would be.
+`containerd config dump` judges few of them, since the daemon holds them only when it loads its
+plugins. A unit whose CRI does not load stays active. So each rule is held against the files as they
+are and as they would be.
 
-Sources: `ValidateV2` (services/server/config) and `ValidatePluginConfig` (pkg/cri/config) of 1.6 and 1.7, `ValidateVersion`
-(cmd/containerd/server/config), `ValidateRuntimeConfig` and `ValidateImageConfig` (internal/cri/config) of 2.x. Not held: what depends on
-values that stay on the host (durations, TLS of registries, directories of CNI plugins), on other files, or on the kernel.
+Sources: `ValidateV2` (services/server/config) and `ValidatePluginConfig` (pkg/cri/config) of 1.6
+and 1.7, `ValidateVersion` (cmd/containerd/server/config), `ValidateRuntimeConfig` and
+`ValidateImageConfig` (internal/cri/config) of 2.x. Not held: what depends on values that stay on
+the host (durations, TLS of registries, directories of CNI plugins), on other files, or on the
+kernel.
 """
 
 from __future__ import annotations
@@ -19,21 +23,45 @@ from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, Sentence
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    Sentence,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import (
+    Path,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import config, releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import ConfigFile, FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import about_rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    config,
+    releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
+    ConfigFile,
+    FileSet,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_rules,
+)
 
-ALL_DEVICES, NO_HOST_DEVICES = "privileged_without_host_devices_all_devices_allowed", "privileged_without_host_devices"
+ALL_DEVICES, NO_HOST_DEVICES = (
+    "privileged_without_host_devices_all_devices_allowed",
+    "privileged_without_host_devices",
+)
 IO_TYPES = ("", "fifo", "streaming")
 
 # does-not-start: the daemon ends. no-cri: it runs and serves no CRI.
 Effect = Literal["does-not-start", "no-cri"]
-AS_IT_IS: Mapping[Effect, Sentence] = {"does-not-start": about_rules.DOES_NOT_START, "no-cri": about_rules.NO_CRI}
-CHANGED: Mapping[Effect, Sentence] = {"does-not-start": about_rules.WOULD_NOT_START, "no-cri": about_rules.WOULD_LOSE_CRI}
+AS_IT_IS: Mapping[Effect, Sentence] = {
+    "does-not-start": about_rules.DOES_NOT_START,
+    "no-cri": about_rules.NO_CRI,
+}
+CHANGED: Mapping[Effect, Sentence] = {
+    "does-not-start": about_rules.WOULD_NOT_START,
+    "no-cri": about_rules.WOULD_LOSE_CRI,
+}
 
 
 @dc.dataclass(frozen=True)
@@ -69,10 +97,16 @@ class ContainerdView:
 
         The last file that has it counts, on 1.x the last table alone.
         """
-        facts, schema = releases.get_release_facts(self.version), config.get_schema_in_force(self.files, self.version)
+        facts, schema = (
+            releases.get_release_facts(self.version),
+            config.get_schema_in_force(self.files, self.version),
+        )
         for file in reversed(self.files.files):
             tables = [
-                t for t in containerd_places.TABLES if toml.look_up_toml(file.doc.data, t) and config.is_table_read(t, file, schema, facts)
+                t
+                for t in containerd_places.TABLES
+                if toml.look_up_toml(file.doc.data, t)
+                and config.is_table_read(t, file, schema, facts)
             ]
             for table in tables:
                 if toml.look_up_toml(file.doc.data, (*table, *path)) is not None:
@@ -117,7 +151,9 @@ class ContainerdRule:
         return self.sentence.code.removeprefix("containerd.rule-")
 
     def applies(self, version: Version) -> bool:
-        return self.first <= version.release and (self.before is None or version.release < self.before)
+        return self.first <= version.release and (
+            self.before is None or version.release < self.before
+        )
 
 
 @dc.dataclass(frozen=True)
@@ -129,11 +165,15 @@ class BrokenContainerdRule:
     view: ContainerdView
 
     def message(self, *, already: bool) -> Message:
-        """Return the message, whose next step is that for the engine's own file. already: see `error`."""
+        """Return the message, whose next step is that for the engine's own file. already: see
+        `error`.
+        """
         named = (str(name) for name in self.spot.file.doc.data.get("disabled_plugins") or ())
         needed = next((name for name in named if is_needed_by_cri(name, self.view.version)), "")
         values = {
-            "effect": (AS_IT_IS if already else CHANGED)[self.rule.effect].fill(version=str(self.view.version)),
+            "effect": (AS_IT_IS if already else CHANGED)[self.rule.effect].fill(
+                version=str(self.view.version)
+            ),
             "key": self.spot.key[-1],
             "default": self.view.default,
             "type": self.view.default_type or about_rules.NO_TYPE.fill(),
@@ -143,7 +183,9 @@ class BrokenContainerdRule:
         return self.rule.sentence.fill(**{name: values[name] for name in self.rule.sentence.fields})
 
     def build_error(self, before: FileSet, *, already: bool) -> PlanError:
-        """Make the refusal, with the line as it is now. already: the engine would refuse the file as it is, before any change."""
+        """Make the refusal, with the line as it is now. already: the engine would refuse the file
+        as it is, before any change.
+        """
         message, ours = self.message(already=already), self.rule.ours
         step = about_rules.STEP.fill(step=message.next)
         if ours and not already:
@@ -161,7 +203,9 @@ class BrokenContainerdRule:
 
 
 def _is_full_plugin_name(name: str, version: Version) -> bool:
-    """Tell whether a release takes this for a plugin's name of version 2: `io.containerd.x.vx` and one part more."""
+    """Tell whether a release takes this for a plugin's name of version 2: `io.containerd.x.vx` and
+    one part more.
+    """
     if version.series >= (2, 0):
         return "." in name
     return name.count(".") >= 3 and (version.series < (1, 7) or name.startswith("io.containerd."))
@@ -177,8 +221,12 @@ def _find_tables_by_short_names(view: ContainerdView) -> Iterator[Spot]:
 def _find_plugins_by_short_names(view: ContainerdView) -> Iterator[Spot]:
     for file in view.files.files if view.names_plugins_in_full else ():
         for key in ("disabled_plugins", "required_plugins"):
-            full = view.version.series < (2, 0) or (file.declared or view.files.schema) >= 2  # 2.x migrates each file of version 1
-            if full and any(not _is_full_plugin_name(name, view.version) for name in _list_names(file, key)):
+            full = (
+                view.version.series < (2, 0) or (file.declared or view.files.schema) >= 2
+            )  # 2.x migrates each file of version 1
+            if full and any(
+                not _is_full_plugin_name(name, view.version) for name in _list_names(file, key)
+            ):
                 yield Spot(file, (key,))
 
 
@@ -201,7 +249,9 @@ def is_needed_by_cri(name: str, version: Version) -> bool:
 
 def _find_needed_and_disabled(view: ContainerdView) -> Iterator[Spot]:
     for file in view.files.files:
-        if any(is_needed_by_cri(name, view.version) for name in _list_names(file, "disabled_plugins")):
+        if any(
+            is_needed_by_cri(name, view.version) for name in _list_names(file, "disabled_plugins")
+        ):
             yield Spot(file, ("disabled_plugins",))
 
 
@@ -214,7 +264,11 @@ def _find_untrusted_twice(view: ContainerdView) -> Iterator[Spot]:
 
 def _find_empty_default(view: ContainerdView) -> Iterator[Spot]:
     spot = view.find_key(releases.DEFAULT)
-    if spot and toml.look_up_toml(spot.file.doc.data, spot.key) == "" and not _has_older_default(view):
+    if (
+        spot
+        and toml.look_up_toml(spot.file.doc.data, spot.key) == ""
+        and not _has_older_default(view)
+    ):
         yield spot
 
 
@@ -234,7 +288,11 @@ def _build_linux_switch_finder(*path: str) -> Callable[[ContainerdView], Iterato
 
     def finds(view: ContainerdView) -> Iterator[Spot]:
         spot = view.find_key(path)
-        if spot and toml.look_up_toml(view.cri, path) is True and view.default_type != releases.LINUX_TYPE:
+        if (
+            spot
+            and toml.look_up_toml(view.cri, path) is True
+            and view.default_type != releases.LINUX_TYPE
+        ):
             yield spot
 
     return finds
@@ -264,14 +322,27 @@ def _find_other_io_type(view: ContainerdView) -> Iterator[Spot]:
 
 
 def _list_registry_tables(view: ContainerdView) -> list[tuple[Spot, Mapping[str, Any]]]:
-    """List the tables of registries that the release reads. In 1.x the last CRI table of all files takes the place of the others."""
-    facts, schema = releases.get_release_facts(view.version), config.get_schema_in_force(view.files, view.version)
+    """List the tables of registries that the release reads. In 1.x the last CRI table of all files
+    takes the place of the others.
+    """
+    facts, schema = (
+        releases.get_release_facts(view.version),
+        config.get_schema_in_force(view.files, view.version),
+    )
     found: list[tuple[Spot, Mapping[str, Any]]] = []
     for file in view.files.files:
-        for table in (containerd_places.V1_NAMES, containerd_places.V2_NAMES, containerd_places.IMAGES_V3):
+        for table in (
+            containerd_places.V1_NAMES,
+            containerd_places.V2_NAMES,
+            containerd_places.IMAGES_V3,
+        ):
             part = toml.look_up_toml(file.doc.data, table)
             of_images = table == containerd_places.IMAGES_V3
-            if isinstance(part, Mapping) and (3 in facts.schemas if of_images else config.is_table_read(table, file, schema, facts)):
+            if isinstance(part, Mapping) and (
+                3 in facts.schemas
+                if of_images
+                else config.is_table_read(table, file, schema, facts)
+            ):
                 found = [] if facts.merge == "replace" else found
                 found.append((Spot(file, (*table, "registry")), part.get("registry") or {}))
     return found
@@ -291,9 +362,13 @@ def _mirrors_without_path(view: ContainerdView) -> Iterator[Spot]:
     They set it if no file has one, and if one of an older version has an empty one.
     """
     found = _list_registry_tables(view)
-    paths = [(entry["config_path"], spot.key[:-1]) for spot, entry in found if "config_path" in entry]
+    paths = [
+        (entry["config_path"], spot.key[:-1]) for spot, entry in found if "config_path" in entry
+    ]
     if not paths or paths[-1] == ("", containerd_places.V2_NAMES):
-        yield from (Spot(spot.file, (*spot.key, "mirrors")) for spot, entry in found if entry.get("mirrors"))
+        yield from (
+            Spot(spot.file, (*spot.key, "mirrors")) for spot, entry in found if entry.get("mirrors")
+        )
 
 
 # ---------------------------------------------------------------- the table
@@ -301,21 +376,47 @@ def _mirrors_without_path(view: ContainerdView) -> Iterator[Spot]:
 _OUT = about_rules.SET_NOT_DEFAULT
 
 RULES: tuple[ContainerdRule, ...] = (
-    ContainerdRule(about_rules.TABLE_NAME, "does-not-start", _find_tables_by_short_names, before=(2, 0)),
+    ContainerdRule(
+        about_rules.TABLE_NAME, "does-not-start", _find_tables_by_short_names, before=(2, 0)
+    ),
     ContainerdRule(about_rules.PLUGIN_NAME, "does-not-start", _find_plugins_by_short_names),
     ContainerdRule(about_rules.REQUIRED_DISABLED, "does-not-start", _find_required_and_disabled),
     ContainerdRule(about_rules.NEEDED_DISABLED, "no-cri", _find_needed_and_disabled),
-    ContainerdRule(about_rules.UNTRUSTED_TWICE, "no-cri", _find_untrusted_twice, ours=about_rules.OTHER_NAME, before=(2, 0)),
+    ContainerdRule(
+        about_rules.UNTRUSTED_TWICE,
+        "no-cri",
+        _find_untrusted_twice,
+        ours=about_rules.OTHER_NAME,
+        before=(2, 0),
+    ),
     ContainerdRule(about_rules.DEFAULT_EMPTY, "no-cri", _find_empty_default),
     ContainerdRule(about_rules.DEFAULT_MISSING, "no-cri", _find_missing_default),
-    ContainerdRule(about_rules.SYSTEMD_CGROUP, "no-cri", _build_linux_switch_finder("systemd_cgroup"), ours=_OUT, before=(2, 0)),
-    ContainerdRule(about_rules.NO_PIVOT, "no-cri", _build_linux_switch_finder("containerd", "no_pivot"), ours=_OUT, before=(2, 0)),
+    ContainerdRule(
+        about_rules.SYSTEMD_CGROUP,
+        "no-cri",
+        _build_linux_switch_finder("systemd_cgroup"),
+        ours=_OUT,
+        before=(2, 0),
+    ),
+    ContainerdRule(
+        about_rules.NO_PIVOT,
+        "no-cri",
+        _build_linux_switch_finder("containerd", "no_pivot"),
+        ours=_OUT,
+        before=(2, 0),
+    ),
     ContainerdRule(about_rules.KEYS_OF_LINUX, "no-cri", _find_linux_keys, before=(2, 0)),
     ContainerdRule(about_rules.ALL_DEVICES_ALONE, "no-cri", _find_all_devices_alone, first=(1, 7)),
     ContainerdRule(about_rules.IO_TYPE, "no-cri", _find_other_io_type, first=(2, 0)),
     ContainerdRule(about_rules.MIRRORS_AND_PATH, "no-cri", _mirrors_beside_path),
     # issue 12612 of containerd; its request 12617 ended it
-    ContainerdRule(about_rules.MIRRORS_AND_DEFAULT_PATH, "no-cri", _mirrors_without_path, first=(2, 2, 0), before=(2, 2, 2)),
+    ContainerdRule(
+        about_rules.MIRRORS_AND_DEFAULT_PATH,
+        "no-cri",
+        _mirrors_without_path,
+        first=(2, 2, 0),
+        before=(2, 2, 2),
+    ),
 )
 
 
@@ -324,7 +425,12 @@ def find_broken_containerd_rules(files: FileSet, version: Version) -> list[Broke
     if not files.root:
         return []
     view = ContainerdView(files, version)
-    return [BrokenContainerdRule(rule, spot, view) for rule in RULES if rule.applies(version) for spot in rule.finds(view)]
+    return [
+        BrokenContainerdRule(rule, spot, view)
+        for rule in RULES
+        if rule.applies(version)
+        for spot in rule.finds(view)
+    ]
 
 
 def require_loadable_containerd(before: FileSet, after: FileSet, version: Version) -> None:
@@ -332,25 +438,35 @@ def require_loadable_containerd(before: FileSet, after: FileSet, version: Versio
     found = find_broken_containerd_rules(after, version)
     if not found:
         return
-    was = {(one.rule.code, one.spot.file.path, one.spot.key) for one in find_broken_containerd_rules(before, version)}
+    was = {
+        (one.rule.code, one.spot.file.path, one.spot.key)
+        for one in find_broken_containerd_rules(before, version)
+    }
     first = found[0]
-    raise first.build_error(before, already=(first.rule.code, first.spot.file.path, first.spot.key) in was)
+    raise first.build_error(
+        before, already=(first.rule.code, first.spot.file.path, first.spot.key) in was
+    )
 
 
 def advise_on_unread_tables(files: FileSet, version: Version) -> list[str]:
-    """Return advice for each CRI table under the name of version 1, which 2.x passes over without a word. 1.x does not start with it."""
+    """Return advice for each CRI table under the name of version 1, which 2.x passes over without a
+    word. 1.x does not start with it.
+    """
     if version.series < (2, 0):
         return []
     spots = [
         Spot(file, containerd_places.V1_NAMES)
         for file in files.files
-        if (file.declared or files.schema) >= 2 and toml.look_up_toml(file.doc.data, containerd_places.V1_NAMES) is not None
+        if (file.declared or files.schema) >= 2
+        and toml.look_up_toml(file.doc.data, containerd_places.V1_NAMES) is not None
     ]
     return [
         about_rules.CRI_TABLE_UNREAD.fill(
             place=f"{spot.file.path}:{spot.line}",
             version=str(version),
-            table=toml.write_toml_key(releases.NATURAL_NAMES[spot.file.declared or files.schema][-1]),
+            table=toml.write_toml_key(
+                releases.NATURAL_NAMES[spot.file.declared or files.schema][-1]
+            ),
         )
         for spot in spots
     ]
@@ -360,14 +476,27 @@ def advise_on_unread_tables(files: FileSet, version: Version) -> list[str]:
 
 
 def require_counting(after: FileSet, version: Version, unmet: list[Path]) -> None:
-    """Refuse wanted settings that a table of 1.x outranks. unmet: the keys that the files would not give."""
+    """Refuse wanted settings that a table of 1.x outranks. unmet: the keys that the files would not
+    give.
+    """
     view = ContainerdView(after, version)
     for path in unmet:
-        name = "default" if path == releases.DEFAULT else path[2] if path[:2] == releases.RUNTIMES and len(path) > 2 else ""
+        name = (
+            "default"
+            if path == releases.DEFAULT
+            else path[2]
+            if path[:2] == releases.RUNTIMES and len(path) > 2
+            else ""
+        )
         table = containerd_places.OLDER_TABLES.get(name)
         spot = view.find_key(table) if table and version.series < (2, 0) else None
         if spot is None or not toml.look_up_toml(view.cri, (*(table or ()), "runtime_type")):
             continue
         row = about_rules.DEFAULT_OUTRANKED if path == releases.DEFAULT else about_rules.OUTRANKED
-        message = row.fill(setting=toml.write_dotted_path(path), version=str(version), table=spot.key[-1], handler=name)
+        message = row.fill(
+            setting=toml.write_dotted_path(path),
+            version=str(version),
+            table=spot.key[-1],
+            handler=name,
+        )
         raise PlanError(message, where=spot.file.path, line=spot.line)

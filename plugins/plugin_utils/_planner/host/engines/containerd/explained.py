@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge whether a drop-in of another tool can go: without it, the same has to be in force, except for what that tool does.
+"""Judge whether a drop-in of another tool can go: without it, the same has to be in force, except
+for what that tool does.
 
 With it, the CRI table is the merge of all files; without it, the merge of the others and of our
 edits. Every key in which the two differ has to be one that the tool is known to set, or one of this
@@ -18,32 +19,61 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
     Instance,
     Leftover,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import (
+    Path,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import nvidia_ctk
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import base as containerd_base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    nvidia_ctk,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    base as containerd_base,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     config,
     leaves,
     releases,
     verify,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.adoption import PROGRAM, SWITCH, FoundDropIn
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import FIRST_LINE, CriSetting
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.leaves import Leaf, Leaves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import about_adoption
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.releases import DEFAULT, RUNTIMES
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.adoption import (
+    PROGRAM,
+    SWITCH,
+    FoundDropIn,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
+    FileSet,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
+    FIRST_LINE,
+    CriSetting,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.leaves import (
+    Leaf,
+    Leaves,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_adoption,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.releases import (
+    DEFAULT,
+    RUNTIMES,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 CDI_SPEC_DIRS = ("cdi_spec_dirs",)
@@ -76,7 +106,8 @@ def judge_tool_drop_in(
     policy: Policy, obs: Observation, instance: Instance, files: FileSet, staying: FileSet, found: FoundDropIn, wanted: list[CriSetting],
     version: Version,
 ) -> Leftover:  # fmt: skip
-    """Judge whether the drop-in goes; if it stays, name the keys that nothing explains. May raise NeedMore.
+    """Judge whether the drop-in goes; if it stays, name the keys that nothing explains. May raise
+    NeedMore.
 
     A drop-in of this collection explains nothing: it has copies of its neighbours from the time
     when it was written, and is written again.
@@ -88,17 +119,39 @@ def judge_tool_drop_in(
     if not _is_loaded(obs, instance, leaves.merge_leaves(obs, files, version), found):
         unloaded = about_adoption.NOT_LOADED_YET.fill(unit=instance.unit or "containerd")
         return found.report_kept(unloaded.drop_step(), unloaded.next)
-    sides = Sides(found, now, then, rest, own, {}, _has_no_handler(staying), {h.name: h.chosen for h in policy.handlers})
-    if policy.root == "/" and any(_is_one_sided(sides, path) for path in _list_differing_keys(sides)):
+    sides = Sides(
+        found,
+        now,
+        then,
+        rest,
+        own,
+        {},
+        _has_no_handler(staying),
+        {h.name: h.chosen for h in policy.handlers},
+    )
+    if policy.root == "/" and any(
+        _is_one_sided(sides, path) for path in _list_differing_keys(sides)
+    ):
         sides = dc.replace(sides, release=leaves.read_release_leaves(obs, files, instance))
-    left = [*(path for path in _list_differing_keys(sides) if not _is_release_default(sides, path)), *_list_unexplained_handler_keys(sides)]
-    left += [path for path in _list_gone_handlers(found, then, staying) if not any(known[: len(path)] == path for known in left)]
+    left = [
+        *(path for path in _list_differing_keys(sides) if not _is_release_default(sides, path)),
+        *_list_unexplained_handler_keys(sides),
+    ]
+    left += [
+        path
+        for path in _list_gone_handlers(found, then, staying)
+        if not any(known[: len(path)] == path for known in left)
+    ]
     if not left:
         return found.report_taken(wanted)
     named = "; ".join(_name_key(sides, path) for path in left[:NAMED])
     keys = tuple(_name(sides, path) for path in left)
     root = files.root_path
-    place = root if known.get_manager_place(instance.manager).main_edited else f"another file in {posixpath.dirname(found.file.path)}"
+    place = (
+        root
+        if known.get_manager_place(instance.manager).main_edited
+        else f"another file in {posixpath.dirname(found.file.path)}"
+    )
     values = {"keys": named, "command": nvidia_ctk.COMMAND, "root": root, "place": place}
     if len(left) > NAMED:
         why = about_adoption.UNEXPLAINED_MORE.fill(**values, count=len(left) - NAMED)
@@ -108,16 +161,27 @@ def judge_tool_drop_in(
 
 
 def _list_gone_handlers(found: FoundDropIn, then: Leaves, staying: FileSet) -> list[Path]:
-    """Return the handlers that would be gone, even if nothing in them has an effect: pods may name them."""
+    """Return the handlers that would be gone, even if nothing in them has an effect: pods may name
+    them.
+    """
     there = {path[2] for path in then if path[:2] == RUNTIMES} | {
         name for f in staying.files for name in config.list_file_handlers(f.doc.data)
     }
-    names = (name for name in config.list_file_handlers(found.file.doc.data) if name not in found.handlers)
+    names = (
+        name
+        for name in config.list_file_handlers(found.file.doc.data)
+        if name not in found.handlers
+    )
     return [(*RUNTIMES, name) for name in names if name not in there]
 
 
 def _drop_own_files(files: FileSet) -> FileSet:
-    return dc.replace(files, files=tuple(f for f in files.files if f is files.root or not f.doc.text.startswith(FIRST_LINE)))
+    return dc.replace(
+        files,
+        files=tuple(
+            f for f in files.files if f is files.root or not f.doc.text.startswith(FIRST_LINE)
+        ),
+    )
 
 
 def _is_loaded(obs: Observation, instance: Instance, now: Leaves, found: FoundDropIn) -> bool:
@@ -129,12 +193,16 @@ def _is_loaded(obs: Observation, instance: Instance, now: Leaves, found: FoundDr
 
 
 def _list_differing_keys(sides: Sides) -> list[Path]:
-    """Return the keys in which the two tables differ, except the tool's own and this collection's own."""
+    """Return the keys in which the two tables differ, except the tool's own and this collection's
+    own.
+    """
     every = dict.fromkeys((*sides.now, *sides.then))
     return [
         p
         for p in every
-        if not _has_same_value(p, sides.now.get(p), sides.then.get(p)) and not _is_decided_here(sides, p) and not _is_of_tool(sides, p)
+        if not _has_same_value(p, sides.now.get(p), sides.then.get(p))
+        and not _is_decided_here(sides, p)
+        and not _is_of_tool(sides, p)
     ]
 
 
@@ -144,7 +212,9 @@ def _is_decided_here(sides: Sides, path: Path) -> bool:
     A handler that the policy does not ask for gets what is built in (1.x), never over its own
     value.
     """
-    return path in sides.own and (path[:2] != RUNTIMES or path[2] in sides.asked or path not in sides.now)
+    return path in sides.own and (
+        path[:2] != RUNTIMES or path[2] in sides.asked or path not in sides.now
+    )
 
 
 def _has_same_value(path: Path, now: Leaf | None, then: Leaf | None) -> bool:
@@ -152,8 +222,16 @@ def _has_same_value(path: Path, now: Leaf | None, then: Leaf | None) -> bool:
     if path[:2] == RUNTIMES:
         return nvidia_ctk.is_same_value(path[3:], one, other)
     if path == CDI_SPEC_DIRS:
-        one, other = (list(host_paths.clean_directories(value)) if isinstance(value, list) else value for value in (one, other))
-    usual = {DEFAULT: "runc", CDI_SPEC_DIRS: list(CDI_DIRS), ("systemd_cgroup",): False, ("containerd", "no_pivot"): False}.get(path)
+        one, other = (
+            list(host_paths.clean_directories(value)) if isinstance(value, list) else value
+            for value in (one, other)
+        )
+    usual = {
+        DEFAULT: "runc",
+        CDI_SPEC_DIRS: list(CDI_DIRS),
+        ("systemd_cgroup",): False,
+        ("containerd", "no_pivot"): False,
+    }.get(path)
     return one == other or (one in (None, "", usual) and other in (None, "", usual))
 
 
@@ -171,7 +249,9 @@ def _is_one_sided(sides: Sides, path: Path) -> bool:
 
 
 def _is_release_default(sides: Sides, path: Path) -> bool:
-    """Tell whether only one table has a key, with the value that containerd takes anyway: `config dump` prints all of those."""
+    """Tell whether only one table has a key, with the value that containerd takes anyway: `config
+    dump` prints all of those.
+    """
     leaf = sides.now.get(path) or sides.then.get(path)
     usual = sides.release.get(path, Leaf(leaves.ZERO))
     return bool(sides.release) and _is_one_sided(sides, path) and usual == leaf
@@ -186,7 +266,11 @@ def _list_unexplained_handler_keys(sides: Sides) -> list[Path]:
             continue
         strange = _list_strange_keys(sides, name, entry)
         goes = name in sides.found.free and not leaves.get_handler_leaves(sides.then, name)
-        lost = (path for path, value in entry.items() if not goes and path not in strange and _is_property_lost(sides, name, path, value))
+        lost = (
+            path
+            for path, value in entry.items()
+            if not goes and path not in strange and _is_property_lost(sides, name, path, value)
+        )
         left += [(*RUNTIMES, name, *path) for path in (*strange, *lost)]
     return left
 
@@ -200,11 +284,22 @@ def _list_strange_keys(sides: Sides, name: str, entry: nvidia_ctk.Entry) -> tupl
     not set.
     """
     every = (sides.now, sides.then, sides.rest)
-    there, *others = ([e for c in _list_copy_candidates(side) if (e := leaves.get_handler_leaves(side, c))] for side in every)
+    there, *others = (
+        [e for c in _list_copy_candidates(side) if (e := leaves.get_handler_leaves(side, c))]
+        for side in every
+    )
     at = {path: sides.now[(*RUNTIMES, name, *path)].file for path in entry}
-    elsewhere = frozenset(path for path, file in at.items() if file and file.path != sides.found.file.path)
-    strange = nvidia_ctk.list_unexplained_ctk_properties(entry, [*there, *(e for side in others for e in side)], elsewhere)
-    return strange if there and not sides.bare else min(strange, nvidia_ctk.list_unexplained_ctk_properties(entry, (), elsewhere), key=len)
+    elsewhere = frozenset(
+        path for path, file in at.items() if file and file.path != sides.found.file.path
+    )
+    strange = nvidia_ctk.list_unexplained_ctk_properties(
+        entry, [*there, *(e for side in others for e in side)], elsewhere
+    )
+    return (
+        strange
+        if there and not sides.bare
+        else min(strange, nvidia_ctk.list_unexplained_ctk_properties(entry, (), elsewhere), key=len)
+    )
 
 
 def _has_no_handler(staying: FileSet) -> bool:
@@ -214,13 +309,25 @@ def _has_no_handler(staying: FileSet) -> bool:
     read (toolkit: pkg/config/engine).
     """
     root = staying.root
-    table = releases.NATURAL_NAMES.get(root.declared or 1, containerd_places.V3_NAMES) if root else containerd_places.V3_NAMES
-    return not root or not any(toml.look_up_toml(root.doc.data, (*table, *RUNTIMES, name)) for name in nvidia_ctk.CANDIDATES)
+    table = (
+        releases.NATURAL_NAMES.get(root.declared or 1, containerd_places.V3_NAMES)
+        if root
+        else containerd_places.V3_NAMES
+    )
+    return not root or not any(
+        toml.look_up_toml(root.doc.data, (*table, *RUNTIMES, name))
+        for name in nvidia_ctk.CANDIDATES
+    )
 
 
 def _is_handler_unchanged(sides: Sides, name: str) -> bool:
-    one, other = leaves.get_handler_leaves(sides.now, name), leaves.get_handler_leaves(sides.then, name)
-    return all(nvidia_ctk.is_same_value(path, one.get(path), other.get(path)) for path in (*one, *other))
+    one, other = (
+        leaves.get_handler_leaves(sides.now, name),
+        leaves.get_handler_leaves(sides.then, name),
+    )
+    return all(
+        nvidia_ctk.is_same_value(path, one.get(path), other.get(path)) for path in (*one, *other)
+    )
 
 
 def _list_copy_candidates(side: Leaves) -> tuple[str, ...]:
@@ -237,9 +344,15 @@ def _is_property_lost(sides: Sides, name: str, path: Path, value: Any) -> bool:
     if leaves.is_hidden(path) or nvidia_ctk.is_same_value(path, value, None):
         return False
     after = sides.then.get((*RUNTIMES, name, *path))
-    if path == ("options", "BinaryName") and (not low_level.is_foreign_runtime(str(value)) or sides.asked.get(name)):
+    if path == ("options", "BinaryName") and (
+        not low_level.is_foreign_runtime(str(value)) or sides.asked.get(name)
+    ):
         return False
-    if path == ("runtime_type",) and after and {value, after.value} <= set(containerd_base.RUNC_TYPES):
+    if (
+        path == ("runtime_type",)
+        and after
+        and {value, after.value} <= set(containerd_base.RUNC_TYPES)
+    ):
         return False  # one of runc's is made with the type of today, whatever it is copied from
     if path == ("container_annotations",) and after:
         return not set(value) <= set(after.value)
@@ -267,9 +380,14 @@ def _name_key(sides: Sides, path: Path) -> Message:
     if len(path) == len(RUNTIMES) + 1:
         return about_adoption.HANDLER_ONLY_THERE.fill(handler=path[-1], path=sides.found.file.path)
     has = about_adoption.PLACE_HAS
-    here, there = about_adoption.PLACE_LACKS.fill(place=sides.found.file.path), about_adoption.NO_OTHER.fill()
+    here, there = (
+        about_adoption.PLACE_LACKS.fill(place=sides.found.file.path),
+        about_adoption.NO_OTHER.fill(),
+    )
     if now:
         here = has.fill(place=now.place, value=toml.dump_toml_value(now.value))
     if then and then.file:
         there = has.fill(place=then.place, value=toml.dump_toml_value(then.value))
-    return about_adoption.VALUES_DIFFER.fill(key=toml.write_dotted_path(path), here=here, there=there)
+    return about_adoption.VALUES_DIFFER.fill(
+        key=toml.write_dotted_path(path), here=here, there=there
+    )

@@ -12,23 +12,43 @@ import dataclasses as dc
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import projector, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import (
+    projector,
+    selection,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, build_query_failure
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places, file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    build_query_failure,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import (
+    Path,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import config, options, releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    config,
+    options,
+    releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
+    ConfigFile,
+    FileSet,
+)
 
 HIDDEN = "tag "  # begins the last part of a key that is not known here
-# containerd reads the first as the second since 2.1 (plugins/cri/runtime, migrateConfig; of version 3 it moves none), and prints it so in
-# `config dump`. Both names are tagged alike on every release: 1.x and 2.0 know the first one alone.
+# containerd reads the first as the second since 2.1 (plugins/cri/runtime, migrateConfig; of version
+# 3 it moves none), and prints it so in `config dump`. Both names are tagged alike on every release:
+# 1.x and 2.0 know the first one alone.
 MOVES = tuple(
-    ((*table, "cni", "bin_dir"), (*table, "cni", "bin_dirs")) for table in (containerd_places.V1_NAMES, containerd_places.V2_NAMES)
+    ((*table, "cni", "bin_dir"), (*table, "cni", "bin_dirs"))
+    for table in (containerd_places.V1_NAMES, containerd_places.V2_NAMES)
 )
 ZERO = ""  # in the place of such a key's tag: nothing, zero, false
 
@@ -39,7 +59,9 @@ class Leaf:
 
     value: Any
     file: ConfigFile | None = dc.field(default=None, compare=False)
-    at: Path | int = dc.field(default=0, compare=False)  # its path in the file, or its line if that is not known
+    at: Path | int = dc.field(
+        default=0, compare=False
+    )  # its path in the file, or its line if that is not known
 
     @property
     def line(self) -> int | None:
@@ -56,29 +78,52 @@ Leaves = Mapping[Path, Leaf]  # by the path below the CRI table
 
 
 def require_cri_leaves(obs: Observation, files: FileSet, *more: queries.Question) -> None:
-    """Raise NeedMore unless the tags of every file with a CRI table are there, and the answers to more questions."""
-    missing = [q for q in (*more, *(_ask_for_tags(files, file) for file in files.files if _list_cri_tables(file))) if not obs.was_asked(q)]
+    """Raise NeedMore unless the tags of every file with a CRI table are there, and the answers to
+    more questions.
+    """
+    missing = [
+        q
+        for q in (
+            *more,
+            *(_ask_for_tags(files, file) for file in files.files if _list_cri_tables(file)),
+        )
+        if not obs.was_asked(q)
+    ]
     if missing:
         raise NeedMore(missing)
 
 
 def _ask_for_tags(files: FileSet, file: ConfigFile) -> queries.Question:
-    return queries.ask_for_tags(file.path, list_compared_tables(list_sorted_handlers(files)), files.keep, MOVES)
+    return queries.ask_for_tags(
+        file.path, list_compared_tables(list_sorted_handlers(files)), files.keep, MOVES
+    )
 
 
 def _list_cri_tables(file: ConfigFile) -> list[Path]:
-    return [table for table in containerd_places.TABLES if isinstance(toml.look_up_toml(file.doc.data, table), Mapping)]
+    return [
+        table
+        for table in containerd_places.TABLES
+        if isinstance(toml.look_up_toml(file.doc.data, table), Mapping)
+    ]
 
 
 def list_sorted_handlers(files: FileSet) -> list[str]:
     """Return the sorted names of all handlers in these files."""
-    return sorted({name for file in files.files for name in config.list_file_handlers(file.doc.data)})
+    return sorted(
+        {name for file in files.files for name in config.list_file_handlers(file.doc.data)}
+    )
 
 
 def list_compared_tables(names: Iterable[str]) -> list[Path]:
-    """Return the tables below which keys are compared: a handler's properties have the same tags as another handler's."""
+    """Return the tables below which keys are compared: a handler's properties have the same tags as
+    another handler's.
+    """
     every = list(names)
-    return [place for table in containerd_places.TABLES for place in (table, *((*table, *releases.RUNTIMES, name) for name in every))]
+    return [
+        place
+        for table in containerd_places.TABLES
+        for place in (table, *((*table, *releases.RUNTIMES, name) for name in every))
+    ]
 
 
 def merge_leaves(obs: Observation, files: FileSet, version: Version) -> dict[Path, Leaf]:
@@ -91,40 +136,74 @@ def merge_leaves(obs: Observation, files: FileSet, version: Version) -> dict[Pat
                 part = read_file_leaves(obs, files, file, table)
                 found = part if facts.merge == "replace" else {**found, **part}
     if facts.keeps_runc or not any(path[:2] == releases.RUNTIMES for path in found):
-        found = {**{(*releases.RUNTIMES, *path): Leaf(value) for path, value in _flatten_table(releases.BUILTIN_RUNTIMES, ())}, **found}
+        found = {
+            **{
+                (*releases.RUNTIMES, *path): Leaf(value)
+                for path, value in _flatten_table(releases.BUILTIN_RUNTIMES, ())
+            },
+            **found,
+        }
     return _own_spelling(found, version)
 
 
 def _own_spelling(found: Mapping[Path, Leaf], version: Version) -> dict[Path, Leaf]:
-    """Return the table with the options of handlers by their own names. If an option stands there twice, keep the one that counts."""
+    """Return the table with the options of handlers by their own names. If an option stands there
+    twice, keep the one that counts.
+    """
     of: dict[Path, dict[str, Leaf]] = {}
     for path, leaf in found.items():
         if path[:2] == releases.RUNTIMES and path[-2:-1] == ("options",) and not is_hidden(path):
             of.setdefault(path[:-1], {})[path[-1]] = leaf
     rest = {path: leaf for path, leaf in found.items() if path[-1] not in of.get(path[:-1], {})}
-    return {**rest, **{(*at, name): leaf for at, said in of.items() for name, leaf in options.read_handler_options(said, version).items()}}
+    return {
+        **rest,
+        **{
+            (*at, name): leaf
+            for at, said in of.items()
+            for name, leaf in options.read_handler_options(said, version).items()
+        },
+    }
 
 
-def read_file_leaves(obs: Observation, files: FileSet, file: ConfigFile, table: Path) -> dict[Path, Leaf]:
+def read_file_leaves(
+    obs: Observation, files: FileSet, file: ConfigFile, table: Path
+) -> dict[Path, Leaf]:
     """Return one file's own table, tags included."""
     places = [(list(path), shape) for path, shape in files.keep.get("places") or ()]
     found = {}
     for path, value in _flatten_table(toml.look_up_toml(file.doc.data, table), ()):
         shape = selection.get_listed_shape(places, [*table, *path])
-        if shape is not None and projector.fits_scanned_shape(shape, value) and not file_places.is_hidden_value(value):
+        if (
+            shape is not None
+            and projector.fits_scanned_shape(shape, value)
+            and not file_places.is_hidden_value(value)
+        ):
             found[path] = Leaf(value, file, (*table, *path))
     return {**found, **_add_tags(_tags_of(obs, _ask_for_tags(files, file)), table, file)}
 
 
 def read_release_leaves(obs: Observation, files: FileSet, instance: Instance) -> dict[Path, Leaf]:
-    """Return what containerd takes if no file sets anything, as its own program prints it, {} if there is no program to ask."""
+    """Return what containerd takes if no file sets anything, as its own program prints it, {} if
+    there is no program to ask.
+    """
     if not instance.binary:
         return {}
     argv = [instance.binary, "config", "default"]
     answer = _tags_of(
-        obs, queries.ask_for_printed_tags(argv, list_compared_tables(list_sorted_handlers(files)), files.keep, MOVES, instance.process)
+        obs,
+        queries.ask_for_printed_tags(
+            argv,
+            list_compared_tables(list_sorted_handlers(files)),
+            files.keep,
+            MOVES,
+            instance.process,
+        ),
     )
-    return {path: leaf for table in containerd_places.TABLES for path, leaf in _add_tags(answer, table, None).items()}
+    return {
+        path: leaf
+        for table in containerd_places.TABLES
+        for path, leaf in _add_tags(answer, table, None).items()
+    }
 
 
 def _tags_of(obs: Observation, question: queries.Question) -> Mapping[str, Any]:
@@ -136,7 +215,11 @@ def _tags_of(obs: Observation, question: queries.Question) -> Mapping[str, Any]:
     fault = answer.get("fault")
     if fault:
         raise build_query_failure(
-            question["id"], {"kind": "failed", "message": f"line {fault['line']} is not valid TOML ({fault['code']})"}
+            question["id"],
+            {
+                "kind": "failed",
+                "message": f"line {fault['line']} is not valid TOML ({fault['code']})",
+            },
         )
     return answer
 

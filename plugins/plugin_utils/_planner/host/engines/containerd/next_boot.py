@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Report what the next boot brings to a configuration that its manager makes again at each boot. Nothing is written for it.
+"""Report what the next boot brings to a configuration that its manager makes again at each boot.
+Nothing is written for it.
 
 Of the files that a person has put there for it, the keys are read, and of the values only those by
 which such a file is decoded.
@@ -14,19 +15,36 @@ import re
 from collections.abc import Iterator
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import Keep
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import about_daemons
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import Boot, Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    Keep,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_daemons,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    Boot,
+    Manager,
+)
 
 READ = (".yaml", ".yml")  # JSON is read there as well, and is not judged
 KEY = re.compile(r"( *)([A-Za-z][A-Za-z0-9]{0,40}):")  # the rest of its line is not shown
 
 
 def keep_boot_values(boot: Boot) -> Keep:
-    """Return what is read of such a file: every key with its indentation, and the values of those at the head."""
+    """Return what is read of such a file: every key with its indentation, and the values of those
+    at the head.
+    """
     head = [rf"^{re.escape(name)}:[ \t]*[\w./]+" for name, _value in boot.head]
     return {"format": "text", "patterns": [*head, rf"^{KEY.pattern}(?=[ \t\r]|$)"]}
 
@@ -55,8 +73,14 @@ def refuse_next_boot(obs: Observation, manager: Manager) -> Refusal:
     unasked = [question for question in wanted if not obs.was_asked(question)]
     if unasked:
         raise NeedMore(unasked)
-    wrong = next(find_boot_faults(boot, obs.list_glob_files(build_boot_pattern(boot))), None) if is_boot_directory_read(obs, boot) else None
-    return Refusal(describe_boot_change(obs, manager.title, boot, wrong or suggest_boot_step(obs, boot)))
+    wrong = (
+        next(find_boot_faults(boot, obs.list_glob_files(build_boot_pattern(boot))), None)
+        if is_boot_directory_read(obs, boot)
+        else None
+    )
+    return Refusal(
+        describe_boot_change(obs, manager.title, boot, wrong or suggest_boot_step(obs, boot))
+    )
 
 
 def is_boot_directory_read(obs: Observation, boot: Boot) -> bool:
@@ -66,21 +90,27 @@ def is_boot_directory_read(obs: Observation, boot: Boot) -> bool:
 
 def describe_boot_change(obs: Observation, title: str, boot: Boot, step: Message) -> Message:
     if obs.is_there(boot.program):
-        return about_daemons.NEXT_BOOT_NVIDIA.fill(title=title, handler=boot.handler, program=boot.program, step=step)
+        return about_daemons.NEXT_BOOT_NVIDIA.fill(
+            title=title, handler=boot.handler, program=boot.program, step=step
+        )
     return about_daemons.NEXT_BOOT_RUNC.fill(title=title, program=boot.program, step=step)
 
 
 def suggest_boot_step(obs: Observation, boot: Boot) -> Message:
     if is_boot_directory_read(obs, boot):
         return about_daemons.BOOT_SETTINGS_IN_DIRECTORY.fill(directory=boot.directory)
-    return about_daemons.BOOT_SETTINGS_ELSEWHERE.fill(elsewhere=boot.elsewhere, unit=boot.unit, directory=boot.directory)
+    return about_daemons.BOOT_SETTINGS_ELSEWHERE.fill(
+        elsewhere=boot.elsewhere, unit=boot.unit, directory=boot.directory
+    )
 
 
 # ---------------------------------------------------------------- files with a fault
 
 
 def find_boot_faults(boot: Boot, files: tuple[ObservedFile, ...]) -> Iterator[Message]:
-    """Yield each thing that the next boot stumbles on or passes over, one sentence each, in the order in which the files are read."""
+    """Yield each thing that the next boot stumbles on or passes over, one sentence each, in the
+    order in which the files are read.
+    """
     for file in files:
         if not file.path.lower().endswith(READ) or file.type == "dir":
             continue
@@ -98,7 +128,9 @@ def _find_headless_file(boot: Boot, file: ObservedFile) -> Iterator[Message]:
             yield about_daemons.BOOT_FILE_LACKS_HEAD.fill(path=file.path, key=name, value=value)
         elif found[1] != value:
             line, said = found
-            yield about_daemons.BOOT_FILE_OTHER_HEAD.fill(path=file.path, line=line, key=name, found=said, value=value)
+            yield about_daemons.BOOT_FILE_OTHER_HEAD.fill(
+                path=file.path, line=line, key=name, found=said, value=value
+            )
 
 
 def _list_head_values(text: str, name: str) -> Iterator[tuple[int, str]]:
@@ -108,7 +140,9 @@ def _list_head_values(text: str, name: str) -> Iterator[tuple[int, str]]:
 
 
 def _find_odd_keys(boot: Boot, file: ObservedFile) -> Iterator[Message]:
-    """Yield the keys that are like one that belongs there, or belong elsewhere. Any other may be one of a newer release."""
+    """Yield the keys that are like one that belongs there, or belong elsewhere. Any other may be
+    one of a newer release.
+    """
     for number, table, name in list_yaml_keys(file.text):
         fields = boot.fields.get(table)
         if fields is None or name in fields:
@@ -116,13 +150,19 @@ def _find_odd_keys(boot: Boot, file: ObservedFile) -> Iterator[Message]:
         like = difflib.get_close_matches(name, sorted(fields), 1, 0.7)
         homes = [home or "the top" for home, names in boot.fields.items() if name in names]
         if like:
-            yield about_daemons.BOOT_FILE_MISSPELLED.fill(path=file.path, line=number, key=name, like=like[0])
+            yield about_daemons.BOOT_FILE_MISSPELLED.fill(
+                path=file.path, line=number, key=name, like=like[0]
+            )
         elif homes:
-            yield about_daemons.BOOT_FILE_MISPLACED.fill(path=file.path, line=number, key=name, tables=" or ".join(homes))
+            yield about_daemons.BOOT_FILE_MISPLACED.fill(
+                path=file.path, line=number, key=name, tables=" or ".join(homes)
+            )
 
 
 def list_yaml_keys(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield (line, the path of its table, key) for each key of a YAML file of tables, by indentation."""
+    """Yield (line, the path of its table, key) for each key of a YAML file of tables, by
+    indentation.
+    """
     above: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         found = KEY.match(line)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find out whether another containerd of the host reads a file that is to go: a second daemon, or a configuration without a daemon now.
+"""Find out whether another containerd of the host reads a file that is to go: a second daemon, or a
+configuration without a daemon now.
 
 A daemon does not start if a file is gone that its configuration imports by name. One that imports
 the directory would lose the file's settings. What can be known: the configurations of the
@@ -13,34 +14,72 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Instance,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import config, daemons, releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import ConfigFile, FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import about_adoption
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    config,
+    daemons,
+    releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
+    ConfigFile,
+    FileSet,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_adoption,
+)
 
-NEWEST = Version(2, 0)  # how another daemon resolves its imports; the oldest differ in relative patterns alone
+NEWEST = Version(
+    2, 0
+)  # how another daemon resolves its imports; the oldest differ in relative patterns alone
 
 
 def ask_for_other_roots(files: FileSet) -> queries.Question:
-    return queries.ask_for_glob(posixpath.join(posixpath.dirname(files.root_path), "*.toml"), files.keep)
+    return queries.ask_for_glob(
+        posixpath.join(posixpath.dirname(files.root_path), "*.toml"), files.keep
+    )
 
 
-def explain_other_reader(policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str) -> str:
-    """Return why another configuration needs this file, '' if nothing shows that. May raise NeedMore."""
-    every = (*_find_other_daemons(policy, obs, files, instance, path), *_find_unstarted_configurations(obs, files, path))
+def explain_other_reader(
+    policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str
+) -> str:
+    """Return why another configuration needs this file, '' if nothing shows that. May raise
+    NeedMore.
+    """
+    every = (
+        *_find_other_daemons(policy, obs, files, instance, path),
+        *_find_unstarted_configurations(obs, files, path),
+    )
     return next(iter(every), "")
 
 
-def _find_other_daemons(policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str) -> Iterator[str]:
+def _find_other_daemons(
+    policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str
+) -> Iterator[str]:
     for process in (*obs.processes(), *obs.list_unverified()) if policy.root == "/" else ():
-        root = host_paths.keep_as_opened(processes.flag(process.get("argv") or (), *daemons.CONFIG)) or releases.CONFIG
-        if processes.get_program_name(process) != "containerd" or process.get("pid") == instance.pid or root == files.root_path:
+        root = (
+            host_paths.keep_as_opened(processes.flag(process.get("argv") or (), *daemons.CONFIG))
+            or releases.CONFIG
+        )
+        if (
+            processes.get_program_name(process) != "containerd"
+            or process.get("pid") == instance.pid
+            or root == files.root_path
+        ):
             continue
         if not root.startswith("/"):
             yield about_adoption.OTHER_AT_UNKNOWN_PLACE.fill(path=root)
@@ -66,7 +105,9 @@ def _find_unstarted_configurations(obs: Observation, files: FileSet, path: str) 
 def _imports(file: ObservedFile) -> list[str]:
     """Return the paths that a file imports, [] if it is not a configuration."""
     try:
-        found = ConfigFile(file.path, file.place, file.sha256 or "", toml_file.read_toml_file(file, file.path))
+        found = ConfigFile(
+            file.path, file.place, file.sha256 or "", toml_file.read_toml_file(file, file.path)
+        )
         return [config.resolve_import(found, pattern) for pattern in config.imports(found)]
     except PlanError:
         return []

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan for one containerd: which keys differ, which files change, whether it has to restart, and how that is proven."""
+"""Plan for one containerd: which keys differ, which files change, whether it has to restart, and
+how that is proven.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Restart,
     build_refused_instance_error,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import (
+    Path,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import programs
@@ -45,10 +54,20 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     verify,
     watched,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.aims import Aim, Going
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.base import Base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import CriSetting, FileChange
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.aims import (
+    Aim,
+    Going,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.base import (
+    Base,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
+    FileSet,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
+    CriSetting,
+    FileChange,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
     about_adoption,
     about_files,
@@ -62,8 +81,12 @@ class Shadowed(PlanError):
     """The error for a file that is read later and keeps one of our keys from having an effect."""
 
 
-def plan_containerd(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
-    """Plan what differs from the decision, and the transaction that corrects it. May raise NeedMore or PlanError."""
+def plan_containerd(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision
+) -> Plan:
+    """Plan what differs from the decision, and the transaction that corrects it. May raise NeedMore
+    or PlanError.
+    """
     if instance.refusal:
         raise build_refused_instance_error(instance)
     version = served.parse_containerd_version(instance)
@@ -73,45 +96,118 @@ def plan_containerd(policy: Policy, obs: Observation, instance: Instance, decisi
     left: list[Leftover] = list(adoption.list_unread_tool_files(obs, files))
     for found in adoption.find_adoptable_drop_ins(policy, obs, files, instance):
         if found.obstacle or not decision.handler:
-            left.append(found.report_kept(found.obstacle or about_adoption.NO_HANDLER_WANTED.fill(), found.next))
+            left.append(
+                found.report_kept(
+                    found.obstacle or about_adoption.NO_HANDLER_WANTED.fill(), found.next
+                )
+            )
             continue
         aim = aims.derive_aim_without_file(policy, obs, instance, decision, files, found, version)
-        left.append(explained.judge_tool_drop_in(policy, obs, instance, files, aim.base, found, aim.wanted, version))
+        left.append(
+            explained.judge_tool_drop_in(
+                policy, obs, instance, files, aim.base, found, aim.wanted, version
+            )
+        )
         if left[-1].fate == "adopted":
-            planned = dc.replace(_assemble_plan(policy, obs, instance, files, aim, version), leftovers=tuple(left))
-            return dc.replace(planned, leftovers=(*left, *in_place.list_taken_over_handlers(policy, instance, aim.files, planned, version)))
+            planned = dc.replace(
+                _assemble_plan(policy, obs, instance, files, aim, version), leftovers=tuple(left)
+            )
+            return dc.replace(
+                planned,
+                leftovers=(
+                    *left,
+                    *in_place.list_taken_over_handlers(
+                        policy, instance, aim.files, planned, version
+                    ),
+                ),
+            )
     try:
-        planned = _assemble_plan(policy, obs, instance, files, aims.derive_aim(policy, obs, instance, decision, files, version), version)
+        planned = _assemble_plan(
+            policy,
+            obs,
+            instance,
+            files,
+            aims.derive_aim(policy, obs, instance, decision, files, version),
+            version,
+        )
     except Shadowed as error:
-        raise next((build_hidden_file_error(one) for one in left if one.path == error.where), error) from None
+        raise next(
+            (build_hidden_file_error(one) for one in left if one.path == error.where), error
+        ) from None
     planned = dc.replace(planned, leftovers=tuple(left))
-    return dc.replace(planned, leftovers=(*left, *in_place.list_taken_over_handlers(policy, instance, files, planned, version)))
+    return dc.replace(
+        planned,
+        leftovers=(
+            *left,
+            *in_place.list_taken_over_handlers(policy, instance, files, planned, version),
+        ),
+    )
 
 
 def build_hidden_file_error(left: Leftover) -> PlanError:
     """Return the error for a leftover that keeps this collection's file from having any effect."""
-    return PlanError(about_files.SHADOWED_BY_TOOL.fill(tool=left.tool, cause=left.why, step=left.next), where=left.path)
-
-
-def _assemble_plan(policy: Policy, obs: Observation, instance: Instance, files: FileSet, aim: Aim, version: Version) -> Plan:
-    changes = _changes(policy, obs, instance, aim.files, aim.base, aim.names, aim.cri, aim.wanted, version)
-    after = files
-    if changes or aim.going:
-        gone = {aim.going.file.path: ObservedFile(aim.going.file.path, exists=False)} if aim.going else {}
-        after = config.load_containerd_files(
-            obs, instance.config_path, version, policy.handlers, {**edit.get_changed_files(changes), **gone}
-        )
-    engine_rules.require_loadable_containerd(files, after, version)
-    _verify(aim.base, after, aim.cri, aim.wanted, version, edited=known.get_manager_place(instance.manager).main_edited)
-    now = config.build_effective_cri_table(files, version)
-    differences = tuple(_list_differences(changes, files, aim.names, now, aim.wanted, version))
-    found = assemble(policy, obs, instance, aim.files, changes, differences, aim.cri, aim.wanted, version, going=aim.going)
-    return dc.replace(
-        found, advice=(*found.advice, *programs.explain_kept_programs(policy, aim.staying), *_advise_on_bases(aim.bases, aim.cri, instance))
+    return PlanError(
+        about_files.SHADOWED_BY_TOOL.fill(tool=left.tool, cause=left.why, step=left.next),
+        where=left.path,
     )
 
 
-def explain_containerd_decision(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> tuple[Reason, ...]:
+def _assemble_plan(
+    policy: Policy, obs: Observation, instance: Instance, files: FileSet, aim: Aim, version: Version
+) -> Plan:
+    changes = _changes(
+        policy, obs, instance, aim.files, aim.base, aim.names, aim.cri, aim.wanted, version
+    )
+    after = files
+    if changes or aim.going:
+        gone = (
+            {aim.going.file.path: ObservedFile(aim.going.file.path, exists=False)}
+            if aim.going
+            else {}
+        )
+        after = config.load_containerd_files(
+            obs,
+            instance.config_path,
+            version,
+            policy.handlers,
+            {**edit.get_changed_files(changes), **gone},
+        )
+    engine_rules.require_loadable_containerd(files, after, version)
+    _verify(
+        aim.base,
+        after,
+        aim.cri,
+        aim.wanted,
+        version,
+        edited=known.get_manager_place(instance.manager).main_edited,
+    )
+    now = config.build_effective_cri_table(files, version)
+    differences = tuple(_list_differences(changes, files, aim.names, now, aim.wanted, version))
+    found = assemble(
+        policy,
+        obs,
+        instance,
+        aim.files,
+        changes,
+        differences,
+        aim.cri,
+        aim.wanted,
+        version,
+        going=aim.going,
+    )
+    return dc.replace(
+        found,
+        advice=(
+            *found.advice,
+            *programs.explain_kept_programs(policy, aim.staying),
+            *_advise_on_bases(aim.bases, aim.cri, instance),
+        ),
+    )
+
+
+def explain_containerd_decision(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision
+) -> tuple[Reason, ...]:
     """Return the cgroup driver of our handler and the place of the handler, for the record.
 
     Return () if that cannot be planned; the plan reports why.
@@ -124,10 +220,26 @@ def explain_containerd_decision(policy: Policy, obs: Observation, instance: Inst
         return ()
     base = aim.bases.get(decision.handler)
     if instance.detects:
-        where = rendered.explain_manager_detection(known.get_manager(instance.manager), files, instance.detects)
+        where = rendered.explain_manager_detection(
+            known.get_manager(instance.manager), files, instance.detects
+        )
     else:
-        where = rendered.explain_drop_in_place(policy, known.get_manager(instance.manager), decision.handler, files, aim.cri, aim.wanted)
-    return (*([Reason("cgroup_driver", "systemd" if base.systemd else "cgroupfs", base.cgroup_why)] if base else []), *where)
+        where = rendered.explain_drop_in_place(
+            policy,
+            known.get_manager(instance.manager),
+            decision.handler,
+            files,
+            aim.cri,
+            aim.wanted,
+        )
+    return (
+        *(
+            [Reason("cgroup_driver", "systemd" if base.systemd else "cgroupfs", base.cgroup_why)]
+            if base
+            else []
+        ),
+        *where,
+    )
 
 
 def _changes(
@@ -150,24 +262,46 @@ def _changes(
         return []
     manager, place = known.get_manager(instance.manager), known.get_manager_place(instance.manager)
     edit.require_allowed(policy, manager, base, missing, version)
-    if releases.get_release_facts(version).merge == "replace" or (policy.drop_in == "never" and not takes_over) or not place.drop_ins:
-        # 1.x: a drop-in that names the CRI table replaces all that the root file sets there (containerd#5837).
+    if (
+        releases.get_release_facts(version).merge == "replace"
+        or (policy.drop_in == "never" and not takes_over)
+        or not place.drop_ins
+    ):
+        # 1.x: a drop-in that names the CRI table replaces all that the root file sets there
+        # (containerd#5837).
         return edit.edit_root_file(files, names, missing, version)
-    # Our file carries the handlers complete, so it stands by itself, and of the rest only what the others lack.
+    # Our file carries the handlers complete, so it stands by itself, and of the rest only what the
+    # others lack.
     own = [w for w in wanted if w.path[:2] == releases.RUNTIMES or w in missing]
-    path = aims.own_drop_in(policy, obs, files) if takes_over and not policy.drop_in_path else edit.drop_in_path(policy, place, files)
+    path = (
+        aims.own_drop_in(policy, obs, files)
+        if takes_over and not policy.drop_in_path
+        else edit.drop_in_path(policy, place, files)
+    )
     return edit.write_own_drop_in(obs, files, path, names, own, version)
 
 
-def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[CriSetting], version: Version, *, edited: bool) -> None:
-    """Raise PlanError unless the sum of the files afterwards is the sum before and our keys. A file that is read later can spoil that."""
+def _verify(
+    base: FileSet,
+    after: FileSet,
+    cri: Mapping[str, Any],
+    wanted: list[CriSetting],
+    version: Version,
+    *,
+    edited: bool,
+) -> None:
+    """Raise PlanError unless the sum of the files afterwards is the sum before and our keys. A file
+    that is read later can spoil that.
+    """
     found = config.build_effective_cri_table(after, version)
     unmet = edit.list_unmet_settings(found, wanted)
     engine_rules.require_counting(after, version, [setting.path for setting in unmet])
     for setting in unmet:
         for file in reversed(after.files):
             for table in reversed(containerd_places.TABLES):
-                options.require_own_spelling((base.get(file.path) or file).doc, table, setting.path, file.path)
+                options.require_own_spelling(
+                    (base.get(file.path) or file).doc, table, setting.path, file.path
+                )
                 if (
                     toml.look_up_toml(file.doc.data, table) is not None
                     and toml.look_up_toml(file.doc.data, (*table, *setting.path)) != setting.value
@@ -177,12 +311,16 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
         raise PlanError(about_files.CHANGES_MORE.fill(), where=after.root_path)
 
 
-def _build_shadowed_error(file: config.ConfigFile, table: Path, setting: CriSetting, version: Version, *, edited: bool) -> Shadowed:
+def _build_shadowed_error(
+    file: config.ConfigFile, table: Path, setting: CriSetting, version: Version, *, edited: bool
+) -> Shadowed:
     """Return the error for a file that keeps a setting from having an effect.
 
     edited: the root file is a person's, and no manager renders it again.
     """
-    line = toml.find_key_line(file.doc, (*table, *setting.path)) or toml.find_key_line(file.doc, table)
+    line = toml.find_key_line(file.doc, (*table, *setting.path)) or toml.find_key_line(
+        file.doc, table
+    )
     replaces = releases.get_release_facts(version).merge == "replace"
     step = (about_files.MOVE_CRI_SETTINGS if edited else about_files.TAKE_SETTING_OUT).fill()
     name, value = toml.write_dotted_path(setting.path), toml.dump_toml_value(setting.value)
@@ -192,35 +330,84 @@ def _build_shadowed_error(file: config.ConfigFile, table: Path, setting: CriSett
         message = about_files.SHADOWED_BY_TABLE.fill(setting=name, value=value, step=step)
     else:
         there = toml.dump_toml_value(toml.look_up_toml(file.doc.data, (*table, *setting.path)))
-        message = about_files.SHADOWED_BY_SETTING.fill(setting=name, value=value, there=there, step=step)
+        message = about_files.SHADOWED_BY_SETTING.fill(
+            setting=name, value=value, there=there, step=step
+        )
     return Shadowed(message, where=file.path, line=line)
 
 
 def _list_differences(
-    changes: list[FileChange], files: FileSet, names: Path, now: Mapping[str, Any], wanted: list[CriSetting], version: Version
+    changes: list[FileChange],
+    files: FileSet,
+    names: Path,
+    now: Mapping[str, Any],
+    wanted: list[CriSetting],
+    version: Version,
 ) -> list[Difference]:
     found = []
     for change in changes:
         old = change.before.data if change.before else {}
         for setting in wanted:
-            key, was = (*_get_changed_table(change, names), *setting.path), toml.look_up_toml(now, setting.path)
-            written = toml.look_up_toml(change.after.data, key) == setting.value and toml.look_up_toml(old, key) != setting.value
-            if written and was != setting.value:  # our drop-in repeats keys of its handlers that are in force already
-                found.append(Difference("file", change.path, toml.write_dotted_path(key), was, setting.value, setting.why))
+            key, was = (
+                (*_get_changed_table(change, names), *setting.path),
+                toml.look_up_toml(now, setting.path),
+            )
+            written = (
+                toml.look_up_toml(change.after.data, key) == setting.value
+                and toml.look_up_toml(old, key) != setting.value
+            )
+            if (
+                written and was != setting.value
+            ):  # our drop-in repeats keys of its handlers that are in force already
+                found.append(
+                    Difference(
+                        "file",
+                        change.path,
+                        toml.write_dotted_path(key),
+                        was,
+                        setting.value,
+                        setting.why,
+                    )
+                )
         before, after = old.get("imports"), change.after.data.get("imports")
         if before != after:
-            found.append(Difference("file", change.path, "imports", before, after, about_files.IMPORTS_DROP_IN.fill()))
+            found.append(
+                Difference(
+                    "file",
+                    change.path,
+                    "imports",
+                    before,
+                    after,
+                    about_files.IMPORTS_DROP_IN.fill(),
+                )
+            )
         if change.before and edit.VERSION_2[0][0] not in old and "version" in change.after.data:
             why = about_files.VERSION_NEEDED.fill()
-            found.append(Difference("file", change.path, "version", None, change.after.data["version"], why))
+            found.append(
+                Difference("file", change.path, "version", None, change.after.data["version"], why)
+            )
         if not any(d.path == change.path for d in found):
             was = None if change.before is None else owned_file.name_content(change.before.text)
-            found.append(Difference("file", change.path, "", was, owned_file.name_content(change.after.text), about_files.OWNED.fill()))
+            found.append(
+                Difference(
+                    "file",
+                    change.path,
+                    "",
+                    was,
+                    owned_file.name_content(change.after.text),
+                    about_files.OWNED.fill(),
+                )
+            )
     return found
 
 
 def _get_changed_table(change: FileChange, names: Path) -> Path:
-    for table in (names, containerd_places.V2_NAMES, containerd_places.V3_NAMES, containerd_places.V1_NAMES):
+    for table in (
+        names,
+        containerd_places.V2_NAMES,
+        containerd_places.V3_NAMES,
+        containerd_places.V1_NAMES,
+    ):
         if toml.look_up_toml(change.after.data, table) is not None:
             return table
     return names
@@ -237,16 +424,25 @@ def assemble(
     gone: changes of `state: absent`, in addition to those of files that are edited. going: the file
     that is taken over.
     """
-    advice = [*_advise_on_other_files(obs, files, wanted), *engine_rules.advise_on_unread_tables(files, version)]
+    advice = [
+        *_advise_on_other_files(obs, files, wanted),
+        *engine_rules.advise_on_unread_tables(files, version),
+    ]
     in_force = wanted if gone else [*wanted, edit.get_final_default(cri, wanted)]
     removed = (*gone, *([going.build_change()] if going else []))
     differences = (*differences, *(going.differences if going else ()))
     restarts: tuple[Restart, ...] = ()
     health: tuple[transaction.Health, ...] = ()
     unlike = bool(going and going.restarts)
-    stale = instance.running and policy.root == "/" and (unlike or not verify.is_containerd_status_current(obs, instance, in_force))
+    stale = (
+        instance.running
+        and policy.root == "/"
+        and (unlike or not verify.is_containerd_status_current(obs, instance, in_force))
+    )
     if watched.is_restarted_by_manager(policy, instance, bool(changes or removed)):
-        restarts, health = watched.await_manager_restart(instance, verify.build_containerd_health_check(instance, wanted, version))
+        restarts, health = watched.await_manager_restart(
+            instance, verify.build_containerd_health_check(instance, wanted, version)
+        )
     elif stale and policy.restart == "never":
         unit = instance.unit or "containerd"
         advice.append(about_restarts.RESTART_NEVER.fill(path=instance.config_path, unit=unit))
@@ -256,31 +452,50 @@ def assemble(
         verify.refuse_deadly_restart(obs, instance)
         if not differences:
             differences = (verify.build_unloaded_difference(instance),)
-        advice += () if known.get_manager_place(instance.manager).takes_up else verify.advise_on_server_restart(obs, instance.unit)
+        advice += (
+            ()
+            if known.get_manager_place(instance.manager).takes_up
+            else verify.advise_on_server_restart(obs, instance.unit)
+        )
         restarts = (known.restart(instance.unit, about_restarts.CHANGES.fill()),)
         health = (verify.build_containerd_health_check(instance, wanted, version),)
     elif changes and not instance.running and policy.root == "/":
         advice.append(about_restarts.NOT_RUNNING.fill(path=instance.config_path))
-    expect: dict[str, str | None] = {f.real: f.sha256 for f in files.files} if changes or removed else {}
+    expect: dict[str, str | None] = (
+        {f.real: f.sha256 for f in files.files} if changes or removed else {}
+    )
     expect.update({c.real: c.sha256 for c in changes})
     checked = policy.root == "/" and (changes or going)
-    allowed = [*wanted, *(going.allowed if going else ()), *_find_removed_default(changes, cri, wanted)]
+    allowed = [
+        *wanted,
+        *(going.allowed if going else ()),
+        *_find_removed_default(changes, cri, wanted),
+    ]
     texts = [(c.path, c.before.text if c.before else "", c.after.text) for c in changes]
     return Plan(
         differences=differences,
         changes=(*(c.build_change() for c in changes), *removed),
         expect_files=expect,
-        expect_units={instance.unit: instance.invocation_id} if restarts and instance.invocation_id else {},
+        expect_units={instance.unit: instance.invocation_id}
+        if restarts and instance.invocation_id
+        else {},
         restarts=restarts,
         health=health,
         advice=tuple(advice),
         diffs=(*texts, *([(going.file.path, going.file.doc.text, "")] if going else [])),
-        **(verify.validate_staged_containerd(instance, files, changes, allowed, version) if checked else {}),
+        **(
+            verify.validate_staged_containerd(instance, files, changes, allowed, version)
+            if checked
+            else {}
+        ),
     )
 
 
-def _find_removed_default(changes: list[FileChange], cri: Mapping[str, Any], wanted: list[CriSetting]) -> list[CriSetting]:
-    """Return the default handler if our own file named one before and names none now: the files below name it again.
+def _find_removed_default(
+    changes: list[FileChange], cri: Mapping[str, Any], wanted: list[CriSetting]
+) -> list[CriSetting]:
+    """Return the default handler if our own file named one before and names none now: the files
+    below name it again.
 
     The list is empty otherwise.
     """
@@ -288,7 +503,10 @@ def _find_removed_default(changes: list[FileChange], cri: Mapping[str, Any], wan
         before = change.before.data if change.before else {}
         for table in (containerd_places.V2_NAMES, containerd_places.V3_NAMES):
             key = (*table, *releases.DEFAULT)
-            if toml.look_up_toml(before, key) is not None and toml.look_up_toml(change.after.data, key) is None:
+            if (
+                toml.look_up_toml(before, key) is not None
+                and toml.look_up_toml(change.after.data, key) is None
+            ):
                 return [edit.get_final_default(cri, wanted)]
     return []
 
@@ -307,14 +525,25 @@ def _advise_on_other_files(obs: Observation, files: FileSet, wanted: list[CriSet
     return found
 
 
-def _advise_on_bases(bases: Mapping[str, Base], cri: Mapping[str, Any], instance: Instance) -> list[str]:
-    """Return advice about the handlers that this collection copies: a doubtful cgroup driver, or a program that is not taken over."""
+def _advise_on_bases(
+    bases: Mapping[str, Base], cri: Mapping[str, Any], instance: Instance
+) -> list[str]:
+    """Return advice about the handlers that this collection copies: a doubtful cgroup driver, or a
+    program that is not taken over.
+    """
     found: list[str] = []
     for name, base in bases.items():
         if base.doubt:
-            found.append(about_handlers.DRIVER_IN_DOUBT.fill(path=instance.config_path, doubt=base.doubt, handler=name))
+            found.append(
+                about_handlers.DRIVER_IN_DOUBT.fill(
+                    path=instance.config_path, doubt=base.doubt, handler=name
+                )
+            )
         if base.foreign and toml.look_up_toml(cri, ("containerd", "runtimes", name)) is None:
-            # A node system's own shim as default: its properties are taken over, its program cannot be.
-            message = about_handlers.PROGRAM_NOT_TAKEN_OVER.fill(copied=base.origin, program=base.program, handler=name)
+            # A node system's own shim as default: its properties are taken over, its program cannot
+            # be.
+            message = about_handlers.PROGRAM_NOT_TAKEN_OVER.fill(
+                copied=base.origin, program=base.program, handler=name
+            )
             found.append(message)
     return found

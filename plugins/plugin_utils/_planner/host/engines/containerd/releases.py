@@ -9,7 +9,9 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml_types
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    toml_types,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import (
     TABLES,
     V1_NAMES,
@@ -30,7 +32,8 @@ DEFAULT: Path = ("containerd", "default_runtime_name")
 # A version 4 file has the CRI tables of version 3; it only moves the server's sockets to plugins.
 NATURAL_NAMES: Mapping[int, Path] = {1: V1_NAMES, 2: V2_NAMES, 3: V3_NAMES, 4: V3_NAMES}
 
-# Types that the daemon decodes these into; a file with another one is refused as a whole, or its plugin does not start.
+# Types that the daemon decodes these into; a file with another one is refused as a whole, or its
+# plugin does not start.
 _CRI_SHAPES: Mapping[Path, str] = {
     (): toml_types.TABLE,
     ("containerd",): toml_types.TABLE,
@@ -55,9 +58,19 @@ SHAPES: Mapping[Path, str] = {
 # Names by which `disabled_plugins` switches CRI off.
 CRI_PLUGINS = frozenset(("cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"))
 
-# Plugins without which CRI does not load, with the first release that needs each and the first that does no more. One per minor release was
-# asked (tests/integration/test_containerd_rules_judge.py). The snapshotter in use is another one, which these files need not name.
-_SERVICES = ("containers", "content", "diff", "images", "introspection", "namespaces", "snapshots", "tasks")
+# Plugins without which CRI does not load, with the first release that needs each and the first that
+# does no more. One per minor release was asked (tests/integration/test_containerd_rules_judge.py).
+# The snapshotter in use is another one, which these files need not name.
+_SERVICES = (
+    "containers",
+    "content",
+    "diff",
+    "images",
+    "introspection",
+    "namespaces",
+    "snapshots",
+    "tasks",
+)
 CRI_NEEDS: Mapping[str, tuple[tuple[int, int], tuple[int, int] | None]] = {
     **dict.fromkeys(
         (
@@ -106,7 +119,8 @@ class ContainerdRelease:
 
     first: tuple[int, int]
     schemas: tuple[int, ...]
-    new_file: int  # version of a file that we make; also read by the next minor, so a rollback finds it readable
+    # version of a file that we make; also read by the next minor, so a rollback finds it readable
+    new_file: int
     merge: Literal["replace", "deep"]  # what `imports` does to a plugin's table
     keeps_runc: bool  # the built-in runc stays when a file names other runtimes
     cdi: Switch
@@ -118,7 +132,9 @@ FACTS = (
     ContainerdRelease((1, 3), (1, 2), 2, "replace", True, "none"),
     ContainerdRelease((1, 5), (1, 2), 2, "replace", False, "none"),
     ContainerdRelease((1, 7), (1, 2), 2, "replace", False, "off"),
-    ContainerdRelease((2, 0), (1, 2, 3), 3, "deep", True, "on", v1_lost=True, v2_names_in_v3_lost=True),
+    ContainerdRelease(
+        (2, 0), (1, 2, 3), 3, "deep", True, "on", v1_lost=True, v2_names_in_v3_lost=True
+    ),
     ContainerdRelease((2, 3), (1, 2, 3, 4), 3, "deep", True, "on"),
     ContainerdRelease((2, 4), (1, 2, 3, 4), 3, "deep", True, "always"),
 )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Explain a main file that its manager renders again at each start: the part of the decision that it has, and the place of the rest."""
+"""Explain a main file that its manager renders again at each start: the part of the decision that
+it has, and the place of the rest.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,39 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy, Reason
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import edit, releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import CriSetting
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import about_rendered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Policy,
+    Reason,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    edit,
+    releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
+    FileSet,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
+    CriSetting,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_rendered,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    Manager,
+)
 
 
 def explain_drop_in_place(
-    policy: Policy, manager: Manager, handler: str, files: FileSet, cri: Mapping[str, Any], wanted: list[CriSetting]
+    policy: Policy,
+    manager: Manager,
+    handler: str,
+    files: FileSet,
+    cri: Mapping[str, Any],
+    wanted: list[CriSetting],
 ) -> list[Reason]:
-    """Return the reason for the place of our drop-in, [] if this collection edits the main file or there is none.
+    """Return the reason for the place of our drop-in, [] if this collection edits the main file or
+    there is none.
 
     cri: what is in force without our own drop-in.
     """
@@ -44,6 +66,8 @@ def explain_drop_in_place(
 
 
 def explain_manager_detection(manager: Manager, files: FileSet, why: str) -> list[Reason]:
-    """Return the reason for writing no drop-in: the manager finds the handlers. why: what keeps drop-ins from being read."""
+    """Return the reason for writing no drop-in: the manager finds the handlers. why: what keeps
+    drop-ins from being read.
+    """
     said = about_rendered.FINDS_BY_ITSELF.fill(title=manager.title, path=files.root_path, cause=why)
     return [Reason("drop_in", "none", said)]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Name the file that a person edits if a manager makes the one that containerd reads: edits of the latter are lost."""
+"""Name the file that a person edits if a manager makes the one that containerd reads: edits of the
+latter are lost.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,32 @@ from collections.abc import Iterator
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import releases, template
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import about_rendered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    releases,
+    template,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_rendered,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import Manager, ManagerPlace
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    Manager,
+    ManagerPlace,
+)
 
 
 @dc.dataclass(frozen=True)
 class MainFileSource:
-    """The origin of a generated main file. template: a person's file, '' if the manager's own text is rendered."""
+    """The origin of a generated main file. template: a person's file, '' if the manager's own text
+    is rendered.
+    """
 
     title: str
     main: str
@@ -34,16 +50,24 @@ class MainFileSource:
         shown = f"{self.main}:{line}" if line else self.main
         if not self.template:
             return shown
-        return about_rendered.PLACE_OF_TEMPLATE.fill(template=self.template, title=self.title, path=shown)
+        return about_rendered.PLACE_OF_TEMPLATE.fill(
+            template=self.template, title=self.title, path=shown
+        )
 
     def name_in_error(self, error: PlanError) -> PlanError:
-        """Return an error about the main file's text with the file to edit, and with a step that lasts."""
+        """Return an error about the main file's text with the file to edit, and with a step that
+        lasts.
+        """
         shown = f"{self.main}:{error.line}" if error.line else self.main
         if self.template:
-            step = about_rendered.FIX_TEMPLATE.fill(step=error.next, template=self.template, title=self.title)
+            step = about_rendered.FIX_TEMPLATE.fill(
+                step=error.next, template=self.template, title=self.title
+            )
             why = about_rendered.FROM_TEMPLATE.fill(title=self.title, path=shown)
             if error.why:
-                why = about_rendered.FROM_TEMPLATE_WITH_CAUSE.fill(cause=error.why, title=self.title, path=shown)
+                why = about_rendered.FROM_TEMPLATE_WITH_CAUSE.fill(
+                    cause=error.why, title=self.title, path=shown
+                )
             return PlanError(error.message, where=self.template, why=why, next=step)
         step = about_rendered.RESTART_OR_UPDATE.fill(title=self.title)
         if self.made_of:
@@ -54,12 +78,16 @@ class MainFileSource:
         return PlanError(error.message, where=self.main, line=error.line, why=why, next=step)
 
 
-def find_main_file_source(obs: Observation, manager: Manager, main: str, version: Version) -> MainFileSource | None:
+def find_main_file_source(
+    obs: Observation, manager: Manager, main: str, version: Version
+) -> MainFileSource | None:
     """Return the origin of a main file, None for one that a person or this collection edits."""
     place = manager.place
     if place is None or place.main_edited or _is_of_person(obs, place, main):
         return None
-    return MainFileSource(manager.title, main, _find_rendered_template(obs, place, main, version), place.made_of)
+    return MainFileSource(
+        manager.title, main, _find_rendered_template(obs, place, main, version), place.made_of
+    )
 
 
 @contextlib.contextmanager
@@ -80,7 +108,9 @@ def name_main_file_source(obs: Observation, instance: Instance, version: Version
 
 
 def _is_shown(obs: Observation, main: str) -> bool:
-    """Tell whether a main file was read, even if its text is wrong. Access rights are corrected at that file itself."""
+    """Tell whether a main file was read, even if its text is wrong. Access rights are corrected at
+    that file itself.
+    """
     file = obs.get_file(main, containerd_places.keep_containerd_places())
     return not file.error and (file.content is not None or bool(file.fault))
 
@@ -89,13 +119,23 @@ def _is_of_person(obs: Observation, place: ManagerPlace, main: str) -> bool:
     """Tell by its first line whether a person has taken a main file from its manager."""
     file = obs.get_file(main, containerd_places.keep_containerd_places())
     first = str((file.fault or {}).get("begins") or "") + "\n"
-    return bool(place.first_line) and not (file.content or first).startswith(f"{place.first_line}\n")
+    return bool(place.first_line) and not (file.content or first).startswith(
+        f"{place.first_line}\n"
+    )
 
 
-def _find_rendered_template(obs: Observation, place: ManagerPlace, main: str, version: Version) -> str:
+def _find_rendered_template(
+    obs: Observation, place: ManagerPlace, main: str, version: Version
+) -> str:
     """Return the template that this release renders, '' if there is none.
 
     Its file need not be readable, so its release shows which one it is.
     """
-    read = template.list_template_paths(place.detection, main, releases.get_release_facts(version).new_file) if place.detection else []
+    read = (
+        template.list_template_paths(
+            place.detection, main, releases.get_release_facts(version).new_file
+        )
+        if place.detection
+        else []
+    )
     return next((path for path in read if obs.get_file(path, template.KEEP).exists), "")

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask a containerd itself: before the change by a dump of the staged files, after the restart by its CRI status."""
+"""Ask a containerd itself: before the change by a dump of the staged files, after the restart by
+its CRI status.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    transaction,
+    versions,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
@@ -20,15 +25,30 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import output_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    output_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import (
+    Path,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level, traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import options
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import CriSetting, FileChange
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import about_restarts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    options,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
+    FileSet,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
+    CriSetting,
+    FileChange,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
+    about_restarts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 # Keys that are named if a change would touch them by mistake; all others are only counted.
@@ -51,25 +71,43 @@ def get_status_path(setting: CriSetting) -> tuple[str, ...] | None:
     last = setting.path[-1]
     if setting.path[-2:-1] == ("options",):
         there = ("config", *setting.path)
-        return there if selection.get_listed_shape(output_places.STATUS, there) else None  # what is not listed does not travel
+        return (
+            there if selection.get_listed_shape(output_places.STATUS, there) else None
+        )  # what is not listed does not travel
     return ("config", *setting.path[:-1], STATUS_NAMES[last]) if last in STATUS_NAMES else None
 
 
-def is_containerd_status_current(obs: Observation, instance: Instance, wanted: list[CriSetting]) -> bool:
-    """Tell whether the running daemon already works with these keys. A key without a certain place in the status is not compared."""
-    info = read_containerd_status(obs.get_cri(instance.socket, pid=instance.pid).get("info") or {}, instance)
+def is_containerd_status_current(
+    obs: Observation, instance: Instance, wanted: list[CriSetting]
+) -> bool:
+    """Tell whether the running daemon already works with these keys. A key without a certain place
+    in the status is not compared.
+    """
+    info = read_containerd_status(
+        obs.get_cri(instance.socket, pid=instance.pid).get("info") or {}, instance
+    )
     if not isinstance(info.get("config"), Mapping):
         return False
     paths = [(w, get_status_path(w)) for w in wanted]
-    return all(_is_wanted_value(toml.look_up_toml(info, path), w.value, path) for w, path in paths if path)
+    return all(
+        _is_wanted_value(toml.look_up_toml(info, path), w.value, path) for w, path in paths if path
+    )
 
 
 def read_containerd_status(info: Mapping[str, Any], instance: Instance) -> Mapping[str, Any]:
-    """Return the status with the options of handlers by their own names; it spells them as the files do."""
-    version, runtimes = versions.parse_engine_version(instance.version), toml.look_up_toml(info, ("config", "containerd", "runtimes"))
+    """Return the status with the options of handlers by their own names; it spells them as the
+    files do.
+    """
+    version, runtimes = (
+        versions.parse_engine_version(instance.version),
+        toml.look_up_toml(info, ("config", "containerd", "runtimes")),
+    )
     if version is None or not isinstance(runtimes, Mapping):
         return info
-    containerd = {**info["config"]["containerd"], "runtimes": options.read_options_of_handlers(runtimes, version)}
+    containerd = {
+        **info["config"]["containerd"],
+        "runtimes": options.read_options_of_handlers(runtimes, version),
+    }
     return {**info, "config": {**info["config"], "containerd": containerd}}
 
 
@@ -79,16 +117,23 @@ def _is_wanted_value(found: Any, wanted: Any, path: tuple[str, ...]) -> bool:
     A value of a shape that does not travel cannot be distinguished from another such value.
     """
     shape = selection.get_listed_shape(output_places.STATUS, path)
-    return bool(found == wanted or (found == selection.HIDDEN and not selection.fits_listed_shape(shape, wanted)))
+    return bool(
+        found == wanted
+        or (found == selection.HIDDEN and not selection.fits_listed_shape(shape, wanted))
+    )
 
 
-def build_containerd_health_check(instance: Instance, wanted: list[CriSetting], version: Version) -> transaction.Cri:
+def build_containerd_health_check(
+    instance: Instance, wanted: list[CriSetting], version: Version
+) -> transaction.Cri:
     """Return the check that CRI answers again, and reports what we wrote.
 
     A bad CRI section leaves the unit active, so nothing less is enough.
     """
     require: list[transaction.HealthNeed] = []
-    handlers = list(dict.fromkeys(w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes")))
+    handlers = list(
+        dict.fromkeys(w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes"))
+    )
     if version.series >= (2, 0):  # runtimeHandlers in the status
         require += [{"handler": name} for name in handlers]
     for setting in wanted:
@@ -97,7 +142,12 @@ def build_containerd_health_check(instance: Instance, wanted: list[CriSetting], 
             require.append({"path": list(path), "equals": setting.value})
             if path[-2] == "options":  # 1.x reports options as the files spell them
                 require[-1]["folded"] = True
-    return {"kind": "cri", "socket": instance.socket, "timeout": traits.SERVES_WITHIN, "require": require}
+    return {
+        "kind": "cri",
+        "socket": instance.socket,
+        "timeout": traits.SERVES_WITHIN,
+        "require": require,
+    }
 
 
 def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
@@ -111,7 +161,9 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
         raise PlanError(about_restarts.MASKED.fill(unit=instance.unit), where=instance.unit)
     mode = unit.get("KillMode", "process")
     if mode not in ("process", "none", ""):
-        raise PlanError(about_restarts.KILLS_CONTAINERS.fill(unit=instance.unit, mode=mode), where=instance.unit)
+        raise PlanError(
+            about_restarts.KILLS_CONTAINERS.fill(unit=instance.unit, mode=mode), where=instance.unit
+        )
 
 
 def advise_on_server_restart(obs: Observation, unit: str) -> tuple[str, ...]:
@@ -120,7 +172,9 @@ def advise_on_server_restart(obs: Observation, unit: str) -> tuple[str, ...]:
     k3s and RKE2 tell systemd that they are ready once the API serves. If the unit's Type ignores
     that, its restart ends at once.
     """
-    kind = obs.get_unit(unit).get("Type", "notify") if unit in known.list_server_units() else "notify"
+    kind = (
+        obs.get_unit(unit).get("Type", "notify") if unit in known.list_server_units() else "notify"
+    )
     if kind.startswith("notify"):
         return ()
     return (about_restarts.ENDS_EARLY.fill(unit=unit, type=kind),)
@@ -137,16 +191,38 @@ def build_unloaded_difference(instance: Instance) -> Difference:
     )
 
 
-def add_restart_after_removal(policy: Policy, instance: Instance, plan: Plan, advice: tuple[str, ...]) -> Plan:
-    """Return the plan of `state: absent` with the restart that makes the daemon forget our handlers, without one if it has none of them."""
-    if any(restart.action == "wait" for restart in plan.restarts):  # its manager restarts it for the change, whatever it has loaded
-        kept = () if policy.restart != "never" else (about_restarts.NEVER_NOT_KEPT.fill(path=instance.config_path, unit=instance.unit),)
+def add_restart_after_removal(
+    policy: Policy, instance: Instance, plan: Plan, advice: tuple[str, ...]
+) -> Plan:
+    """Return the plan of `state: absent` with the restart that makes the daemon forget our
+    handlers, without one if it has none of them.
+    """
+    if any(
+        restart.action == "wait" for restart in plan.restarts
+    ):  # its manager restarts it for the change, whatever it has loaded
+        kept = (
+            ()
+            if policy.restart != "never"
+            else (
+                about_restarts.NEVER_NOT_KEPT.fill(path=instance.config_path, unit=instance.unit),
+            )
+        )
         return dc.replace(plan, advice=(*plan.advice, *advice, *kept))
     runs = {h.name: str(instance.handlers.get(h.name) or "") for h in policy.handlers}
-    loaded = any(runs[h.name] == h.binary or low_level.is_nvidia_runtime(runs[h.name]) for h in policy.handlers)
+    loaded = any(
+        runs[h.name] == h.binary or low_level.is_nvidia_runtime(runs[h.name])
+        for h in policy.handlers
+    )
     if not plan.changes or not instance.running or policy.root != "/" or not loaded:
         differences = tuple(d for d in plan.differences if d.what != "unit")
-        return dc.replace(plan, differences=differences, restarts=(), health=(), expect_units={}, advice=(*plan.advice, *advice))
+        return dc.replace(
+            plan,
+            differences=differences,
+            restarts=(),
+            health=(),
+            expect_units={},
+            advice=(*plan.advice, *advice),
+        )
     if policy.restart == "never" or not instance.unit:
         return dc.replace(plan, restarts=(), health=(), advice=(*plan.advice, *advice))
     why = about_restarts.LOSES_HANDLERS.fill()
@@ -154,7 +230,14 @@ def add_restart_after_removal(policy: Policy, instance: Instance, plan: Plan, ad
         plan,
         advice=(*plan.advice, *advice),
         restarts=(known.restart(instance.unit, why),),
-        health=({"kind": "cri", "socket": instance.socket, "timeout": traits.SERVES_WITHIN, "require": []},),
+        health=(
+            {
+                "kind": "cri",
+                "socket": instance.socket,
+                "timeout": traits.SERVES_WITHIN,
+                "require": [],
+            },
+        ),
         expect_units={instance.unit: instance.invocation_id} if instance.invocation_id else {},
     )
 
@@ -163,15 +246,24 @@ def add_restart_after_removal(policy: Policy, instance: Instance, plan: Plan, ad
 
 
 def validate_staged_containerd(
-    instance: Instance, files: FileSet, changes: list[FileChange], wanted: list[CriSetting], version: Version
+    instance: Instance,
+    files: FileSet,
+    changes: list[FileChange],
+    wanted: list[CriSetting],
+    version: Version,
 ) -> dict[str, Any]:
-    """Return the plan fields that have the engine's own binary read the staged files, and allow only our keys to differ.
+    """Return the plan fields that have the engine's own binary read the staged files, and allow
+    only our keys to differ.
 
     Return {} if there is no binary, or if it cannot read staged files here.
     """
     every = {f.path: f.real for f in files.files} | {c.path: c.real for c in changes}
     argv = [instance.binary, "-c", "{stage}" + instance.config_path, "config", "dump"]
-    baseline = [instance.binary, "-c", instance.config_path, "config", "dump"] if files.root and wanted else None
+    baseline = (
+        [instance.binary, "-c", instance.config_path, "config", "dump"]
+        if files.root and wanted
+        else None
+    )
     check: transaction.Validator = {
         "argv": argv, "timeout": 30, "refuse": _refuse_staged(wanted), "require": _require(wanted),
         "baseline": baseline, "allow": _allow(wanted), "names": list(NAMED),
@@ -180,14 +272,18 @@ def validate_staged_containerd(
     if not instance.binary or not known.get_manager_place(instance.manager).dump:
         return {}
     return {
-        "stage_files": tuple({"name": path.lstrip("/"), "source": real} for path, real in every.items()),
+        "stage_files": tuple(
+            {"name": path.lstrip("/"), "source": real} for path, real in every.items()
+        ),
         "substitute": tuple(_list_import_substitutes(files, changes)),
         "validate": (check,),
     }
 
 
 def _list_import_substitutes(files: FileSet, changes: list[FileChange]) -> list[tuple[str, str]]:
-    """Return the replacements that lead absolute imports into the staged tree. Relative ones lead there by themselves."""
+    """Return the replacements that lead absolute imports into the staged tree. Relative ones lead
+    there by themselves.
+    """
     found: list[tuple[str, str]] = []
     after = {f.path: f.doc for f in files.files} | {c.path: c.after for c in changes}
     for doc in after.values():
@@ -198,9 +294,14 @@ def _list_import_substitutes(files: FileSet, changes: list[FileChange]) -> list[
 
 
 def _require(wanted: list[CriSetting]) -> list[transaction.Sign]:
-    programs = [(_build_key_pattern(w.path), str(w.value)) for w in wanted if w.path[-1] == "BinaryName"]
+    programs = [
+        (_build_key_pattern(w.path), str(w.value)) for w in wanted if w.path[-1] == "BinaryName"
+    ]
     return [
-        {"pattern": rf"\s*{key} = [\"']{re.escape(program)}[\"']\s*", "says": about_restarts.DUMP_WITHOUT_PROGRAM.fill(program=program)}
+        {
+            "pattern": rf"\s*{key} = [\"']{re.escape(program)}[\"']\s*",
+            "says": about_restarts.DUMP_WITHOUT_PROGRAM.fill(program=program),
+        }
         for key, program in programs
     ]
 
@@ -213,11 +314,16 @@ def _refuse_staged(wanted: list[CriSetting]) -> list[transaction.Sign]:
     """
     keys = sorted({" ".join(w.path[:3]) for w in wanted})
     unknown = about_restarts.DUMP_KEY_UNKNOWN
-    return [{"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": unknown.fill(key=k)} for k in keys]
+    return [
+        {"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": unknown.fill(key=k)}
+        for k in keys
+    ]
 
 
 def _build_key_pattern(path: Path) -> str:
-    """Return the pattern of a key. 1.x prints options as the files spell them, and reads them in any spelling."""
+    """Return the pattern of a key. 1.x prints options as the files spell them, and reads them in
+    any spelling.
+    """
     name = re.escape(path[-1])
     return f"(?i:{name})" if path[-2:-1] == ("options",) else name
 
@@ -227,12 +333,21 @@ def _allow(wanted: list[CriSetting]) -> list[str]:
 
     These are our tables' headers, our keys, a new handler's zero values, and the list of imports.
     """
-    names = "|".join(sorted({re.escape(w.path[2]) for w in wanted if w.path[:2] == ("containerd", "runtimes")}))
+    names = "|".join(
+        sorted({re.escape(w.path[2]) for w in wanted if w.path[:2] == ("containerd", "runtimes")})
+    )
     keys = sorted({_build_key_pattern(w.path) for w in wanted})
-    found = [r"imports = .*", r"\s*", rf"(?:{'|'.join(keys)}) = .*"] if keys else [r"imports = .*", r"\s*"]
+    found = (
+        [r"imports = .*", r"\s*", rf"(?:{'|'.join(keys)}) = .*"]
+        if keys
+        else [r"imports = .*", r"\s*"]
+    )
     if names:
-        found += [rf"\[plugins\.[\"']?[a-z0-9.]+[\"']?\.containerd\.runtimes\.[\"']?(?:{names})[\"']?(?:\.options)?\]"]
-        # A new entry is printed with all its keys, and each release has more of them; a key that lost its value shows by that value.
+        found += [
+            rf"\[plugins\.[\"']?[a-z0-9.]+[\"']?\.containerd\.runtimes\.[\"']?(?:{names})[\"']?(?:\.options)?\]"
+        ]
+        # A new entry is printed with all its keys, and each release has more of them; a key that
+        # lost its value shows by that value.
         found += [r"\w+ = (?:''|\"\"|0|false|\[\]|[\"'](?:0s|podsandbox)[\"'])"]
     return found
 

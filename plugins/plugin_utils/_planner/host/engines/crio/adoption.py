@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge nvidia-ctk's files in CRI-O's configuration: which go, which stay and why, and what a plan that takes one over needs."""
+"""Judge nvidia-ctk's files in CRI-O's configuration: which go, which stay and why, and what a plan
+that takes one over needs.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,18 @@ from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError, QueryFailed
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml, toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+    QueryFailed,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    toml,
+    toml_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Instance,
     Leftover,
@@ -23,17 +34,32 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import crio_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level, owned_file, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    crio_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    low_level,
+    owned_file,
+    traits,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     gpu_operator,
     nvidia_ctk,
     nvidia_ctk_crio,
     sandboxes,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import config, messages, releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import plan as crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    config,
+    messages,
+    releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    plan as crio_plan,
+)
 
 TAKEN_OVER = Message("")
 
@@ -42,7 +68,8 @@ TAKEN_OVER = Message("")
 class FoundFile:
     """A file that holds settings of the tool.
 
-    why: the reason why the file stays, with what changes that. It is empty if the file is taken over.
+    why: the reason why the file stays, with what changes that. It is empty if the file is taken
+    over.
     """
 
     layer: config.Layer
@@ -56,7 +83,11 @@ class FoundFile:
 
     @property
     def tool(self) -> str:
-        return nvidia_ctk_crio.OPERATOR if nvidia_ctk_crio.is_of_operator(self.layer.handlers) else nvidia_ctk_crio.TOOL
+        return (
+            nvidia_ctk_crio.OPERATOR
+            if nvidia_ctk_crio.is_of_operator(self.layer.handlers)
+            else nvidia_ctk_crio.TOOL
+        )
 
     def name_writer(self, mode: str = "") -> Message:
         """Name the writer, as the reason of a plan."""
@@ -66,24 +97,52 @@ class FoundFile:
 
 
 def find_ctk_drop_ins(
-    policy: Policy, obs: Observation, where: config.CrioPaths, layers: tuple[config.Layer, ...], force: config.Effective, instance: Instance
+    policy: Policy,
+    obs: Observation,
+    where: config.CrioPaths,
+    layers: tuple[config.Layer, ...],
+    force: config.Effective,
+    instance: Instance,
 ) -> tuple[FoundFile, ...]:
-    """Find the drop-ins that the tool alone wrote, in the directory that CRI-O reads and in the one that it does not read.
+    """Find the drop-ins that the tool alone wrote, in the directory that CRI-O reads and in the one
+    that it does not read.
 
-    Drop-ins of a GPU Operator's toolkit count once that toolkit is proven to be gone: its own cleanup leaves them on CRI-O.
+    Drop-ins of a GPU Operator's toolkit count once that toolkit is proven to be gone: its own
+    cleanup leaves them on CRI-O.
     """
     own = {where.config, where.drop_in}
-    tools = [layer for layer in layers if layer.path not in own and nvidia_ctk_crio.is_ctk_crio_drop_in(*_describe_layer(layer))]
+    tools = [
+        layer
+        for layer in layers
+        if layer.path not in own and nvidia_ctk_crio.is_ctk_crio_drop_in(*_describe_layer(layer))
+    ]
     here = [
         layer
         for layer in tools
-        if not nvidia_ctk_crio.is_of_operator(layer.handlers) or gpu_operator.is_operator_gone(policy, obs, instance, layer.path)
+        if not nvidia_ctk_crio.is_of_operator(layer.handlers)
+        or gpu_operator.is_operator_gone(policy, obs, instance, layer.path)
     ]
     others = tuple(layer for layer in layers if layer not in here and layer.path != where.drop_in)
-    known = tuple(list_source_candidates(others, force, {name for layer in here for name in layer.handlers}))
-    found = tuple(_judge_found_file(policy, obs, layer, known, _list_free_handlers(obs, instance, layer)) for layer in here)
-    unread = config.read_crio_layer(obs, where, nvidia_ctk_crio.UNREAD, main=True) if where.directory == f"{releases.CONFIG}.d" else None
-    return (*found, *((_judge_sleeping_file(policy, _judge_found_file(policy, obs, unread, known)),) if unread else ()))
+    known = tuple(
+        list_source_candidates(others, force, {name for layer in here for name in layer.handlers})
+    )
+    found = tuple(
+        _judge_found_file(policy, obs, layer, known, _list_free_handlers(obs, instance, layer))
+        for layer in here
+    )
+    unread = (
+        config.read_crio_layer(obs, where, nvidia_ctk_crio.UNREAD, main=True)
+        if where.directory == f"{releases.CONFIG}.d"
+        else None
+    )
+    return (
+        *found,
+        *(
+            (_judge_sleeping_file(policy, _judge_found_file(policy, obs, unread, known)),)
+            if unread
+            else ()
+        ),
+    )
 
 
 def _describe_layer(layer: config.Layer) -> tuple[str, str, Mapping[str, Any]]:
@@ -92,10 +151,16 @@ def _describe_layer(layer: config.Layer) -> tuple[str, str, Mapping[str, Any]]:
 
 def _list_nvidia_handlers(layer: config.Layer) -> dict[str, Mapping[str, Any]]:
     """Return the handlers of a file that run NVIDIA's runtime, by name."""
-    return {n: t for n, t in layer.handlers.items() if isinstance(t, Mapping) and low_level.is_nvidia_runtime(t.get("runtime_path"))}
+    return {
+        n: t
+        for n, t in layer.handlers.items()
+        if isinstance(t, Mapping) and low_level.is_nvidia_runtime(t.get("runtime_path"))
+    }
 
 
-def list_source_candidates(layers: tuple[config.Layer, ...], force: config.Effective, tools: set[str]) -> Iterator[Mapping[str, Any]]:
+def list_source_candidates(
+    layers: tuple[config.Layer, ...], force: config.Effective, tools: set[str]
+) -> Iterator[Mapping[str, Any]]:
     """Yield each table that the tool may have taken for its source's default handler, runc or crun.
 
     Tables come from the files, and from CRI-O's own output.
@@ -106,21 +171,30 @@ def list_source_candidates(layers: tuple[config.Layer, ...], force: config.Effec
                 yield table
 
 
-def _list_free_handlers(obs: Observation, instance: Instance, layer: config.Layer) -> frozenset[str]:
+def _list_free_handlers(
+    obs: Observation, instance: Instance, layer: config.Layer
+) -> frozenset[str]:
     """Return the handlers that may go with a file even if gpufleet_handlers does not name them.
 
-    These belong to a toolkit container that is gone, and no pod was started with them. Empty if CRI-O does not answer: pods may use any.
+    These belong to a toolkit container that is gone, and no pod was started with them. Empty if
+    CRI-O does not answer: pods may use any.
     """
     if not nvidia_ctk_crio.is_of_operator(layer.handlers):
         return frozenset()
     try:
-        return frozenset(layer.handlers) - set(sandboxes.count_pods_by_handler(obs, instance, layer.handlers))
+        return frozenset(layer.handlers) - set(
+            sandboxes.count_pods_by_handler(obs, instance, layer.handlers)
+        )
     except QueryFailed:  # no answer, so pods may use any of them
         return frozenset()
 
 
 def _judge_found_file(
-    policy: Policy, obs: Observation, layer: config.Layer, known: tuple[Mapping[str, Any], ...], free: frozenset[str] = frozenset()
+    policy: Policy,
+    obs: Observation,
+    layer: config.Layer,
+    known: tuple[Mapping[str, Any], ...],
+    free: frozenset[str] = frozenset(),
 ) -> FoundFile:
     wanted = {h.binary for h in policy.handlers}
     programs = {str(table["runtime_path"]) for table in _list_nvidia_handlers(layer).values()}
@@ -138,16 +212,19 @@ def _judge_found_file(
 def _get_first_comment(file: ObservedFile) -> tuple[str, ...]:
     """Name the first comment of a file. Empty if it has none.
 
-    The tool writes no comment, so a person wrote it. It would be lost for good once the tool writes the file again.
+    The tool writes no comment, so a person wrote it. It would be lost for good once the tool writes
+    the file again.
     """
     line = nvidia_ctk.find_first_comment(file.content or "")
     return (f"the comment in line {line}",) if line else ()
 
 
 def _is_back(policy: Policy, obs: Observation, file: ObservedFile) -> Message | None:
-    """Return the reason to leave a file if a file that was taken over exists again. None otherwise, and if gpufleet_adopt is never.
+    """Return the reason to leave a file if a file that was taken over exists again. None otherwise,
+    and if gpufleet_adopt is never.
 
-    Something writes it at each boot or run, and two writers would overwrite each other's work forever.
+    Something writes it at each boot or run, and two writers would overwrite each other's work
+    forever.
     """
     kept = owned_file.get_journal_originals(obs) if obs.was_asked(owned_file.ORIGINALS) else {}
     known = kept.get(file.path) or kept.get(file.real or file.path)
@@ -157,9 +234,11 @@ def _is_back(policy: Policy, obs: Observation, file: ObservedFile) -> Message | 
 
 
 def _explain_linked_file(policy: Policy, file: ObservedFile) -> Message | None:
-    """Return the reason to leave a file if it is a symbolic link. None otherwise, and if gpufleet_adopt is never.
+    """Return the reason to leave a file if it is a symbolic link. None otherwise, and if
+    gpufleet_adopt is never.
 
-    A takeover would remove the link's target, and CRI-O does not start if its directory has a link to nothing.
+    A takeover would remove the link's target, and CRI-O does not start if its directory has a link
+    to nothing.
     """
     if not file.is_link or policy.adopt == "never":
         return None
@@ -167,9 +246,15 @@ def _explain_linked_file(policy: Policy, file: ObservedFile) -> Message | None:
 
 
 def _explain_kept_file(
-    policy: Policy, path: str, judged: nvidia_ctk_crio.JudgedCtkFile, keys: tuple[str, ...], free: frozenset[str]
+    policy: Policy,
+    path: str,
+    judged: nvidia_ctk_crio.JudgedCtkFile,
+    keys: tuple[str, ...],
+    free: frozenset[str],
 ) -> Message:
-    """Return the reason why a file is not taken over, with what changes that. It is empty for a file that is."""
+    """Return the reason why a file is not taken over, with what changes that. It is empty for a
+    file that is.
+    """
     names = [h.name for h in policy.handlers]
     strange = [name for name in judged.handlers if name not in names and name not in free]
     if policy.adopt == "never":
@@ -189,29 +274,49 @@ def _explain_kept_file(
 
 
 def is_crio_handler_wanted(policy: Policy) -> bool:
-    return policy.single or not (policy.injection == "oci-hook" or (policy.injection == "auto" and policy.cdi == "disabled"))
+    return policy.single or not (
+        policy.injection == "oci-hook" or (policy.injection == "auto" and policy.cdi == "disabled")
+    )
 
 
 def _judge_sleeping_file(policy: Policy, found: FoundFile) -> FoundFile:
-    """Take over a file in the directory that CRI-O does not read, even if its handlers would keep it elsewhere.
+    """Take over a file in the directory that CRI-O does not read, even if its handlers would keep
+    it elsewhere.
 
-    Nothing in that directory is in force, so no pod uses it. The policy adopt: never, keys that the tool does not explain, and a file that
-    is back still count.
+    Nothing in that directory is in force, so no pod uses it. The policy adopt: never, keys that the
+    tool does not explain, and a file that is back still count.
     """
-    if policy.adopt == "never" or found.keys or not found.why or found.why.code == messages.CRIO_CAME_BACK.code:
+    if (
+        policy.adopt == "never"
+        or found.keys
+        or not found.why
+        or found.why.code == messages.CRIO_CAME_BACK.code
+    ):
         return found
     return dc.replace(found, why=TAKEN_OVER)
 
 
-def name_layer_keys(layer: config.Layer, paths: tuple[nvidia_ctk_crio.Path, ...]) -> tuple[str, ...]:
+def name_layer_keys(
+    layer: config.Layer, paths: tuple[nvidia_ctk_crio.Path, ...]
+) -> tuple[str, ...]:
     """Name keys as a person finds them: by name if names are shown, otherwise by line."""
     doc = toml_file.read_toml_file(layer.file)
     shown = {".".join(path) for path in crio_places.PLACES}
     found = []
     for path in paths:
-        general = ".".join((*path[:3], "*", *path[4:])) if path[:3] == nvidia_ctk_crio.RUNTIMES and len(path) > 3 else ".".join(path)
-        known = general in shown or path == nvidia_ctk_crio.RUNTIMES or (path[:3] == nvidia_ctk_crio.RUNTIMES and len(path) == 4)
-        found.append(toml.write_dotted_path(path) if known else f"line {toml.find_key_line(doc, path)}")
+        general = (
+            ".".join((*path[:3], "*", *path[4:]))
+            if path[:3] == nvidia_ctk_crio.RUNTIMES and len(path) > 3
+            else ".".join(path)
+        )
+        known = (
+            general in shown
+            or path == nvidia_ctk_crio.RUNTIMES
+            or (path[:3] == nvidia_ctk_crio.RUNTIMES and len(path) == 4)
+        )
+        found.append(
+            toml.write_dotted_path(path) if known else f"line {toml.find_key_line(doc, path)}"
+        )
     return tuple(dict.fromkeys(found))
 
 
@@ -228,25 +333,39 @@ def require_same_place(
 ) -> None:  # fmt: skip
     """Raise PlanError if the replacement of a handler in use has another runtime_root.
 
-    CRI-O looks for a container's state below the present runtime_root of its handler. With another one it can stop none of them.
+    CRI-O looks for a container's state below the present runtime_root of its handler. With another
+    one it can stop none of them.
     """
     usual = f"/run/{releases.get_default_crio_runtime(version)}"
     for layer in list_taken_layers(found):
         for name, table in layer.handlers.items():
-            was, will = (str(t.get("runtime_root") or usual) for t in (table, desired.handlers.get(name, table)))
-            if was != will and layer.path != nvidia_ctk_crio.UNREAD and _is_handler_in_use(obs, instance, name, force):
+            was, will = (
+                str(t.get("runtime_root") or usual)
+                for t in (table, desired.handlers.get(name, table))
+            )
+            if (
+                was != will
+                and layer.path != nvidia_ctk_crio.UNREAD
+                and _is_handler_in_use(obs, instance, name, force)
+            ):
                 row = messages.STATE_ELSEWHERE
                 elsewhere = row.fill(handler=name, present=was, planned=will)
                 raise PlanError(elsewhere, where=layer.path)
 
 
-def _is_handler_in_use(obs: Observation, instance: Instance, name: str, force: config.Effective) -> bool:
-    """Tell whether a pod may have been started with the handler. If CRI-O gives no answer, it may have been. Can raise NeedMore."""
+def _is_handler_in_use(
+    obs: Observation, instance: Instance, name: str, force: config.Effective
+) -> bool:
+    """Tell whether a pod may have been started with the handler. If CRI-O gives no answer, it may
+    have been. Can raise NeedMore.
+    """
     if not instance.running or name not in force.handlers:
         return False
     if force.default == name:
         return True
-    question = queries.ask_for_pods(instance.socket, (name,), traits.get_traits(traits.CRIO).pod_note)
+    question = queries.ask_for_pods(
+        instance.socket, (name,), traits.get_traits(traits.CRIO).pod_note
+    )
     if not obs.was_asked(question):
         raise NeedMore([question])
     answer = obs.get_socket_answer(question, instance.pid)
@@ -263,20 +382,38 @@ def list_adoption_patterns(layers: tuple[config.Layer, ...]) -> list[str]:
     return lines
 
 
-def complete_adoption_plan(plan: Plan, found: tuple[FoundFile, ...], edited: tuple[Leftover, ...], programs: Mapping[str, str]) -> Plan:
+def complete_adoption_plan(
+    plan: Plan,
+    found: tuple[FoundFile, ...],
+    edited: tuple[Leftover, ...],
+    programs: Mapping[str, str],
+) -> Plan:
     """Add to the plan what it takes over and what stays.
 
     programs: those of the wanted handlers after the change.
     """
     row, drop_in = messages.CRIO_REPLACED, releases.DROP_IN
-    reasons = ((one, row.fill(writer=one.name_writer(), drop_in=drop_in)) for one in found if not one.why)
-    gone = [owned_file.plan_owned_file_removal(one.layer.file, why=why, cause="adoption") for one, why in reasons]
+    reasons = (
+        (one, row.fill(writer=one.name_writer(), drop_in=drop_in)) for one in found if not one.why
+    )
+    gone = [
+        owned_file.plan_owned_file_removal(one.layer.file, why=why, cause="adoption")
+        for one, why in reasons
+    ]
     expect = {layer.path: layer.file.sha256 for layer in list_taken_layers(found)}
-    return merge_plans([plan, *gone, Plan(expect_files=expect, leftovers=(*list_crio_leftovers(found, programs), *edited))])
+    return merge_plans(
+        [
+            plan,
+            *gone,
+            Plan(expect_files=expect, leftovers=(*list_crio_leftovers(found, programs), *edited)),
+        ]
+    )
 
 
 def is_ctk_drop_in_restored(obs: Observation, where: config.CrioPaths) -> bool:
-    """Tell whether state: absent gives back a drop-in of nvidia-ctk's that this collection took over, and its handler with it."""
+    """Tell whether state: absent gives back a drop-in of nvidia-ctk's that this collection took
+    over, and its handler with it.
+    """
     return any(
         path.startswith(f"{where.directory}/") and path != where.drop_in and kept.get("now") is None
         for path, kept in owned_file.get_journal_originals(obs).items()
@@ -284,7 +421,9 @@ def is_ctk_drop_in_restored(obs: Observation, where: config.CrioPaths) -> bool:
     )
 
 
-def list_crio_leftovers(found: tuple[FoundFile, ...], programs: Mapping[str, str] = MappingProxyType({})) -> tuple[Leftover, ...]:
+def list_crio_leftovers(
+    found: tuple[FoundFile, ...], programs: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Leftover, ...]:
     return tuple(
         Leftover(one.tool, one.path, one.keys, not one.keys, "kept", one.why)
         if one.why
@@ -300,28 +439,56 @@ def list_crio_leftovers(found: tuple[FoundFile, ...], programs: Mapping[str, str
     )
 
 
-def _note_runtime_mode(handlers: Mapping[str, Mapping[str, Any]], programs: Mapping[str, str]) -> str:
-    return nvidia_ctk.note_program_mode({name: table.get("runtime_path") for name, table in handlers.items()}, programs)
+def _note_runtime_mode(
+    handlers: Mapping[str, Mapping[str, Any]], programs: Mapping[str, str]
+) -> str:
+    return nvidia_ctk.note_program_mode(
+        {name: table.get("runtime_path") for name, table in handlers.items()}, programs
+    )
 
 
 def list_edited_crio_handlers(
     policy: Policy, where: config.CrioPaths, layers: tuple[config.Layer, ...], found: tuple[FoundFile, ...], force: config.Effective,
     programs: Mapping[str, str],
 ) -> tuple[Leftover, ...]:  # fmt: skip
-    """List NVIDIA's handlers in files that have other settings as well: up to 1.17 the tool edits the main file."""
+    """List NVIDIA's handlers in files that have other settings as well: up to 1.17 the tool edits
+    the main file.
+    """
     names = {h.name for h in policy.handlers}
     apart = {where.drop_in, *(one.path for one in found)}
     known = tuple(list_source_candidates(layers, force, names))
     lines = []
     for layer in layers:
-        tables = {name: table for name, table in _list_nvidia_handlers(layer).items() if name in names}
+        tables = {
+            name: table for name, table in _list_nvidia_handlers(layer).items() if name in names
+        }
         if layer.path in apart or not tables:
             continue
         keys = [toml.write_dotted_path((*nvidia_ctk_crio.RUNTIMES, name)) for name in tables]
-        keys += [toml.write_dotted_path(nvidia_ctk_crio.DEFAULT)] if layer.runtime.get("default_runtime") in tables else []
-        exact = not any(nvidia_ctk_crio.list_unexplained_crio_keys(t, known, {str(t.get("runtime_path"))}) for t in tables.values())
-        tool = nvidia_ctk_crio.TOOL if (layer.file.content or "").startswith(nvidia_ctk_crio.WRITER) else nvidia_ctk.UNKNOWN
+        keys += (
+            [toml.write_dotted_path(nvidia_ctk_crio.DEFAULT)]
+            if layer.runtime.get("default_runtime") in tables
+            else []
+        )
+        exact = not any(
+            nvidia_ctk_crio.list_unexplained_crio_keys(t, known, {str(t.get("runtime_path"))})
+            for t in tables.values()
+        )
+        tool = (
+            nvidia_ctk_crio.TOOL
+            if (layer.file.content or "").startswith(nvidia_ctk_crio.WRITER)
+            else nvidia_ctk.UNKNOWN
+        )
         tool = nvidia_ctk_crio.OPERATOR if nvidia_ctk_crio.is_of_operator(tables) else tool
         why = messages.OVERRIDDEN.fill(mode=_note_runtime_mode(tables, programs))
-        lines.append(Leftover(tool, layer.path, tuple(keys), exact, "kept" if policy.adopt == "never" else "adopted", why))
+        lines.append(
+            Leftover(
+                tool,
+                layer.path,
+                tuple(keys),
+                exact,
+                "kept" if policy.adopt == "never" else "adopted",
+                why,
+            )
+        )
     return tuple(lines)

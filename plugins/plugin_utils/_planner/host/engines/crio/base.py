@@ -14,19 +14,26 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import config, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    config,
+    messages,
+)
 
 INHERITS = "inherit_default_runtime"
 INHERITED = ("runtime_path", "runtime_type", "runtime_config_path", "runtime_root")
 
 
-def choose_crio_base(declared: config.Effective, handler: Handler, where: config.CrioPaths) -> tuple[str, Mapping[str, Any]]:
+def choose_crio_base(
+    declared: config.Effective, handler: Handler, where: config.CrioPaths
+) -> tuple[str, Mapping[str, Any]]:
     """Return the name and table of the first handler that can be copied.
 
-    The order is the one of the same name, the default one, runc, crun, and one of the last two is built in.
-    Raise PlanError if none can be copied.
+    The order is the one of the same name, the default one, runc, crun, and one of the last two is
+    built in. Raise PlanError if none can be copied.
     """
     _require_fitting(declared, handler, where)
     for name, table in _list_base_candidates(declared, handler.name):
@@ -38,13 +45,17 @@ def choose_crio_base(declared: config.Effective, handler: Handler, where: config
 
 
 def choose_default_successor(declared: config.Effective, names: Collection[str]) -> str:
-    """Return the handler that becomes the default if this collection's handler must not be. '' if none can."""
+    """Return the handler that becomes the default if this collection's handler must not be. '' if
+    none can.
+    """
     others = (name for name in ("crun", "runc") if name not in names and name in declared.handlers)
     return next((name for name in others if fits_runc_handler(name, declared.handlers[name])), "")
 
 
 def find_crio_base_program(declared: config.Effective, handler: Handler) -> str:
-    """Return the low-level program behind the handlers, in the order in which `choose_crio_base` tries them."""
+    """Return the low-level program behind the handlers, in the order in which `choose_crio_base`
+    tries them.
+    """
     return low_level.get_first_low_level(
         get_crio_handler_program(name, table)
         for name, table in _list_base_candidates(declared, handler.name)
@@ -52,14 +63,18 @@ def find_crio_base_program(declared: config.Effective, handler: Handler) -> str:
     )
 
 
-def _list_base_candidates(declared: config.Effective, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _list_base_candidates(
+    declared: config.Effective, name: str
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for candidate in dict.fromkeys((name, declared.default, "runc", "crun")):
         if candidate in declared.handlers:
             yield candidate, resolve_crio_handler(declared, candidate)
 
 
 def resolve_crio_handler(declared: config.Effective, name: str) -> Mapping[str, Any]:
-    """Return a handler's table with what it inherits from the default handler (since 1.33, Validate in pkg/config)."""
+    """Return a handler's table with what it inherits from the default handler (since 1.33, Validate
+    in pkg/config).
+    """
     table, default = declared.handlers[name], declared.handlers.get(declared.default, {})
     if not table.get(INHERITS):
         return table
@@ -77,12 +92,15 @@ def fits_runc_handler(name: str, table: Mapping[str, Any]) -> bool:
 
 
 def get_crio_handler_program(name: str, table: Mapping[str, Any]) -> str:
-    """Return the program of a handler. A handler without a path runs the program of its name (ValidateRuntimePath in pkg/config)."""
+    """Return the program of a handler. A handler without a path runs the program of its name
+    (ValidateRuntimePath in pkg/config).
+    """
     return str(table.get("runtime_path") or name)
 
 
 def _require_fitting(declared: config.Effective, handler: Handler, where: config.CrioPaths) -> None:
-    """Raise PlanError if a handler of the same name is of another kind, or runs a program that is not NVIDIA's.
+    """Raise PlanError if a handler of the same name is of another kind, or runs a program that is
+    not NVIDIA's.
 
     Such a handler has another owner.
     """
@@ -91,7 +109,11 @@ def _require_fitting(declared: config.Effective, handler: Handler, where: config
     table = resolve_crio_handler(declared, handler.name)
     runs_now = str(table.get("runtime_path") or "")
     if not fits_runc_handler(handler.name, table):
-        kind = table.get("runtime_type") if table.get("runtime_type", "") not in ("", "oci") else runs_now or handler.name
+        kind = (
+            table.get("runtime_type")
+            if table.get("runtime_type", "") not in ("", "oci")
+            else runs_now or handler.name
+        )
         other = messages.CRIO_OTHER_KIND.fill(handler=handler.name, kind=kind)
         raise PlanError(other, where=where.directory)
     if low_level.is_foreign_runtime(runs_now) and runs_now != handler.binary and not handler.chosen:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read CRI-O's configuration: its files, their order and their sum, or the settings that the daemon reports as in force."""
+"""Read CRI-O's configuration: its files, their order and their sum, or the settings that the daemon
+reports as in force.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,38 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml_file, toml_types
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import CDI_DIRS, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import crio_places, file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    toml_file,
+    toml_types,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    CDI_DIRS,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    crio_places,
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    Keep,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_directories
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import messages, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    cdi_directories,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    messages,
+    releases,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import start
 
 PAIR = re.compile(r"v?(\d{1,9})\.(\d{1,9})")
@@ -49,7 +73,9 @@ class CrioPaths:
     directory: str
     socket: str
     drop_in: str
-    keep: Keep = dc.field(default_factory=crio_places.keep_crio_places)  # what of its files may travel
+    keep: Keep = dc.field(
+        default_factory=crio_places.keep_crio_places
+    )  # what of its files may travel
     given: Given = Given()
 
 
@@ -75,7 +101,9 @@ class Layer:
 
 @dc.dataclass(frozen=True)
 class Effective:
-    """The settings in force, or in force after a restart. Handlers have the keys of the TOML tables."""
+    """The settings in force, or in force after a restart. Handlers have the keys of the TOML
+    tables.
+    """
 
     default: str
     handlers: Mapping[str, Mapping[str, Any]]
@@ -92,7 +120,9 @@ def get_crio_section(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
 
 
 def parse_crio_minor(version: str) -> tuple[int, int]:
-    """Return the major and minor number, which is all that CRI-O's tables depend on. Raise PlanError for any other text."""
+    """Return the major and minor number, which is all that CRI-O's tables depend on. Raise
+    PlanError for any other text.
+    """
     found = PAIR.match(version)
     if not found:
         unreadable = messages.VERSION_UNREADABLE.fill(version=version)
@@ -102,9 +132,18 @@ def parse_crio_minor(version: str) -> tuple[int, int]:
 
 # Subcommands of the program: a process with one of these is not the daemon.
 SUBCOMMANDS = ("config", "status", "version", "wipe", "check")
-CONFIG, CONFIG_DIR, LISTEN = ("--config", "-config", "-c"), ("--config-dir", "-config-dir", "-d"), ("--listen", "-listen")
-# Flags that outrank the files (mergeConfig in CRI-O's internal/criocli). One for a list may be given several times, and divided by commas.
-DEFAULT, HOOKS, CDI = (("--default-runtime", "-default-runtime"), ("--hooks-dir", "-hooks-dir"), ("--cdi-spec-dirs", "-cdi-spec-dirs"))
+CONFIG, CONFIG_DIR, LISTEN = (
+    ("--config", "-config", "-c"),
+    ("--config-dir", "-config-dir", "-d"),
+    ("--listen", "-listen"),
+)
+# Flags that outrank the files (mergeConfig in CRI-O's internal/criocli). One for a list may be
+# given several times, and divided by commas.
+DEFAULT, HOOKS, CDI = (
+    ("--default-runtime", "-default-runtime"),
+    ("--hooks-dir", "-hooks-dir"),
+    ("--cdi-spec-dirs", "-cdi-spec-dirs"),
+)
 READ_FLAGS: Mapping[str, str] = {
     **dict.fromkeys((*CONFIG, *CONFIG_DIR, *HOOKS, *CDI), "path"), **dict.fromkeys(LISTEN, "address"), **dict.fromkeys(DEFAULT, "name"),
     **dict.fromkeys(SUBCOMMANDS, ""),
@@ -119,13 +158,17 @@ VARIABLES: Mapping[str, str] = {
 def find_crio_process(obs: Observation) -> Mapping[str, Any]:
     """Return the daemon's process. {} if none runs. A subcommand that a person runs does not count."""
     for p in obs.processes():
-        if processes.get_program_name(p) == "crio" and not set(SUBCOMMANDS) & set((p.get("argv") or [""])[1:]):
+        if processes.get_program_name(p) == "crio" and not set(SUBCOMMANDS) & set(
+            (p.get("argv") or [""])[1:]
+        ):
             return p
     return {}
 
 
 def handle(obs: Observation) -> dict[str, int] | None:
-    """Return the pid and start ticks by which the node recognises the daemon's process. None if none runs."""
+    """Return the pid and start ticks by which the node recognises the daemon's process. None if
+    none runs.
+    """
     found = find_crio_process(obs)
     return {"pid": int(found["pid"]), "ticks": int(found.get("ticks") or 0)} if found else None
 
@@ -136,7 +179,11 @@ def get_crio_pid(obs: Observation) -> int:
 
 def find_crio_paths(policy: Policy, obs: Observation) -> CrioPaths:
     running = find_crio_process(obs) if policy.root == "/" else {}
-    unit = start.Start(tuple(running.get("argv") or ())) if running else read_crio_unit_start(policy, obs)
+    unit = (
+        start.Start(tuple(running.get("argv") or ()))
+        if running
+        else read_crio_unit_start(policy, obs)
+    )
     argv = unit.argv[1:]
     named, beside = processes.flag(argv, *CONFIG), processes.flag(argv, *CONFIG_DIR)
     hooks, cdi = (
@@ -145,36 +192,61 @@ def find_crio_paths(policy: Policy, obs: Observation) -> CrioPaths:
     )
     given = Given(processes.flag(argv, *DEFAULT), hooks, cdi, unit.where, unit.line or None)
     if policy.root != "/":
-        asked = {CONFIG[0]: "" if policy.config_path else named, CONFIG_DIR[0]: beside, DEFAULT[0]: given.default}
+        asked = {
+            CONFIG[0]: "" if policy.config_path else named,
+            CONFIG_DIR[0]: beside,
+            DEFAULT[0]: given.default,
+        }
         for flag, value in {**asked, HOOKS[0]: ",".join(hooks), CDI[0]: ",".join(cdi)}.items():
             start.require_known_flag(unit, value, flag)
-    elif not running:  # a host's report of a daemon that does not run does without what is not known
+    elif (
+        not running
+    ):  # a host's report of a daemon that does not run does without what is not known
         named, beside = start.get_known_path(named), start.get_known_path(beside)
     config = policy.config_path or host_paths.keep_as_opened(named) or releases.CONFIG
     # A main file of one's own has its drop-ins next to it, as the default one has.
     directory = host_paths.keep_as_opened(beside) or f"{config}.d"
-    socket = policy.socket or host_paths.keep_as_opened(processes.flag(argv, *LISTEN)) or releases.SOCKET
+    socket = (
+        policy.socket or host_paths.keep_as_opened(processes.flag(argv, *LISTEN)) or releases.SOCKET
+    )
     drop_in = policy.drop_in_path or posixpath.join(directory, releases.DROP_IN)
-    return CrioPaths(config, directory, socket, drop_in, crio_places.keep_crio_places(policy.handlers), given)
+    return CrioPaths(
+        config, directory, socket, drop_in, crio_places.keep_crio_places(policy.handlers), given
+    )
 
 
 def read_crio_unit_start(policy: Policy, obs: Observation) -> start.Start:
     """Read how its unit starts a CRI-O that does not run."""
-    return start.read_start(policy.root, obs, policy.service or releases.UNIT, "crio", READ_FLAGS, VARIABLES)
+    return start.read_start(
+        policy.root, obs, policy.service or releases.UNIT, "crio", READ_FLAGS, VARIABLES
+    )
 
 
 def _list_flag_values(argv: Iterable[str], names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(item.strip() for value in processes.flag_values(argv, *names) for item in value.split(",") if item.strip())
+    return tuple(
+        item.strip()
+        for value in processes.flag_values(argv, *names)
+        for item in value.split(",")
+        if item.strip()
+    )
 
 
 def find_crio_paths_or_usual(policy: Policy, obs: Observation) -> CrioPaths:
-    """Return the places. If `find_crio_paths` raises PlanError, return those that the options name, or the usual ones."""
+    """Return the places. If `find_crio_paths` raises PlanError, return those that the options name,
+    or the usual ones.
+    """
     try:
         return find_crio_paths(policy, obs)
     except PlanError:
         main = policy.config_path or releases.CONFIG
         drop_in = policy.drop_in_path or posixpath.join(f"{main}.d", releases.DROP_IN)
-        return CrioPaths(main, f"{main}.d", policy.socket or releases.SOCKET, drop_in, crio_places.keep_crio_places(policy.handlers))
+        return CrioPaths(
+            main,
+            f"{main}.d",
+            policy.socket or releases.SOCKET,
+            drop_in,
+            crio_places.keep_crio_places(policy.handlers),
+        )
 
 
 def check_drop_in(policy: Policy, where: CrioPaths) -> None:
@@ -201,7 +273,9 @@ def list_drop_in_files(obs: Observation, directory: str) -> list[str]:
 
 
 def read_crio_layers(obs: Observation, where: CrioPaths) -> tuple[Layer, ...]:
-    """Read the main file and then the drop-ins. Raise PlanError if CRI-O would refuse to start because of one of them."""
+    """Read the main file and then the drop-ins. Raise PlanError if CRI-O would refuse to start
+    because of one of them.
+    """
     found = [layer for layer in (read_crio_layer(obs, where, where.config, main=True),) if layer]
     for path in list_drop_in_files(obs, where.directory):
         layer = read_crio_layer(obs, where, path, main=False)
@@ -220,11 +294,15 @@ def read_crio_layer(obs: Observation, where: CrioPaths, path: str, *, main: bool
     try:
         doc = toml_file.read_toml_file(file)
         toml_types.check_encoding(doc, "TOML is UTF-8")
-        toml_types.check_toml_types(doc, releases.SHAPES, "CRI-O expects another type", file.withheld)
+        toml_types.check_toml_types(
+            doc, releases.SHAPES, "CRI-O expects another type", file.withheld
+        )
     except PlanError as broken:
         problem = broken.message.drop_step()
         refused = (
-            messages.MAIN_FILE_REFUSED.fill(problem=problem, step=broken.next) if main else messages.DROP_IN_REFUSED.fill(problem=problem)
+            messages.MAIN_FILE_REFUSED.fill(problem=problem, step=broken.next)
+            if main
+            else messages.DROP_IN_REFUSED.fill(problem=problem)
         )
         raise PlanError(refused, where=path, line=broken.line) from None
     file_places.require_shown(path, file.withheld, crio_places.OF_HANDLERS)
@@ -232,7 +310,8 @@ def read_crio_layer(obs: Observation, where: CrioPaths, path: str, *, main: bool
 
 
 def read_status_settings(status: Mapping[str, Any]) -> Effective | None:
-    """Read the settings in force from CRI Status. None if it has none, or if a value did not travel.
+    """Read the settings in force from CRI Status. None if it has none, or if a value did not
+    travel.
 
     The status carries the runtime configuration with the Go fields' names (CRI-O 1.33 and newer).
     """
@@ -261,11 +340,19 @@ def has_hidden_value(value: Any) -> bool:
         return value == selection.HIDDEN
     if isinstance(value, Mapping):
         return any(has_hidden_value(key) or has_hidden_value(item) for key, item in value.items())
-    return any(map(has_hidden_value, value)) if isinstance(value, list | tuple) else value == selection.HIDDEN
+    return (
+        any(map(has_hidden_value, value))
+        if isinstance(value, list | tuple)
+        else value == selection.HIDDEN
+    )
 
 
-def merge_crio_tables(documents: Iterable[Mapping[str, Any]], version: tuple[int, int], source: str) -> Effective:
-    """Combine files in order: scalars and arrays override, and a handler that is named again is replaced as a whole."""
+def merge_crio_tables(
+    documents: Iterable[Mapping[str, Any]], version: tuple[int, int], source: str
+) -> Effective:
+    """Combine files in order: scalars and arrays override, and a handler that is named again is
+    replaced as a whole.
+    """
     default = releases.get_default_crio_runtime(version)
     hooks: tuple[str, ...] = releases.HOOKS_DIRS
     cdi: tuple[str, ...] = CDI_DIRS
@@ -273,13 +360,29 @@ def merge_crio_tables(documents: Iterable[Mapping[str, Any]], version: tuple[int
     for document in documents:
         runtime = get_crio_section(document, "crio", "runtime")
         default = str(runtime.get("default_runtime") or default)
-        hooks = host_paths.list_opened_directories(runtime["hooks_dir"]) if "hooks_dir" in runtime else hooks
-        cdi = host_paths.clean_directories(runtime["cdi_spec_dirs"]) if "cdi_spec_dirs" in runtime else cdi
-        handlers.update({name: table for name, table in get_crio_section(runtime, "runtimes").items() if isinstance(table, Mapping)})
+        hooks = (
+            host_paths.list_opened_directories(runtime["hooks_dir"])
+            if "hooks_dir" in runtime
+            else hooks
+        )
+        cdi = (
+            host_paths.clean_directories(runtime["cdi_spec_dirs"])
+            if "cdi_spec_dirs" in runtime
+            else cdi
+        )
+        handlers.update(
+            {
+                name: table
+                for name, table in get_crio_section(runtime, "runtimes").items()
+                if isinstance(table, Mapping)
+            }
+        )
     return Effective(default, handlers, hooks, cdi, source)
 
 
-def read_settings_in_force(policy: Policy, obs: Observation, where: CrioPaths, binary: str, version: tuple[int, int]) -> Effective:
+def read_settings_in_force(
+    policy: Policy, obs: Observation, where: CrioPaths, binary: str, version: tuple[int, int]
+) -> Effective:
     """Return the settings that the daemon runs with.
 
     The first source that answers counts: CRI Status, its HTTP endpoint, `crio config`, the files.
@@ -293,34 +396,60 @@ def read_settings_in_force(policy: Policy, obs: Observation, where: CrioPaths, b
         )  # the program is the next to be asked
         if body.get("status") == 200:
             return merge_crio_tables(
-                [toml_file.read_printed_toml(str(body.get("content") or ""), body, f"{where.socket} /config")], version, "dump"
+                [
+                    toml_file.read_printed_toml(
+                        str(body.get("content") or ""), body, f"{where.socket} /config"
+                    )
+                ],
+                version,
+                "dump",
             )
-        printed = obs.get_command([binary, *list_crio_config_flags(obs, where), "config"], handle(obs), where.keep)
+        printed = obs.get_command(
+            [binary, *list_crio_config_flags(obs, where), "config"], handle(obs), where.keep
+        )
         if printed.ok:
-            dump = toml_file.read_printed_toml(printed.stdout, printed.answer, "the output of `crio config`")
+            dump = toml_file.read_printed_toml(
+                printed.stdout, printed.answer, "the output of `crio config`"
+            )
             return apply_daemon_arguments(merge_crio_tables([dump], version, "dump"), where.given)
-    return apply_daemon_arguments(merge_crio_tables([layer.data for layer in read_crio_layers(obs, where)], version, "files"), where.given)
+    return apply_daemon_arguments(
+        merge_crio_tables([layer.data for layer in read_crio_layers(obs, where)], version, "files"),
+        where.given,
+    )
 
 
 def apply_daemon_arguments(force: Effective, given: Given) -> Effective:
     """Return the settings of the files with those of the daemon's arguments over them."""
-    default, hooks, cdi = given.default or force.default, given.hooks_dirs or force.hooks_dirs, given.cdi_dirs or force.cdi_dirs
+    default, hooks, cdi = (
+        given.default or force.default,
+        given.hooks_dirs or force.hooks_dirs,
+        given.cdi_dirs or force.cdi_dirs,
+    )
     return dc.replace(force, default=default, hooks_dirs=hooks, cdi_dirs=cdi)
 
 
 def list_next_crio_cdi_dirs(obs: Observation, where: CrioPaths) -> tuple[str, ...] | None:
-    """Return the directories of CDI specs after the next start. None if they are not known, because a file cannot be read."""
+    """Return the directories of CDI specs after the next start. None if they are not known, because
+    a file cannot be read.
+    """
     try:
-        by_files = [layer.runtime["cdi_spec_dirs"] for layer in read_crio_layers(obs, where) if "cdi_spec_dirs" in layer.runtime]
+        by_files = [
+            layer.runtime["cdi_spec_dirs"]
+            for layer in read_crio_layers(obs, where)
+            if "cdi_spec_dirs" in layer.runtime
+        ]
     except PlanError:
         return None
-    return cdi_directories.list_named_cdi_directories(where.given.cdi_dirs or next(reversed(by_files), None))
+    return cdi_directories.list_named_cdi_directories(
+        where.given.cdi_dirs or next(reversed(by_files), None)
+    )
 
 
 def list_crio_config_flags(obs: Observation, where: CrioPaths, prefix: str = "") -> list[str]:
     """Return the flags that name CRI-O's files.
 
-    --config with a path that does not exist is an error (internal/criocli), and --config '' means none.
+    --config with a path that does not exist is an error (internal/criocli), and --config '' means
+    none.
     """
     main = prefix + where.config if obs.get_file(where.config, where.keep).exists else ""
     return ["--config", main, "--config-dir", prefix + where.directory]

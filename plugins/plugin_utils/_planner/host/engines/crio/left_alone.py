@@ -1,28 +1,53 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Say why a CRI-O is left alone: it is silent or stopped, or another tool has the last word in its files."""
+"""Say why a CRI-O is left alone: it is silent or stopped, or another tool has the last word in its
+files.
+"""
 
 from __future__ import annotations
 
 import posixpath
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Instance,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import refusals
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator, nvidia_ctk_crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import adoption, config, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    gpu_operator,
+    nvidia_ctk_crio,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    adoption,
+    config,
+    messages,
+)
 
 
 def has_crio_answered(obs: Observation, where: config.CrioPaths) -> bool:
-    return all(obs.try_cri(where.socket, method, pid=config.get_crio_pid(obs)) for method in ("Status", "Version"))
+    return all(
+        obs.try_cri(where.socket, method, pid=config.get_crio_pid(obs))
+        for method in ("Status", "Version")
+    )
 
 
 def refuse_silent_crio(obs: Observation, where: config.CrioPaths, unit: str) -> Refusal:
-    """Refuse a CRI-O that does not answer: without an answer its settings, and its chances to survive a change, are unknown."""
-    asked = (obs.get_socket_answer(queries.ask_for_cri(where.socket, method), config.get_crio_pid(obs)) for method in ("Status", "Version"))
+    """Refuse a CRI-O that does not answer: without an answer its settings, and its chances to
+    survive a change, are unknown.
+    """
+    asked = (
+        obs.get_socket_answer(queries.ask_for_cri(where.socket, method), config.get_crio_pid(obs))
+        for method in ("Status", "Version")
+    )
     given = (str(a["error"].get("message") or "") for a in asked if "error" in a)
     reason = next(given, "") or "it gives no reason"
     silent = messages.CRIO_SILENT.fill(socket=where.socket, reason=reason, unit=unit)
@@ -30,7 +55,9 @@ def refuse_silent_crio(obs: Observation, where: config.CrioPaths, unit: str) -> 
 
 
 def refuse_stopped_crio(obs: Observation, where: config.CrioPaths, unit: str) -> Refusal:
-    """Refuse an installed CRI-O that does not run. If it cannot read a file, the likeliest cause, the refusal names that file."""
+    """Refuse an installed CRI-O that does not run. If it cannot read a file, the likeliest cause,
+    the refusal names that file.
+    """
     try:
         config.read_crio_layers(obs, where)
     except PlanError as broken:
@@ -42,11 +69,17 @@ def refuse_stopped_crio(obs: Observation, where: config.CrioPaths, unit: str) ->
 
 
 def find_overriding_configurator(
-    policy: Policy, obs: Observation, where: config.CrioPaths, found: tuple[adoption.FoundFile, ...], instance: Instance
+    policy: Policy,
+    obs: Observation,
+    where: config.CrioPaths,
+    found: tuple[adoption.FoundFile, ...],
+    instance: Instance,
 ) -> tuple[str, Refusal]:
-    """Return (tool, refusal) if a file of NVIDIA's own configurator overrides our drop-in and is not taken over.
+    """Return (tool, refusal) if a file of NVIDIA's own configurator overrides our drop-in and is
+    not taken over.
 
-    CRI-O reads that file after our drop-in, so it replaces our handler, and we leave the engine alone. ('', Refusal()) otherwise.
+    CRI-O reads that file after our drop-in, so it replaces our handler, and we leave the engine
+    alone. ('', Refusal()) otherwise.
     """
     names = {h.name for h in policy.handlers}
     for path in config.list_drop_in_files(obs, where.directory):
@@ -59,9 +92,15 @@ def find_overriding_configurator(
             left = next((one for one in found if one.path == path), None)
             if left and not left.why:
                 continue
-            toolkit = gpu_operator.judge_operator_state(policy, obs, [instance], (path,)) if operator and not left else None
+            toolkit = (
+                gpu_operator.judge_operator_state(policy, obs, [instance], (path,))
+                if operator and not left
+                else None
+            )
             if toolkit and toolkit.counts_as_live:
-                return nvidia_ctk_crio.OPERATOR, gpu_operator.refuse_operator_instance(obs, instance, toolkit)
+                return nvidia_ctk_crio.OPERATOR, gpu_operator.refuse_operator_instance(
+                    obs, instance, toolkit
+                )
             if left:
                 reason, step = left.why.drop_step(), left.why.next
                 row = messages.NOT_TAKEN_OVER
@@ -74,10 +113,18 @@ def find_overriding_configurator(
 
 
 def find_crio_leftover_files(
-    policy: Policy, obs: Observation, where: config.CrioPaths, force: config.Effective, instance: Instance
+    policy: Policy,
+    obs: Observation,
+    where: config.CrioPaths,
+    force: config.Effective,
+    instance: Instance,
 ) -> tuple[adoption.FoundFile, ...]:
-    """Find the files that the tool wrote. Empty if a file cannot be read: nothing is taken over then, and the plan names that file."""
+    """Find the files that the tool wrote. Empty if a file cannot be read: nothing is taken over
+    then, and the plan names that file.
+    """
     try:
-        return adoption.find_ctk_drop_ins(policy, obs, where, config.read_crio_layers(obs, where), force, instance)
+        return adoption.find_ctk_drop_ins(
+            policy, obs, where, config.read_crio_layers(obs, where), force, instance
+        )
     except PlanError:
         return ()

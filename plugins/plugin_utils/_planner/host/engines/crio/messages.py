@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 LOADS_EVERY = "CRI-O loads every file in its drop-in directory, regardless of its name"
 
@@ -78,7 +80,9 @@ DROP_IN_UNREADABLE = Sentence(
     why=LOADS_EVERY,
     next="Move it elsewhere or repair it",
 )
-MAIN_FILE_REFUSED = Sentence("crio.main-file-refused", "CRI-O would refuse to start: {problem}", next="{step}")
+MAIN_FILE_REFUSED = Sentence(
+    "crio.main-file-refused", "CRI-O would refuse to start: {problem}", next="{step}"
+)
 DROP_IN_REFUSED = Sentence(
     "crio.drop-in-refused",
     "CRI-O would refuse to start: {problem}",
@@ -178,18 +182,30 @@ PODS_MAY_HANG = Sentence(
 # --- reasons of differences
 
 ABSENT = Sentence("crio.absent", "state: absent removes the drop-in of this collection")
-CRIO_NOT_LOADED = Sentence("crio.not-loaded", "the file is correct, but the daemon has not loaded it")
-READS_AT_START = Sentence("crio.reads-at-start", "CRI-O reads handlers and the default handler only at its start")
-CRIO_RESTART_LEFT = Sentence("crio.restart-left", "{unit} has to be restarted before the change takes effect")
-WHOLE_FILE = Sentence("crio.whole-file", "this collection owns the whole file; its settings stay the same")
+CRIO_NOT_LOADED = Sentence(
+    "crio.not-loaded", "the file is correct, but the daemon has not loaded it"
+)
+READS_AT_START = Sentence(
+    "crio.reads-at-start", "CRI-O reads handlers and the default handler only at its start"
+)
+CRIO_RESTART_LEFT = Sentence(
+    "crio.restart-left", "{unit} has to be restarted before the change takes effect"
+)
+WHOLE_FILE = Sentence(
+    "crio.whole-file", "this collection owns the whole file; its settings stay the same"
+)
 DEFAULT_FOR_GPUS = Sentence("crio.default-for-gpus", "workloads get GPUs from this handler")
 CRIO_DEFAULT_UNWANTED = Sentence("crio.default-unwanted", "the handler should not be the default")
 CRIO_CDI_DIRECTORIES = Sentence("crio.cdi-directories", "gpufleet_cdi_spec_dirs sets this")
-RUNTIME_PATH = Sentence("crio.runtime-path", "the NVIDIA runtime, which calls the low-level runtime")
+RUNTIME_PATH = Sentence(
+    "crio.runtime-path", "the NVIDIA runtime, which calls the low-level runtime"
+)
 RUNTIME_TYPE = Sentence("crio.runtime-type", "it is an OCI runtime")
 CRIO_NO_HANDLER = Sentence("crio.no-handler", "the desired state has no handler here")
 CRIO_COPIED = Sentence("crio.copied", "as in the handler {base}")
-HANDLER_UNWANTED = Sentence("crio.handler-unwanted", "this handler is no longer in the desired state")
+HANDLER_UNWANTED = Sentence(
+    "crio.handler-unwanted", "this handler is no longer in the desired state"
+)
 
 # --- checks by CRI-O itself
 

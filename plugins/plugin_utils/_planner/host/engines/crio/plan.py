@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of a plan for CRI-O: the content of our drop-in, whether the daemon applies it already, and what a validation may show."""
+"""The parts of a plan for CRI-O: the content of our drop-in, whether the daemon applies it already,
+and what a validation may show.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +13,45 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+    transaction,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    toml,
+    toml_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
     Difference,
     Instance,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import crio_places, file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    crio_places,
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level, traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import base as crio_base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import config, messages, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    base as crio_base,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    config,
+    messages,
+    releases,
+)
 
 BEGINNING = crio_places.BEGINNING
 HEADER = f"{crio_places.FIRST_LINE}\n"
-LEFTOVER = re.compile(r".*(?:~|\.(?:bak|orig|old|save|swp|tmp|rpmnew|rpmsave|rpmorig|dpkg-\w+|ucf-\w+))|#.*#")
+LEFTOVER = re.compile(
+    r".*(?:~|\.(?:bak|orig|old|save|swp|tmp|rpmnew|rpmsave|rpmorig|dpkg-\w+|ucf-\w+))|#.*#"
+)
 
 
 @dc.dataclass(frozen=True)
@@ -57,7 +80,12 @@ def read_own_crio_drop_in(file: ObservedFile) -> ObservedFile:
 
 
 def derive_desired_crio(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.CrioPaths, layers: tuple[config.Layer, ...]
+    policy: Policy,
+    obs: Observation,
+    instance: Instance,
+    decision: Decision,
+    where: config.CrioPaths,
+    layers: tuple[config.Layer, ...],
 ) -> DesiredCrio:
     if not decision.handler:
         return DesiredCrio({}, "", (), policy.cdi_spec_dirs)
@@ -66,39 +94,63 @@ def derive_desired_crio(
     version = config.parse_crio_minor(instance.version)
     # check_shadow names one of our name in a file that is read after our drop-in.
     declared = config.merge_crio_tables(
-        [_drop_handlers(layer, names) if is_read_later(where, layer) else layer.data for layer in others], version, "files"
+        [
+            _drop_handlers(layer, names) if is_read_later(where, layer) else layer.data
+            for layer in others
+        ],
+        version,
+        "files",
     )
     bases = {
-        h.name: choose_crio_handler_base(policy, obs, instance, where, others, crio_base.choose_crio_base(declared, h, where))
+        h.name: choose_crio_handler_base(
+            policy, obs, instance, where, others, crio_base.choose_crio_base(declared, h, where)
+        )
         for h in policy.handlers
     }
     handlers = {}
     for handler in policy.handlers_by_name:
-        copied = {k: v for k, v in bases[handler.name][1].items() if k in crio_places.HANDLER_FIELDS and k not in releases.NOT_COPIED}
+        copied = {
+            k: v
+            for k, v in bases[handler.name][1].items()
+            if k in crio_places.HANDLER_FIELDS and k not in releases.NOT_COPIED
+        }
         require_sent(bases[handler.name][0], copied)
-        handlers[handler.name] = {"runtime_path": handler.binary, "runtime_type": "oci", **copied, **dict(handler.options)}
+        handlers[handler.name] = {
+            "runtime_path": handler.binary,
+            "runtime_type": "oci",
+            **copied,
+            **dict(handler.options),
+        }
     default, unwanted = "", tuple(names)
     if decision.default:
         default, unwanted = decision.handler, ()
     elif declared.default in names:
         # Another owner's file makes it the default: taken back only if asked for.
         default, unwanted = (
-            (crio_base.choose_default_successor(declared, names), unwanted) if policy.set_as_default == "disabled" else ("", ())
+            (crio_base.choose_default_successor(declared, names), unwanted)
+            if policy.set_as_default == "disabled"
+            else ("", ())
         )
     return DesiredCrio(handlers, default, unwanted, policy.cdi_spec_dirs, bases)
 
 
 def is_read_later(where: config.CrioPaths, layer: config.Layer) -> bool:
     """Tell whether a file is read after our drop-in."""
-    return layer.path.startswith(where.directory.rstrip("/") + "/") and sort_by_walk_order(where, layer.path) > sort_by_walk_order(
-        where, where.drop_in
-    )
+    return layer.path.startswith(where.directory.rstrip("/") + "/") and sort_by_walk_order(
+        where, layer.path
+    ) > sort_by_walk_order(where, where.drop_in)
 
 
 def _drop_handlers(layer: config.Layer, names: list[str]) -> Mapping[str, Any]:
     """Return the content of a file without the handlers of these names."""
     kept = {name: table for name, table in layer.handlers.items() if name not in names}
-    return {**layer.data, "crio": {**config.get_crio_section(layer.data, "crio"), "runtime": {**layer.runtime, "runtimes": kept}}}
+    return {
+        **layer.data,
+        "crio": {
+            **config.get_crio_section(layer.data, "crio"),
+            "runtime": {**layer.runtime, "runtimes": kept},
+        },
+    }
 
 
 def choose_crio_handler_base(
@@ -117,15 +169,22 @@ def choose_crio_handler_base(
     if any(name in layer.handlers for layer in others) or policy.root != "/":
         return chosen
     version = config.parse_crio_minor(instance.version)
-    return name, config.read_settings_in_force(policy, obs, where, instance.binary, version).handlers.get(name) or table
+    return name, config.read_settings_in_force(
+        policy, obs, where, instance.binary, version
+    ).handlers.get(name) or table
 
 
 def require_sent(base: str, copied: Mapping[str, Any]) -> None:
     """Raise PlanError if the base has a value that cannot be copied.
 
-    A value that was not sent can be copied only as a whole. In a table with names of another form even the names are unknown.
+    A value that was not sent can be copied only as a whole. In a table with names of another form
+    even the names are unknown.
     """
-    nowhere = [key for key, value in copied.items() if any(not hidden.sha256 for hidden in toml_file.list_hidden_values({key: value}))]
+    nowhere = [
+        key
+        for key, value in copied.items()
+        if any(not hidden.sha256 for hidden in toml_file.list_hidden_values({key: value}))
+    ]
     for key, value in copied.items():
         if (
             key in nowhere or any(map(file_places.is_hidden_value, value.values()))
@@ -145,8 +204,15 @@ def render_crio_drop_in(desired: DesiredCrio) -> str:
     parts = ["[crio.runtime]\n" + "".join(f"{line}\n" for line in head)] if head else []
     for name, table in desired.handlers.items():
         base = desired.bases[name][0] if name in desired.bases else ""
-        note = f"# All but the first two keys are copied from the handler {base}: CRI-O adds no defaults.\n" if base else ""
-        lines = "".join(f"{toml.write_toml_key(k)} = {toml_file.dump_with_hidden(v)}\n" for k, v in table.items())
+        note = (
+            f"# All but the first two keys are copied from the handler {base}: CRI-O adds no defaults.\n"
+            if base
+            else ""
+        )
+        lines = "".join(
+            f"{toml.write_toml_key(k)} = {toml_file.dump_with_hidden(v)}\n"
+            for k, v in table.items()
+        )
         parts.append(f"{note}[crio.runtime.runtimes.{toml.write_toml_key(name)}]\n{lines}")
     return HEADER + "\n" + "\n".join(parts) if parts else ""
 
@@ -156,16 +222,28 @@ def sort_by_walk_order(where: config.CrioPaths, path: str) -> list[str]:
     return path[len(where.directory) :].strip("/").split("/")
 
 
-def check_shadow(where: config.CrioPaths, layers: tuple[config.Layer, ...], desired: DesiredCrio) -> None:
-    """Raise PlanError if a file that CRI-O reads after our drop-in overrides it: the change would have no effect."""
+def check_shadow(
+    where: config.CrioPaths, layers: tuple[config.Layer, ...], desired: DesiredCrio
+) -> None:
+    """Raise PlanError if a file that CRI-O reads after our drop-in overrides it: the change would
+    have no effect.
+    """
     for layer in layers:
         if not is_read_later(where, layer):
             continue
-        names = [n for n in desired.handlers if n in layer.handlers and dict(layer.handlers[n]) != dict(desired.handlers[n])]
+        names = [
+            n
+            for n in desired.handlers
+            if n in layer.handlers and dict(layer.handlers[n]) != dict(desired.handlers[n])
+        ]
         default = layer.runtime.get("default_runtime")
         if desired.default and default not in (None, desired.default):
             names.append(f"default_runtime = {default!r}")
-        if desired.cdi_dirs and host_paths.clean_directories(layer.runtime.get("cdi_spec_dirs", desired.cdi_dirs)) != desired.cdi_dirs:
+        if (
+            desired.cdi_dirs
+            and host_paths.clean_directories(layer.runtime.get("cdi_spec_dirs", desired.cdi_dirs))
+            != desired.cdi_dirs
+        ):
             names.append("cdi_spec_dirs")
         if names:
             settings = ", ".join(names)
@@ -174,7 +252,9 @@ def check_shadow(where: config.CrioPaths, layers: tuple[config.Layer, ...], desi
 
 
 def check_arguments(where: config.CrioPaths, desired: DesiredCrio) -> None:
-    """Refuse what an argument of the daemon would override: no setting in a file takes precedence over it."""
+    """Refuse what an argument of the daemon would override: no setting in a file takes precedence
+    over it.
+    """
     default, dirs, given = config.DEFAULT[0], config.CDI[0], where.given
     asked = {default: desired.default, dirs: ", ".join(desired.cdi_dirs)}
     set_by_flag = {default: given.default, dirs: ", ".join(given.cdi_dirs)}
@@ -184,7 +264,9 @@ def check_arguments(where: config.CrioPaths, desired: DesiredCrio) -> None:
             raise PlanError(outranks, where=given.where or where.config, line=given.line)
 
 
-def advise_on_stray_files(where: config.CrioPaths, layers: tuple[config.Layer, ...]) -> tuple[str, ...]:
+def advise_on_stray_files(
+    where: config.CrioPaths, layers: tuple[config.Layer, ...]
+) -> tuple[str, ...]:
     return tuple(
         messages.STRAY_FILE.fill(path=layer.path, directory=where.directory)
         for layer in layers
@@ -193,9 +275,18 @@ def advise_on_stray_files(where: config.CrioPaths, layers: tuple[config.Layer, .
 
 
 def advise_on_base_program(desired: DesiredCrio) -> tuple[str, ...]:
-    """Advise on a base with a program of its own, such as a node system's shim: its properties are copied, its program is not."""
-    copied = {name: (base, table) for name, (base, table) in desired.bases.items() if base not in desired.handlers}
-    programs = {name: (base, crio_base.get_crio_handler_program(base, table)) for name, (base, table) in copied.items()}
+    """Advise on a base with a program of its own, such as a node system's shim: its properties are
+    copied, its program is not.
+    """
+    copied = {
+        name: (base, table)
+        for name, (base, table) in desired.bases.items()
+        if base not in desired.handlers
+    }
+    programs = {
+        name: (base, crio_base.get_crio_handler_program(base, table))
+        for name, (base, table) in copied.items()
+    }
     return tuple(
         messages.PROGRAM_NOT_CALLED.fill(base=base, program=program, handler=name)
         for name, (base, program) in programs.items()
@@ -203,48 +294,87 @@ def advise_on_base_program(desired: DesiredCrio) -> tuple[str, ...]:
     )
 
 
-def advise_on_tree_binaries(policy: Policy, obs: Observation, decision: Decision) -> tuple[str, ...]:
-    """Advise on binaries that a tree does not have. They may come later, so the advice states what happens if they do not."""
+def advise_on_tree_binaries(
+    policy: Policy, obs: Observation, decision: Decision
+) -> tuple[str, ...]:
+    """Advise on binaries that a tree does not have. They may come later, so the advice states what
+    happens if they do not.
+    """
     if policy.root == "/" or not decision.handler:
         return ()
-    missing = [h.binary for h in policy.handlers if not obs.get_answer(queries.ask_for_file(h.binary, content=False)).get("exists", True)]
+    missing = [
+        h.binary
+        for h in policy.handlers
+        if not obs.get_answer(queries.ask_for_file(h.binary, content=False)).get("exists", True)
+    ]
     row = messages.DEFAULT_PROGRAM_TO_COME if decision.default else messages.PROGRAM_TO_COME
     return tuple(row.fill(path=path) for path in missing)
 
 
-def serves_desired_settings(force: config.Effective, desired: DesiredCrio, written: config.Layer | None) -> bool:
-    """Tell whether the running daemon applies all that our drop-in sets, and nothing that it used to set."""
+def serves_desired_settings(
+    force: config.Effective, desired: DesiredCrio, written: config.Layer | None
+) -> bool:
+    """Tell whether the running daemon applies all that our drop-in sets, and nothing that it used
+    to set.
+    """
     if force.source == "files":
         return True
     gone = set(written.handlers if written else ()) - set(desired.handlers)
     bases = {name: force.handlers.get(base, {}) for name, (base, _table) in desired.bases.items()}
-    handlers = all(has_equal_keys(force.handlers.get(name), table, bases.get(name, {})) for name, table in desired.handlers.items())
-    default = force.default == desired.default if desired.default else force.default not in desired.unwanted_default
-    return handlers and default and not gone & set(force.handlers) and (not desired.cdi_dirs or force.cdi_dirs == desired.cdi_dirs)
+    handlers = all(
+        has_equal_keys(force.handlers.get(name), table, bases.get(name, {}))
+        for name, table in desired.handlers.items()
+    )
+    default = (
+        force.default == desired.default
+        if desired.default
+        else force.default not in desired.unwanted_default
+    )
+    return (
+        handlers
+        and default
+        and not gone & set(force.handlers)
+        and (not desired.cdi_dirs or force.cdi_dirs == desired.cdi_dirs)
+    )
 
 
-def has_equal_keys(have: Mapping[str, Any] | None, want: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+def has_equal_keys(
+    have: Mapping[str, Any] | None, want: Mapping[str, Any], base: Mapping[str, Any]
+) -> bool:
     """Tell whether each key that we set is equal.
 
     The deprecated global `conmon` settings override those of every handler, the base included.
     """
     if have is None:
         return False
-    return all((have.get(k) or None) == (v or None) or (k.startswith("monitor_") and have.get(k) == base.get(k)) for k, v in want.items())
+    return all(
+        (have.get(k) or None) == (v or None)
+        or (k.startswith("monitor_") and have.get(k) == base.get(k))
+        for k, v in want.items()
+    )
 
 
 def list_hidden_crio_values(desired: DesiredCrio) -> list[toml_file.Hidden]:
     """Return the values of the handlers that only the node knows, in the order of the text."""
-    return [value for table in desired.handlers.values() for value in toml_file.list_hidden_values(table)]
+    return [
+        value
+        for table in desired.handlers.values()
+        for value in toml_file.list_hidden_values(table)
+    ]
 
 
 Change = tuple[tuple[transaction.Change, ...], tuple[tuple[str, str, str], ...]]
 
 
 def build_crio_change(
-    where: config.CrioPaths, before: ObservedFile | None, after: str, copied: list[toml_file.Hidden], same: bool
+    where: config.CrioPaths,
+    before: ObservedFile | None,
+    after: str,
+    copied: list[toml_file.Hidden],
+    same: bool,
 ) -> Change:
-    """Build the change that leaves exactly this text there ('' = no file), and the pair of texts for --diff.
+    """Build the change that leaves exactly this text there ('' = no file), and the pair of texts
+    for --diff.
 
     copied: the hidden values in the text, which the node copies in place.
     same: whether the values in the file are equal to the wanted ones.
@@ -252,7 +382,12 @@ def build_crio_change(
     path, present = where.drop_in, before is not None and before.exists
     old = (before.content or "") if before and present else ""
     keep = before.keep if before else None
-    if (not after and not present) or (present and after and same and old == (file_places.show_own_text(after, keep) if keep else after)):
+    if (not after and not present) or (
+        present
+        and after
+        and same
+        and old == (file_places.show_own_text(after, keep) if keep else after)
+    ):
         return (), ()
     diff = ((path, old, after),)
     if not after:
@@ -267,19 +402,33 @@ def list_crio_differences(
     """List the differences key by key, as a person reads them. Empty if nothing changes."""
     if not changed:
         return ()
-    before, after = flatten_crio_tree(written.data if written else {}), flatten_crio_tree(build_crio_tree(desired))
+    before, after = (
+        flatten_crio_tree(written.data if written else {}),
+        flatten_crio_tree(build_crio_tree(desired)),
+    )
     keys = [k for k in {**before, **after} if before.get(k) != after.get(k)]
     if not keys:
         whole = messages.WHOLE_FILE.fill()
         return (Difference("file", where.drop_in, "", "other text", "our text", whole),)
     return tuple(
-        Difference("file", where.drop_in, k, *show_value_pair(before.get(k), after.get(k)), explain_crio_key(k, desired)) for k in keys
+        Difference(
+            "file",
+            where.drop_in,
+            k,
+            *show_value_pair(before.get(k), after.get(k)),
+            explain_crio_key(k, desired),
+        )
+        for k in keys
     )
 
 
 def show_value_pair(before: Any, after: Any) -> tuple[Any, Any]:
-    """Return both values as they may be shown. Two hidden values that look the same remain distinguishable."""
-    one, other = (str(value) if isinstance(value, toml_file.Hidden) else value for value in (before, after))
+    """Return both values as they may be shown. Two hidden values that look the same remain
+    distinguishable.
+    """
+    one, other = (
+        str(value) if isinstance(value, toml_file.Hidden) else value for value in (before, after)
+    )
     return one, f"{other}, another one" if one == other else other
 
 
@@ -295,7 +444,11 @@ def build_crio_tree(desired: DesiredCrio) -> dict[str, Any]:
 def flatten_crio_tree(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in data.items():
-        found.update(flatten_crio_tree(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value})
+        found.update(
+            flatten_crio_tree(value, f"{prefix}{key}.")
+            if isinstance(value, Mapping)
+            else {prefix + key: value}
+        )
     return found
 
 
@@ -312,20 +465,29 @@ def explain_crio_key(key: str, desired: DesiredCrio) -> str:
         return messages.CRIO_NO_HANDLER.fill()
     if last in reasons:
         return reasons[last].fill()
-    tables = ((f"crio.runtime.runtimes.{name}.", base) for name, (base, _doubt) in desired.bases.items())
+    tables = (
+        (f"crio.runtime.runtimes.{name}.", base) for name, (base, _doubt) in desired.bases.items()
+    )
     base = next((base for table, base in tables if key.startswith(table)), "")
     return messages.CRIO_COPIED.fill(base=base) if base else messages.HANDLER_UNWANTED.fill()
 
 
 def stage_crio_files(obs: Observation, where: config.CrioPaths) -> tuple[transaction.Staged, ...]:
     main: tuple[transaction.Staged, ...] = (
-        ({"name": "crio.conf", "source": where.config},) if obs.get_file(where.config, where.keep).exists else ()
+        ({"name": "crio.conf", "source": where.config},)
+        if obs.get_file(where.config, where.keep).exists
+        else ()
     )
     return (*main, {"name": "crio.conf.d", "source": where.directory, "tree": True})
 
 
 def validate_staged_crio(
-    obs: Observation, instance: Instance, where: config.CrioPaths, layers: tuple[config.Layer, ...], desired: DesiredCrio, gone: list[str]
+    obs: Observation,
+    instance: Instance,
+    where: config.CrioPaths,
+    layers: tuple[config.Layer, ...],
+    desired: DesiredCrio,
+    gone: list[str],
 ) -> tuple[transaction.Validator, ...]:
     """Build the check by `crio config` on the staged tree: its output may change in our keys alone.
 
@@ -334,7 +496,14 @@ def validate_staged_crio(
     main = "{stage}/crio.conf" if obs.get_file(where.config, where.keep).exists else ""
     return (
         {
-            "argv": [instance.binary, "--config", main, "--config-dir", "{stage}/crio.conf.d", "config"],
+            "argv": [
+                instance.binary,
+                "--config",
+                main,
+                "--config-dir",
+                "{stage}/crio.conf.d",
+                "config",
+            ],
             "timeout": 30,
             "baseline": [instance.binary, *config.list_crio_config_flags(obs, where), "config"],
             "refuse": [{"pattern": r"level=(?:error|fatal)", "says": messages.LOGS_ERROR.fill()}],
@@ -347,7 +516,11 @@ def validate_staged_crio(
                 "conmon_cgroup",
                 "listen",
             ],
-            "allow": [*list_allowed_crio_lines(own_layer(layers, where), desired), *list_allowed_monitor_lines(layers), *gone],
+            "allow": [
+                *list_allowed_crio_lines(own_layer(layers, where), desired),
+                *list_allowed_monitor_lines(layers),
+                *gone,
+            ],
             "why": messages.CRIO_CHECKED.fill(),
             "process": instance.process,
         },
@@ -360,13 +533,19 @@ def list_allowed_crio_lines(written: config.Layer | None, desired: DesiredCrio) 
     If all handlers are built-in, CRI-O prints them as comments. A new handler uncomments them.
     """
     # A handler of our name from another owner is replaced: its lines go as well.
-    named = [*desired.bases.values(), *desired.handlers.items(), *(written.handlers if written else {}).items()]
+    named = [
+        *desired.bases.values(),
+        *desired.handlers.items(),
+        *(written.handlers if written else {}).items(),
+    ]
     lines = ["", "# ", r"(?:# )?default_runtime = .*"]
     for name, table in named:
         lines.append(rf"(?:# )?\[crio\.runtime\.runtimes\.{re.escape(name)}\]")
         lines.extend(allow_value_pattern(k, v) for k, v in table.items())
     # What the template prints of every handler, set or not; the last two are filled in by CRI-O.
-    lines += [rf'(?:# )?{key} = (?:""|false|\[)' for key in crio_places.HANDLER_FIELDS] + [r"(?:# )?\]"]
+    lines += [rf'(?:# )?{key} = (?:""|false|\[)' for key in crio_places.HANDLER_FIELDS] + [
+        r"(?:# )?\]"
+    ]
     lines += [r'(?:# )?(?:monitor_cgroup|container_min_memory) = "[^"]*"']
     if desired.cdi_dirs or (written and "cdi_spec_dirs" in written.runtime):
         lines += [r"(?:# )?cdi_spec_dirs = .*", r'(?:# )?\s*"/[^"]*",']
@@ -380,33 +559,65 @@ def list_allowed_monitor_lines(layers: tuple[config.Layer, ...]) -> list[str]:
     """
     said: dict[str, Any] = {}
     for layer in layers:
-        said.update({key: value for key, value in layer.runtime.items() if key in crio_places.GLOBAL_MONITOR and value})
-    return [allow_value_pattern(crio_places.GLOBAL_MONITOR[key], value) for key, value in said.items()]
+        said.update(
+            {
+                key: value
+                for key, value in layer.runtime.items()
+                if key in crio_places.GLOBAL_MONITOR and value
+            }
+        )
+    return [
+        allow_value_pattern(crio_places.GLOBAL_MONITOR[key], value) for key, value in said.items()
+    ]
 
 
 def allow_value_pattern(key: str, value: Any) -> str:
-    if isinstance(value, toml_file.Hidden):  # an item of a list is on a line of its own, with any quotes in it
+    if isinstance(
+        value, toml_file.Hidden
+    ):  # an item of a list is on a line of its own, with any quotes in it
         return rf'(?:# )?(?:{re.escape(key)} = .*|\s*".*",?)'
     if isinstance(value, Mapping):
         pairs = ",".join(
-            f"{toml.dump_toml_value(k)} = {toml.dump_toml_value(v)}" for k, v in sorted(value.items())
+            f"{toml.dump_toml_value(k)} = {toml.dump_toml_value(v)}"
+            for k, v in sorted(value.items())
         )  # as its template prints a map
         return rf"(?:# )?{re.escape(key)} = {re.escape('{' + pairs + '}')}"
     if isinstance(value, (list, tuple)):
-        return r"(?:# )?\s*(?:" + "|".join(re.escape(toml.dump_toml_value(v)) for v in value) + "),?"
+        return (
+            r"(?:# )?\s*(?:" + "|".join(re.escape(toml.dump_toml_value(v)) for v in value) + "),?"
+        )
     return rf"(?:# )?{re.escape(key)} = {re.escape(toml.dump_toml_value(value))}"
 
 
-def build_crio_health_check(instance: Instance, version: tuple[int, int], desired: DesiredCrio | None) -> tuple[transaction.Cri, ...]:
+def build_crio_health_check(
+    instance: Instance, version: tuple[int, int], desired: DesiredCrio | None
+) -> tuple[transaction.Cri, ...]:
     """Require that CRI-O serves again and reports the handlers."""
     require: list[transaction.HealthNeed] = []
     if desired is None:
-        return ({"kind": "cri", "socket": instance.socket, "timeout": traits.SERVES_WITHIN, "require": require},)
+        return (
+            {
+                "kind": "cri",
+                "socket": instance.socket,
+                "timeout": traits.SERVES_WITHIN,
+                "require": require,
+            },
+        )
     if version >= releases.HANDLER_LIST_SINCE:
         require += [{"handler": name} for name in desired.handlers]
     if version >= releases.STATUS_CONFIG_SINCE:
         runtime = ["config", "crio"]
-        require += [{"path": [*runtime, "Runtimes", n, "RuntimePath"], "equals": t["runtime_path"]} for n, t in desired.handlers.items()]
+        require += [
+            {"path": [*runtime, "Runtimes", n, "RuntimePath"], "equals": t["runtime_path"]}
+            for n, t in desired.handlers.items()
+        ]
         if desired.default:
             require.append({"path": [*runtime, "DefaultRuntime"], "equals": desired.default})
-    return ({"kind": "cri", "socket": instance.socket, "timeout": traits.SERVES_WITHIN, "require": require},)
+    return (
+        {
+            "kind": "cri",
+            "socket": instance.socket,
+            "timeout": traits.SERVES_WITHIN,
+            "require": require,
+        },
+    )

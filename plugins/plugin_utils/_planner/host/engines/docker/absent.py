@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Take our keys out of a daemon.json, or give back the file from before them, and say what the daemon still applies."""
+"""Take our keys out of a daemon.json, or give back the file from before them, and say what the
+daemon still applies.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,29 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file, restore
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import plan as docker_plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.plan import CDI_ON_SINCE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Instance,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    owned_file,
+    restore,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    plan as docker_plan,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.plan import (
+    CDI_ON_SINCE,
+)
 
 
 def plan_silent_docker(instance: Instance) -> Plan:
@@ -31,7 +50,11 @@ def plan_silent_docker(instance: Instance) -> Plan:
 
 
 def plan_docker_restore(
-    policy: Policy, obs: Observation, file: ObservedFile, doc: json_text.JsonDocument, original: Mapping[str, Any]
+    policy: Policy,
+    obs: Observation,
+    file: ObservedFile,
+    doc: json_text.JsonDocument,
+    original: Mapping[str, Any],
 ) -> tuple[Plan, json_text.JsonDocument]:
     """Plan from the journal's copy. Return the plan, and the file as it will be."""
     before = config.read_kept_docker_file(obs, file.path)
@@ -39,15 +62,24 @@ def plan_docker_restore(
         before = remove_own_docker_keys(policy, doc, {}).data if doc.root else {}
     if (file.sha256 if file.exists else None) == original.get("sha256_after"):
         planned = owned_file.restore(file, original, owned_file.BACK)
-        planned = dc.replace(planned, expect_files={file.path: file.sha256 if file.exists else None})
+        planned = dc.replace(
+            planned, expect_files={file.path: file.sha256 if file.exists else None}
+        )
         empty = json_text.JsonDocument(file.path, "", None)
         return planned, json_text.merge_json_keys(empty, before)[0] if before else empty
     after = remove_own_docker_keys(policy, doc, before)
     for name, entry in (after.data.get("runtimes") or {}).items():
         program = str(entry.get("path") or "") if isinstance(entry, Mapping) else ""
-        if posixpath.basename(program).startswith(restore.PROGRAM) and name not in (before.get("runtimes") or {}):
-            raise restore.build_other_handler_error(name, program, file.path, json_text.find_member_line(doc, ("runtimes", name)))
-    return dc.replace(plan_docker_key_removal(file, doc, after, whole=not original.get("existed")), released=(file.path,)), after
+        if posixpath.basename(program).startswith(restore.PROGRAM) and name not in (
+            before.get("runtimes") or {}
+        ):
+            raise restore.build_other_handler_error(
+                name, program, file.path, json_text.find_member_line(doc, ("runtimes", name))
+            )
+    return dc.replace(
+        plan_docker_key_removal(file, doc, after, whole=not original.get("existed")),
+        released=(file.path,),
+    ), after
 
 
 def plan_docker_without_copy(
@@ -55,12 +87,21 @@ def plan_docker_without_copy(
 ) -> tuple[Plan, json_text.JsonDocument]:
     """Plan for a file of which the journal has no copy.
 
-    Only a runtime exactly as we write it is removed. Any other one with our name is from NVIDIA's tool or a person.
+    Only a runtime exactly as we write it is removed. Any other one with our name is from NVIDIA's
+    tool or a person.
     """
     # Arguments in addition to the program, empty ones too, are written by NVIDIA's tools.
-    made = tuple(h for h in policy.handlers if json_text.look_up_json(doc, ("runtimes", h.name)) == {"path": h.binary, **h.options})
+    made = tuple(
+        h
+        for h in policy.handlers
+        if json_text.look_up_json(doc, ("runtimes", h.name)) == {"path": h.binary, **h.options}
+    )
     # It is unknown who switched CDI on, and other containers may count on it.
-    after = remove_own_docker_keys(dc.replace(policy, handlers=made), doc, {"features": json_text.look_up_json(doc, ("features",)) or {}})
+    after = remove_own_docker_keys(
+        dc.replace(policy, handlers=made),
+        doc,
+        {"features": json_text.look_up_json(doc, ("features",)) or {}},
+    )
     if not file.exists or after.text == doc.text:
         return Plan(), doc
     if not restore.may_be_own(policy, obs):
@@ -71,17 +112,29 @@ def plan_docker_without_copy(
     return dc.replace(planned, advice=(row.fill(path=file.path),)), after
 
 
-def remove_own_docker_keys(policy: Policy, doc: json_text.JsonDocument, before: Mapping[str, Any] | None) -> json_text.JsonDocument:
+def remove_own_docker_keys(
+    policy: Policy, doc: json_text.JsonDocument, before: Mapping[str, Any] | None
+) -> json_text.JsonDocument:
     """Remove each key that has the value that we would have written and was not there before."""
     was: Mapping[str, Any] = before or {}
     if json_text.look_up_json(doc, ("default-runtime",)) in {h.name for h in policy.handlers}:
         key = "default-runtime"
-        doc = json_text.merge_json_keys(doc, {key: was[key]})[0] if key in was else json_text.remove_member(doc, (key,))
+        doc = (
+            json_text.merge_json_keys(doc, {key: was[key]})[0]
+            if key in was
+            else json_text.remove_member(doc, (key,))
+        )
     for handler in policy.handlers:
         entry = json_text.look_up_json(doc, ("runtimes", handler.name))
-        if isinstance(entry, dict) and entry.get("path") == handler.binary and handler.name not in (was.get("runtimes") or {}):
+        if (
+            isinstance(entry, dict)
+            and entry.get("path") == handler.binary
+            and handler.name not in (was.get("runtimes") or {})
+        ):
             doc = json_text.remove_member(doc, ("runtimes", handler.name))
-    if json_text.look_up_json(doc, ("features", "cdi")) is True and "cdi" not in (was.get("features") or {}):
+    if json_text.look_up_json(doc, ("features", "cdi")) is True and "cdi" not in (
+        was.get("features") or {}
+    ):
         doc = json_text.remove_member(doc, ("features", "cdi"))
     for key in ("runtimes", "features"):
         if json_text.look_up_json(doc, (key,)) == {} and key not in was:
@@ -89,10 +142,13 @@ def remove_own_docker_keys(policy: Policy, doc: json_text.JsonDocument, before: 
     return doc
 
 
-def plan_docker_key_removal(file: ObservedFile, doc: json_text.JsonDocument, after: json_text.JsonDocument, *, whole: bool) -> Plan:
+def plan_docker_key_removal(
+    file: ObservedFile, doc: json_text.JsonDocument, after: json_text.JsonDocument, *, whole: bool
+) -> Plan:
     """Plan to remove our keys.
 
-    whole: there was no file before our first change, so the file goes too if nothing else was added to it.
+    whole: there was no file before our first change, so the file goes too if nothing else was added
+    to it.
     """
     if whole and not after.data:
         return owned_file.plan_owned_file_removal(file, why=messages.NO_FILE_BEFORE.fill())
@@ -102,11 +158,20 @@ def plan_docker_key_removal(file: ObservedFile, doc: json_text.JsonDocument, aft
     advice = messages.DOCKER_CHANGED_SINCE.fill(path=file.path)
     planned = docker_plan.build_docker_change(file, doc, after, (splice,))
     changes = tuple(transaction.forget_original(c) for c in planned.changes)
-    return dc.replace(planned, changes=changes, differences=(owned_file.build_keys_out_difference(file.path),), advice=(advice,))
+    return dc.replace(
+        planned,
+        changes=changes,
+        differences=(owned_file.build_keys_out_difference(file.path),),
+        advice=(advice,),
+    )
 
 
 def find_docker_removal_lag(
-    policy: Policy, obs: Observation, instance: Instance, flags: config.Flags, after: json_text.JsonDocument
+    policy: Policy,
+    obs: Observation,
+    instance: Instance,
+    flags: config.Flags,
+    after: json_text.JsonDocument,
 ) -> docker_plan.Lag:
     """Return what the daemon still applies of our keys.
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the interfaces of a Docker daemon: the process, its flags, daemon.json, and /info over its socket."""
+"""Read the interfaces of a Docker daemon: the process, its flags, daemon.json, and /info over its
+socket.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,34 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+    QueryFailed,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Handler,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_directories
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    cdi_directories,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import start
 
 SOCKET = "/var/run/docker.sock"
@@ -27,12 +48,14 @@ UNIT = "docker.service"
 PACKAGES = ("docker-ce", "docker.io", "moby-engine")
 DESKTOP = "docker-desktop"
 SNAP_CONFIG = "/var/snap/docker/current/config/daemon.json"
-SNAP_UNIT = "/etc/systemd/system/snap.docker.dockerd.service"  # snapd's, which is there whether the snap runs or not
+# snapd's, which is there whether the snap runs or not
+SNAP_UNIT = "/etc/systemd/system/snap.docker.dockerd.service"
 SURROGATE = re.compile("[\udc80-\udcff]")
 ADD_RUNTIME = "--add-runtime"
 RESOURCES, ADD_RESOURCE = ("node-generic-resources",), "--node-generic-resource"
-# Key in the file -> the flags that set the same. dockerd does not start if both do (findConfigurationConflicts in moby's
-# daemon/config); `runtimes` is the exception, whose entries are put together from 18.09 on.
+# Key in the file -> the flags that set the same. dockerd does not start if both do
+# (findConfigurationConflicts in moby's daemon/config); `runtimes` is the exception, whose entries
+# are put together from 18.09 on.
 FLAGS: Mapping[str, tuple[str, ...]] = {
     "default-runtime": ("--default-runtime",),
     "features": ("--feature",),
@@ -78,8 +101,15 @@ def keep_docker_values(handlers: Iterable[Handler] = ()) -> file_places.Keep:
     """
     values: dict[tuple[str, ...], Any] = {}
     for handler in handlers:
-        values.update({("runtimes", handler.name, key): value for key, value in {"path": handler.binary, **handler.options}.items()})
-    return file_places.keep_places("json", file_places.add_given_values(file_places.DAEMON_JSON, values))
+        values.update(
+            {
+                ("runtimes", handler.name, key): value
+                for key, value in {"path": handler.binary, **handler.options}.items()
+            }
+        )
+    return file_places.keep_places(
+        "json", file_places.add_given_values(file_places.DAEMON_JSON, values)
+    )
 
 
 def ask_for_docker_file(path: str, handlers: Iterable[Handler] = ()) -> queries.Question:
@@ -89,15 +119,25 @@ def ask_for_docker_file(path: str, handlers: Iterable[Handler] = ()) -> queries.
 def find_docker_paths(policy: Policy, obs: Observation) -> DockerPaths:
     options = policy if are_options_meant_for_docker(policy) else Policy()
     argv = flags_given(policy, obs)
-    config = options.config_path or host_paths.keep_as_opened(_find_config_by_flag(policy, obs, argv)) or CONFIG
+    config = (
+        options.config_path
+        or host_paths.keep_as_opened(_find_config_by_flag(policy, obs, argv))
+        or CONFIG
+    )
     hosts = [
         host_paths.keep_as_opened(h.removeprefix("unix://"))
         for h in (*list_docker_flag_values(argv, "--host"), *list_docker_flag_values(argv, "-H"))
         if h.startswith("unix:///")
     ]
-    unit = options.service or str(find_docker_process(obs).get("unit") or "") if policy.root == "/" else ""
+    unit = (
+        options.service or str(find_docker_process(obs).get("unit") or "")
+        if policy.root == "/"
+        else ""
+    )
     return DockerPaths(
-        config, options.socket or (hosts or [SOCKET])[0], unit or (UNIT if not find_docker_process(obs) or policy.root != "/" else "")
+        config,
+        options.socket or (hosts or [SOCKET])[0],
+        unit or (UNIT if not find_docker_process(obs) or policy.root != "/" else ""),
     )
 
 
@@ -113,12 +153,16 @@ def _find_config_by_flag(policy: Policy, obs: Observation, argv: Flags) -> str:
 
 
 def find_docker_paths_or_usual(policy: Policy, obs: Observation) -> DockerPaths:
-    """Return the places. If `find_docker_paths` raises PlanError, return those that the options name, or the usual ones."""
+    """Return the places. If `find_docker_paths` raises PlanError, return those that the options
+    name, or the usual ones.
+    """
     try:
         return find_docker_paths(policy, obs)
     except PlanError:
         options = policy if are_options_meant_for_docker(policy) else Policy()
-        return DockerPaths(options.config_path or CONFIG, options.socket or SOCKET, options.service or UNIT)
+        return DockerPaths(
+            options.config_path or CONFIG, options.socket or SOCKET, options.service or UNIT
+        )
 
 
 # ---------------------------------------------------------------- the process
@@ -135,7 +179,9 @@ def find_docker_process(obs: Observation) -> Mapping[str, Any]:
 
 
 def is_snapped(process: Mapping[str, Any]) -> bool:
-    return str(process.get("exe") or "").startswith("/snap/") or str(process.get("unit") or "").startswith("snap.docker.")
+    return str(process.get("exe") or "").startswith("/snap/") or str(
+        process.get("unit") or ""
+    ).startswith("snap.docker.")
 
 
 def _join_flags(argv: Iterable[object]) -> tuple[str, ...]:
@@ -156,7 +202,9 @@ def _join_flags(argv: Iterable[object]) -> tuple[str, ...]:
 
 
 def flags_given(policy: Policy, obs: Observation) -> Flags:
-    """Read the arguments of the running daemon. If none runs, read those with which its unit starts it."""
+    """Read the arguments of the running daemon. If none runs, read those with which its unit starts
+    it.
+    """
     daemon = find_docker_process(obs) if policy.root == "/" else {}
     if daemon:
         return Flags(_join_flags(daemon.get("argv") or ()))
@@ -174,8 +222,14 @@ def get_docker_unit(policy: Policy) -> str:
 
 
 def list_docker_flag_values(flags: Flags, name: str) -> list[str]:
-    """Return the values of a flag, one for each time that it is given. A switch without a value counts as true."""
-    return [f.partition("=")[2] if "=" in f else "true" for f in flags.words if f.partition("=")[0] == name]
+    """Return the values of a flag, one for each time that it is given. A switch without a value
+    counts as true.
+    """
+    return [
+        f.partition("=")[2] if "=" in f else "true"
+        for f in flags.words
+        if f.partition("=")[0] == name
+    ]
 
 
 def list_flag_runtimes(flags: Flags) -> dict[str, str]:
@@ -190,15 +244,21 @@ def get_flag_value(flags: Flags, key: str) -> list[str]:
 # ---------------------------------------------------------------- the file
 
 
-def read_docker_document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[ObservedFile, json_text.JsonDocument]:
-    """Read daemon.json. Raise PlanError if nothing can be planned about it, NeedMore if it was not asked for."""
+def read_docker_document(
+    obs: Observation, path: str, handlers: Iterable[Handler]
+) -> tuple[ObservedFile, json_text.JsonDocument]:
+    """Read daemon.json. Raise PlanError if nothing can be planned about it, NeedMore if it was not
+    asked for.
+    """
     if not obs.was_asked(ask_for_docker_file(path)):
         raise NeedMore([ask_for_docker_file(path, handlers)])
     file = obs.get_file(path)
     if file.fault and file.fault.get("code") == "utf-16":
         raise build_utf16_error(path)
     if file.fault:
-        raise file_places.build_unsent_file_error(path, str(file.fault.get("code")), int(file.fault.get("line") or 1), "JSON")
+        raise file_places.build_unsent_file_error(
+            path, str(file.fault.get("code")), int(file.fault.get("line") or 1), "JSON"
+        )
     if file.foreign_bytes:
         raise PlanError(messages.DOCKER_NOT_UTF8.fill(), where=path, line=file.foreign_bytes)
     if not file.exists:
@@ -218,7 +278,9 @@ def read_docker_document(obs: Observation, path: str, handlers: Iterable[Handler
 
 
 def build_utf16_error(path: str) -> PlanError:
-    """Make the error for a file that dockerd reads (moby pull request 44832), and that is edited here in UTF-8 alone."""
+    """Make the error for a file that dockerd reads (moby pull request 44832), and that is edited
+    here in UTF-8 alone.
+    """
     return PlanError(messages.UTF16.fill(path=path), where=path, line=1)
 
 
@@ -231,8 +293,16 @@ SHAPES: tuple[tuple[tuple[str, ...], type, str], ...] = (
 )
 
 
-# Types by the words that the node has for them, and as a person says them. A truth value is an int as well, so it comes first.
-KINDS: Mapping[type, str] = {dict: "table", list: "array", bool: "boolean", str: "string", int: "integer", float: "float"}
+# Types by the words that the node has for them, and as a person says them. A truth value is an int
+# as well, so it comes first.
+KINDS: Mapping[type, str] = {
+    dict: "table",
+    list: "array",
+    bool: "boolean",
+    str: "string",
+    int: "integer",
+    float: "float",
+}
 BRIEF: Mapping[str, str] = {
     "table": "an object", "array": "a list", "boolean": "a truth value", "string": "a string", "integer": "a number", "float": "a number",
     "null": "null",
@@ -240,7 +310,8 @@ BRIEF: Mapping[str, str] = {
 
 
 def list_docker_cdi_dirs(policy: Policy, obs: Observation, path: str) -> tuple[str, ...] | None:
-    """Return the directories of CDI specs by flag or file, which hold once CDI is on. `[""]` is the plan's to refuse.
+    """Return the directories of CDI specs by flag or file, which hold once CDI is on. `[""]` is the
+    plan's to refuse.
 
     None if they are not known, because the file cannot be read.
     """
@@ -248,11 +319,14 @@ def list_docker_cdi_dirs(policy: Policy, obs: Observation, path: str) -> tuple[s
         by_file = json_text.look_up_json(read_docker_document(obs, path, ())[1], ("cdi-spec-dirs",))
     except PlanError:
         return None
-    return cdi_directories.list_named_cdi_directories(get_flag_value(flags_given(policy, obs), "cdi-spec-dirs") or by_file)
+    return cdi_directories.list_named_cdi_directories(
+        get_flag_value(flags_given(policy, obs), "cdi-spec-dirs") or by_file
+    )
 
 
 def check_shape(doc: json_text.JsonDocument, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
-    """Raise PlanError if a key that counts here has another type than dockerd reads: dockerd would not start.
+    """Raise PlanError if a key that counts here has another type than dockerd reads: dockerd would
+    not start.
 
     withheld: values that were not sent.
     """
@@ -266,18 +340,27 @@ def check_shape(doc: json_text.JsonDocument, withheld: Iterable[Mapping[str, Any
             raise build_docker_value_error(doc, ("features", name), kinds, "true or false")
     for name, entry in (json_text.look_up_json(doc, ("runtimes",)) or {}).items():
         if has_other_type(dict, ("runtimes", name), entry, kinds):
-            raise build_docker_value_error(doc, ("runtimes", name), kinds, "an object with the key path")
+            raise build_docker_value_error(
+                doc, ("runtimes", name), kinds, "an object with the key path"
+            )
 
 
-def has_other_type(kind: type, path: json_text.Path, value: Any, kinds: Mapping[json_text.Path, str]) -> bool:
-    """Tell whether a value under a freely chosen name has another type. False if the name is not shown: the type is unknown then."""
+def has_other_type(
+    kind: type, path: json_text.Path, value: Any, kinds: Mapping[json_text.Path, str]
+) -> bool:
+    """Tell whether a value under a freely chosen name has another type. False if the name is not
+    shown: the type is unknown then.
+    """
     if path not in kinds and file_places.is_stand_in(value):
         return False
     return kinds.get(path, name_value_kind(value)) != KINDS[kind]
 
 
 def build_docker_value_error(
-    doc: json_text.JsonDocument, path: json_text.Path, kinds: Mapping[json_text.Path, str], wanted: str
+    doc: json_text.JsonDocument,
+    path: json_text.Path,
+    kinds: Mapping[json_text.Path, str],
+    wanted: str,
 ) -> PlanError:
     found = BRIEF[kinds.get(path, name_value_kind(json_text.look_up_json(doc, path)))]
     other = messages.DOCKER_WRONG_TYPE.fill(key=".".join(path), found=found, wanted=wanted)
@@ -295,7 +378,9 @@ def read_kept_docker_file(obs: Observation, path: str) -> dict[str, Any] | None:
     None if we have not changed the file, or the content is unknown.
     """
     asked = queries.ask_for_originals("")
-    original = (obs.get_answer(asked).get("originals") or {}).get(path) if obs.was_asked(asked) else None
+    original = (
+        (obs.get_answer(asked).get("originals") or {}).get(path) if obs.was_asked(asked) else None
+    )
     if not original:
         return None
     if not original.get("existed"):
@@ -311,7 +396,9 @@ def read_kept_docker_file(obs: Observation, path: str) -> dict[str, Any] | None:
 
 def get_docker_info(obs: Observation, socket: str) -> Mapping[str, Any]:
     """Return /info. {} if the daemon gives none: such a Docker is left alone."""
-    said = obs.get_socket_answer(queries.ask_for_http(socket, "/info"), int(find_docker_process(obs).get("pid") or 0))
+    said = obs.get_socket_answer(
+        queries.ask_for_http(socket, "/info"), int(find_docker_process(obs).get("pid") or 0)
+    )
     found = said.get("value") if said.get("status") == 200 else None
     return found if isinstance(found, Mapping) else {}
 
@@ -323,13 +410,22 @@ def list_running_docker_containers(obs: Observation, socket: str) -> tuple[str, 
     if not isinstance(listed, list):
         unlisted = messages.CONTAINERS_UNLISTED.fill(status=said.get("status"))
         raise QueryFailed(unlisted, where=socket)
-    return tuple(sorted(str((c.get("Names") or [str(c.get("Id"))[:12]])[0]).lstrip("/") for c in listed if isinstance(c, Mapping)))
+    return tuple(
+        sorted(
+            str((c.get("Names") or [str(c.get("Id"))[:12]])[0]).lstrip("/")
+            for c in listed
+            if isinstance(c, Mapping)
+        )
+    )
 
 
-def can_survive_docker_restart(data: Mapping[str, Any], flags: Flags, info: Mapping[str, Any]) -> bool:
+def can_survive_docker_restart(
+    data: Mapping[str, Any], flags: Flags, info: Mapping[str, Any]
+) -> bool:
     """Tell whether running containers live through a restart.
 
-    The old daemon has to leave them alone at its end, and the new one has to take them up at its start.
+    The old daemon has to leave them alone at its end, and the new one has to take them up at its
+    start.
     """
     again = data.get("live-restore") is True or "true" in get_flag_value(flags, "live-restore")
     return bool(info.get("LiveRestoreEnabled")) and again

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find Docker Engine by its process, plan our keys in its daemon.json, and prove it by its own /info."""
+"""Find Docker Engine by its process, plan our keys in its daemon.json, and prove it by its own
+/info.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     queries,
     versions,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+    Refusal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
@@ -28,8 +34,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     build_refused_instance_error,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     low_level,
     owned_file,
@@ -37,17 +47,33 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     refusals,
     traits,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import nvidia_ctk_docker, programs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import cdi_versions, named_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import absent, config, messages, next_start
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import plan as docker_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    nvidia_ctk_docker,
+    programs,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
+    cdi_versions,
+    named_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    absent,
+    config,
+    messages,
+    next_start,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    plan as docker_plan,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.config import (
     CONFIG,
     PACKAGES,
     SOCKET,
     UNIT,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.plan import CDI_ON_SINCE, CDI_SINCE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.plan import (
+    CDI_ON_SINCE,
+    CDI_SINCE,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import start
 
@@ -75,7 +101,9 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     asked += [running, queries.ask_for_units([options.service or UNIT])]
     if processes.is_everything_declared(
         options
-    ):  # which process is Docker's is seen first: its name alone starts no service that systemd listens for
+        # which process is Docker's is seen first: its name alone starts no service that systemd listens
+        # for
+    ):
         return asked
     return [*asked, queries.ask_for_http(options.socket or SOCKET, "/info", daemon="dockerd")]
 
@@ -87,13 +115,19 @@ def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         config.find_docker_process(obs),
         config.are_options_meant_for_docker(policy) and processes.is_everything_declared(policy),
     )
-    foreign = tuple(p for p in processes.list_unverified_processes(obs, "dockerd") if not config.is_snapped(p) and not by_options)
+    foreign = tuple(
+        p
+        for p in processes.list_unverified_processes(obs, "dockerd")
+        if not config.is_snapped(p) and not by_options
+    )
     own = () if foreign and not daemon else _own(policy, obs, daemon)
     return (*own, *(processes.build_untrusted_instance("docker", "Docker", p) for p in foreign))
 
 
 def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[Instance, ...]:
-    """Return the host's own Docker: the verified process, the one that the options describe, or one that is only installed."""
+    """Return the host's own Docker: the verified process, the one that the options describe, or one
+    that is only installed.
+    """
     by_options = (
         policy.root == "/"
         and config.are_options_meant_for_docker(policy)
@@ -101,19 +135,43 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         and bool(processes.list_unverified_processes(obs, "dockerd"))
     )
     running = bool(daemon) or by_options
-    binary = str(daemon.get("exe") or obs.get_answer(queries.ask_for_program(["dockerd"]))["found"].get("dockerd") or "")
+    binary = str(
+        daemon.get("exe")
+        or obs.get_answer(queries.ask_for_program(["dockerd"]))["found"].get("dockerd")
+        or ""
+    )
     packaged = next((v for v in (obs.get_package(name) for name in PACKAGES) if v), "")
     elsewhere = refuse_foreign_docker(policy, obs, daemon, installed=bool(binary or packaged))
-    unit = policy.root == "/" and bool(obs.get_unit((policy.service if config.are_options_meant_for_docker(policy) else "") or UNIT))
+    unit = policy.root == "/" and bool(
+        obs.get_unit(
+            (policy.service if config.are_options_meant_for_docker(policy) else "") or UNIT
+        )
+    )
     if not (binary or packaged or unit or elsewhere or is_docker_wanted_in_tree(policy)):
         return ()
     where = config.find_docker_paths(policy, obs)
     if elsewhere:
         manager, path, why = elsewhere
         nothing = Cdi(False, False, (), "", Evidence("files", path))
-        return (Instance("docker", "", binary, where.socket, path, "", manager, bool(daemon), nothing, cri=False, refusal=why),)
+        return (
+            Instance(
+                "docker",
+                "",
+                binary,
+                where.socket,
+                path,
+                "",
+                manager,
+                bool(daemon),
+                nothing,
+                cri=False,
+                refusal=why,
+            ),
+        )
     if config.are_options_meant_for_docker(policy):
-        named_file.require_named_engine_file(policy, obs, config.CONFIG, config.keep_docker_values(policy.handlers))
+        named_file.require_named_engine_file(
+            policy, obs, config.CONFIG, config.keep_docker_values(policy.handlers)
+        )
     info = config.get_docker_info(obs, where.socket) if running else {}
     version = get_docker_version(policy, obs, "" if running else binary, packaged, info)
     found = Instance(
@@ -125,9 +183,18 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         unit=where.unit,
         manager="package",
         running=running,
-        cdi=describe_docker_cdi(version, info, switch(obs, where.config), config.list_docker_cdi_dirs(policy, obs, where.config)),
+        cdi=describe_docker_cdi(
+            version,
+            info,
+            switch(obs, where.config),
+            config.list_docker_cdi_dirs(policy, obs, where.config),
+        ),
         invocation_id=obs.get_unit(where.unit).get("InvocationID", ""),
-        default_handler=str(info.get("DefaultRuntime") or get_docker_setting(obs, where.config, "default-runtime") or docker_plan.BUILT_IN),
+        default_handler=str(
+            info.get("DefaultRuntime")
+            or get_docker_setting(obs, where.config, "default-runtime")
+            or docker_plan.BUILT_IN
+        ),
         handlers=read_runtimes(obs, where.config, info),
         low_level=find_docker_low_level_runtime(policy, obs, where.config, info),
         cri=False,
@@ -140,39 +207,68 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
     return (dc.replace(found, refusal=refuse_docker(policy, obs, found, info)),)
 
 
-def find_docker_low_level_runtime(policy: Policy, obs: Observation, path: str, info: Mapping[str, Any]) -> str:
+def find_docker_low_level_runtime(
+    policy: Policy, obs: Observation, path: str, info: Mapping[str, Any]
+) -> str:
     """Return the low-level program of the default runtime.
 
-    If that runtime is this collection's or NVIDIA's, return the program of the previous default, otherwise of the built-in one.
+    If that runtime is this collection's or NVIDIA's, return the program of the previous default,
+    otherwise of the built-in one.
     """
-    default = str(info.get("DefaultRuntime") or get_docker_setting(obs, path, "default-runtime") or docker_plan.BUILT_IN)
+    default = str(
+        info.get("DefaultRuntime")
+        or get_docker_setting(obs, path, "default-runtime")
+        or docker_plan.BUILT_IN
+    )
     before = str((config.read_kept_docker_file(obs, path) or {}).get("default-runtime") or "")
-    names = [before if default in {h.name for h in policy.handlers} else default, docker_plan.BUILT_IN]
-    paths = {name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()}
-    said = (paths.get(name) or str(get_docker_setting(obs, path, "runtimes", name, "path") or "") for name in names)
+    names = [
+        before if default in {h.name for h in policy.handlers} else default,
+        docker_plan.BUILT_IN,
+    ]
+    paths = {
+        name: str((table or {}).get("path") or "")
+        for name, table in (info.get("Runtimes") or {}).items()
+    }
+    said = (
+        paths.get(name) or str(get_docker_setting(obs, path, "runtimes", name, "path") or "")
+        for name in names
+    )
     return low_level.get_first_low_level((*said, docker_plan.BUILT_IN))
 
 
 def read_runtimes(obs: Observation, path: str, info: Mapping[str, Any]) -> dict[str, str]:
-    """Read the runtimes and their programs from the daemon, otherwise from its file. A hidden program is left out."""
+    """Read the runtimes and their programs from the daemon, otherwise from its file. A hidden
+    program is left out.
+    """
     said = info.get("Runtimes") if info else get_docker_setting(obs, path, "runtimes")
     entries = said if isinstance(said, Mapping) else {}
-    found = {name: str(entry.get("path") or "") for name, entry in entries.items() if isinstance(entry, Mapping)}
-    return {name: program for name, program in found.items() if not file_places.is_hidden_value(program)}
+    found = {
+        name: str(entry.get("path") or "")
+        for name, entry in entries.items()
+        if isinstance(entry, Mapping)
+    }
+    return {
+        name: program for name, program in found.items() if not file_places.is_hidden_value(program)
+    }
 
 
 def is_docker_wanted_in_tree(policy: Policy) -> bool:
     return policy.root != "/" and "docker" in policy.engines and bool(policy.engine_version)
 
 
-def get_docker_version(policy: Policy, obs: Observation, binary: str, packaged: str, info: Mapping[str, Any]) -> str:
-    """Return the version from the running daemon, otherwise from the package, otherwise from the binary.
+def get_docker_version(
+    policy: Policy, obs: Observation, binary: str, packaged: str, info: Mapping[str, Any]
+) -> str:
+    """Return the version from the running daemon, otherwise from the package, otherwise from the
+    binary.
 
     In a tree: from the package, otherwise from the option.
     """
     version = str(info.get("ServerVersion") or "") or packaged
     if not version and binary and policy.root == "/":
-        version = versions.read_version_banner(obs.try_command([binary, "--version"]).stdout)  # of one that does not run, for the report
+        version = versions.read_version_banner(
+            obs.try_command([binary, "--version"]).stdout
+        )  # of one that does not run, for the report
     return strip_docker_version(version or policy.engine_version)
 
 
@@ -190,7 +286,8 @@ def refuse_foreign_docker(
     Return (manager, configuration file, refusal). None if the Docker is the host's own.
     """
     snapped = config.is_snapped(daemon) or (
-        not daemon and any(config.is_snapped(p) for p in processes.list_unverified_processes(obs, "dockerd"))
+        not daemon
+        and any(config.is_snapped(p) for p in processes.list_unverified_processes(obs, "dockerd"))
     )
     if snapped or (not daemon and not installed and has_snap_docker(policy, obs)):
         return "snap", config.SNAP_CONFIG, Refusal(messages.SNAP.fill(), kind="unfit")
@@ -201,7 +298,9 @@ def refuse_foreign_docker(
 
 
 def has_snap_docker(policy: Policy, obs: Observation) -> bool:
-    """Tell whether snapd has a Docker that does not run: in a tree, and on a host of whose engines Docker is asked for by name."""
+    """Tell whether snapd has a Docker that does not run: in a tree, and on a host of whose engines
+    Docker is asked for by name.
+    """
     if policy.root == "/" and not config.are_options_meant_for_docker(policy):
         return False
     if not obs.was_asked(SNAP):
@@ -210,7 +309,9 @@ def has_snap_docker(policy: Policy, obs: Observation) -> bool:
 
 
 def get_docker_setting(obs: Observation, path: str, *keys: str) -> Any:
-    """Return a value in daemon.json. None if the file does not set it, or is broken, which the plan will report."""
+    """Return a value in daemon.json. None if the file does not set it, or is broken, which the plan
+    will report.
+    """
     try:
         return json_text.look_up_json(config.read_docker_document(obs, path, ())[1], keys)
     except PlanError:
@@ -223,15 +324,24 @@ def switch(obs: Observation, path: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def describe_docker_cdi(version: str, info: Mapping[str, Any], on: bool | None, by_file: tuple[str, ...] | None = CDI_DIRS) -> Cdi:
-    """Describe CDI in this Docker by the daemon's list of directories, otherwise by version and switch.
+def describe_docker_cdi(
+    version: str,
+    info: Mapping[str, Any],
+    on: bool | None,
+    by_file: tuple[str, ...] | None = CDI_DIRS,
+) -> Cdi:
+    """Describe CDI in this Docker by the daemon's list of directories, otherwise by version and
+    switch.
 
     The list is empty if CDI is off.
     """
     parsed = versions.parse_engine_version(version)
     series = parsed.series if parsed else (0, 0)
     able = series >= CDI_SINCE
-    newest, configured = cdi_versions.get_max_cdi_version(traits.DOCKER, version), CDI_DIRS if by_file is None else by_file
+    newest, configured = (
+        cdi_versions.get_max_cdi_version(traits.DOCKER, version),
+        CDI_DIRS if by_file is None else by_file,
+    )
     if "CDISpecDirs" in info:
         dirs = host_paths.clean_directories(info["CDISpecDirs"] or ())
         evidence = Evidence("dump", f"/info of Docker {version} lists {list(dirs)}")
@@ -241,7 +351,9 @@ def describe_docker_cdi(version: str, info: Mapping[str, Any], on: bool | None, 
     return Cdi(able, enabled, configured if able else (), newest, Evidence("version", text))
 
 
-def refuse_docker(policy: Policy, obs: Observation, found: Instance, info: Mapping[str, Any]) -> Refusal:
+def refuse_docker(
+    policy: Policy, obs: Observation, found: Instance, info: Mapping[str, Any]
+) -> Refusal:
     if policy.root != "/":
         return Refusal()
     if not found.running:
@@ -266,34 +378,64 @@ def plan_instance(policy: Policy, obs: Observation, instance: Instance, decision
     after, splices = json_text.merge_json_keys(doc, desired.tree) if desired.tree else (doc, ())
     planned = docker_plan.build_docker_change(file, doc, after, splices)
     said = advise_on_docker_plan(policy, instance, decision, flags)
-    planned = dc.replace(planned, differences=docker_plan.list_docker_differences(doc, desired.tree, desired), advice=said)
-    planned = dc.replace(planned, leftovers=list_docker_leftovers(policy, obs, doc) if decision.handler else ())
+    planned = dc.replace(
+        planned,
+        differences=docker_plan.list_docker_differences(doc, desired.tree, desired),
+        advice=said,
+    )
+    planned = dc.replace(
+        planned, leftovers=list_docker_leftovers(policy, obs, doc) if decision.handler else ()
+    )
     info = config.get_docker_info(obs, instance.socket) if policy.root == "/" else {}
     lag = docker_plan.find_docker_lag(desired, info)
-    planned = next_start.require_docker_start(next_start.Docker(policy, obs, instance, doc, after.data, flags, info), planned, lag)
+    planned = next_start.require_docker_start(
+        next_start.Docker(policy, obs, instance, doc, after.data, flags, info), planned, lag
+    )
     if policy.root != "/":
         return planned
-    ended = docker_plan.list_docker_restart_cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
-    restarted = lag.restart and (policy.restart == "force" or (policy.restart == "auto" and not ended.containers))
+    ended = (
+        docker_plan.list_docker_restart_cost(obs, instance, after, flags)
+        if lag.restart
+        else docker_plan.Cost()
+    )
+    restarted = lag.restart and (
+        policy.restart == "force" or (policy.restart == "auto" and not ended.containers)
+    )
     health = docker_plan.build_docker_health_check(instance, desired, restarted)
-    checked = docker_plan.validate_staged_docker(instance, config.find_docker_process(obs) if policy.root == "/" else {}, planned)
+    checked = docker_plan.validate_staged_docker(
+        instance, config.find_docker_process(obs) if policy.root == "/" else {}, planned
+    )
     return docker_plan.add_docker_action(policy, obs, instance, checked, lag, ended, health)
 
 
-def list_docker_leftovers(policy: Policy, obs: Observation, doc: json_text.JsonDocument) -> tuple[Leftover, ...]:
+def list_docker_leftovers(
+    policy: Policy, obs: Observation, doc: json_text.JsonDocument
+) -> tuple[Leftover, ...]:
     """List what NVIDIA's tools wrote of our runtimes before us."""
     before, names = config.read_kept_docker_file(obs, doc.path), [h.name for h in policy.handlers]
     packaged = bool(obs.get_package(nvidia_ctk_docker.PACKAGE))
-    return nvidia_ctk_docker.list_ctk_docker_leftovers(doc.path, doc.data, before, names, never=policy.adopt == "never", packaged=packaged)
+    return nvidia_ctk_docker.list_ctk_docker_leftovers(
+        doc.path, doc.data, before, names, never=policy.adopt == "never", packaged=packaged
+    )
 
 
-def advise_on_docker_plan(policy: Policy, instance: Instance, decision: Decision, flags: config.Flags) -> tuple[str, ...]:
+def advise_on_docker_plan(
+    policy: Policy, instance: Instance, decision: Decision, flags: config.Flags
+) -> tuple[str, ...]:
     found: list[str] = []
     if policy.cdi_spec_dirs and docker_plan.parse_docker_series(instance) < CDI_SINCE:
         found.append(messages.DIRECTORIES_NOT_WRITTEN.fill(version=instance.version))
-    by_flag = [handler.name for handler in policy.handlers if decision.handler and handler.name in config.list_flag_runtimes(flags)]
+    by_flag = [
+        handler.name
+        for handler in policy.handlers
+        if decision.handler and handler.name in config.list_flag_runtimes(flags)
+    ]
     if by_flag:
-        values = {"runtimes": ", ".join(by_flag), "flag": config.ADD_RUNTIME, "path": instance.config_path}
+        values = {
+            "runtimes": ", ".join(by_flag),
+            "flag": config.ADD_RUNTIME,
+            "path": instance.config_path,
+        }
         if flags.where:
             place = f"{flags.where}:{flags.line}"
             found.append(messages.RUNTIME_GIVEN_BY_UNIT.fill(**values, place=place))
@@ -311,7 +453,9 @@ def check_docker_binaries(policy: Policy, obs: Observation, decision: Decision) 
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
-    """Plan to restore the earlier bytes. If another writer has changed the file since, only our keys go."""
+    """Plan to restore the earlier bytes. If another writer has changed the file since, only our
+    keys go.
+    """
     if instance.refusal:
         return Plan(advice=(instance.refusal.message,))
     flags = config.flags_given(policy, obs)
@@ -327,20 +471,43 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
         return merge_plans([planned, absent.plan_silent_docker(instance)])
     lag = absent.find_docker_removal_lag(policy, obs, instance, flags, after)
     info = config.get_docker_info(obs, instance.socket)
-    planned = next_start.require_docker_start(next_start.Docker(policy, obs, instance, doc, after.data, flags, info), planned, lag)
-    ended = docker_plan.list_docker_restart_cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
-    health = docker_plan.build_docker_health_check(instance, docker_plan.DesiredDocker({}, {}), False)
-    checked = docker_plan.validate_staged_docker(instance, config.find_docker_process(obs) if policy.root == "/" else {}, planned)
+    planned = next_start.require_docker_start(
+        next_start.Docker(policy, obs, instance, doc, after.data, flags, info), planned, lag
+    )
+    ended = (
+        docker_plan.list_docker_restart_cost(obs, instance, after, flags)
+        if lag.restart
+        else docker_plan.Cost()
+    )
+    health = docker_plan.build_docker_health_check(
+        instance, docker_plan.DesiredDocker({}, {}), False
+    )
+    checked = docker_plan.validate_staged_docker(
+        instance, config.find_docker_process(obs) if policy.root == "/" else {}, planned
+    )
     return docker_plan.add_docker_action(policy, obs, instance, checked, lag, ended, health)
 
 
 def find_remnant(policy: Policy, obs: Observation) -> Instance | None:
-    """Return the instance for the configuration of a Docker that has been removed. None if there is no file."""
+    """Return the instance for the configuration of a Docker that has been removed. None if there is
+    no file.
+    """
     where = config.find_docker_paths_or_usual(policy, obs)
     if not obs.get_file(where.config, config.keep_docker_values(policy.handlers)).exists:
         return None
     nothing = Cdi(False, False, (), "", Evidence("files", "Docker is not installed here"))
-    return Instance("docker", policy.engine_version, "", where.socket, where.config, "", "package", False, nothing, cri=False)
+    return Instance(
+        "docker",
+        policy.engine_version,
+        "",
+        where.socket,
+        where.config,
+        "",
+        "package",
+        False,
+        nothing,
+        cri=False,
+    )
 
 
 def get_main_file(policy: Policy, obs: Observation) -> str:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 NOT_OURS = "this collection did not write it"
 LEAVE_OR_NAME = "to continue with it, or remove it and run again"
@@ -191,16 +193,26 @@ RESTORED_UNHEARD = Sentence(
     "{path} was restored, but Docker runs without answering at {socket}, so it was not restarted",
     next="Restart {unit} at a convenient time",
 )
-SWITCHES_AT_START = Sentence("docker.switches-at-start", "Docker switches CDI and drops runtimes only at its start")
-READS_RUNNING = Sentence("docker.reads-running", "Docker reads runtimes and the default runtime while it runs")
+SWITCHES_AT_START = Sentence(
+    "docker.switches-at-start", "Docker switches CDI and drops runtimes only at its start"
+)
+READS_RUNNING = Sentence(
+    "docker.reads-running", "Docker reads runtimes and the default runtime while it runs"
+)
 NEEDS_RESTART = Sentence("docker.needs-restart", "this needs a restart")
 NEEDS_RELOAD = Sentence("docker.needs-reload", "this needs a reload")
 
 # --- reasons of differences
 
-DEFAULT_RUNTIME = Sentence("docker.default-runtime", "containers get GPUs from this runtime without naming it")
-DOCKER_DEFAULT_UNWANTED = Sentence("docker.default-unwanted", "the runtime should not be the default")
-CDI_ON = Sentence("docker.cdi-on", "docker run --device nvidia.com/gpu=all, resolved by Docker itself")
+DEFAULT_RUNTIME = Sentence(
+    "docker.default-runtime", "containers get GPUs from this runtime without naming it"
+)
+DOCKER_DEFAULT_UNWANTED = Sentence(
+    "docker.default-unwanted", "the runtime should not be the default"
+)
+CDI_ON = Sentence(
+    "docker.cdi-on", "docker run --device nvidia.com/gpu=all, resolved by Docker itself"
+)
 DOCKER_CDI_DIRECTORIES = Sentence("docker.cdi-directories", "gpufleet_cdi_spec_dirs sets this")
 RUNTIME = Sentence("docker.runtime", "docker run --runtime {runtime}")
 DOCKER_CHECKED = Sentence("docker.checked", "Docker itself reads the new configuration")

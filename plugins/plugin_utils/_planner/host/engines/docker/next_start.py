@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find what keeps Docker from starting again, whatever is written: the next restart fails, and the file from before does not help.
+"""Find what keeps Docker from starting again, whatever is written: the next restart fails, and the
+file from before does not help.
 
-One case is a key that a flag sets as well (findConfigurationConflicts in moby's daemon/config): a reload does not accept it either.
-The other is live-restore on a node of a Swarm (IsSwarmCompatible there), which a reload accepts.
+One case is a key that a flag sets as well (findConfigurationConflicts in moby's daemon/config): a
+reload does not accept it either. The other is live-restore on a node of a Swarm (IsSwarmCompatible
+there), which a reload accepts.
 """
 
 from __future__ import annotations
@@ -16,13 +18,25 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import plan as docker_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Instance,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    plan as docker_plan,
+)
 
 LIVE = "live-restore"
-# What dockerd goes by at its start (loadPersistentState in moby's daemon/cluster): without a certificate there is nothing to go back to.
+# What dockerd goes by at its start (loadPersistentState in moby's daemon/cluster): without a
+# certificate there is nothing to go back to.
 STATE = "/var/lib/docker/swarm/docker-state.json"
 CERTIFICATE = "/var/lib/docker/swarm/certificates/swarm-node.crt"
 
@@ -31,7 +45,8 @@ CERTIFICATE = "/var/lib/docker/swarm/certificates/swarm-node.crt"
 class Docker:
     """A Docker daemon with its configuration.
 
-    doc: its file as it is. after: the content of the file at the next start. info: the daemon's /info, {} for none.
+    doc: its file as it is. after: the content of the file at the next start. info: the daemon's
+    /info, {} for none.
     """
 
     policy: Policy
@@ -43,7 +58,11 @@ class Docker:
     info: Mapping[str, Any]
 
     def find_line(self, key: str) -> int | None:
-        return json_text.find_member_line(self.doc, (key,)) if self.doc.root and key in self.doc.data else None
+        return (
+            json_text.find_member_line(self.doc, (key,))
+            if self.doc.root and key in self.doc.data
+            else None
+        )
 
 
 @dc.dataclass(frozen=True)
@@ -56,13 +75,21 @@ class Conflict:
 
 def list_swarm_questions(policy: Policy) -> list[queries.Question]:
     """Ask for a Swarm's files in a tree. A daemon that runs reports its Swarm itself."""
-    return [] if policy.root == "/" else [queries.ask_for_file(path, content=False) for path in (STATE, CERTIFICATE)]
+    return (
+        []
+        if policy.root == "/"
+        else [queries.ask_for_file(path, content=False) for path in (STATE, CERTIFICATE)]
+    )
 
 
 def require_docker_start(docker: Docker, planned: Plan, lag: docker_plan.Lag) -> Plan:
-    """Refuse a plan with a start or a reload that Docker would not survive. In any other plan, advise on the conflict."""
+    """Refuse a plan with a start or a reload that Docker would not survive. In any other plan,
+    advise on the conflict.
+    """
     here = docker.policy.root == "/"
-    reloads, starts = (lag.reload or lag.restart, lag.restart) if here else (bool(planned.changes),) * 2
+    reloads, starts = (
+        (lag.reload or lag.restart, lag.restart) if here else (bool(planned.changes),) * 2
+    )
     for conflict in find_conflicts(docker):
         if starts or (reloads and not conflict.reload):
             raise conflict.error
@@ -72,7 +99,11 @@ def require_docker_start(docker: Docker, planned: Plan, lag: docker_plan.Lag) ->
 
 def find_conflicts(docker: Docker) -> Iterator[Conflict]:
     for key, (flag, *_others) in config.FLAGS.items():
-        merged = key == "runtimes" and docker_plan.parse_docker_series(docker.instance) >= docker_plan.RUNTIMES_MERGED_SINCE
+        merged = (
+            key == "runtimes"
+            and docker_plan.parse_docker_series(docker.instance)
+            >= docker_plan.RUNTIMES_MERGED_SINCE
+        )
         if key in docker.after and config.get_flag_value(docker.flags, key) and not merged:
             yield Conflict(explain_twice(docker, key, flag), reload=False)
     in_file = docker.after.get(LIVE) is True
@@ -81,7 +112,9 @@ def find_conflicts(docker: Docker) -> Iterator[Conflict]:
 
 
 def explain_twice(docker: Docker, key: str, flag: str) -> PlanError:
-    place = f"{docker.doc.path}:{docker.find_line(key)}" if docker.find_line(key) else docker.doc.path
+    place = (
+        f"{docker.doc.path}:{docker.find_line(key)}" if docker.find_line(key) else docker.doc.path
+    )
     return PlanError(
         messages.SET_TWICE.fill(key=key, flag=flag, place=place),
         where=docker.flags.where or docker.doc.path,

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of a plan for Docker: the content of daemon.json, what the daemon applies already, and its reload or restart."""
+"""The parts of a plan for Docker: the content of daemon.json, what the daemon applies already, and
+its reload or restart.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, transaction, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    transaction,
+    versions,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
@@ -24,17 +30,29 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     Restart,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import low_level, traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config,
+    messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import diff
 
-# CDI is there behind features.cdi from 25.0, and on unless features.cdi is false from 28.2 (its release notes).
+# CDI is there behind features.cdi from 25.0, and on unless features.cdi is false from 28.2 (its
+# release notes).
 CDI_SINCE = (25, 0)
 CDI_ON_SINCE = (28, 2)
-RUNTIMES_MERGED_SINCE = (18, 9)  # moby pull request 37871: before, dockerd refuses to start with runtimes by flag and by file
+RUNTIMES_MERGED_SINCE = (
+    18,
+    9,
+)  # moby pull request 37871: before, dockerd refuses to start with runtimes by flag and by file
 VALIDATE_SINCE = (23, 0)
 NAMED = 10  # containers that are named one by one
 BUILT_IN = "runc"
@@ -73,7 +91,12 @@ def parse_docker_series(instance: Instance) -> tuple[int, int]:
 
 
 def derive_desired_docker(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, doc: json_text.JsonDocument, flags: config.Flags
+    policy: Policy,
+    obs: Observation,
+    instance: Instance,
+    decision: Decision,
+    doc: json_text.JsonDocument,
+    flags: config.Flags,
 ) -> DesiredDocker:
     tree: dict[str, Any] = {}
     paths: dict[str, str] = {}
@@ -82,9 +105,17 @@ def derive_desired_docker(
         entry, paths[handler.name] = derive_docker_runtime(doc, flags, handler, before)
         if entry:
             tree.setdefault("runtimes", {})[handler.name] = entry
-    if tree and config.list_flag_runtimes(flags) and parse_docker_series(instance) < RUNTIMES_MERGED_SINCE:
+    if (
+        tree
+        and config.list_flag_runtimes(flags)
+        and parse_docker_series(instance) < RUNTIMES_MERGED_SINCE
+    ):
         raise build_flag_conflict_error(
-            "runtimes", doc.path, flags, ", ".join(config.list_flag_runtimes(flags)), ", ".join(tree["runtimes"])
+            "runtimes",
+            doc.path,
+            flags,
+            ", ".join(config.list_flag_runtimes(flags)),
+            ", ".join(tree["runtimes"]),
         )
     default = get_wanted_docker_default(policy, decision, doc, flags, before)
     if default and not config.get_flag_value(flags, "default-runtime"):
@@ -96,13 +127,20 @@ def derive_desired_docker(
     if cdi and must_switch(instance, doc, flags):
         tree["features"] = {"cdi": True}
     dirs = get_wanted_docker_cdi_dirs(policy, instance, doc, flags)
-    if dirs and list(dirs) != json_text.look_up_json(doc, ("cdi-spec-dirs",)) and not config.get_flag_value(flags, "cdi-spec-dirs"):
+    if (
+        dirs
+        and list(dirs) != json_text.look_up_json(doc, ("cdi-spec-dirs",))
+        and not config.get_flag_value(flags, "cdi-spec-dirs")
+    ):
         tree["cdi-spec-dirs"] = list(dirs)
     return DesiredDocker(tree, paths, default, cdi, dirs)
 
 
 def derive_docker_runtime(
-    doc: json_text.JsonDocument, flags: config.Flags, handler: Handler, before: Mapping[str, Any] | None
+    doc: json_text.JsonDocument,
+    flags: config.Flags,
+    handler: Handler,
+    before: Mapping[str, Any] | None,
 ) -> tuple[dict[str, Any], str]:
     """Return what to write of one handler, and the program that it will have.
 
@@ -127,7 +165,9 @@ def derive_docker_runtime(
     options = {k: v for k, v in handler.options.items() if present.get(k) != v}
     if isinstance(program, str) and is_same_program(program, handler.binary):
         return options, program
-    if program == posixpath.basename(handler.binary):  # nvidia-ctk's bare name, in a folder that dockerd does not search
+    if program == posixpath.basename(
+        handler.binary
+    ):  # nvidia-ctk's bare name, in a folder that dockerd does not search
         return {"path": handler.binary, **options}, handler.binary
     new_here = before is not None and handler.name not in (before.get("runtimes") or {})
     adopted = low_level.is_nvidia_runtime(program)
@@ -139,12 +179,17 @@ def derive_docker_runtime(
 def is_same_program(one: str, other: str) -> bool:
     """Tell whether both are the same program.
 
-    nvidia-ctk writes the bare name. dockerd looks it up in the PATH that systemd gave it, which has only the standard folders.
+    nvidia-ctk writes the bare name. dockerd looks it up in the PATH that systemd gave it, which has
+    only the standard folders.
     """
-    return one == other or (posixpath.dirname(other) in STANDARD_PATH and one == posixpath.basename(other))
+    return one == other or (
+        posixpath.dirname(other) in STANDARD_PATH and one == posixpath.basename(other)
+    )
 
 
-def build_other_runtime_error(name: str, doc: json_text.JsonDocument, path: json_text.Path, present: Mapping[str, Any]) -> PlanError:
+def build_other_runtime_error(
+    name: str, doc: json_text.JsonDocument, path: json_text.Path, present: Mapping[str, Any]
+) -> PlanError:
     """Make the error for a runtime of this name that we did not write.
 
     A shim that containerd starts by type is not a program for `binary`.
@@ -162,7 +207,11 @@ def build_other_runtime_error(name: str, doc: json_text.JsonDocument, path: json
 
 
 def get_wanted_docker_default(
-    policy: Policy, decision: Decision, doc: json_text.JsonDocument, flags: config.Flags, before: Mapping[str, Any] | None
+    policy: Policy,
+    decision: Decision,
+    doc: json_text.JsonDocument,
+    flags: config.Flags,
+    before: Mapping[str, Any] | None,
 ) -> str:
     """Return the default runtime that the file has to name. '' if its present one stays."""
     named = config.get_flag_value(flags, "default-runtime")
@@ -179,7 +228,9 @@ def get_wanted_docker_default(
     return wanted
 
 
-def build_flag_conflict_error(key: str, path: str, flags: config.Flags, value: str, wanted: str) -> PlanError:
+def build_flag_conflict_error(
+    key: str, path: str, flags: config.Flags, value: str, wanted: str
+) -> PlanError:
     file, flag = path if flags.where else "the file", config.FLAGS[key][0]
     twice = messages.SET_BY_FLAG.fill(key=key, flag=flag, value=value, file=file, wanted=wanted)
     return PlanError(twice, where=flags.where or path, line=flags.line)
@@ -190,7 +241,15 @@ def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: config.F
 
     Raise PlanError if cdi-spec-dirs switches CDI off, or if a flag sets the features.
     """
-    off = [d for d in (config.get_flag_value(flags, "cdi-spec-dirs") or json_text.look_up_json(doc, ("cdi-spec-dirs",)) or []) if d == ""]
+    off = [
+        d
+        for d in (
+            config.get_flag_value(flags, "cdi-spec-dirs")
+            or json_text.look_up_json(doc, ("cdi-spec-dirs",))
+            or []
+        )
+        if d == ""
+    ]
     if off:
         line = json_text.find_member_line(doc, ("cdi-spec-dirs",))
         raise PlanError(messages.DOCKER_CDI_SWITCHED_OFF.fill(), where=doc.path, line=line)
@@ -200,12 +259,22 @@ def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: config.F
     value = json_text.look_up_json(doc, ("features", "cdi"))
     needed = value is not True if parse_docker_series(instance) < CDI_ON_SINCE else value is False
     if given and (needed or "cdi" in given):
-        raise build_flag_conflict_error("features", doc.path, flags, ", ".join(config.get_flag_value(flags, "features")), "cdi=true")
+        raise build_flag_conflict_error(
+            "features",
+            doc.path,
+            flags,
+            ", ".join(config.get_flag_value(flags, "features")),
+            "cdi=true",
+        )
     return needed
 
 
-def get_wanted_docker_cdi_dirs(policy: Policy, instance: Instance, doc: json_text.JsonDocument, flags: config.Flags) -> tuple[str, ...]:
-    """Return the value for cdi-spec-dirs. Empty before 25.0: an older dockerd does not know the key, and does not start with it."""
+def get_wanted_docker_cdi_dirs(
+    policy: Policy, instance: Instance, doc: json_text.JsonDocument, flags: config.Flags
+) -> tuple[str, ...]:
+    """Return the value for cdi-spec-dirs. Empty before 25.0: an older dockerd does not know the
+    key, and does not start with it.
+    """
     if not policy.cdi_spec_dirs or parse_docker_series(instance) < CDI_SINCE:
         return ()
     given = tuple(config.get_flag_value(flags, "cdi-spec-dirs"))
@@ -213,7 +282,9 @@ def get_wanted_docker_cdi_dirs(policy: Policy, instance: Instance, doc: json_tex
     if host_paths.clean_directories(there) == policy.cdi_spec_dirs:
         return there  # dockerd reports them as they are spelled
     if given:
-        raise build_flag_conflict_error("cdi-spec-dirs", doc.path, flags, ", ".join(given), ", ".join(policy.cdi_spec_dirs))
+        raise build_flag_conflict_error(
+            "cdi-spec-dirs", doc.path, flags, ", ".join(given), ", ".join(policy.cdi_spec_dirs)
+        )
     return policy.cdi_spec_dirs
 
 
@@ -227,13 +298,17 @@ WHY = {
 }
 
 
-def list_docker_differences(doc: json_text.JsonDocument, tree: Mapping[str, Any], desired: DesiredDocker) -> tuple[Difference, ...]:
+def list_docker_differences(
+    doc: json_text.JsonDocument, tree: Mapping[str, Any], desired: DesiredDocker
+) -> tuple[Difference, ...]:
     found = []
     for path, value in list_docker_leaves(tree):
         old = json_text.look_up_json(doc, path)
         if old != value or type(old) is not type(value):
             key = ".".join(path)
-            found.append(Difference("file", doc.path, key, old, value, explain(path, value, desired)))
+            found.append(
+                Difference("file", doc.path, key, old, value, explain(path, value, desired))
+            )
     return tuple(found)
 
 
@@ -246,48 +321,93 @@ def explain(path: json_text.Path, value: Any, desired: DesiredDocker) -> str:
     return WHY[".".join(path)].fill()
 
 
-def list_docker_leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+def list_docker_leaves(
+    tree: Mapping[str, Any], above: tuple[str, ...] = ()
+) -> list[tuple[tuple[str, ...], Any]]:
     found: list[tuple[tuple[str, ...], Any]] = []
     for key, value in tree.items():
-        found += list_docker_leaves(value, (*above, key)) if isinstance(value, Mapping) and value else [((*above, key), value)]
+        found += (
+            list_docker_leaves(value, (*above, key))
+            if isinstance(value, Mapping) and value
+            else [((*above, key), value)]
+        )
     return found
 
 
 def build_docker_change(
-    file: ObservedFile, doc: json_text.JsonDocument, after: json_text.JsonDocument, splices: tuple[json_text.Splice, ...]
+    file: ObservedFile,
+    doc: json_text.JsonDocument,
+    after: json_text.JsonDocument,
+    splices: tuple[json_text.Splice, ...],
 ) -> Plan:
     """Build the change of the file for the transaction."""
     if not splices:
         return Plan()
     expect = {file.path: file.sha256 if file.exists else None}
     if not file.exists:
-        made: transaction.Write = {"path": file.path, "op": "write", "content": after.text, "mode": "0644", "expect": None}
-        return Plan(changes=(made,), expect_files=expect, diffs=(diff.build_diff_entry(file.path, "", after.text),))
+        made: transaction.Write = {
+            "path": file.path,
+            "op": "write",
+            "content": after.text,
+            "mode": "0644",
+            "expect": None,
+        }
+        return Plan(
+            changes=(made,),
+            expect_files=expect,
+            diffs=(diff.build_diff_entry(file.path, "", after.text),),
+        )
     edits = json_text.list_json_edits(doc.text, splices)
     result = hashlib.sha256(after.text.encode("utf-8", "surrogateescape")).hexdigest()
-    edited: transaction.Edit = {"path": file.path, "op": "edit", "expect": file.sha256, "edits": edits, "result": result}
+    edited: transaction.Edit = {
+        "path": file.path,
+        "op": "edit",
+        "expect": file.sha256,
+        "edits": edits,
+        "result": result,
+    }
     if file.keep:
         edited["keep"] = file.keep
-    return Plan(changes=(edited,), expect_files=expect, diffs=(diff.build_diff_entry(file.path, doc.text, after.text),))
+    return Plan(
+        changes=(edited,),
+        expect_files=expect,
+        diffs=(diff.build_diff_entry(file.path, doc.text, after.text),),
+    )
 
 
 def validate_staged_docker(instance: Instance, process: Mapping[str, Any], plan: Plan) -> Plan:
-    """Add the check by dockerd itself, with the flags that it runs with. It exists since 23.0: an older one has our own rules only.
+    """Add the check by dockerd itself, with the flags that it runs with. It exists since 23.0: an
+    older one has our own rules only.
 
     The node takes the flags from the process: they may hold a proxy's password.
     """
-    if not any(c["op"] in ("write", "edit") for c in plan.changes) or parse_docker_series(instance) < VALIDATE_SINCE:
+    if (
+        not any(c["op"] in ("write", "edit") for c in plan.changes)
+        or parse_docker_series(instance) < VALIDATE_SINCE
+    ):
         return plan
-    own: list[transaction.Words] = [{"process": process["pid"], "ticks": process["ticks"], "without": ["--config-file"]}] if process else []
-    there = any(plan.expect_files.values())  # without a file there is no present configuration to be refused
+    own: list[transaction.Words] = (
+        [{"process": process["pid"], "ticks": process["ticks"], "without": ["--config-file"]}]
+        if process
+        else []
+    )
+    there = any(
+        plan.expect_files.values()
+    )  # without a file there is no present configuration to be refused
     check: transaction.Validator = {
         "argv": [instance.binary, *own, "--validate", "--config-file", "{stage}/daemon.json"],
         "timeout": 30,
-        "baseline": [instance.binary, *own, "--validate", "--config-file", instance.config_path] if there else None,
+        "baseline": [instance.binary, *own, "--validate", "--config-file", instance.config_path]
+        if there
+        else None,
         "why": messages.DOCKER_CHECKED.fill(),
         "process": instance.process,
     }
-    return dc.replace(plan, stage_files=({"name": "daemon.json", "source": instance.config_path},), validate=(check,))
+    return dc.replace(
+        plan,
+        stage_files=({"name": "daemon.json", "source": instance.config_path},),
+        validate=(check,),
+    )
 
 
 # ---------------------------------------------------------------- the daemon
@@ -299,26 +419,46 @@ def find_docker_lag(desired: DesiredDocker, info: Mapping[str, Any]) -> Lag:
     CDI is switched only at the start, so a reload does not change it.
     """
     runtimes = info.get("Runtimes") or {}
-    late = any((runtimes.get(name) or {}).get("path") != path for name, path in desired.paths.items())
+    late = any(
+        (runtimes.get(name) or {}).get("path") != path for name, path in desired.paths.items()
+    )
     late = late or (bool(desired.default) and info.get("DefaultRuntime") != desired.default)
     dirs = tuple(info.get("CDISpecDirs") or ())
     return Lag(late, (desired.cdi and not dirs) or (bool(desired.dirs) and dirs != desired.dirs))
 
 
-def build_docker_health_check(instance: Instance, desired: DesiredDocker, restarted: bool) -> transaction.Http:
-    """Require that Docker answers and reports what we wrote. A reload that fails logs a line and still ends with success."""
-    require: list[transaction.HealthNeed] = [{"path": ["Runtimes", name, "path"], "equals": path} for name, path in desired.paths.items()]
+def build_docker_health_check(
+    instance: Instance, desired: DesiredDocker, restarted: bool
+) -> transaction.Http:
+    """Require that Docker answers and reports what we wrote. A reload that fails logs a line and
+    still ends with success.
+    """
+    require: list[transaction.HealthNeed] = [
+        {"path": ["Runtimes", name, "path"], "equals": path} for name, path in desired.paths.items()
+    ]
     if desired.default:
         require.append({"path": ["DefaultRuntime"], "equals": desired.default})
     if restarted and (desired.dirs or desired.cdi):
         where = ["CDISpecDirs"]
-        require.append({"path": where, "equals": list(desired.dirs)} if desired.dirs else {"path": where, "filled": True})
-    return {"kind": "http", "socket": instance.socket, "path": "/info", "timeout": traits.SERVES_WITHIN, "require": require}
+        require.append(
+            {"path": where, "equals": list(desired.dirs)}
+            if desired.dirs
+            else {"path": where, "filled": True}
+        )
+    return {
+        "kind": "http",
+        "socket": instance.socket,
+        "path": "/info",
+        "timeout": traits.SERVES_WITHIN,
+        "require": require,
+    }
 
 
 @dc.dataclass(frozen=True)
 class Cost:
-    """The containers that a restart would end, by name. swarm: the host is in a Swarm, with which Docker refuses live-restore."""
+    """The containers that a restart would end, by name. swarm: the host is in a Swarm, with which
+    Docker refuses live-restore.
+    """
 
     containers: tuple[str, ...] = ()
     swarm: bool = False
@@ -328,24 +468,39 @@ class Cost:
         return f"{names.count_noun(len(self.containers), 'running container')} ({names.show_few_texts(self.containers, NAMED)})"
 
 
-def list_docker_restart_cost(obs: Observation, instance: Instance, after: json_text.JsonDocument, flags: config.Flags) -> Cost:
+def list_docker_restart_cost(
+    obs: Observation, instance: Instance, after: json_text.JsonDocument, flags: config.Flags
+) -> Cost:
     """List the containers that a restart of this daemon ends.
 
     These are all that run, unless live-restore is on both at its end and at its start.
     """
     info = config.get_docker_info(obs, instance.socket)
-    if not info.get("ContainersRunning") or config.can_survive_docker_restart(after.data, flags, info):
+    if not info.get("ContainersRunning") or config.can_survive_docker_restart(
+        after.data, flags, info
+    ):
         return Cost()
     swarm = (info.get("Swarm") or {}).get("LocalNodeState") == "active"
-    return Cost(config.list_running_docker_containers(obs, instance.socket) or (f"{info['ContainersRunning']} without a name",), swarm)
+    return Cost(
+        config.list_running_docker_containers(obs, instance.socket)
+        or (f"{info['ContainersRunning']} without a name",),
+        swarm,
+    )
 
 
 def add_docker_action(
-    policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag: Lag, ended: Cost, health_: transaction.Http
+    policy: Policy,
+    obs: Observation,
+    instance: Instance,
+    plan: Plan,
+    lag: Lag,
+    ended: Cost,
+    health_: transaction.Http,
 ) -> Plan:
     """Add a reload or a restart of the daemon to the plan.
 
-    A reload is used if it is enough. A restart is used if it ends no container, or if the policy forces it.
+    A reload is used if it is enough. A restart is used if it ends no container, or if the policy
+    forces it.
     """
     if not (lag.reload or lag.restart) or policy.root != "/":
         return plan
@@ -366,7 +521,9 @@ def add_docker_action(
         differences=plan.differences or (build_late_difference(instance, restart or left),),
         restarts=actions,
         health=(health_,) if actions else (),
-        expect_units={instance.unit: instance.invocation_id} if actions and instance.invocation_id else {},
+        expect_units={instance.unit: instance.invocation_id}
+        if actions and instance.invocation_id
+        else {},
         pending=(instance.unit,) if left else (),
         ends=ended.containers if lag.restart and policy.restart != "never" else (),
         advice=(*plan.advice, *restart_advice(policy, instance, ended, left, restart)),
@@ -379,7 +536,9 @@ def build_late_difference(instance: Instance, restart: bool) -> Difference:
     return Difference("unit", instance.unit, "configuration", *values, why)
 
 
-def restart_advice(policy: Policy, instance: Instance, ended: Cost, left: bool, restart: bool) -> tuple[str, ...]:
+def restart_advice(
+    policy: Policy, instance: Instance, ended: Cost, left: bool, restart: bool
+) -> tuple[str, ...]:
     if restart and ended.containers:
         return (messages.DOCKER_RESTART_ENDS.fill(unit=instance.unit, containers=ended.text),)
     if not left:

@@ -5,8 +5,8 @@
 
 It has no daemon, needs no socket, and gets no configuration of this collection.
 
-It counts as an engine of its own if no other engine on the host can be managed, or if `engines` names
-it. Otherwise it is one more reader of the spec that the others get (consumers.py).
+It counts as an engine of its own if no other engine on the host can be managed, or if `engines`
+names it. Otherwise it is one more reader of the spec that the others get (consumers.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
@@ -25,14 +28,20 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import refusals, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import consumers
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import directories, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
+    directories,
+    messages,
+)
 
 NAME = consumers.PODMAN
 BINARY = "/usr/bin/podman"
-CONFIG = "/etc/containers/containers.conf"  # where its key cdi_spec_dirs would stand; nothing is written there
+# where its key cdi_spec_dirs would stand; nothing is written there
+CONFIG = "/etc/containers/containers.conf"
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
@@ -40,7 +49,9 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 
 def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
-    """Find the Podman of this host. One that reads no CDI spec is left alone, since CDI is all that this collection does for it."""
+    """Find the Podman of this host. One that reads no CDI spec is left alone, since CDI is all that
+    this collection does for it.
+    """
     said = consumers.read_podmans_version(policy, obs)
     if said is None:
         return ()
@@ -48,9 +59,29 @@ def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     evidence = Evidence("version", f"package {NAME} {said}" if obs.get_package(NAME) else program)
     version = said.rpartition(":")[2].partition("-")[0].partition("+")[0]
     newest = next((reader.newest for reader in consumers.find_podman_consumer(policy, obs)), "")
-    cdi = Cdi(able=bool(newest), enabled=bool(newest), dirs=looks_into(obs, said) if newest else (), max_version=newest, evidence=evidence)
+    cdi = Cdi(
+        able=bool(newest),
+        enabled=bool(newest),
+        dirs=looks_into(obs, said) if newest else (),
+        max_version=newest,
+        evidence=evidence,
+    )
     refusal, place = (Refusal(), CONFIG) if newest else (refuse_old(version), program)
-    return (Instance(NAME, version, program, "", place, "", "package", running=False, cdi=cdi, cri=False, refusal=refusal),)
+    return (
+        Instance(
+            NAME,
+            version,
+            program,
+            "",
+            place,
+            "",
+            "package",
+            running=False,
+            cdi=cdi,
+            cri=False,
+            refusal=refusal,
+        ),
+    )
 
 
 def refuse_old(version: str) -> Refusal:
@@ -64,30 +95,48 @@ def looks_into(obs: Observation, version: str) -> tuple[str, ...]:
     return host_paths.clean_directories(found.names) if found and found.names else CDI_DIRS
 
 
-def narrow_podman_directories(obs: Observation, readers: Iterable[consumers.Consumer]) -> tuple[consumers.Consumer, ...]:
+def narrow_podman_directories(
+    obs: Observation, readers: Iterable[consumers.Consumer]
+) -> tuple[consumers.Consumer, ...]:
     """Return the readers of specs. Podman has the directories that its own files set."""
-    return tuple(dc.replace(r, directories=looks_into(obs, r.version)) if r.name == NAME else r for r in readers)
+    return tuple(
+        dc.replace(r, directories=looks_into(obs, r.version)) if r.name == NAME else r
+        for r in readers
+    )
 
 
 def advise_on_podman(policy: Policy, obs: Observation) -> tuple[str, ...]:
     """Advise on the Podman of this host, whichever other engines are configured on it."""
     used = (policy.cdi_place,) if policy.cdi_place else policy.cdi_spec_dirs or CDI_DIRS
-    return tuple(text for reader in consumers.find_podman_consumer(policy, obs) for text in list_advice(policy, obs, reader.version, used))
+    return tuple(
+        text
+        for reader in consumers.find_podman_consumer(policy, obs)
+        for text in list_advice(policy, obs, reader.version, used)
+    )
 
 
-def list_advice(policy: Policy, obs: Observation, version: str, used: tuple[str, ...]) -> tuple[str, ...]:
+def list_advice(
+    policy: Policy, obs: Observation, version: str, used: tuple[str, ...]
+) -> tuple[str, ...]:
     """Collect the advice that the files of containers.conf give rise to."""
     hooks = directories.warn_of_podman_hook(obs) if policy.cdi != "disabled" else ()
-    return (*directories.advise_on_podman_directories(obs, version, used), *hooks, *directories.find_undefined_runtime(obs))
+    return (
+        *directories.advise_on_podman_directories(obs, version, used),
+        *hooks,
+        *directories.find_undefined_runtime(obs),
+    )
 
 
 def counts_as_engine(policy: Policy, others: Iterable[Instance]) -> bool:
-    """Tell whether Podman is an engine of its own here: `engines` names it, or no other engine can be managed.
+    """Tell whether Podman is an engine of its own here: `engines` names it, or no other engine can
+    be managed.
 
     If another engine is only stopped or silent, Podman counts by its name alone.
     """
     found = tuple(others)
-    return NAME in policy.engines or (all(i.refusal for i in found) and not refusals.open_ones(policy, found))
+    return NAME in policy.engines or (
+        all(i.refusal for i in found) and not refusals.open_ones(policy, found)
+    )
 
 
 def plan_instance(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:

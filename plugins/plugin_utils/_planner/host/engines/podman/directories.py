@@ -1,12 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the parts of the host's containers.conf that GPUs depend on: the directories of CDI specs and hook files, and the runtime.
+"""Read the parts of the host's containers.conf that GPUs depend on: the directories of CDI specs
+and hook files, and the runtime.
 
-Nothing is written there. Hook files in the usual directories belong to the host (host/resources/oci_hook.py). On hook files in other
-directories there is advice.
+Nothing is written there. Hook files in the usual directories belong to the host
+(host/resources/oci_hook.py). On hook files in other directories there is advice.
 
-An account's own containers.conf ($XDG_CONFIG_HOME/containers) belongs to that person, and is not read.
+An account's own containers.conf ($XDG_CONFIG_HOME/containers) belongs to that person, and is not
+read.
 """
 
 from __future__ import annotations
@@ -14,23 +16,59 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Iterator, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths, queries, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml, toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation, ObservedFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import hook_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    host_paths,
+    queries,
+    versions,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    toml,
+    toml_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+    ObservedFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    hook_files,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
+    messages,
+)
 
-# The key is in containers/common from 0.59 on, which is Podman 5.1; a Podman before 5.5 takes the usual directories in any case.
+# The key is in containers/common from 0.59 on, which is Podman 5.1; a Podman before 5.5 takes the
+# usual directories in any case.
 READ_SINCE = (5, 5, 0)
 KEY = ("engine", "cdi_spec_dirs")
 HOOKS = ("engine", "hooks_dir")  # in every release; a rootless Podman runs none
 RUNTIME = ("engine", "runtime")  # a path, or a name in the table `runtimes` or in the built-in one
-KEEP = file_places.keep_places("toml", {KEY: "paths", HOOKS: "paths", RUNTIME: "program", ("engine", "runtimes", "*"): "paths"})
+KEEP = file_places.keep_places(
+    "toml", {KEY: "paths", HOOKS: "paths", RUNTIME: "program", ("engine", "runtimes", "*"): "paths"}
+)
 # The names that some release of containers/common has built in (pkg/config/default.go).
 BUILT_IN = frozenset(
-    ("crun", "crun-vm", "crun-wasm", "kata", "kata-fc", "kata-qemu", "kata-runtime", "krun", "ocijail", "runc", "runj", "runsc", "youki")
+    (
+        "crun",
+        "crun-vm",
+        "crun-wasm",
+        "kata",
+        "kata-fc",
+        "kata-qemu",
+        "kata-runtime",
+        "krun",
+        "ocijail",
+        "runc",
+        "runj",
+        "runsc",
+        "youki",
+    )
 )
 # A later one counts (pkg/config of containers/common).
 FILES = ("/usr/share/containers/containers.conf", "/etc/containers/containers.conf")
@@ -49,7 +87,10 @@ class Directories:
 
 
 def list_podman_questions() -> list[queries.Question]:
-    return [*(queries.ask_for_file(path, KEEP) for path in FILES), queries.ask_for_glob(DROP_INS, KEEP)]
+    return [
+        *(queries.ask_for_file(path, KEEP) for path in FILES),
+        queries.ask_for_glob(DROP_INS, KEEP),
+    ]
 
 
 def get_podman_directories(obs: Observation, version: str) -> Directories | None:
@@ -82,7 +123,10 @@ def list_podman_settings(obs: Observation, key: tuple[str, str]) -> Iterator[Dir
 
 def list_files(obs: Observation) -> list[ObservedFile]:
     """List the files of the host, in the order in which Podman reads them."""
-    found = [*(obs.get_file(path, KEEP) for path in FILES), *sorted(obs.list_glob_files(DROP_INS, KEEP), key=lambda f: f.path)]
+    found = [
+        *(obs.get_file(path, KEEP) for path in FILES),
+        *sorted(obs.list_glob_files(DROP_INS, KEEP), key=lambda f: f.path),
+    ]
     return [file for file in found if file.exists]
 
 
@@ -91,11 +135,17 @@ def read_podman_file(file: ObservedFile, key: tuple[str, str]) -> Iterator[Direc
     engine = doc.data.get(key[0])
     value = engine.get(key[1]) if isinstance(engine, dict) else None
     if value is not None:
-        plain = isinstance(value, list) and all(isinstance(item, str) and item.startswith("/") for item in value)
-        yield Directories(tuple(value) if plain else (), f"{file.path}:{toml.find_key_line(doc, key)}")
+        plain = isinstance(value, list) and all(
+            isinstance(item, str) and item.startswith("/") for item in value
+        )
+        yield Directories(
+            tuple(value) if plain else (), f"{file.path}:{toml.find_key_line(doc, key)}"
+        )
 
 
-def advise_on_podman_directories(obs: Observation, version: str, used: Sequence[str]) -> tuple[str, ...]:
+def advise_on_podman_directories(
+    obs: Observation, version: str, used: Sequence[str]
+) -> tuple[str, ...]:
     """Advise if Podman looks for CDI specs only in other directories. Empty otherwise.
 
     used: the directories of the host's specs.
@@ -109,18 +159,26 @@ def advise_on_podman_directories(obs: Observation, version: str, used: Sequence[
 
 
 def warn_of_podman_hook(obs: Observation) -> tuple[str, ...]:
-    """Warn of NVIDIA's hook in a directory that only Podman's own setting names: it would inject GPUs besides the CDI spec."""
+    """Warn of NVIDIA's hook in a directory that only Podman's own setting names: it would inject
+    GPUs besides the CDI spec.
+    """
     found = get_last_podman_setting(obs, HOOKS)
     names = host_paths.list_opened_directories(found.names) if found else ()
     paths = [f"{name}/{hook_files.NAME}" for name in names if name not in hook_files.USUAL]
     wanted = [queries.ask_for_file(path, content=False) for path in paths]
     if unasked := [question for question in wanted if not obs.was_asked(question)]:
         raise NeedMore(unasked)
-    return tuple(messages.HOOK_BESIDE_CDI.fill(path=path, place=found.where) for path in paths if found and obs.is_there(path))
+    return tuple(
+        messages.HOOK_BESIDE_CDI.fill(path=path, place=found.where)
+        for path in paths
+        if found and obs.is_there(path)
+    )
 
 
 def find_undefined_runtime(obs: Observation) -> tuple[str, ...]:
-    """Warn of a default runtime whose name is not defined: Podman starts no container at all (makeRuntime in libpod)."""
+    """Warn of a default runtime whose name is not defined: Podman starts no container at all
+    (makeRuntime in libpod).
+    """
     name, where, defined = "", "", set(BUILT_IN)
     for file in list_files(obs):
         try:
@@ -128,7 +186,11 @@ def find_undefined_runtime(obs: Observation) -> tuple[str, ...]:
         except PlanError:
             return ()  # Podman does not start with it either, and reports that
         engine = doc.data.get(RUNTIME[0])
-        value, table = (engine.get(RUNTIME[1]), engine.get("runtimes")) if isinstance(engine, dict) else (None, None)
+        value, table = (
+            (engine.get(RUNTIME[1]), engine.get("runtimes"))
+            if isinstance(engine, dict)
+            else (None, None)
+        )
         defined |= set(table) if isinstance(table, dict) else set()
         if isinstance(value, str) and value:
             name, where = value, f"{file.path}:{toml.find_key_line(doc, RUNTIME)}"

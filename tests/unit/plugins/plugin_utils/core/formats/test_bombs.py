@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file, whatever is in it, is read or refused within 2 s of processor time and 64 MiB: the kernel ends what takes more.
+"""A file, whatever is in it, is read or refused within 2 s of processor time and 64 MiB: the kernel
+ends what takes more.
 
 It has a megabyte, or as much as is asked for of such a file at most.
 """
@@ -14,8 +15,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
+    json_bounds,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    repository,
+)
 
 SECONDS, MIB, SIZE = 2, 64, 1 << 20
 READERS = {
@@ -43,7 +48,13 @@ READERS = {
 JSON = ("json", "json with places", "json on a host", "yaml on a host", "yaml", "yaml of engines")
 YAML = tuple(name for name in READERS if "yaml" in name)
 TOML = ("toml", "toml on a host")
-UNITS = ("a unit", "a unit on a host", "variables on a host", "a unit that makes specs", "an environment")
+UNITS = (
+    "a unit",
+    "a unit on a host",
+    "variables on a host",
+    "a unit that makes specs",
+    "an environment",
+)
 KEYS = ("a key on a host",)
 SOURCES = tuple(name for name in READERS if "of apt" in name or "of rpm" in name)
 LINES = (*UNITS, *SOURCES, *KEYS)
@@ -107,8 +118,18 @@ SHAPES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "specifiers": ("[Service]\nExecStart=", "%n", "", LINES),
     "flags": ("[Service]\nExecStart=nvidia-ctk", " --a", "", LINES),
     "flags that begin again": ("[Service]\nExecStart=nvidia-ctk", " -nvidia-ctk", "", LINES),
-    "flags with values": ("[Service]\nExecStart=/usr/bin/dockerd", " --config-file=/a", "\1", LINES),
-    "a flag with a long value": ("[Service]\nExecStart=/usr/bin/dockerd --config-file=/", "a", "\1", LINES),
+    "flags with values": (
+        "[Service]\nExecStart=/usr/bin/dockerd",
+        " --config-file=/a",
+        "\1",
+        LINES,
+    ),
+    "a flag with a long value": (
+        "[Service]\nExecStart=/usr/bin/dockerd --config-file=/",
+        "a",
+        "\1",
+        LINES,
+    ),
     "dollar signs": ("[Service]\nExecStart=/a ", "${A", "", LINES),
     "keys of a repository": ("", f"{repository.BEGIN}\n", "", KEYS),
     "empty lines of a key": (repository.BEGIN, "\n", "", KEYS),
@@ -163,8 +184,16 @@ for name, (begin, unit, end) in %(shapes)r.items():
 def test_a_bomb_is_read_or_refused_within_bounds(reader: str) -> None:
     shapes = {name: tuple(text) for name, (*text, readers) in SHAPES.items() if reader in readers}
     assert len(shapes) > 5
-    values = {"reader": READERS[reader], "shapes": shapes, "size": SIZES.get(reader, SIZE), "mib": MIB, "seconds": SECONDS}
-    done = subprocess.run([sys.executable, "-c", PROGRAM % values], capture_output=True, text=True, check=False)
+    values = {
+        "reader": READERS[reader],
+        "shapes": shapes,
+        "size": SIZES.get(reader, SIZE),
+        "mib": MIB,
+        "seconds": SECONDS,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM % values], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr[-300:]
 
 
@@ -189,10 +218,14 @@ def test_json_beyond_a_bound_is_refused_with_its_line(case: str) -> None:
 
 def test_json_within_the_bounds_is_what_python_reads() -> None:
     text = '{"a": [1, -2.5e3, true, null, "[\\"{\\\\"], "b": {"c": "' + "[" * 500 + '"}}'
-    assert json_bounds.load_bounded_json(text) == {"a": [1, -2500.0, True, None, '["{\\'], "b": {"c": "[" * 500}}
+    assert json_bounds.load_bounded_json(text) == {
+        "a": [1, -2500.0, True, None, '["{\\'],
+        "b": {"c": "[" * 500},
+    }
 
 
-# Texts that this collection has made itself in the same run: handlers for a table of places, and pieces that json_text has measured.
+# Texts that this collection has made itself in the same run: handlers for a table of places, and
+# pieces that json_text has measured.
 OWN_TEXTS = {
     "core/projections/containerd_places.py",
     "core/projections/crio_places.py",
@@ -204,5 +237,9 @@ OWN_TEXTS = {
 def test_planners_read_json_within_bounds_alone() -> None:
     planner = Path(__file__).parents[6] / "plugins/plugin_utils/_planner"
     unbounded = re.compile(r"json\.loads\((?!json\.dumps)")
-    found = {str(path.relative_to(planner)) for path in planner.rglob("*.py") if unbounded.search(path.read_text())}
+    found = {
+        str(path.relative_to(planner))
+        for path in planner.rglob("*.py")
+        if unbounded.search(path.read_text())
+    }
     assert found == OWN_TEXTS

@@ -56,17 +56,33 @@ def test_what_is_written(before: str, wanted: dict[str, Any], after: str) -> Non
 def applied(text: str, splices: Any) -> str:
     """As the executor does it: lines of bytes, the last edit first."""
     lines = edits.split_lines(text.encode())
-    for edit in sorted(json_text.list_json_edits(text, splices), key=lambda e: e["start"], reverse=True):
+    for edit in sorted(
+        json_text.list_json_edits(text, splices), key=lambda e: e["start"], reverse=True
+    ):
         lines[edit["start"] : edit["end"]] = [edit["text"].encode()]
     return b"".join(lines).decode()
 
 
-ours = st.sampled_from([ALL, RUNTIME, {"features": {"cdi": True}}, {"default-runtime": "nvidia"}, {"a": {"b": {"c": []}}, "d": [1, "x"]}])
+ours = st.sampled_from(
+    [
+        ALL,
+        RUNTIME,
+        {"features": {"cdi": True}},
+        {"default-runtime": "nvidia"},
+        {"a": {"b": {"c": []}}, "d": [1, "x"]},
+    ]
+)
 known = st.fixed_dictionaries(
     {},
     optional={
-        "features": st.dictionaries(st.sampled_from(["cdi", "buildkit", "containerd-snapshotter"]), st.booleans(), max_size=2),
-        "runtimes": st.dictionaries(st.sampled_from(["kata", "nvidia"]), st.just({"path": "/opt/x"}), max_size=2),
+        "features": st.dictionaries(
+            st.sampled_from(["cdi", "buildkit", "containerd-snapshotter"]),
+            st.booleans(),
+            max_size=2,
+        ),
+        "runtimes": st.dictionaries(
+            st.sampled_from(["kata", "nvidia"]), st.just({"path": "/opt/x"}), max_size=2
+        ),
         "default-runtime": st.sampled_from(["runc", "nvidia"]),
     },
 )
@@ -75,14 +91,26 @@ trees = st.builds(lambda a, b: {**a, **b}, jsontexts.objects, known)
 
 @roomy
 @given(tree=trees, style=jsontexts.styles, wanted=ours)
-@example(tree={"": ""}, style=jsontexts.Style("\n", "  ", ":", False, True, False, ("", ""), False), wanted=RUNTIME)
-@example(tree={"d": {"x": 5}}, style=jsontexts.Style("\n", "  ", ":", False, True, False, ("", ""), False), wanted={"d": [1, "x"]})
-def test_the_value_afterwards_is_that_from_before_and_ours(tree: Any, style: jsontexts.Style, wanted: Any) -> None:
+@example(
+    tree={"": ""},
+    style=jsontexts.Style("\n", "  ", ":", False, True, False, ("", ""), False),
+    wanted=RUNTIME,
+)
+@example(
+    tree={"d": {"x": 5}},
+    style=jsontexts.Style("\n", "  ", ":", False, True, False, ("", ""), False),
+    wanted={"d": [1, "x"]},
+)
+def test_the_value_afterwards_is_that_from_before_and_ours(
+    tree: Any, style: jsontexts.Style, wanted: Any
+) -> None:
     text = jsontexts.written(tree, style)
     before = json_text.parse_json_text(text, PATH)
     assert before.data == json.loads(text.removeprefix(jsontexts.BYTE_ORDER_MARK))
     after, splices = json_text.merge_json_keys(before, wanted)
-    assert json.loads(after.text.removeprefix(jsontexts.BYTE_ORDER_MARK)) == json_text.apply_json_keys(before.data, wanted)
+    assert json.loads(
+        after.text.removeprefix(jsontexts.BYTE_ORDER_MARK)
+    ) == json_text.apply_json_keys(before.data, wanted)
     assert applied(text, splices) == after.text
     assert json_text.merge_json_keys(after, wanted)[1] == ()
     kept = text
@@ -95,10 +123,14 @@ def test_the_value_afterwards_is_that_from_before_and_ours(tree: Any, style: jso
 
 
 def replaceable(before: Any, wanted: Any) -> list[Any]:
-    """The values that have to go: each stands where another is wanted. An empty object is written again with what comes into it."""
+    """The values that have to go: each stands where another is wanted. An empty object is written
+    again with what comes into it.
+    """
     if before == {} or not (isinstance(before, dict) and isinstance(wanted, dict)):
         return [before]
-    return [value for key in wanted if key in before for value in replaceable(before[key], wanted[key])]
+    return [
+        value for key in wanted if key in before for value in replaceable(before[key], wanted[key])
+    ]
 
 
 def subsequence(part: str, whole: str) -> bool:
@@ -107,7 +139,10 @@ def subsequence(part: str, whole: str) -> bool:
 
 
 @roomy
-@given(tree=jsontexts.objects.filter(lambda tree: not set(tree) & {"features", "runtimes"}), style=jsontexts.styles)
+@given(
+    tree=jsontexts.objects.filter(lambda tree: not set(tree) & {"features", "runtimes"}),
+    style=jsontexts.styles,
+)
 def test_what_was_inserted_is_taken_out_to_the_byte(tree: Any, style: jsontexts.Style) -> None:
     before = json_text.parse_json_text(jsontexts.written(tree, style), PATH)
     after, _splices = json_text.merge_json_keys(before, {"features": {"cdi": True}, **RUNTIME})
@@ -124,7 +159,9 @@ def test_any_member_can_go(tree: Any, style: jsontexts.Style, key: int) -> None:
     names = list(doc.data)
     if names:
         gone = names[key % len(names)]
-        assert json_text.remove_member(doc, (gone,)).data == {k: v for k, v in doc.data.items() if k != gone}
+        assert json_text.remove_member(doc, (gone,)).data == {
+            k: v for k, v in doc.data.items() if k != gone
+        }
 
 
 WRONG: dict[str, tuple[str, str]] = {

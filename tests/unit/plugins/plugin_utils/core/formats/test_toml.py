@@ -61,7 +61,11 @@ def test_set(text: str, key: str, value: Any, wanted: str) -> None:
 
 REMOVES = {
     "a key": ("[t]\na = 1\nb = 2\n", "t/a", "[t]\nb = 2\n"),
-    "a table and all below it": ("[a]\nx = 1\n\n[a.b]\ny = 1\n\n[a.b.c]\nz = 1\n\n[d]\n", "a/b", "[a]\nx = 1\n\n[d]\n"),
+    "a table and all below it": (
+        "[a]\nx = 1\n\n[a.b]\ny = 1\n\n[a.b.c]\nz = 1\n\n[d]\n",
+        "a/b",
+        "[a]\nx = 1\n\n[d]\n",
+    ),
     "the last table": ("a = 1\n\n[t]\nb = 1\n", "t", "a = 1\n"),
     "the first of an inline table": ("t = { a = 1, b = 2 }\n", "t/a", "t = { b = 2 }\n"),
     "the last of an inline table": ("t = { a = 1, b = 2 }\n", "t/b", "t = { a = 1 }\n"),
@@ -104,13 +108,18 @@ def test_append_and_discard(text: str, wanted: str) -> None:
         ("x = 1\n\n[t]\na = 1\n", "t", 3),
     ],
 )
-def test_what_cannot_be_changed_alone_is_refused_with_its_line(text: str, key: str, line: int) -> None:
+def test_what_cannot_be_changed_alone_is_refused_with_its_line(
+    text: str, key: str, line: int
+) -> None:
     with pytest.raises(toml.TomlError, match=rf"^f\.toml:{line}: ") as refusal:
         toml.set_value(toml.parse_toml(text, "f.toml"), tuple(key.split("/")), 5)
     assert refusal.value.line == line
 
 
-@pytest.mark.parametrize(("text", "line"), [("a = 1\nb = \n", 2), ("[t\n", 1), ("a = 1\na = 2\n", 2), ("a = 1\n\n= 3\n", 3)])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("a = 1\nb = \n", 2), ("[t\n", 1), ("a = 1\na = 2\n", 2), ("a = 1\n\n= 3\n", 3)],
+)
 def test_broken_text_is_named_by_file_and_line(text: str, line: int) -> None:
     with pytest.raises(toml.TomlError, match=rf"^f\.toml:{line}: this is not valid TOML"):
         toml.parse_toml(text, "f.toml")
@@ -118,10 +127,17 @@ def test_broken_text_is_named_by_file_and_line(text: str, line: int) -> None:
 
 def test_line_of_names_keys_and_tables() -> None:
     doc = toml.parse_toml("a = 1\n\n[t.u]\nb = 2\n", "f.toml")
-    assert [toml.find_key_line(doc, p) for p in (("a",), ("t",), ("t", "u", "b"), ("x",))] == [1, 3, 4, None]
+    assert [toml.find_key_line(doc, p) for p in (("a",), ("t",), ("t", "u", "b"), ("x",))] == [
+        1,
+        3,
+        4,
+        None,
+    ]
 
 
-def test_without_any_toml_library_the_message_says_which_file_lists_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_toml_library_the_message_says_which_file_lists_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "tomllib", None)
     monkeypatch.setitem(sys.modules, "tomlkit", None)
     toml.parse_toml.cache_clear()
@@ -129,7 +145,9 @@ def test_without_any_toml_library_the_message_says_which_file_lists_it(monkeypat
         toml.parse_toml("a = 1\n", "f.toml")
 
 
-def test_tomlkit_reads_the_same_where_the_standard_library_has_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tomlkit_reads_the_same_where_the_standard_library_has_no_parser(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "tomllib", None)
     toml.parse_toml.cache_clear()
     assert edited("[t]\na = 1 # c\n", "t/b", [1, "x"]) == '[t]\na = 1 # c\nb = [1, "x"]\n'
@@ -137,7 +155,9 @@ def test_tomlkit_reads_the_same_where_the_standard_library_has_no_parser(monkeyp
         toml.parse_toml("a = 1\nb = = 2\n", "f.toml")
 
 
-def test_a_value_that_tomlkit_lets_through_and_then_rejects_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_tomlkit_lets_through_and_then_rejects_names_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def reject(_text: str) -> None:
         raise ValueError("month must be in 1..12")
 
@@ -153,7 +173,9 @@ def test_a_value_that_tomlkit_lets_through_and_then_rejects_names_the_file(monke
 
 
 @given(texts(), PATHS, VALUES)
-def test_the_data_changes_by_the_key_and_the_other_lines_stay(text: str, path: tuple[str, ...], value: Any) -> None:
+def test_the_data_changes_by_the_key_and_the_other_lines_stay(
+    text: str, path: tuple[str, ...], value: Any
+) -> None:
     before = toml.parse_toml(text, "f.toml")
     at: Any = before.data
     for name in path[:-1]:
@@ -172,7 +194,9 @@ def test_the_data_changes_by_the_key_and_the_other_lines_stay(text: str, path: t
 
 
 @given(texts(), PATHS, VALUES)
-def test_what_was_added_can_be_taken_out_again(text: str, path: tuple[str, ...], value: Any) -> None:
+def test_what_was_added_can_be_taken_out_again(
+    text: str, path: tuple[str, ...], value: Any
+) -> None:
     before = toml.parse_toml(text, "f.toml")
     assume(toml.look_up_toml(before.data, path) is None)
     try:
@@ -184,10 +208,14 @@ def test_what_was_added_can_be_taken_out_again(text: str, path: tuple[str, ...],
 
 
 @given(st.dictionaries(st.lists(NAMES, min_size=2, max_size=4).map(tuple), VALUES, max_size=6))
-def test_a_document_of_our_own_says_what_the_edits_of_an_empty_one_say(values: dict[tuple[str, ...], Any]) -> None:
+def test_a_document_of_our_own_says_what_the_edits_of_an_empty_one_say(
+    values: dict[tuple[str, ...], Any],
+) -> None:
     assume(not any(one != other and other[: len(one)] == one for one in values for other in values))
     doc = toml.build_own_toml("f.toml", "# ours\nversion = 3\n", list(values.items()))
-    edited = toml.set_values(toml.parse_toml("# ours\nversion = 3\n", "f.toml"), list(values.items()))
+    edited = toml.set_values(
+        toml.parse_toml("# ours\nversion = 3\n", "f.toml"), list(values.items())
+    )
     assert tomllib.loads(doc.text) == doc.data == edited.data
     assert toml.set_values(doc, list(values.items())) is doc
     assert doc.text.count("\n[") == len({path[:-1] for path in values})

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""tomlkit judges every kind of edit: our key is as it was asked for, and all else it reads as before, comments and order included."""
+"""tomlkit judges every kind of edit: our key is as it was asked for, and all else it reads as
+before, comments and order included.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,30 @@ from tests.unit.toml_cases import PATHS, SETS, VALUES, texts, with_value
 
 TEXTS = {row.file: row.text for row in (*public.CONTAINERDS, *public.CRIOS, *earlier.ROWS)}
 V2, V3 = ("plugins", "io.containerd.grpc.v1.cri"), ("plugins", "io.containerd.cri.v1.runtime")
-HANDLER = {"runtime_type": "io.containerd.runc.v2", "options": {"BinaryName": "/usr/bin/nvidia-container-runtime", "SystemdCgroup": True}}
+HANDLER = {
+    "runtime_type": "io.containerd.runc.v2",
+    "options": {"BinaryName": "/usr/bin/nvidia-container-runtime", "SystemdCgroup": True},
+}
 
 
 def require_the_same(before: toml.TomlDocument, after: toml.TomlDocument, *ours: toml.Path) -> None:
     was, now = judge.facts(before.text), judge.facts(after.text)
-    headers = [path for path in judge.headers(now) if path not in judge.headers(was) and any(one[: len(path)] == path for one in ours)]
-    now = [fact for fact in now if not (fact[0] == "table" and fact[1] in headers)]  # ours: nothing but our key stands below them
+    headers = [
+        path
+        for path in judge.headers(now)
+        if path not in judge.headers(was) and any(one[: len(path)] == path for one in ours)
+    ]
+    now = [
+        fact for fact in now if not (fact[0] == "table" and fact[1] in headers)
+    ]  # ours: nothing but our key stands below them
     assert judge.without(now, *ours) == judge.without(was, *ours)
 
 
 @dc.dataclass(frozen=True)
 class Edit:
-    """One change that an engine's planner makes; the keys that it is about, beneath the engine's own table."""
+    """One change that an engine's planner makes; the keys that it is about, beneath the engine's
+    own table.
+    """
 
     does: Callable[[toml.TomlDocument, toml.Path], toml.TomlDocument]
     about: toml.Path
@@ -44,19 +57,34 @@ class Edit:
 
 
 OURS = ("containerd", "runtimes", "zz-ours")
-DEFAULT, SWITCH, DIRECTORIES = ("containerd", "default_runtime_name"), ("enable_cdi",), ("cdi_spec_dirs",)
+DEFAULT, SWITCH, DIRECTORIES = (
+    ("containerd", "default_runtime_name"),
+    ("enable_cdi",),
+    ("cdi_spec_dirs",),
+)
 EDITS = {
     "a handler": Edit(lambda doc, path: toml.set_tree(doc, path, HANDLER), OURS),
     "the default handler": Edit(lambda doc, path: toml.set_value(doc, path, "zz-ours"), DEFAULT),
     "the switch of CDI": Edit(lambda doc, path: toml.set_value(doc, path, True), SWITCH),
-    "a list": Edit(lambda doc, path: toml.set_value(doc, path, ["/etc/cdi", "/run/cdi"]), DIRECTORIES),
-    "one more import": Edit(lambda doc, path: toml.append(doc, path, "/etc/containerd/conf.d/*.toml"), ("imports",), beneath=False),
-    "one more import in a directory": Edit(lambda doc, path: toml.append(doc, path, "/x"), ("crio", "image", "zz"), beneath=False),
+    "a list": Edit(
+        lambda doc, path: toml.set_value(doc, path, ["/etc/cdi", "/run/cdi"]), DIRECTORIES
+    ),
+    "one more import": Edit(
+        lambda doc, path: toml.append(doc, path, "/etc/containerd/conf.d/*.toml"),
+        ("imports",),
+        beneath=False,
+    ),
+    "one more import in a directory": Edit(
+        lambda doc, path: toml.append(doc, path, "/x"), ("crio", "image", "zz"), beneath=False
+    ),
 }
 
 
 def names(data: Any) -> toml.Path:
-    return next((path for path in (V3, V2) if toml.look_up_toml(data, path) is not None), ("crio", "runtime"))
+    return next(
+        (path for path in (V3, V2) if toml.look_up_toml(data, path) is not None),
+        ("crio", "runtime"),
+    )
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
@@ -95,7 +123,9 @@ def test_a_key_that_is_set_is_all_that_differs(text: str, path: toml.Path, value
 def paths(data: Any, above: toml.Path = ()) -> list[toml.Path]:
     """All keys and tables."""
     inner = data.items() if isinstance(data, dict) else ()
-    return [path for name, value in inner for path in ((*above, name), *paths(value, (*above, name)))]
+    return [
+        path for name, value in inner for path in ((*above, name), *paths(value, (*above, name)))
+    ]
 
 
 @given(texts(), st.data())
@@ -104,16 +134,29 @@ def test_a_key_that_is_removed_is_all_that_is_gone(text: str, draws: st.DataObje
     before = toml.parse_toml(text, "f.toml")
     path = draws.draw(st.sampled_from(paths(before.data) or [("none",)]))
     after = toml.remove_toml_key(before, path)
-    kept, left = judge.without(judge.facts(before.text), path), judge.without(judge.facts(after.text), path)
-    assert [fact for fact in left if fact[0] != "comment"] == [fact for fact in kept if fact[0] != "comment"]
-    assert not [fact for fact in judge.facts(after.text) if fact[0] == "value" and fact[1][: len(path)] == path]
+    kept, left = (
+        judge.without(judge.facts(before.text), path),
+        judge.without(judge.facts(after.text), path),
+    )
+    assert [fact for fact in left if fact[0] != "comment"] == [
+        fact for fact in kept if fact[0] != "comment"
+    ]
+    assert not [
+        fact
+        for fact in judge.facts(after.text)
+        if fact[0] == "value" and fact[1][: len(path)] == path
+    ]
 
 
 def test_the_judge_sees_what_an_edit_must_not_do() -> None:
-    """Each of these texts differs from the first outside the key a.x, and only by a comment, an order or a spelling in most."""
+    """Each of these texts differs from the first outside the key a.x, and only by a comment, an
+    order or a spelling in most.
+    """
     first = '# one\n[a]\nx = 1 # two\ny = "b"\n[c]\nz = 0x10\n'
     same = '# one\n[a]\ny = "b"\nx = 2 # two\n[c]\nz = 0x10\n'
-    assert judge.without(judge.facts(first), ("a", "x")) != judge.without(judge.facts(same), ("a", "x")), "a comment went to another place"
+    assert judge.without(judge.facts(first), ("a", "x")) != judge.without(
+        judge.facts(same), ("a", "x")
+    ), "a comment went to another place"
     for other in (
         first.replace("# one", "# 1"),
         first.replace(" # two", ""),
@@ -122,5 +165,9 @@ def test_the_judge_sees_what_an_edit_must_not_do() -> None:
         '# one\n[c]\nz = 0x10\n[a]\nx = 1 # two\ny = "b"\n',
         first.replace("[c]", "[ c ]\n# three"),
     ):
-        assert judge.without(judge.facts(first), ("a", "x")) != judge.without(judge.facts(other), ("a", "x"))
-    assert judge.without(judge.facts(first), ("a", "x")) == judge.without(judge.facts(first.replace("x = 1", "x = [3, 4]")), ("a", "x"))
+        assert judge.without(judge.facts(first), ("a", "x")) != judge.without(
+            judge.facts(other), ("a", "x")
+        )
+    assert judge.without(judge.facts(first), ("a", "x")) == judge.without(
+        judge.facts(first.replace("x = 1", "x = [3, 4]")), ("a", "x")
+    )

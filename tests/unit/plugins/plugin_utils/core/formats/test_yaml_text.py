@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""YAML of others: its value, or an error with a line, by bounds that hold with every release of PyYAML."""
+"""YAML of others: its value, or an error with a line, by bounds that hold with every release of
+PyYAML.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,21 @@ READ: list[tuple[str, Any]] = [
     ("a: '<<'\n", {"a": "<<"}),
     ("a: =\n", {"a": "="}),
     ("a: ! x", {"a": "x"}),
-    ("a: !!str 5\nb: !!int '5'\nc: !!seq [x]\nd: !!map {}", {"a": "5", "b": 5, "c": ["x"], "d": {}}),
-    ("a: yes\nb: ~\nc: 1.5\nd: 0x1f\ne: 190:20:30", {"a": True, "b": None, "c": 1.5, "d": 31, "e": 685230}),
+    (
+        "a: !!str 5\nb: !!int '5'\nc: !!seq [x]\nd: !!map {}",
+        {"a": "5", "b": 5, "c": ["x"], "d": {}},
+    ),
+    (
+        "a: yes\nb: ~\nc: 1.5\nd: 0x1f\ne: 190:20:30",
+        {"a": True, "b": None, "c": 1.5, "d": 31, "e": 685230},
+    ),
     ("a: 2024-01-02\nb: !!binary aGk=", {"a": datetime.date(2024, 1, 2), "b": b"hi"}),
     ("a: 1e999999\nb: 1.0e+999999", {"a": "1e999999", "b": float("inf")}),
     ("\ufeffa: 1", {"a": 1}),
-    (f"a: {'9' * 100}\nb: '{'9' * 5000}'\nc: {'x' * 5000}", {"a": int("9" * 100), "b": "9" * 5000, "c": "x" * 5000}),
+    (
+        f"a: {'9' * 100}\nb: '{'9' * 5000}'\nc: {'x' * 5000}",
+        {"a": int("9" * 100), "b": "9" * 5000, "c": "x" * 5000},
+    ),
 ]
 
 
@@ -67,7 +78,12 @@ def merged(depth: int) -> str:
 
 def repeated(depth: int) -> str:
     """The same with lists."""
-    return "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, depth))])
+    return "\n".join(
+        [
+            "a0: &a0 [x]",
+            *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, depth)),
+        ]
+    )
 
 
 # name -> text, and the line that is named (None: the text as a whole)
@@ -98,7 +114,10 @@ BAD: dict[str, tuple[str, int | None]] = {
     "a date that is none": ("a: 2026-99-99", 1),
     "a word that is not of its tag": ("a: !!timestamp x", 1),
     "a truth that is none": ("a: !!bool x", 1),
-    "a fraction of base 60 beyond a float": ("a: " + "1:" * 45 + "1.5\nb: !!float '" + "9:" * 49 + "x'", 2),
+    "a fraction of base 60 beyond a float": (
+        "a: " + "1:" * 45 + "1.5\nb: !!float '" + "9:" * 49 + "x'",
+        2,
+    ),
     "a key that is a list": ("? [a]\n: b", 1),
     "a key that is a table": ("x: 1\n? {a: b}\n: b", 2),
     "an object": ("a: !!python/object/apply:os.getcwd []", 1),
@@ -125,7 +144,9 @@ def test_a_text_is_refused_with_its_line(case: str) -> None:
     much = isinstance(caught.value, yaml_text.TooLargeYaml)
     if yaml_text.LOADER is yaml.SafeLoader and len(text) > yaml_text.SLOW_SIZE:
         line = None  # it is refused as a whole
-    assert (much, caught.value.line) == (case in MUCH, line) or (case == "half a character" and not much)
+    assert (much, caught.value.line) == (case in MUCH, line) or (
+        case == "half a character" and not much
+    )
     assert len(str(caught.value)) < 200, "the text is not repeated"
 
 
@@ -133,7 +154,16 @@ READERS: list[Callable[[str], Any]] = [yaml_text.read_bounded_yaml, yaml_text.re
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("case", ["flow lists", "block tables", "merged without end", "repeated without end", "one alias many times"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "flow lists",
+        "block tables",
+        "merged without end",
+        "repeated without end",
+        "one alias many times",
+    ],
+)
 def test_no_more_is_asked_of_the_parser_than_the_bounds_allow(
     case: str, reader: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +187,16 @@ def test_no_more_is_asked_of_the_parser_than_the_bounds_allow(
 def test_lines_of_values() -> None:
     data, lines = yaml_text.read_lines("a:\n  - x\n  - b: 1\nc: &c {d: 1}\ne: *c\n")
     assert data == {"a": ["x", {"b": 1}], "c": {"d": 1}, "e": {"d": 1}}
-    assert lines == {(): 1, ("a",): 1, ("a", 0): 2, ("a", 1): 3, ("a", 1, "b"): 3, ("c",): 4, ("c", "d"): 4, ("e",): 5}
+    assert lines == {
+        (): 1,
+        ("a",): 1,
+        ("a", 0): 2,
+        ("a", 1): 3,
+        ("a", 1, "b"): 3,
+        ("c",): 4,
+        ("c", "d"): 4,
+        ("e",): 5,
+    }
     with pytest.raises(yaml_text.Twice) as caught:
         yaml_text.read_lines("a:\n  b: 1\n  b: 2\n")
     assert (caught.value.path, caught.value.line) == (("a", "b"), 3)
@@ -165,14 +204,16 @@ def test_lines_of_values() -> None:
         yaml_text.read_lines("[" * 21 + "]" * 21)
 
 
-WORDS = st.sampled_from(["a", "b", "1", "~", "yes", "1.5", "<<", "0x1f", "2024-01-01", "'q'", '"d"', "=", "1:30"])
+WORDS = st.sampled_from(
+    ["a", "b", "1", "~", "yes", "1.5", "<<", "0x1f", "2024-01-01", "'q'", '"d"', "=", "1:30"]
+)
 FLOWS = st.recursive(
     WORDS,
     lambda inner: (
         st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
-        | st.lists(st.tuples(st.sampled_from("abcd"), inner), max_size=3, unique_by=lambda pair: pair[0]).map(
-            lambda pairs: f"{{{', '.join(f'{key}: {value}' for key, value in pairs)}}}"
-        )
+        | st.lists(
+            st.tuples(st.sampled_from("abcd"), inner), max_size=3, unique_by=lambda pair: pair[0]
+        ).map(lambda pairs: f"{{{', '.join(f'{key}: {value}' for key, value in pairs)}}}")
     ),
     max_leaves=12,
 )

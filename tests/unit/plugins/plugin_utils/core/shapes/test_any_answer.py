@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers in which a host has replaced values by anything: the edge refuses them, or a plan or a planned refusal is made of them."""
+"""Answers in which a host has replaced values by anything: the edge refuses them, or a plan or a
+planned refusal is made of them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ TEMPLATE = "{{ lookup('pipe', 'id > /tmp/x') }}"
 DEEP: Any = None
 for _level in range(40):
     DEEP = [DEEP]
-OPTIONS: dict[str, dict[str, Any]] = {"host_info": {"no_gpu": "prepare"}, "host": {"no_gpu": "prepare", "packages": "ignore"}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "host_info": {"no_gpu": "prepare"},
+    "host": {"no_gpu": "prepare", "packages": "ignore"},
+}
 NUMBER = re.compile("[0-9]+")
 # What a value is replaced by: of each type of JSON, and text that looks like what belongs there.
 ANYTHING: tuple[Any, ...] = (
@@ -48,7 +53,13 @@ def node() -> Iterator[Node]:
 def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The way to each value within a value."""
     yield place
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, inner in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
         yield from places(inner, (*place, key))
 
 
@@ -72,14 +83,18 @@ class Liar:
     def __init__(self, node_: Node, draw: random.Random, program: str) -> None:
         self.node, self.draw, self.program, self.done = node_, draw, program, ""
 
-    def ask(self, root: pathlib.Path, program: str, request: Any, known: Any, devices: Any = None) -> Any:
+    def ask(
+        self, root: pathlib.Path, program: str, request: Any, known: Any, devices: Any = None
+    ) -> Any:
         answer = self.node.ask(root, program, request, known, devices)
         if program != self.program or self.done:
             return answer
         for _time in range(self.draw.choice((1, 1, 1, 3))):
             every = list(places(answer))
             kinds = sorted({str(place[:2]) for place in every})
-            kind = self.draw.choice(kinds)  # else the longest answer would be the one that is always met
+            kind = self.draw.choice(
+                kinds
+            )  # else the longest answer would be the one that is always met
             place = self.draw.choice([place for place in every if str(place[:2]) == kind])
             by = self.instead(answer, place, every)
             self.done += f" {place} by {by!r:.60}"
@@ -87,21 +102,37 @@ class Liar:
         return answer
 
     def instead(self, answer: Any, place: tuple[Any, ...], every: list[tuple[Any, ...]]) -> Any:
-        """A value for a place: any, another one of the same answer, or the same text with another number in it."""
+        """A value for a place: any, another one of the same answer, or the same text with another
+        number in it.
+        """
         now = at(answer, place)
         numbers = list(NUMBER.finditer(now)) if isinstance(now, str) else []
         if numbers and self.draw.random() < 0.7:
             found = self.draw.choice(numbers)
-            return now[: found.start()] + self.draw.choice(("9" * 5000, "²", "-1", "", "1.", "1e400")) + now[found.end() :]
-        return self.draw.choice(ANYTHING) if self.draw.random() < 0.6 else at(answer, self.draw.choice(every))
+            return (
+                now[: found.start()]
+                + self.draw.choice(("9" * 5000, "²", "-1", "", "1.", "1e400"))
+                + now[found.end() :]
+            )
+        return (
+            self.draw.choice(ANYTHING)
+            if self.draw.random() < 0.6
+            else at(answer, self.draw.choice(every))
+        )
 
 
 def ran(host: Host, module: str, **options: Any) -> str:
-    """How a task ends without the last guard of actions: "" as planned, else the exception that nobody expected."""
+    """How a task ends without the last guard of actions: "" as planned, else the exception that
+    nobody expected.
+    """
     cls = importlib.import_module(ACTIONS + module).ActionModule
     action = cls.__new__(cls)
-    action._task = types.SimpleNamespace(args=options, check_mode=False, diff=True, async_val=0, delegate_to=None, action=module)
-    action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None), has_pipelining=True, become=None)
+    action._task = types.SimpleNamespace(
+        args=options, check_mode=False, diff=True, async_val=0, delegate_to=None, action=module
+    )
+    action._connection = types.SimpleNamespace(
+        _shell=types.SimpleNamespace(tmpdir=None), has_pipelining=True, become=None
+    )
     action._templar = types.SimpleNamespace(template=lambda value: value)
     action._compute_environment_string = lambda _found=None: ""
     action._low_level_execute_command = host._by_stdin
@@ -112,7 +143,9 @@ def ran(host: Host, module: str, **options: Any) -> str:
     except Exception as error:  # the rule: there is none
         trace, where = error.__traceback__, []
         while trace is not None:
-            where.append(f"{pathlib.Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}")
+            where.append(
+                f"{pathlib.Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+            )
             trace = trace.tb_next
         return f"{type(error).__name__}: {error} at {' '.join(where[-5:])}"
     return ""
@@ -135,13 +168,17 @@ def test_any_value_anywhere(node: Node, name: str, module: str, program: str) ->
     if ENGINES[name].devices and os.geteuid() != 0:
         pytest.skip("only root may make device nodes")
     draw, met = random.Random(f"{name} {module} {program}"), 0
-    for _host in range(EXAMPLES // 3 if program != "observe" else 1):  # what a transaction has done is not done again
+    for _host in range(
+        EXAMPLES // 3 if program != "observe" else 1
+    ):  # what a transaction has done is not done again
         host = build(node, ENGINES[name].copy(), 0o644)
         try:
             for _example in range(EXAMPLES if program == "observe" else 1):
                 liar = Liar(node, draw, program)
                 host.node = liar  # type: ignore[assignment]
-                ended = ran(host, module.replace("ENGINE", ENGINES[name].engine), **OPTIONS.get(module, {}))
+                ended = ran(
+                    host, module.replace("ENGINE", ENGINES[name].engine), **OPTIONS.get(module, {})
+                )
                 assert ended == "", liar.done
                 met += bool(liar.done)
         finally:

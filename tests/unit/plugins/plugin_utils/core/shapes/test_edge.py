@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which rule an answer breaks, by the kind of its query, and that nothing of the host is said with it."""
+"""Which rule an answer breaks, by the kind of its query, and that nothing of the host is said with
+it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ FILE = {"exists": True, "type": "file", "mode": 0o644, "uid": 0, "mtime": 1.5}
 UNITS = queries.ask_for_units(["a.service"])
 WHICH = queries.ask_for_program(["x"])
 STATUS = queries.ask_for_cri("/run/secret.sock")
-CRI = {"service": "runtime.v1.RuntimeService", "runtime": {}, "handlers": [], "conditions": [], "peer": 1}
+CRI = {
+    "service": "runtime.v1.RuntimeService",
+    "runtime": {},
+    "handlers": [],
+    "conditions": [],
+    "peer": 1,
+}
 SAID: Mapping[str, tuple[dict[str, Any], Any, str]] = {
     "a template for a number": (STAT, {**FILE, "mode": TEMPLATE}, "file: mode: not an integer between 0 and 4095"),
     "true for a number": (STAT, {**FILE, "uid": True}, "file: uid: not an integer between 0 and 4294967295"),
@@ -77,7 +85,11 @@ def test_an_answer_of_another_shape(case: str) -> None:
 
 
 def test_what_was_not_asked_for_is_dropped_and_what_was_not_answered_is_an_error() -> None:
-    look = {"schema": 1, "host": {**answered.HOST, "more": 1}, "answers": {"0": {**FILE, "more": TEMPLATE}, "1": TEMPLATE, "x": 1}}
+    look = {
+        "schema": 1,
+        "host": {**answered.HOST, "more": 1},
+        "answers": {"0": {**FILE, "more": TEMPLATE}, "1": TEMPLATE, "x": 1},
+    }
     found = edge.read_look_answers(look, [STAT])
     assert found == {"schema": 1, "host": answered.HOST, "answers": {STAT["id"]: FILE}}
     with pytest.raises(rules.BrokenShape, match="units: is missing"):
@@ -115,15 +127,28 @@ def test_every_kind_of_query_has_a_row() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['{"a": NaN}', '{"a": Infinity}', '{"a": -Infinity}', "[" * 65 + "]" * 65, '{"a":' * 65 + "1" + "}" * 65, '{"a": "[[["', "[1"],
+    [
+        '{"a": NaN}',
+        '{"a": Infinity}',
+        '{"a": -Infinity}',
+        "[" * 65 + "]" * 65,
+        '{"a":' * 65 + "1" + "}" * 65,
+        '{"a": "[[["',
+        "[1",
+    ],
 )
 def test_json_that_is_none_or_too_deep(text: str) -> None:
     with pytest.raises(PlanError):
-        transport.unpack_answer(transport.base64.b64encode(transport.zlib.compress(text.encode())).decode())
+        transport.unpack_answer(
+            transport.base64.b64encode(transport.zlib.compress(text.encode())).decode()
+        )
 
 
 def test_brackets_within_text_are_no_depth() -> None:
-    assert transport.unpack_answer(transport.pack({"a": "[" * 100, "b": ['\\"[' * 100]})) == {"a": "[" * 100, "b": ['\\"[' * 100]}
+    assert transport.unpack_answer(transport.pack({"a": "[" * 100, "b": ['\\"[' * 100]})) == {
+        "a": "[" * 100,
+        "b": ['\\"[' * 100],
+    }
 
 
 @pytest.mark.parametrize("length", [0, 4096, 4097, 1 << 20])
@@ -132,4 +157,6 @@ def test_what_the_node_cuts_passes(length: int) -> None:
     assert edge.read_query_answer(UNITS, said) == said
     text = said["error"]["message"]
     assert (text == "é" * length) == (length <= common.MESSAGE.most), "what is cut says so"
-    assert host_files.cut_texts({"a": ["é" * length, 1, None, True]}) == {"a": [text, 1, None, True]}
+    assert host_files.cut_texts({"a": ["é" * length, 1, None, True]}) == {
+        "a": [text, 1, None, True]
+    }

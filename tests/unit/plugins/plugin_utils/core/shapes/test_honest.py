@@ -30,7 +30,11 @@ def test_what_the_programs_of_a_host_answer(node: Node, name: str, story: str, f
     spec = ENGINES[name].copy()
     spec.fails = fails
     sent = Run(node, spec, story, 0o644, "stdin").wire
-    wrong = [line for request, answer in zip(sent[::2], sent[1::2], strict=True) for line in honest.broken(kind(request), request, answer)]
+    wrong = [
+        line
+        for request, answer in zip(sent[::2], sent[1::2], strict=True)
+        for line in honest.broken(kind(request), request, answer)
+    ]
     assert len(sent) > 10
     assert wrong == []
 

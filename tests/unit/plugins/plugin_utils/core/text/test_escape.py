@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What came from a host is shown escaped: no sign of it ends a line, moves the cursor, hides text or turns its direction."""
+"""What came from a host is shown escaped: no sign of it ends a line, moves the cursor, hides text
+or turns its direction.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 CASES = [
-    ('/etc/containerd/config.toml:3: "x" is not valid', '/etc/containerd/config.toml:3: "x" is not valid'),
+    (
+        '/etc/containerd/config.toml:3: "x" is not valid',
+        '/etc/containerd/config.toml:3: "x" is not valid',
+    ),
     ("Münster, 東京, ½", "Münster, 東京, ½"),
     ("a\n\nPLAY RECAP ****\nc17 : ok=3", r"a\n\nPLAY RECAP ****\nc17 : ok=3"),
     ("\x1b[8mconcealed\x1b]0;title\x07", r"\x1b[8mconcealed\x1b]0;title\x07"),
@@ -46,12 +51,17 @@ def test_a_text_keeps_its_lines(text: str, shown: str) -> None:
 
 
 def odd(text: str) -> list[str]:
-    return [sign for sign in text if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")]
+    return [
+        sign
+        for sign in text
+        if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+    ]
 
 
 anything = st.text(st.characters(), max_size=40)
 values = st.recursive(
-    st.none() | st.booleans() | anything, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(anything, inner, max_size=3)
+    st.none() | st.booleans() | anything,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(anything, inner, max_size=3),
 )
 
 
@@ -78,7 +88,13 @@ def test_a_text_has_the_lines_that_it_had_and_no_others(text: str) -> None:
     assert "\r" not in shown.replace("\r\n", "\n")
 
 
-@given(st.dictionaries(anything | st.sampled_from(["msg", "advice", "differences", "warnings", "decision"]), values, max_size=4))
+@given(
+    st.dictionaries(
+        anything | st.sampled_from(["msg", "advice", "differences", "warnings", "decision"]),
+        values,
+        max_size=4,
+    )
+)
 def test_nothing_in_a_result_is_anything_but_seen(told: dict[str, Any]) -> None:
     told.pop("diff", None)
     told.pop("evidence", None)
@@ -91,6 +107,8 @@ def test_a_diff_keeps_the_lines_of_its_texts_and_not_of_its_paths() -> None:
     told = {"diff": [diff], "evidence": {"log": "a\nb\x07"}}
     shown = r"/etc/x\nPLAY RECAP"
     assert escape.escape_result(told) == {
-        "diff": [{"before_header": shown, "after_header": shown, "before": "a\nb\\x1b\n", "after": "a\n"}],
+        "diff": [
+            {"before_header": shown, "after_header": shown, "before": "a\nb\\x1b\n", "after": "a\n"}
+        ],
         "evidence": {"log": "a\nb\\x07"},
     }

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report as data: as its schema says, with the numbers of the table, and whole again out of kept reports."""
+"""The report as data: as its schema says, with the numbers of the table, and whole again out of
+kept reports.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import document, hosts, kept
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.page import (
+    document,
+    hosts,
+    kept,
+)
 
 from tests.unit import reports
 from tests.unit.schemas import judged
@@ -22,7 +28,9 @@ SCHEMA = json.loads((Path(__file__).resolve().parents[6] / "docs/report.schema.j
 AT = "2026-02-01T09:15:00Z"
 
 
-def made(results: dict[str, dict[str, Any]], at: str = AT, check: bool = False) -> document.Document:
+def made(
+    results: dict[str, dict[str, Any]], at: str = AT, check: bool = False
+) -> document.Document:
     return json.loads(json.dumps(document.build_report(results, document.About("site", at, check))))  # type: ignore[no-any-return]
 
 
@@ -30,7 +38,9 @@ def test_a_report_is_as_its_schema_says() -> None:
     report = made(reports.fleet())
     assert judged(report, SCHEMA) == []
     assert judged({**report, "more": 1}, SCHEMA)
-    assert SCHEMA["properties"]["hosts"]["additionalProperties"]["properties"]["outcome"]["enum"] == list(document.KEYS)
+    assert SCHEMA["properties"]["hosts"]["additionalProperties"]["properties"]["outcome"][
+        "enum"
+    ] == list(document.KEYS)
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -66,25 +76,39 @@ TOLD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("host", "key", "said"), TOLD, ids=[f"{host}: {key}" for host, key, _said in TOLD])
+@pytest.mark.parametrize(
+    ("host", "key", "said"), TOLD, ids=[f"{host}: {key}" for host, key, _said in TOLD]
+)
 def test_a_host_says_what_was_found_on_it(host: str, key: str, said: Any) -> None:
     assert made(reports.fleet())["hosts"][host][key] == said
 
 
 MENDED = {"freshness": [{"path": reports.CONFIG, "state": "stale", "reasons": []}]}
-ROW = {"engine": "containerd 1.7.24", "gpus": "", "injection": "", "why": "", "restarted": "containerd"}
+ROW = {
+    "engine": "containerd 1.7.24",
+    "gpus": "",
+    "injection": "",
+    "why": "",
+    "restarted": "containerd",
+}
 LATER = [
     # result, list, its paths or units
     (reports.changed(**MENDED), "stale", []),
     (reports.changed(**MENDED, failed=True), "stale", [reports.CONFIG]),
-    (reports.changed(pending=[{"unit": "containerd.service", "since": "", "reason": ""}]), "pending", []),
+    (
+        reports.changed(pending=[{"unit": "containerd.service", "since": "", "reason": ""}]),
+        "pending",
+        [],
+    ),
     (reports.changed(row=ROW, restarted=[]), "pending", ["containerd.service"]),
     (reports.changed(row=ROW), "pending", []),
 ]
 
 
 @pytest.mark.parametrize(("result", "key", "left"), LATER)
-def test_what_a_run_has_put_right_is_not_reported_as_open(result: dict[str, Any], key: str, left: list[str]) -> None:
+def test_what_a_run_has_put_right_is_not_reported_as_open(
+    result: dict[str, Any], key: str, left: list[str]
+) -> None:
     found = hosts.build_report_host("gpu1", result, False)[key]
     assert [entry.get("path") or entry["unit"] for entry in found] == left
 
@@ -92,7 +116,10 @@ def test_what_a_run_has_put_right_is_not_reported_as_open(result: dict[str, Any]
 def test_hosts_with_equal_changes_share_one_that_says_why() -> None:
     (change,) = made(reports.fleet())["changes"].values()
     assert change["hosts"] == ["changed", "would"]
-    assert [d["why"] for d in change["differences"]] == ["the NVIDIA runtime and its tools; CDI needs nothing else", "the switch is off"]
+    assert [d["why"] for d in change["differences"]] == [
+        "the NVIDIA runtime and its tools; CDI needs nothing else",
+        "the switch is off",
+    ]
 
 
 def test_versions_are_counted_by_combination() -> None:
@@ -108,27 +135,47 @@ def test_kept_reports_are_one_and_the_newest_counts() -> None:
     new = made({"gpu1": reports.looked(), "gpu3": reports.changed()}, "2026-01-02T00:00:00Z")
     whole = kept.merge_reports({"new": new, "old": old}, AT)
     assert judged(json.loads(json.dumps(whole)), SCHEMA) == []
-    assert {name: host["outcome"] for name, host in whole["hosts"].items()} == {"gpu1": "unchanged", "gpu2": "unchanged", "gpu3": "changed"}
+    assert {name: host["outcome"] for name, host in whole["hosts"].items()} == {
+        "gpu1": "unchanged",
+        "gpu2": "unchanged",
+        "gpu3": "changed",
+    }
     assert [change["hosts"] for change in whole["changes"].values()] == [["gpu3"]]
 
 
 def test_hosts_of_one_name_in_named_reports_are_two() -> None:
-    north, south = made({"gpu1": reports.changed()}, "2026-01-01T00:00:00Z"), made({"gpu1": reports.looked(), "gpu2": reports.looked()})
+    north, south = (
+        made({"gpu1": reports.changed()}, "2026-01-01T00:00:00Z"),
+        made({"gpu1": reports.looked(), "gpu2": reports.looked()}),
+    )
     named = {"north=north/report.json": north, "south=south/report.json": south}
     whole = kept.merge_reports(named, AT)
     assert judged(json.loads(json.dumps(whole)), SCHEMA) == []
     found = {name: host["outcome"] for name, host in whole["hosts"].items()}
     assert found == {"north/gpu1": "changed", "south/gpu1": "unchanged", "south/gpu2": "unchanged"}
-    assert (whole["totals"]["hosts"], [change["hosts"] for change in whole["changes"].values()]) == (3, [["north/gpu1"]])
-    assert [kept.get_report_file(source) for source in named] == ["north/report.json", "south/report.json"]
+    assert (
+        whole["totals"]["hosts"],
+        [change["hosts"] for change in whole["changes"].values()],
+    ) == (3, [["north/gpu1"]])
+    assert [kept.get_report_file(source) for source in named] == [
+        "north/report.json",
+        "south/report.json",
+    ]
     assert kept.warn_of_hosts_in_several(named) == []
-    assert kept.list_hosts_in_several({"north/report.json": north, "south/report.json": south}) == ["gpu1"]
+    assert kept.list_hosts_in_several({"north/report.json": north, "south/report.json": south}) == [
+        "gpu1"
+    ]
 
 
 def test_the_same_name_of_two_reports_is_one_place() -> None:
-    old, new = made({"gpu1": reports.changed()}, "2026-01-01T00:00:00Z"), made({"gpu1": reports.looked()})
+    old, new = (
+        made({"gpu1": reports.changed()}, "2026-01-01T00:00:00Z"),
+        made({"gpu1": reports.looked()}),
+    )
     reports_ = {"north=a.json": old, "north=b.json": new}
-    assert {name: host["outcome"] for name, host in kept.merge_reports(reports_, AT)["hosts"].items()} == {"north/gpu1": "unchanged"}
+    assert {
+        name: host["outcome"] for name, host in kept.merge_reports(reports_, AT)["hosts"].items()
+    } == {"north/gpu1": "unchanged"}
     assert kept.list_hosts_in_several(reports_) == ["north/gpu1"]
 
 
@@ -147,7 +194,9 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize(("place", "code", "values"), DAMAGED)
-def test_a_damaged_report_is_refused_with_the_place(place: tuple[Any, ...], code: str, values: dict[str, Any]) -> None:
+def test_a_damaged_report_is_refused_with_the_place(
+    place: tuple[Any, ...], code: str, values: dict[str, Any]
+) -> None:
     report: Any = copy.deepcopy(made(reports.fleet())) if place else []
     if place:
         *keys, last, value = place
@@ -157,7 +206,11 @@ def test_a_damaged_report_is_refused_with_the_place(place: tuple[Any, ...], code
         inner[last] = value
     with pytest.raises(PlanError) as refused:
         kept.merge_reports({"a.json": report}, AT)
-    assert (refused.value.code, refused.value.values, refused.value.where) == (f"page.{code}", values, "a.json")
+    assert (refused.value.code, refused.value.values, refused.value.where) == (
+        f"page.{code}",
+        values,
+        "a.json",
+    )
 
 
 def test_the_plan_of_a_rollout_is_no_damaged_report() -> None:

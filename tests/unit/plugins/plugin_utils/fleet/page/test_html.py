@@ -41,7 +41,9 @@ class Seen(HTMLParser):
 
 
 def page(results: dict[str, dict[str, Any]], **about: Any) -> str:
-    return reports.build_page(document.build_report(results, document.About("site", "2026-02-01T09:15:00Z", **about)))
+    return reports.build_page(
+        document.build_report(results, document.About("site", "2026-02-01T09:15:00Z", **about))
+    )
 
 
 def test_text_of_hosts_is_text_and_never_markup() -> None:
@@ -50,7 +52,10 @@ def test_text_of_hosts_is_text_and_never_markup() -> None:
         found = Seen(page(hostile(text)))
         assert {tag for tag, _attributes in found.elements} <= {*plain}
         assert not [
-            name for _tag, attributes in found.elements for name in attributes if name.startswith("on") or name in ("src", "href", "style")
+            name
+            for _tag, attributes in found.elements
+            for name in attributes
+            if name.startswith("on") or name in ("src", "href", "style")
         ]
         assert not any("\u202e" in word for word in found.words)
         shown = text.replace("\u202e", "\\u202e")
@@ -64,7 +69,11 @@ def find_fields(value: Any, field: tuple[str, ...] = ()) -> set[tuple[str, ...]]
     """
     if isinstance(value, dict):
         named = field in {("hosts",), ("changes",)}
-        inner = {one for key, item in value.items() for one in find_fields(item, (*field, "*" if named else key))}
+        inner = {
+            one
+            for key, item in value.items()
+            for one in find_fields(item, (*field, "*" if named else key))
+        }
         return inner | ({(*field, "<key>")} if named else set())
     if isinstance(value, list):
         return {one for item in value for one in find_fields(item, (*field, "*"))}
@@ -82,12 +91,17 @@ def replace_field(value: Any, field: tuple[str, ...], text: str) -> Any:
         return [replace_field(item, tuple(rest), text) for item in value]
     if not isinstance(value, dict):
         return value
-    return {key: replace_field(item, tuple(rest), text) if first in (key, "*") else item for key, item in value.items()}
+    return {
+        key: replace_field(item, tuple(rest), text) if first in (key, "*") else item
+        for key, item in value.items()
+    }
 
 
 ABOUT = document.About("site", "2026-02-01T09:15:00Z", status="done", change_ref="CHG-7")
 REPORT = json.loads(json.dumps(document.build_report(reports.fleet(), ABOUT)))
-OF_A_SET = {("hosts", "*", "outcome")}  # one of few words, which a report that is read has been checked for
+OF_A_SET = {
+    ("hosts", "*", "outcome")
+}  # one of few words, which a report that is read has been checked for
 # A page has the beginning of a change's name, and words for each known status.
 NOT_SHOWN = {("hosts", "*", "change"), ("changes", "<key>"), ("run", "status")}
 FIELDS = sorted(find_fields(REPORT) - OF_A_SET)
@@ -148,16 +162,30 @@ TITLES = [
     # outcomes of the hosts of two changes: the title, and what is said of the units of each
     ("would_change", "would_change", "What would change, and why", ["restart ", "restart "]),
     ("changed", "rolled_back", "What changed, and why", ["restarted ", "restarted "]),
-    ("changed", "would_change", "What changed or would change, and why", ["restarted ", "restart "]),  # reports that are put together
+    (
+        "changed",
+        "would_change",
+        "What changed or would change, and why",
+        ["restarted ", "restart "],
+    ),  # reports that are put together
 ]
 
 
 @pytest.mark.parametrize(("first", "second", "title", "units"), TITLES)
-def test_each_change_says_whether_it_was_made(first: str, second: str, title: str, units: list[str]) -> None:
-    host = document.build_report({"gpu": reports.changed()}, document.About("site", ""))["hosts"]["gpu"]
-    hosts = {name: {**host, "outcome": outcome, "change": name} for name, outcome in (("gpu1", first), ("gpu2", second))}
+def test_each_change_says_whether_it_was_made(
+    first: str, second: str, title: str, units: list[str]
+) -> None:
+    host = document.build_report({"gpu": reports.changed()}, document.About("site", ""))["hosts"][
+        "gpu"
+    ]
+    hosts = {
+        name: {**host, "outcome": outcome, "change": name}
+        for name, outcome in (("gpu1", first), ("gpu2", second))
+    }
     changes = {name: {"differences": [], "restarts": ["crio.service"]} for name in hosts}
-    words = Seen(reports.build_page(document.complete_report(hosts, changes, document.About("site", "")))).words
+    words = Seen(
+        reports.build_page(document.complete_report(hosts, changes, document.About("site", "")))
+    ).words
     assert title in words
     assert [word for word in words if word in ("restart ", "restarted ")] == units
 
@@ -172,6 +200,8 @@ SKEWS = [
 
 
 @pytest.mark.parametrize(("engines", "odd"), SKEWS)
-def test_a_version_stands_out_where_most_hosts_have_another(engines: list[str], odd: set[str]) -> None:
+def test_a_version_stands_out_where_most_hosts_have_another(
+    engines: list[str], odd: set[str]
+) -> None:
     shown = page({f"gpu{n}": reports.looked(engine) for n, engine in enumerate(engines)})
     assert set(re.findall(r'data-label="Engine"><span class="odd">([^<]*)', shown)) == odd

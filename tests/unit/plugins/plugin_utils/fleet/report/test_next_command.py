@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import fleet_diffs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    fleet_diffs,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report.next_command import (
     FIX,
     Invocation,
@@ -30,8 +32,15 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(("playbook", "hosts", "would", "person", "check", "chosen"), CHOICES)
-def test_the_next_command(playbook: str, hosts: int, would: int, person: list[str], check: bool, chosen: tuple[str, ...]) -> None:
-    assert choose_next(playbook, {"hosts": hosts, "would_change": would, "needs_person": person}, check) == chosen
+def test_the_next_command(
+    playbook: str, hosts: int, would: int, person: list[str], check: bool, chosen: tuple[str, ...]
+) -> None:
+    assert (
+        choose_next(
+            playbook, {"hosts": hosts, "would_change": would, "needs_person": person}, check
+        )
+        == chosen
+    )
 
 
 COMMANDS = [
@@ -43,12 +52,18 @@ COMMANDS = [
         Invocation(("my hosts.yml",), ("@rollout.yml",), "gpu[1:3]"),
         "next: ansible-playbook -i 'my hosts.yml' gpufleet.nvidia.rollout -e @rollout.yml --limit 'gpu[1:3]' --check",
     ),
-    (("site",), Invocation(("h",), ("token=secret", "@x.yml")), "next: ansible-playbook -i h gpufleet.nvidia.site -e @x.yml -e ..."),
+    (
+        ("site",),
+        Invocation(("h",), ("token=secret", "@x.yml")),
+        "next: ansible-playbook -i h gpufleet.nvidia.site -e @x.yml -e ...",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("chosen", "given", "line"), COMMANDS)
-def test_the_line_has_the_files_of_this_run_and_no_value_of_a_variable(chosen: tuple[str, ...], given: Invocation, line: str) -> None:
+def test_the_line_has_the_files_of_this_run_and_no_value_of_a_variable(
+    chosen: tuple[str, ...], given: Invocation, line: str
+) -> None:
     assert write_command(chosen, given) == line
 
 
@@ -59,4 +74,13 @@ def test_each_distinct_change_is_shown_once_with_its_hosts() -> None:
         "gpu3": [["--- a", "+x"]],
     }
     results: dict[str, Any] = {host: {"diffs": texts} for host, texts in own.items()} | {"gpu4": {}}
-    assert fleet_diffs.list_changes(results, 80) == ["", "3 hosts: gpu[1-3]", "--- a", "+x", "", "2 hosts: gpu[1-2]", "--- b", "+y"]
+    assert fleet_diffs.list_changes(results, 80) == [
+        "",
+        "3 hosts: gpu[1-3]",
+        "--- a",
+        "+x",
+        "",
+        "2 hosts: gpu[1-2]",
+        "--- b",
+        "+y",
+    ]

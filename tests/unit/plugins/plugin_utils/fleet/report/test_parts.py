@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The small parts of the tables: names of hosts, values as files have them, columns of the user's own, names of variables."""
+"""The small parts of the tables: names of hosts, values as files have them, columns of the user's
+own, names of variables.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text
     sentences,
     values,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import columns, fleet_hosts, registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    columns,
+    fleet_hosts,
+    registered,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,7 +41,10 @@ NAMES = [
     (["10.0.0.7", "10.0.0.8", "10.0.1.7"], "10.0.0.[7-8], 10.0.1.7"),
     (["rack2-gpu1", "rack1-gpu1", "rack1-gpu2"], "rack1-gpu[1-2], rack2-gpu1"),
     (["b", "a", "c", "f", "e", "d", "g"], "a, b, c, d, e and 2 more"),
-    ([f"g{n}" for n in range(0, 40, 2)], "g[0,2,4,6,8], g[10,12,14,16,18], g[20,22,24,26,28], g[30,32,34,36,38]"),
+    (
+        [f"g{n}" for n in range(0, 40, 2)],
+        "g[0,2,4,6,8], g[10,12,14,16,18], g[20,22,24,26,28], g[30,32,34,36,38]",
+    ),
     ([], ""),
 ]
 
@@ -75,7 +84,12 @@ VALUES = [
     ("/etc/docker/daemon.json", "features", {"cdi": True}, '{"cdi": true}'),
     ("/etc/docker/daemon.json", "runtimes.nvidia.path", None, "not set"),
     ("/var/lib/gpufleet/decision.json", "", "present", "present"),
-    ("/var/lib/gpufleet/decision.json", "decision", "containerd 2.1: native-cdi", "containerd 2.1: native-cdi"),
+    (
+        "/var/lib/gpufleet/decision.json",
+        "decision",
+        "containerd 2.1: native-cdi",
+        "containerd 2.1: native-cdi",
+    ),
     ("nvidia-container-toolkit", "version", None, "none"),
     ("nvidia-container-toolkit", "version", "1.17.8", "1.17.8"),
     (TOML, "", "with this collection's keys", "with this collection's keys"),
@@ -110,7 +124,10 @@ def test_any_text_stays_within_the_width_and_is_printable(row: list[str], width:
     assert max(len(line) for line in found) <= width
 
 
-RESULT = {"decision": {"isolation": "strict", "decisions": [{"engine": "crio"}, {"engine": "docker"}]}, "row": {"engine": "CRI-O"}}
+RESULT = {
+    "decision": {"isolation": "strict", "decisions": [{"engine": "crio"}, {"engine": "docker"}]},
+    "row": {"engine": "CRI-O"},
+}
 PATHS = [
     ("decision.isolation", "strict"),
     ("decision.nosuch.deeper", "-"),
@@ -130,13 +147,18 @@ def test_columns_of_ones_own(path: str, cell: str) -> None:
     view = columns.apply_columns(fleet_hosts.FleetView(), [columns.Column("mine", path)], compiled)
     assert view.cells
     assert view.cells("gpu1", RESULT) == [cell]
-    assert fleet_hosts.list_fleet_lines({"gpu1": RESULT}, view)[-2:] == ["HOST  MINE", f"gpu1  {cell}"]
+    assert fleet_hosts.list_fleet_lines({"gpu1": RESULT}, view)[-2:] == [
+        "HOST  MINE",
+        f"gpu1  {cell}",
+    ]
 
 
 def test_without_the_library_it_is_named_where_it_is_needed() -> None:
     with pytest.raises(PlanError, match=r"\[report.no-jmespath\]"):
         columns.apply_columns(fleet_hosts.FleetView(), [columns.Column("mine", "a[0]")], None)
-    assert columns.apply_columns(fleet_hosts.FleetView(), [columns.Column("mine", "a.b")], None).titles == ("mine",)
+    assert columns.apply_columns(
+        fleet_hosts.FleetView(), [columns.Column("mine", "a.b")], None
+    ).titles == ("mine",)
 
 
 VARIABLES = [
@@ -148,7 +170,9 @@ VARIABLES = [
 
 
 @pytest.mark.parametrize(("name", "defined", "near"), VARIABLES)
-def test_a_mistyped_variable_is_named_with_the_right_one(name: str, defined: list[str], near: str) -> None:
+def test_a_mistyped_variable_is_named_with_the_right_one(
+    name: str, defined: list[str], near: str
+) -> None:
     with pytest.raises(PlanError) as caught:
         registered.require_known_variable(name, defined)
     told = {"near": near} if near else {"known": ", ".join(registered.RESULTS)}
@@ -170,11 +194,20 @@ def test_wrapped_lines_fit_and_lose_nothing(text: str, width: int) -> None:
 
 
 WORDS = [
-    # a word that is longer than the line, its width, the lines: names stay whole where there is a mark to break after
+    # a word that is longer than the line, its width, the lines: names stay whole where there is a
+    # mark to break after
     ("runtimes.nvidia.options.SystemdCgroup:", 30, ["runtimes.nvidia.options.", "SystemdCgroup:"]),
-    ("/etc/nvidia-container-runtime/config.toml", 32, ["/etc/nvidia-container-runtime/", "config.toml"]),
+    (
+        "/etc/nvidia-container-runtime/config.toml",
+        32,
+        ["/etc/nvidia-container-runtime/", "config.toml"],
+    ),
     ("1.7.24~ds1-6+deb13u1", 16, ["1.7.24~ds1-", "6+deb13u1"]),
-    ("a.bbbbbbbbbbbbbbbb", 10, ["a.bbbbbbbb", "bbbbbbbb"]),  # a mark near the beginning would leave the line empty
+    (
+        "a.bbbbbbbbbbbbbbbb",
+        10,
+        ["a.bbbbbbbb", "bbbbbbbb"],
+    ),  # a mark near the beginning would leave the line empty
     ("0123456789", 10, ["0123456789"]),
 ]
 
@@ -185,7 +218,9 @@ def test_a_long_word_is_broken_between_its_parts(word: str, width: int, lines: l
 
 
 def test_a_word_of_megabytes_is_broken_in_linear_time() -> None:
-    """One host's message must not hold up the table of all: what is copied again for each line takes an hour here."""
+    """One host's message must not hold up the table of all: what is copied again for each line
+    takes an hour here.
+    """
     assert len(layout.split_word("x" * 8_000_000, 80)) == 100_000
 
 

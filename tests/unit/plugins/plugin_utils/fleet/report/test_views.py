@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import proof, specs, transactions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report.fleet_hosts import FleetView
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    proof,
+    specs,
+    transactions,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report.fleet_hosts import (
+    FleetView,
+)
 
 LOST = {"unreachable": True, "msg": "connection refused"}
 WIDE = FleetView(width=200)
@@ -20,18 +26,43 @@ WIDE = FleetView(width=200)
 
 
 def case(name: str, expected: dict[str, str], found: dict[str, str], **more: Any) -> dict[str, Any]:
-    about = {"engine": "containerd", "injection": "native-cdi", "name": f"containerd: {name}", "ok": True}
+    about = {
+        "engine": "containerd",
+        "injection": "native-cdi",
+        "name": f"containerd: {name}",
+        "ok": True,
+    }
     return {**about, "expected": expected, "found": found, **more}
 
 
 ONE = case(
     "one",
-    {"/dev/nvidia0": "allowed", "/dev/nvidia1": "refused", "/dev/nvidiactl": "allowed", "/dev/nvidia-uvm": "optional"},
-    {"/dev/nvidia0": "ok", "/dev/nvidia1": "EPERM", "/dev/nvidiactl": "ENXIO", "/dev/nvidia-uvm": "ok"},
+    {
+        "/dev/nvidia0": "allowed",
+        "/dev/nvidia1": "refused",
+        "/dev/nvidiactl": "allowed",
+        "/dev/nvidia-uvm": "optional",
+    },
+    {
+        "/dev/nvidia0": "ok",
+        "/dev/nvidia1": "EPERM",
+        "/dev/nvidiactl": "ENXIO",
+        "/dev/nvidia-uvm": "ok",
+    },
 )
-NONE = case("none", {"/dev/nvidia0": "refused", "/dev/nvidia1": "refused"}, {"/dev/nvidia0": "EPERM", "/dev/nvidia1": "EPERM"})
+NONE = case(
+    "none",
+    {"/dev/nvidia0": "refused", "/dev/nvidia1": "refused"},
+    {"/dev/nvidia0": "EPERM", "/dev/nvidia1": "EPERM"},
+)
 RECORD = case("one", {"/dev/nvidia0": "optional"}, {}, record=["--device=0 configure"])
-WRONG = case("one", {"/dev/nvidia0": "allowed"}, {"/dev/nvidia0": "EPERM"}, ok=False, problems=["/dev/nvidia0 cannot be opened"])
+WRONG = case(
+    "one",
+    {"/dev/nvidia0": "allowed"},
+    {"/dev/nvidia0": "EPERM"},
+    ok=False,
+    problems=["/dev/nvidia0 cannot be opened"],
+)
 BROKEN = case("one", {}, {}, ok=False, error={"step": "RunPodSandbox", "message": "no pause image"})
 FORESEEN = case("one", {"/dev/nvidia0": "allowed"}, {}, ok=None)
 EVIDENCE = [
@@ -52,7 +83,13 @@ def test_the_evidence_of_a_case(check: dict[str, Any], text: str) -> None:
 def shown(*checks: dict[str, Any], **more: Any) -> dict[str, Any]:
     decisions = [{"engine": "containerd", "engine_version": "1.7.24"}]
     proven = all(c["ok"] for c in checks)
-    return {"checks": list(checks), "proven": proven, "image": "busybox", "decision": {"decisions": decisions}, **more}
+    return {
+        "checks": list(checks),
+        "proven": proven,
+        "image": "busybox",
+        "decision": {"decisions": decisions},
+        **more,
+    }
 
 
 def test_a_proof_is_a_line_per_engine_and_what_is_not_proven_comes_first() -> None:
@@ -60,7 +97,12 @@ def test_a_proof_is_a_line_per_engine_and_what_is_not_proven_comes_first() -> No
         "gpu1": shown(ONE, NONE),
         "gpu2": shown(WRONG, NONE, failed=True, msg="1 of 2 checks failed"),
         "gpu3": LOST,
-        "gpu4": {"checks": [], "proven": False, "skipped_why": "no GPU: none on PCI", "image": "busybox"},
+        "gpu4": {
+            "checks": [],
+            "proven": False,
+            "skipped_why": "no GPU: none on PCI",
+            "image": "busybox",
+        },
         "gpu5": {},
         "gpu6": shown(FORESEEN),
     }
@@ -78,21 +120,41 @@ def test_a_proof_is_a_line_per_engine_and_what_is_not_proven_comes_first() -> No
         "6 hosts: 1 not proven, 1 lost, 1 not reached, 1 not run, 1 nothing to prove, 1 proven",
     ]
     counts = proof.count_proofs(results)
-    assert (counts["proven"], counts["not_proven"], counts["needs_person"]) == (1, 1, ["gpu2", "gpu3", "gpu5"])
-    assert outcomes.explain_failed_run(counts) == "of 6 hosts: 1 not proven, 1 lost, 1 not reached. To be looked at: gpu[2-3,5]"
+    assert (counts["proven"], counts["not_proven"], counts["needs_person"]) == (
+        1,
+        1,
+        ["gpu2", "gpu3", "gpu5"],
+    )
+    assert (
+        outcomes.explain_failed_run(counts)
+        == "of 6 hosts: 1 not proven, 1 lost, 1 not reached. To be looked at: gpu[2-3,5]"
+    )
 
 
 # ---------------------------------------------------------------- journal
 
-ENTRY = {"time": "2026-01-31T16:58:44Z", "reason": "gpufleet.nvidia.host", "files": ["/etc/a.toml"], "units": ["a.service"]}
+ENTRY = {
+    "time": "2026-01-31T16:58:44Z",
+    "reason": "gpufleet.nvidia.host",
+    "files": ["/etc/a.toml"],
+    "units": ["a.service"],
+}
 
 
 def test_the_journals_of_a_fleet_are_one_table() -> None:
     back = {**ENTRY, "state": "rolled_back", "by": "the timer", "why": "it hung", "units": []}
-    journal = [{**ENTRY, "state": "committed"}, back, {**ENTRY, "state": "swapping", "ran": ["apt-get update"], "files": []}]
+    journal = [
+        {**ENTRY, "state": "committed"},
+        back,
+        {**ENTRY, "state": "swapping", "ran": ["apt-get update"], "files": []},
+    ]
     pending = {"unit": "b.service", "since": "2026-01-31T16:58:44Z", "reason": "site"}
     left = "its restart was left to you (systemctl restart b.service)"
-    results = {"gpu2": LOST, "gpu1": {"journal": journal, "pending": [pending]}, "gpu3": {"journal": []}}
+    results = {
+        "gpu2": LOST,
+        "gpu1": {"journal": journal, "pending": [pending]},
+        "gpu3": {"journal": []},
+    }
     assert transactions.list_journal_lines(results, WIDE) == [
         "HOST  TIME                  REASON                STATE                            DONE",
         "gpu1  2026-01-31T16:58:44Z  gpufleet.nvidia.host  in force                         wrote /etc/a.toml; restarted a.service",
@@ -103,10 +165,19 @@ def test_the_journals_of_a_fleet_are_one_table() -> None:
         "",
         f"gpu1: b.service runs with the configuration from before 2026-01-31T16:58:44Z (site): {left}",
     ]
-    assert transactions.count_transactions(results) == {"hosts": 3, "failed": 0, "lost": 1, "not_reached": 0, "needs_person": ["gpu2"]}
+    assert transactions.count_transactions(results) == {
+        "hosts": 3,
+        "failed": 0,
+        "lost": 1,
+        "not_reached": 0,
+        "needs_person": ["gpu2"],
+    }
 
 
-HOST_BACK, SPEC_BACK = "gpufleet.nvidia.host (state: absent)", "gpufleet.nvidia.cdi_spec (state: absent)"
+HOST_BACK, SPEC_BACK = (
+    "gpufleet.nvidia.host (state: absent)",
+    "gpufleet.nvidia.cdi_spec (state: absent)",
+)
 LATER = [
     # transactions by reason and state, the newest first, and what is said of each
     ([("gpufleet.nvidia.host", "committed"), (HOST_BACK, "committed"), ("gpufleet.nvidia.host", "committed")],
@@ -119,26 +190,61 @@ LATER = [
 
 
 @pytest.mark.parametrize(("journal", "states"), LATER)
-def test_what_a_later_rollback_of_the_host_took_back_is_not_in_force(journal: list[tuple[str, str]], states: list[str]) -> None:
-    told = [{**ENTRY, "reason": reason, "state": state, "by": "systemd"} for reason, state in journal]
-    assert [row[3] for row in transactions.list_host_transactions("gpu1", {"journal": told})] == states
+def test_what_a_later_rollback_of_the_host_took_back_is_not_in_force(
+    journal: list[tuple[str, str]], states: list[str]
+) -> None:
+    told = [
+        {**ENTRY, "reason": reason, "state": state, "by": "systemd"} for reason, state in journal
+    ]
+    assert [
+        row[3] for row in transactions.list_host_transactions("gpu1", {"journal": told})
+    ] == states
 
 
 # ---------------------------------------------------------------- CDI specs
 
-STALE = {"path": "/var/run/cdi/nvidia.yaml", "state": "stale", "reasons": [{"why": "names a GPU that is gone"}]}
+STALE = {
+    "path": "/var/run/cdi/nvidia.yaml",
+    "state": "stale",
+    "reasons": [{"why": "names a GPU that is gone"}],
+}
 FRESH = {"path": "/etc/cdi/nvidia.yaml", "state": "fresh", "version": "0.5.0", "reasons": []}
 SPECS = [
     # result, in check mode, what is said of the spec, why
     ({"freshness": [FRESH]}, False, "fresh", "/etc/cdi/nvidia.yaml 0.5.0"),
     ({"freshness": [STALE]}, False, "stale", "/var/run/cdi/nvidia.yaml: names a GPU that is gone"),
     ({"differences": [{"why": "a new GPU"}], "freshness": [STALE]}, False, "written", "a new GPU"),
-    ({"differences": [{"why": "a new GPU"}], "freshness": [STALE]}, True, "would be written", "a new GPU"),
-    ({"freshness": []}, False, "none", "there is no CDI spec on this host, and none is made for it"),
-    ({"advice": ["x", "no spec yet [cdi.no-spec-yet]"]}, False, "none", "no spec yet [cdi.no-spec-yet]"),
-    ({"skipped": True, "decision": {"skipped": "no GPU: none on PCI"}}, False, "none", "no GPU: none on PCI"),
+    (
+        {"differences": [{"why": "a new GPU"}], "freshness": [STALE]},
+        True,
+        "would be written",
+        "a new GPU",
+    ),
+    (
+        {"freshness": []},
+        False,
+        "none",
+        "there is no CDI spec on this host, and none is made for it",
+    ),
+    (
+        {"advice": ["x", "no spec yet [cdi.no-spec-yet]"]},
+        False,
+        "none",
+        "no spec yet [cdi.no-spec-yet]",
+    ),
+    (
+        {"skipped": True, "decision": {"skipped": "no GPU: none on PCI"}},
+        False,
+        "none",
+        "no GPU: none on PCI",
+    ),
     ({"skipped": True}, False, "none", "nothing on this host reads CDI specs"),
-    ({"skipped": True, "decision": {"cdi_owner": "none"}}, False, "none", "nothing on this host reads CDI specs"),
+    (
+        {"skipped": True, "decision": {"cdi_owner": "none"}},
+        False,
+        "none",
+        "nothing on this host reads CDI specs",
+    ),
     ({"skipped": True, "decision": {"cdi_owner": "collection"}}, False, "none", specs.NOT_YET),
     (LOST, False, "lost", "connection refused"),
     ({"failed": True, "msg": "no nvml"}, False, "failed", "no nvml"),

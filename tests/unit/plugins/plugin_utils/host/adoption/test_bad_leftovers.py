@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What others left in a state that nobody can judge, or that is back: one sentence each, and no file of the host is changed."""
+"""What others left in a state that nobody can judge, or that is back: one sentence each, and no
+file of the host is changed.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def test_a_template_that_comes_back_is_named_and_nothing_changed(
         home.write(ROOT, rendered(version, {ROOT: SITE})[ROOT])
         text = rendered(version, {path: text})[path]
     home.write(path, text)
-    assert [left["fate"] for left in home.single(engine, engine_version=version)["leftovers"]] == ["adopted"]
+    assert [left["fate"] for left in home.single(engine, engine_version=version)["leftovers"]] == [
+        "adopted"
+    ]
     home.write(path, text)  # a boot script does that
     before = home.state()
     done = home.single(engine, engine_version=version)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a GPU Operator's toolkit works on a host: what shows that it does, what proves that it is gone, and all that proves neither."""
+"""Whether a GPU Operator's toolkit works on a host: what shows that it does, what proves that it is
+gone, and all that proves neither.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,28 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, QueryFailed, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    QueryFailed,
+    Refusal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Cdi,
     Evidence,
     Instance,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import gpu_operator, other_writers, sandboxes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    gpu_operator,
+    other_writers,
+    sandboxes,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    cgroup_driver,
+)
 
 from tests.unit.builders import obs
 
@@ -32,7 +46,9 @@ SOCKET = "/run/containerd/containerd.sock"
 NO_CDI = Cdi(False, False, (), "", Evidence("files", ""))
 
 
-def engine(handlers: Mapping[str, str] | None = None, name: str = "containerd", **more: Any) -> Instance:
+def engine(
+    handlers: Mapping[str, str] | None = None, name: str = "containerd", **more: Any
+) -> Instance:
     usual: dict[str, Any] = {
         "engine": name, "version": "2.1.4", "binary": f"/usr/bin/{name}", "socket": SOCKET, "config_path": f"/etc/{name}/config",
         "unit": f"{name}.service", "manager": "package", "running": True, "cdi": NO_CDI, "default_handler": "runc", "pid": 7,
@@ -41,7 +57,12 @@ def engine(handlers: Mapping[str, str] | None = None, name: str = "containerd", 
     return Instance(**{**usual, "handlers": THREE if handlers is None else handlers, **more})
 
 
-KUBELET = {"pid": 9, "exe": "/usr/bin/kubelet", "argv": ["/usr/bin/kubelet"], "unit": "kubelet.service"}
+KUBELET = {
+    "pid": 9,
+    "exe": "/usr/bin/kubelet",
+    "argv": ["/usr/bin/kubelet"],
+    "unit": "kubelet.service",
+}
 ELSEWHERE = {**KUBELET, "argv": ["/usr/bin/kubelet", "--root-dir=/data/kubelet"]}
 TOOLKIT_PROCESS = {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}
 ITS_POD = "pods/0b1e-77/containers/nvidia-container-toolkit-ctr"
@@ -58,14 +79,35 @@ def host(
     unit = OLD if unit == "for hours" else unit
     there = {**dict.fromkeys(marks, {"content": None, "type": "dir"}), **(files or {})}
     kept = [{"path": p} for p in sorted(there) if p.startswith(f"{root}/pods")]
-    said = {"handlers": {}, "named": {sandboxes.OPERATOR: 0}, "peer": 7} if pods is None else {"peer": 7, **pods}
-    answers: dict[str, Any] = {q["id"]: {"processes": []} for q in gpu_operator.KUBELET_QUESTIONS if q["kind"] == "processes"}
+    said = (
+        {"handlers": {}, "named": {sandboxes.OPERATOR: 0}, "peer": 7}
+        if pods is None
+        else {"peer": 7, **pods}
+    )
+    answers: dict[str, Any] = {
+        q["id"]: {"processes": []}
+        for q in gpu_operator.KUBELET_QUESTIONS
+        if q["kind"] == "processes"
+    }
     answers[queries.ask_for_processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}
     answers[sandboxes.ask_for_sandboxes(engine(handlers))["id"]] = said
     answers[f"paths:pods below {root}"] = {"files": kept}
-    answers[queries.ask_for_command(cgroup_driver.KUBELET_VERSION)["id"]] = {"rc": 0, "stdout": "Kubernetes v1.34.2\n", "stderr": ""}
-    units = {"kubelet.service": unit or {"LoadState": "not-found"}, **(more.pop("units", None) or {})}
-    return obs(files=there, processes=list(processes), units=units, monotonic=now, **{"answers": answers, **more})
+    answers[queries.ask_for_command(cgroup_driver.KUBELET_VERSION)["id"]] = {
+        "rc": 0,
+        "stdout": "Kubernetes v1.34.2\n",
+        "stderr": "",
+    }
+    units = {
+        "kubelet.service": unit or {"LoadState": "not-found"},
+        **(more.pop("units", None) or {}),
+    }
+    return obs(
+        files=there,
+        processes=list(processes),
+        units=units,
+        monotonic=now,
+        **{"answers": answers, **more},
+    )
 
 
 PODS = {"/var/lib/kubelet/pods": {"content": None, "type": "dir"}}
@@ -99,13 +141,18 @@ STATES: list[tuple[str, dict[str, Any], str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("case", "there", "fate", "why"), STATES, ids=[case for case, *_rest in STATES])
-def test_what_shows_that_it_works_and_what_proves_that_it_is_gone(case: str, there: dict[str, Any], fate: str, why: str) -> None:
+@pytest.mark.parametrize(
+    ("case", "there", "fate", "why"), STATES, ids=[case for case, *_rest in STATES]
+)
+def test_what_shows_that_it_works_and_what_proves_that_it_is_gone(
+    case: str, there: dict[str, Any], fate: str, why: str
+) -> None:
     found = gpu_operator.judge_operator_state(Policy(), host(**there), [engine()])
     assert (found.fate, why in found.why) == (fate, True), found
 
 
-# What is there once the cluster says that it does not come back -> fate, and whether it has cleaned up.
+# What is there once the cluster says that it does not come back -> fate, and whether it has cleaned
+# up.
 HANDED_OVER: dict[str, tuple[dict[str, Any], Instance, str, bool]] = {
     "a kubelet that began 8 minutes ago": ({"unit": YOUNG, "files": PODS}, engine(OURS), "dead", True),
     "its end was cut short": ({"unit": YOUNG, "files": PODS}, engine(), "dead", False),
@@ -117,7 +164,9 @@ HANDED_OVER: dict[str, tuple[dict[str, Any], Instance, str, bool]] = {
 @pytest.mark.parametrize("case", HANDED_OVER)
 def test_the_clusters_word_takes_the_place_of_ten_minutes_and_of_nothing_else(case: str) -> None:
     there, instance, fate, cleaned = HANDED_OVER[case]
-    found = gpu_operator.report_operator(Policy(operator_toolkit="gone"), host(handlers=instance.handlers, **there), (instance,))
+    found = gpu_operator.report_operator(
+        Policy(operator_toolkit="gone"), host(handlers=instance.handlers, **there), (instance,)
+    )
     assert (found["fate"], found["cleaned"], found["installed"]) == (fate, cleaned, False), found
 
 
@@ -138,11 +187,19 @@ def test_a_trace_costs_one_more_look() -> None:
                answers={q["id"]: {"processes": []} for q in gpu_operator.KUBELET_QUESTIONS if q["kind"] == "processes"})  # fmt: skip
     with pytest.raises(NeedMore) as more:
         gpu_operator.judge_operator_state(Policy(), seen, [engine()])
-    assert [q["kind"] for q in more.value.questions] == ["processes", "cri"]  # its files are known to this host's builder
+    assert [q["kind"] for q in more.value.questions] == [
+        "processes",
+        "cri",
+    ]  # its files are known to this host's builder
 
 
 def test_beneath_another_root_nothing_runs() -> None:
-    assert gpu_operator.judge_operator_state(Policy(root="/srv/image"), obs(files={TOOLKIT: ""}), [engine()]).fate == "dead"
+    assert (
+        gpu_operator.judge_operator_state(
+            Policy(root="/srv/image"), obs(files={TOOLKIT: ""}), [engine()]
+        ).fate
+        == "dead"
+    )
 
 
 LIVE = {"processes": (KUBELET, TOOLKIT_PROCESS)}
@@ -151,24 +208,40 @@ SETTLED = {"files": PODS}
 LEFT = [
     ("works, its handlers are in force", LIVE, engine(), True),
     ("works, and its handlers are yet to come", LIVE, engine(OURS), True),
-    ("works, and this engine is not the kubelet's", LIVE, engine(OURS, used_by_kubelet=False), False),
+    (
+        "works, and this engine is not the kubelet's",
+        LIVE,
+        engine(OURS, used_by_kubelet=False),
+        False,
+    ),
     ("works for Docker", LIVE, engine(name="docker", used_by_kubelet=False), True),
     ("is not proven to be gone, and ours would change what it wrote", UNPROVEN, engine(), True),
-    ("is not proven to be gone, and the handler is ours by now", UNPROVEN, engine({**THREE, **OURS}), False),
+    (
+        "is not proven to be gone, and the handler is ours by now",
+        UNPROVEN,
+        engine({**THREE, **OURS}),
+        False,
+    ),
     ("is gone", SETTLED, engine(), False),
 ]
 
 
-@pytest.mark.parametrize(("case", "there", "instance", "left"), LEFT, ids=[case for case, *_rest in LEFT])
+@pytest.mark.parametrize(
+    ("case", "there", "instance", "left"), LEFT, ids=[case for case, *_rest in LEFT]
+)
 def test_what_it_configures_is_left_alone_with_the_setting_that_hands_it_over(
     case: str, there: dict[str, Any], instance: Instance, left: bool
 ) -> None:
     kubelets = engine(name="crio", socket="/run/crio/crio.sock", running=False, pid=0)
     other = () if instance.used_by_kubelet else (kubelets,)
-    (found, *_others) = gpu_operator.leave_alone(Policy(), host(handlers=instance.handlers, **there), (instance, *other))
+    (found, *_others) = gpu_operator.leave_alone(
+        Policy(), host(handlers=instance.handlers, **there), (instance, *other)
+    )
     assert bool(found.refusal) is left
     if left:
-        assert found.refusal.message.code == ("operator.runs" if there is LIVE else "operator.unproven")
+        assert found.refusal.message.code == (
+            "operator.runs" if there is LIVE else "operator.unproven"
+        )
 
 
 def test_an_engine_that_is_left_alone_for_another_reason_keeps_that_reason() -> None:
@@ -181,7 +254,10 @@ def test_one_that_returns_after_adoption_is_named_with_its_file() -> None:
     kept = {path: {"existed": True, "sha256_before": "a", "sha256_after": None}}
     there = {**LIVE, "files": {path: "version = 3\n"}, "originals": kept}
     (found,) = gpu_operator.leave_alone(Policy(), host(**there), (engine(),))
-    assert (found.refusal.message.code, found.refusal.message.values["path"]) == ("operator.runs-again", path)
+    assert (found.refusal.message.code, found.refusal.message.values["path"]) == (
+        "operator.runs-again",
+        path,
+    )
     assert gpu_operator.find_returned_drop_in(host(**{**there, "files": {}})) == ""
 
 
@@ -190,23 +266,44 @@ FATES = [(LIVE, "/etc/containerd/config", tuple(THREE), "live"), (UNPROVEN, "/et
 
 
 @pytest.mark.parametrize(("there", "path", "keys", "fate"), FATES)
-def test_what_is_there_of_it_is_a_value_of_the_plan(there: dict[str, Any], path: str, keys: tuple[str, ...], fate: str) -> None:
+def test_what_is_there_of_it_is_a_value_of_the_plan(
+    there: dict[str, Any], path: str, keys: tuple[str, ...], fate: str
+) -> None:
     seen = host(**there)
-    (row,) = gpu_operator.list_operator_leftovers(Policy(), seen, gpu_operator.leave_alone(Policy(), seen, (engine(),)))
+    (row,) = gpu_operator.list_operator_leftovers(
+        Policy(), seen, gpu_operator.leave_alone(Policy(), seen, (engine(),))
+    )
     assert (row.tool, row.path, row.settings, row.fate) == ("gpu-operator", path, keys, fate)
     assert row.next
 
 
 USED = [
-    ("stopped pods count as those that run do", {"handlers": {"nvidia-cdi": 2, "nvidia": 0, "": 3}}, {}, {"nvidia-cdi": 2}),
-    ("pods that name no handler use the default one", {"handlers": {"": 3}}, {"default_handler": "nvidia"}, {"nvidia": 3}),
+    (
+        "stopped pods count as those that run do",
+        {"handlers": {"nvidia-cdi": 2, "nvidia": 0, "": 3}},
+        {},
+        {"nvidia-cdi": 2},
+    ),
+    (
+        "pods that name no handler use the default one",
+        {"handlers": {"": 3}},
+        {"default_handler": "nvidia"},
+        {"nvidia": 3},
+    ),
     ("nobody uses any", {"handlers": {"": 0}}, {}, {}),
 ]
 
 
-@pytest.mark.parametrize(("case", "pods", "more", "used"), USED, ids=[case for case, *_rest in USED])
-def test_handlers_that_pods_use_are_known(case: str, pods: dict[str, Any], more: dict[str, Any], used: dict[str, int]) -> None:
-    assert sandboxes.count_pods_by_handler(host(pods=pods), engine(**more), gpu_operator.HANDLERS) == used
+@pytest.mark.parametrize(
+    ("case", "pods", "more", "used"), USED, ids=[case for case, *_rest in USED]
+)
+def test_handlers_that_pods_use_are_known(
+    case: str, pods: dict[str, Any], more: dict[str, Any], used: dict[str, int]
+) -> None:
+    assert (
+        sandboxes.count_pods_by_handler(host(pods=pods), engine(**more), gpu_operator.HANDLERS)
+        == used
+    )
 
 
 def test_an_engine_that_does_not_tell_its_pods_is_no_engine_without_pods() -> None:
@@ -226,8 +323,21 @@ def test_its_programs_are_known_by_their_place(program: str, its: bool) -> None:
     assert gpu_operator.is_its(program) is its
 
 
-@pytest.mark.parametrize(("now", "fate"), [(659.9, "unknown"), (660.0, "dead")], ids=["0.1 s before the bound", "at the bound"])
-def test_the_bound_is_ten_minutes_of_the_clock_that_systemd_counts_by(now: float, fate: str) -> None:
-    """The unit is active since second 60 of that clock, which stands still while a host is suspended; the time since boot does not."""
+@pytest.mark.parametrize(
+    ("now", "fate"),
+    [(659.9, "unknown"), (660.0, "dead")],
+    ids=["0.1 s before the bound", "at the bound"],
+)
+def test_the_bound_is_ten_minutes_of_the_clock_that_systemd_counts_by(
+    now: float, fate: str
+) -> None:
+    """The unit is active since second 60 of that clock, which stands still while a host is
+    suspended; the time since boot does not.
+    """
     long_since_boot = {"/proc/uptime": "90000.00 1.00\n"}
-    assert gpu_operator.judge_operator_state(Policy(), host(now=now, files={**PODS, **long_since_boot}), [engine()]).fate == fate
+    assert (
+        gpu_operator.judge_operator_state(
+            Policy(), host(now=now, files={**PODS, **long_since_boot}), [engine()]
+        ).fate
+        == fate
+    )

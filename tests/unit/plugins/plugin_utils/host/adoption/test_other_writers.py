@@ -9,10 +9,21 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Kubelet, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_generators, cdi_refresh, other_writers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Kubelet,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_generators,
+    cdi_refresh,
+    other_writers,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import kubelet
 
 from tests.unit.builders import obs, sha
@@ -20,14 +31,19 @@ from tests.unit.coded import get_codes, get_values
 from tests.unit.records import record
 
 SPEC = "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: []\n"
-UNITS = {cdi_refresh.SERVICE: {"ActiveState": "inactive"}, cdi_refresh.PATH: {"ActiveState": "active"}}
+UNITS = {
+    cdi_refresh.SERVICE: {"ActiveState": "inactive"},
+    cdi_refresh.PATH: {"ActiveState": "active"},
+}
 ENABLED = {**dict.fromkeys(cdi_refresh.LINKS.values(), ""), cdi_refresh.UNIT_FILES[0]: ""}
 REFRESHED = {**ENABLED, cdi_refresh.REFRESH_FILE: SPEC}
 GENERATED = cdi_generators.GENERATORS["nixos"].output
 NIX = {"os_release": {"ID": "nixos"}, "epoch": 10.0}
 
 
-def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = None, **more: Any) -> Observation:
+def host(
+    files: dict[str, Any] | None = None, units: dict[str, Any] | None = None, **more: Any
+) -> Observation:
     return obs(files=files or {}, units=UNITS if units is None else units, **more)
 
 
@@ -37,8 +53,22 @@ NIXOS = host({GENERATED: SPEC}, {}, host=NIX)
 @pytest.mark.parametrize(
     ("case", "policy", "seen", "cap", "owner", "why"),
     [
-        ("no refresh unit", Policy(), host(units={}), "1.0.0", "collection", {"code": "adoption.refresh-absent"}),
-        ("enabled, file accepted", Policy(), host(REFRESHED), "1.0.0", "toolkit", {"code": "adoption.refresh-serves"}),
+        (
+            "no refresh unit",
+            Policy(),
+            host(units={}),
+            "1.0.0",
+            "collection",
+            {"code": "adoption.refresh-absent"},
+        ),
+        (
+            "enabled, file accepted",
+            Policy(),
+            host(REFRESHED),
+            "1.0.0",
+            "toolkit",
+            {"code": "adoption.refresh-serves"},
+        ),
         ("exactly the cap", Policy(), host(REFRESHED), "0.5.0", "toolkit", {"version": "0.5.0"}),
         (
             "too new for the oldest engine",
@@ -64,8 +94,22 @@ NIXOS = host({GENERATED: SPEC}, {}, host=NIX)
             "toolkit",
             {"version": "0.6.0"},
         ),
-        ("enabled, but nothing written", Policy(), host(ENABLED), "1.0.0", "collection", {"code": "adoption.refresh-without-file"}),
-        ("disabled", Policy(), host({cdi_refresh.REFRESH_FILE: SPEC}), "1.0.0", "collection", {"code": "adoption.refresh-off"}),
+        (
+            "enabled, but nothing written",
+            Policy(),
+            host(ENABLED),
+            "1.0.0",
+            "collection",
+            {"code": "adoption.refresh-without-file"},
+        ),
+        (
+            "disabled",
+            Policy(),
+            host({cdi_refresh.REFRESH_FILE: SPEC}),
+            "1.0.0",
+            "collection",
+            {"code": "adoption.refresh-off"},
+        ),
         (
             "masked by us",
             Policy(),
@@ -77,7 +121,13 @@ NIXOS = host({GENERATED: SPEC}, {}, host=NIX)
         (
             "writes where no engine looks",
             Policy(),
-            host({**REFRESHED, cdi_refresh.REFRESH_ENV: "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=/srv/n.yaml\n", "/srv/n.yaml": SPEC}),
+            host(
+                {
+                    **REFRESHED,
+                    cdi_refresh.REFRESH_ENV: "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=/srv/n.yaml\n",
+                    "/srv/n.yaml": SPEC,
+                }
+            ),
             "1.0.0",
             "collection",
             {"code": "adoption.refresh-unread"},
@@ -98,7 +148,14 @@ NIXOS = host({GENERATED: SPEC}, {}, host=NIX)
             "collection",
             {"code": "adoption.refresh-too-new", "version": "0.5.0"},
         ),
-        ("an image of NixOS", Policy(root="/srv/tree"), NIXOS, "1.0.0", "collection", {"code": "adoption.no-other-writer"}),
+        (
+            "an image of NixOS",
+            Policy(root="/srv/tree"),
+            NIXOS,
+            "1.0.0",
+            "collection",
+            {"code": "adoption.no-other-writer"},
+        ),
         (
             "an image of NixOS, forced",
             Policy(root="/srv/tree", cdi_owner="toolkit"),
@@ -107,7 +164,14 @@ NIXOS = host({GENERATED: SPEC}, {}, host=NIX)
             "toolkit",
             {"code": "adoption.cdi-owner-forced"},
         ),
-        ("NixOS without its module", Policy(), host(units={}, host=NIX), "1.0.0", "collection", {"code": "adoption.refresh-absent"}),
+        (
+            "NixOS without its module",
+            Policy(),
+            host(units={}, host=NIX),
+            "1.0.0",
+            "collection",
+            {"code": "adoption.refresh-absent"},
+        ),
         (
             "the file's name elsewhere is nobody's",
             Policy(),
@@ -124,7 +188,14 @@ NIXOS = host({GENERATED: SPEC}, {}, host=NIX)
             "collection",
             {"code": "adoption.cdi-owner-forced"},
         ),
-        ("forced, the toolkit", Policy(cdi_owner="toolkit"), host(REFRESHED), "1.0.0", "toolkit", {"code": "adoption.cdi-owner-forced"}),
+        (
+            "forced, the toolkit",
+            Policy(cdi_owner="toolkit"),
+            host(REFRESHED),
+            "1.0.0",
+            "toolkit",
+            {"code": "adoption.cdi-owner-forced"},
+        ),
         (
             "forced, the toolkit, comes with the packages",
             Policy(cdi_owner="toolkit"),
@@ -133,10 +204,19 @@ NIXOS = host({GENERATED: SPEC}, {}, host=NIX)
             "toolkit",
             {"code": "adoption.cdi-owner-forced"},
         ),
-        ("an image", Policy(root="/srv/tree"), host(REFRESHED), "1.0.0", "collection", {"code": "adoption.no-other-writer"}),
+        (
+            "an image",
+            Policy(root="/srv/tree"),
+            host(REFRESHED),
+            "1.0.0",
+            "collection",
+            {"code": "adoption.no-other-writer"},
+        ),
     ],
 )
-def test_one_owner(case: str, policy: Policy, seen: Observation, cap: str, owner: str, why: dict[str, str]) -> None:
+def test_one_owner(
+    case: str, policy: Policy, seen: Observation, cap: str, owner: str, why: dict[str, str]
+) -> None:
     found, reason = cdi_refresh.choose_cdi_owner(policy, seen, cap)
     assert (found, reason.value) == (owner, owner), case
     assert {"code": get_code(reason.why), **get_values(reason.why)}.items() >= why.items()
@@ -157,7 +237,10 @@ def test_theirs_is_refused_where_it_cannot_work(seen: Observation, cap: str) -> 
 
 BOTH = list(cdi_refresh.MASKS.values())
 DONE = dict.fromkeys(BOTH, "")
-IDLE = {cdi_refresh.PATH: {"ActiveState": "inactive"}, cdi_refresh.SERVICE: {"ActiveState": "inactive"}}
+IDLE = {
+    cdi_refresh.PATH: {"ActiveState": "inactive"},
+    cdi_refresh.SERVICE: {"ActiveState": "inactive"},
+}
 BY_HAND = dict.fromkeys(BOTH, {"content": None, "type": "char", "real": "/dev/null"})
 
 
@@ -178,19 +261,30 @@ BY_HAND = dict.fromkeys(BOTH, {"content": None, "type": "char", "real": "/dev/nu
         ("masked by hand", host({**REFRESHED, **BY_HAND}, IDLE), "collection", [], []),
     ],
 )
-def test_taking_over(case: str, seen: Observation, owner: str, stopped: list[str], masked: list[str]) -> None:
+def test_taking_over(
+    case: str, seen: Observation, owner: str, stopped: list[str], masked: list[str]
+) -> None:
     plan = other_writers.plan_other_writers(Policy(), seen, record(cdi_owner=owner))
-    assert [c["argv"] for c in plan.commands] == ([["systemctl", "stop", *stopped]] if stopped else []), case
-    assert [(c["path"], c["op"], c["content"]) for c in plan.changes] == [(path, "write", "") for path in masked]
+    assert [c["argv"] for c in plan.commands] == (
+        [["systemctl", "stop", *stopped]] if stopped else []
+    ), case
+    assert [(c["path"], c["op"], c["content"]) for c in plan.changes] == [
+        (path, "write", "") for path in masked
+    ]
     assert (plan.restarts, plan.disable_units) == ((), ())
 
 
 @pytest.mark.parametrize(
     ("files", "told"),
     [(REFRESHED, [("nvidia-cdi-refresh", "adopted")]), ({**REFRESHED, **DONE}, [])],
-    ids=["there before this run", "brought by the package that this run has installed and masked beforehand"],
+    ids=[
+        "there before this run",
+        "brought by the package that this run has installed and masked beforehand",
+    ],
 )
-def test_what_this_run_brought_is_not_left_by_others(files: dict[str, Any], told: list[tuple[str, str]]) -> None:
+def test_what_this_run_brought_is_not_left_by_others(
+    files: dict[str, Any], told: list[tuple[str, str]]
+) -> None:
     plan = cdi_refresh.stop(Policy(), host(files, UNITS), record(cdi_owner="collection"))
     assert plan.commands, "its units are stopped either way"
     assert [(left.tool, left.fate) for left in plan.leftovers] == told
@@ -199,17 +293,25 @@ def test_what_this_run_brought_is_not_left_by_others(files: dict[str, Any], told
 def test_a_unit_of_the_users_own_is_not_overwritten() -> None:
     with pytest.raises(PlanError) as caught:
         other_writers.plan_other_writers(
-            Policy(), host({**REFRESHED, cdi_refresh.MASKS[cdi_refresh.SERVICE]: "[Service]\n"}), record(cdi_owner="collection")
+            Policy(),
+            host({**REFRESHED, cdi_refresh.MASKS[cdi_refresh.SERVICE]: "[Service]\n"}),
+            record(cdi_owner="collection"),
         )
     assert caught.value.code == "adoption.unit-in-the-way"
 
 
 @pytest.mark.parametrize(
     ("case", "files", "links"),
-    [("they were enabled before", REFRESHED, 0), ("they came with our packages", {cdi_refresh.UNIT_FILES[1]: ""}, 2)],
+    [
+        ("they were enabled before", REFRESHED, 0),
+        ("they came with our packages", {cdi_refresh.UNIT_FILES[1]: ""}, 2),
+    ],
 )
 def test_absent_enables_the_units_again(case: str, files: dict[str, Any], links: int) -> None:
-    seen = host({**files, **DONE}, originals=dict.fromkeys(BOTH, {"existed": False, "sha256_after": sha("")}))
+    seen = host(
+        {**files, **DONE},
+        originals=dict.fromkeys(BOTH, {"existed": False, "sha256_after": sha("")}),
+    )
     plan = cdi_refresh.plan_absent(Policy(state="absent"), seen)
     assert [c["op"] for c in plan.changes] == ["restore", "restore"], case
     assert [c["argv"][-1] for c in plan.commands] == list(cdi_refresh.LINKS.values())[:links]
@@ -222,12 +324,24 @@ def test_absent_leaves_a_mask_alone_that_is_not_ours() -> None:
 @pytest.mark.parametrize(
     ("case", "argv", "files", "endpoint"),
     [
-        ("by argument", ["kubelet", "--container-runtime-endpoint=unix:///run/a.sock"], {}, "unix:///run/a.sock"),
-        ("by two words", ["kubelet", "--container-runtime-endpoint", "unix:///run/a.sock"], {}, "unix:///run/a.sock"),
+        (
+            "by argument",
+            ["kubelet", "--container-runtime-endpoint=unix:///run/a.sock"],
+            {},
+            "unix:///run/a.sock",
+        ),
+        (
+            "by two words",
+            ["kubelet", "--container-runtime-endpoint", "unix:///run/a.sock"],
+            {},
+            "unix:///run/a.sock",
+        ),
         (
             "kubeadm's flags",
             ["kubelet"],
-            {kubelet.KUBEADM_FLAGS: 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/b.sock --x=1"\n'},
+            {
+                kubelet.KUBEADM_FLAGS: 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/b.sock --x=1"\n'
+            },
             "unix:///run/b.sock",
         ),
         (
@@ -247,7 +361,9 @@ def test_absent_leaves_a_mask_alone_that_is_not_ours() -> None:
 )
 def test_kubelet(case: str, argv: list[str], files: dict[str, str], endpoint: str) -> None:
     process = {"pid": 9, "exe": "/usr/bin/kubelet", "argv": argv}
-    seen = obs(files=files, processes=[process], commands={"kubelet --version": "Kubernetes v1.34.2\n"})
+    seen = obs(
+        files=files, processes=[process], commands={"kubelet --version": "Kubernetes v1.34.2\n"}
+    )
     assert kubelet.find_kubelet(Policy(), seen) == Kubelet(True, "1.34.2", endpoint), case
 
 
@@ -257,14 +373,26 @@ def test_no_kubelet() -> None:
 
 @pytest.mark.parametrize(
     ("mark", "code"),
-    [(other_writers.OPERATOR_MARK, "adoption.operator-seen"), (other_writers.KUBESPRAY_MARK, "adoption.kubespray-seen")],
+    [
+        (other_writers.OPERATOR_MARK, "adoption.operator-seen"),
+        (other_writers.KUBESPRAY_MARK, "adoption.kubespray-seen"),
+    ],
 )
 def test_other_writers_are_named(mark: str, code: str) -> None:
-    assert code in get_codes(other_writers.plan_other_writers(Policy(), host({mark: ""}, {}), record(cdi_owner="toolkit")).advice)
+    assert code in get_codes(
+        other_writers.plan_other_writers(
+            Policy(), host({mark: ""}, {}), record(cdi_owner="toolkit")
+        ).advice
+    )
 
 
 @pytest.mark.parametrize("root", ["/", "/srv/image"])
-@pytest.mark.parametrize(("files", "installed"), [({}, False), ({"/usr/bin/kubelet": ""}, True), ({"/opt/bin/kubelet": ""}, True)])
-def test_a_kubelet_that_does_not_run_is_known_by_its_program(files: dict[str, str], installed: bool, root: str) -> None:
+@pytest.mark.parametrize(
+    ("files", "installed"),
+    [({}, False), ({"/usr/bin/kubelet": ""}, True), ({"/opt/bin/kubelet": ""}, True)],
+)
+def test_a_kubelet_that_does_not_run_is_known_by_its_program(
+    files: dict[str, str], installed: bool, root: str
+) -> None:
     found = kubelet.find_kubelet(Policy(root=root), obs(files=files, processes=[]))
     assert (found.present, found.installed, found.expected) == (False, installed, installed)

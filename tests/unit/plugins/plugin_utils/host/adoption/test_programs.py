@@ -9,7 +9,10 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Cdi,
     Evidence,
@@ -18,7 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Kubelet,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide, host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import programs
 
@@ -41,7 +46,11 @@ def docker(default: str, program: str) -> Instance:
 
 
 # One that cannot do CDI gets our handler as its default.
-OLD_DEFAULT = dc.replace(engine("kata", kata="/opt/kata"), version="1.6.20", cdi=Cdi(False, False, (), "", Evidence("files", "")))
+OLD_DEFAULT = dc.replace(
+    engine("kata", kata="/opt/kata"),
+    version="1.6.20",
+    cdi=Cdi(False, False, (), "", Evidence("files", "")),
+)
 FAILS = "Every pod of the handler {} fails: {} does not exist. {}"
 DEFAULT = "Every pod without a handler of its own fails: the default handler, {}, runs {}, which does not exist. {}"
 CONTAINER = "Every container without a runtime of its own fails: the default runtime, {}, runs {}, which does not exist. {}"
@@ -71,7 +80,11 @@ CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...
 
 ENGINES = [
     # the engine, the default handler -> how the sentence begins
-    ("docker", "nvidia", "Every container without a runtime of its own fails: the default runtime, nvidia, runs"),
+    (
+        "docker",
+        "nvidia",
+        "Every container without a runtime of its own fails: the default runtime, nvidia, runs",
+    ),
     ("docker", "runc", "Every container of the runtime nvidia fails:"),
     ("crio", "runc", "Every pod of the handler nvidia fails:"),
 ]
@@ -80,7 +93,9 @@ ENGINES = [
 @pytest.mark.parametrize(("name", "default", "begins"), ENGINES)
 def test_each_engine_is_told_of_in_its_own_words(name: str, default: str, begins: str) -> None:
     instance = dc.replace(engine(default, nvidia=USUAL), engine=name)
-    (said,) = programs.plan_missing_programs(Policy(packages="ignore"), obs(), (instance,), ()).advice
+    (said,) = programs.plan_missing_programs(
+        Policy(packages="ignore"), obs(), (instance,), ()
+    ).advice
     assert said.startswith(begins)
 
 
@@ -94,8 +109,20 @@ OWN = "/opt/nvidia/nvidia-container-runtime"
         (USUAL, Policy(), (), True, "This run installs that program"),
         (USUAL, Policy(packages="ignore"), (), False, BRING),
         (USUAL, Policy(single=True), (), False, BRING),
-        (USUAL, Policy(root="/mnt/image"), (), False, BRING_THERE),  # nothing is installed beneath another root
-        (OWN, Policy(handlers=(Handler(binary=OWN),)), (), False, BRING),  # no package of NVIDIA's brings it
+        (
+            USUAL,
+            Policy(root="/mnt/image"),
+            (),
+            False,
+            BRING_THERE,
+        ),  # nothing is installed beneath another root
+        (
+            OWN,
+            Policy(handlers=(Handler(binary=OWN),)),
+            (),
+            False,
+            BRING,
+        ),  # no package of NVIDIA's brings it
         (TOOLKIT, Policy(packages="ignore"), (USUAL,), True, POINTED),
         (TOOLKIT, Policy(packages="ignore"), (), False, TAKE_OUT),
     ],
@@ -105,15 +132,26 @@ def test_a_run_promises_a_program_only_where_there_is_one_after_it(
 ) -> None:
     instance = engine(nvidia=program)
     plan = programs.plan_missing_programs(
-        policy, obs(files=dict.fromkeys(there, "")), (instance,), (decide.decide_one(policy, instance, Kubelet()),)
+        policy,
+        obs(files=dict.fromkeys(there, "")),
+        (instance,),
+        (decide.decide_one(policy, instance, Kubelet()),),
     )
     sentence = (FAILS.format("nvidia", program, step),)
     assert (plan.advice, plan.beforehand) == (((), sentence) if said_first else (sentence, ()))
 
 
-@pytest.mark.parametrize(("case", "instance", "files", "advice", "beforehand"), CASES, ids=[case for case, *_rest in CASES])
+@pytest.mark.parametrize(
+    ("case", "instance", "files", "advice", "beforehand"),
+    CASES,
+    ids=[case for case, *_rest in CASES],
+)
 def test_a_handler_whose_program_is_gone_is_told(
-    case: str, instance: Instance, files: dict[str, Any], advice: tuple[str, ...], beforehand: tuple[str, ...]
+    case: str,
+    instance: Instance,
+    files: dict[str, Any],
+    advice: tuple[str, ...],
+    beforehand: tuple[str, ...],
 ) -> None:
     decision = decide.decide_one(Policy(), instance, Kubelet())
     plan = programs.plan_missing_programs(Policy(), obs(files=files), (instance,), (decision,))
@@ -121,29 +159,74 @@ def test_a_handler_whose_program_is_gone_is_told(
 
 
 BASE = "nvidia-container-toolkit-base"
-OLD = dc.replace(engine(), version="1.6.20", cdi=Cdi(False, False, (), "", Evidence("files", "")))  # has to get a default handler
+OLD = dc.replace(
+    engine(), version="1.6.20", cdi=Cdi(False, False, (), "", Evidence("files", ""))
+)  # has to get a default handler
 WITHOUT = Policy(packages="ignore")
 AGAIN = f"apt-get install --reinstall {BASE}"
 GONE_AFTER: dict[str, tuple[Instance, Policy, dict[str, str | None], dict[str, Any], str]] = {
-    # a name -> the engine, the policy, the packages, the programs that are there, and the step that the refusal names
-    "the package is recorded, and its program is gone": (OLD, Policy(), {BASE: "1.20.2-1"}, {}, AGAIN),
+    # a name -> the engine, the policy, the packages, the programs that are there, and the step that
+    # the refusal names
+    "the package is recorded, and its program is gone": (
+        OLD,
+        Policy(),
+        {BASE: "1.20.2-1"},
+        {},
+        AGAIN,
+    ),
     "no package is wanted": (OLD, WITHOUT, {}, {}, BRING),
     "no package is wanted, and it is recorded": (OLD, WITHOUT, {BASE: "1.20.2-1"}, {}, AGAIN),
-    "a program that no package brings": (OLD, Policy(handlers=(Handler(binary=OWN),)), {}, {USUAL: ""}, BRING),
-    "Docker, by its option": (docker("runc", ""), Policy(packages="ignore", set_as_default="enabled"), {}, {}, BRING),
+    "a program that no package brings": (
+        OLD,
+        Policy(handlers=(Handler(binary=OWN),)),
+        {},
+        {USUAL: ""},
+        BRING,
+    ),
+    "Docker, by its option": (
+        docker("runc", ""),
+        Policy(packages="ignore", set_as_default="enabled"),
+        {},
+        {},
+        BRING,
+    ),
     "the package comes": (OLD, Policy(), {}, {}, ""),
-    "another version of it comes": (OLD, Policy(toolkit_version="1.20.1"), {BASE: "1.20.2-1"}, {}, ""),
+    "another version of it comes": (
+        OLD,
+        Policy(toolkit_version="1.20.1"),
+        {BASE: "1.20.2-1"},
+        {},
+        "",
+    ),
     "the program is there": (OLD, WITHOUT, {}, {USUAL: ""}, ""),
     "an image, which gets it later": (OLD, Policy(root="/mnt/image"), {}, {}, ""),
     "the module of one engine": (OLD, Policy(single=True), {}, {}, ""),
-    "the default one already": (dc.replace(OLD, default_handler="nvidia", handlers={"nvidia": USUAL}), WITHOUT, {}, {}, ""),
-    "a handler that keeps its program": (dc.replace(OLD, handlers={"nvidia": TOOLKIT}), WITHOUT, {}, {TOOLKIT: ""}, ""),
+    "the default one already": (
+        dc.replace(OLD, default_handler="nvidia", handlers={"nvidia": USUAL}),
+        WITHOUT,
+        {},
+        {},
+        "",
+    ),
+    "a handler that keeps its program": (
+        dc.replace(OLD, handlers={"nvidia": TOOLKIT}),
+        WITHOUT,
+        {},
+        {TOOLKIT: ""},
+        "",
+    ),
 }
 
 
-@pytest.mark.parametrize(("instance", "policy", "installed", "files", "step"), GONE_AFTER.values(), ids=[*GONE_AFTER])
+@pytest.mark.parametrize(
+    ("instance", "policy", "installed", "files", "step"), GONE_AFTER.values(), ids=[*GONE_AFTER]
+)
 def test_no_handler_without_its_program_becomes_the_default(
-    instance: Instance, policy: Policy, installed: dict[str, str | None], files: dict[str, Any], step: str
+    instance: Instance,
+    policy: Policy,
+    installed: dict[str, str | None],
+    files: dict[str, Any],
+    step: str,
 ) -> None:
     """Else no container of the host starts any more, and the engine itself answers as before."""
     decision = decide.decide_one(policy, instance, Kubelet())
@@ -159,7 +242,10 @@ def test_no_handler_without_its_program_becomes_the_default(
 def test_a_run_does_not_promise_a_program_of_a_package_that_is_there() -> None:
     instance = engine(nvidia=USUAL)
     plan = programs.plan_missing_programs(
-        Policy(), obs(packages={BASE: "1.20.2-1"}), (instance,), (decide.decide_one(Policy(), instance, Kubelet()),)
+        Policy(),
+        obs(packages={BASE: "1.20.2-1"}),
+        (instance,),
+        (decide.decide_one(Policy(), instance, Kubelet()),),
     )
     assert not plan.beforehand
     assert AGAIN in plan.advice[0]
@@ -173,10 +259,16 @@ def test_a_run_does_not_promise_a_program_of_a_package_that_is_there() -> None:
         (Policy(single=True), {}, f"Install {BASE} first"),
         (Policy(), {}, ""),
         (Policy(root="/mnt/image"), {}, ""),
-        (Policy(handlers=(Handler(binary="nvidia-container-runtime"),)), {}, ""),  # a bare name is looked up by the engine
+        (
+            Policy(handlers=(Handler(binary="nvidia-container-runtime"),)),
+            {},
+            "",
+        ),  # a bare name is looked up by the engine
     ],
 )
-def test_an_engine_that_minds_gets_no_handler_without_its_program(policy: Policy, installed: dict[str, str | None], step: str) -> None:
+def test_an_engine_that_minds_gets_no_handler_without_its_program(
+    policy: Policy, installed: dict[str, str | None], step: str
+) -> None:
     decision = decide.decide_one(policy, docker("nvidia", USUAL), Kubelet())
     seen = obs(packages=installed)
     if not step:
@@ -189,20 +281,40 @@ def test_an_engine_that_minds_gets_no_handler_without_its_program(policy: Policy
 
 def test_the_programs_of_all_handlers_are_looked_for_at_once() -> None:
     """Each look is a call of the host: a GPU Operator's toolkit alone has three."""
-    instances = (engine(nvidia=TOOLKIT, cdi=f"{TOOLKIT}.cdi"), engine(legacy=f"{TOOLKIT}.legacy", again=TOOLKIT))
+    instances = (
+        engine(nvidia=TOOLKIT, cdi=f"{TOOLKIT}.cdi"),
+        engine(legacy=f"{TOOLKIT}.legacy", again=TOOLKIT),
+    )
     with pytest.raises(NeedMore) as need:
         programs.find_missing_programs(Observation({}, {}), instances)
-    assert sorted(q["path"] for q in need.value.questions) == [TOOLKIT, f"{TOOLKIT}.cdi", f"{TOOLKIT}.legacy"]
+    assert sorted(q["path"] for q in need.value.questions) == [
+        TOOLKIT,
+        f"{TOOLKIT}.cdi",
+        f"{TOOLKIT}.legacy",
+    ]
 
 
 def test_the_module_of_one_engine_looks_for_the_kubelet_before_it_says_that_there_is_none() -> None:
-    """Its own look is at containerd's processes only, and a kubelet that nobody looked for is not a host without one."""
-    seen = obs(files={"/usr/local/nvidia/toolkit": ""}, processes=[{"pid": 7, "exe": "/usr/bin/containerd"}])
+    """Its own look is at containerd's processes only, and a kubelet that nobody looked for is not a
+    host without one.
+    """
+    seen = obs(
+        files={"/usr/local/nvidia/toolkit": ""},
+        processes=[{"pid": 7, "exe": "/usr/bin/containerd"}],
+    )
     with pytest.raises(NeedMore) as more:
         host.plan_left_by_others(Policy(), seen, (engine(nvidia=TOOLKIT),), ())
     assert "processes:kubelet" in [q["id"] for q in more.value.questions]
 
 
 def test_the_programs_that_a_playbook_names_are_looked_at_with_everything_else() -> None:
-    policy = Policy(handlers=(Handler(binary="/opt/nvidia/nvidia-container-runtime"), Handler("bare", "nvidia-container-runtime")))
-    assert [q["path"] for q in programs.list_questions(policy)] == [*programs.PACKAGED, "/opt/nvidia/nvidia-container-runtime"]
+    policy = Policy(
+        handlers=(
+            Handler(binary="/opt/nvidia/nvidia-container-runtime"),
+            Handler("bare", "nvidia-container-runtime"),
+        )
+    )
+    assert [q["path"] for q in programs.list_questions(policy)] == [
+        *programs.PACKAGED,
+        "/opt/nvidia/nvidia-container-runtime",
+    ]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""state: absent where the journal is gone: the result says which files of other tools cannot come back, as the host's record knows them."""
+"""state: absent where the journal is gone: the result says which files of other tools cannot come
+back, as the host's record knows them.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def test_what_cannot_come_back_is_named(tmp_path: pathlib.Path, name: str) -> No
     assert recorded(home) == taken
     home.forget_journal()
     (said,) = [a for a in home.node(state="absent", **options)["advice"] if a.startswith(GONE)]
-    assert said.startswith(f"{GONE}{''.join(f': {path}. ' for path in taken) or ', if there were any. '}")
+    assert said.startswith(
+        f"{GONE}{''.join(f': {path}. ' for path in taken) or ', if there were any. '}"
+    )
     assert said.endswith("have its tool write it again (nvidia-ctk runtime configure)")
 
 
@@ -59,11 +63,16 @@ def test_the_module_of_an_engine_says_it_too(tmp_path: pathlib.Path, name: str) 
         home.write(path, text)
     assert home.single(engine, engine_version=version)["failed"] is False
     home.forget_journal()
-    assert any(a.startswith(GONE) for a in home.single(engine, state="absent", engine_version=version)["advice"])
+    assert any(
+        a.startswith(GONE)
+        for a in home.single(engine, state="absent", engine_version=version)["advice"]
+    )
 
 
 @pytest.mark.parametrize("name", HOSTS)
-def test_nothing_is_said_where_the_journal_gives_the_files_back(tmp_path: pathlib.Path, name: str) -> None:
+def test_nothing_is_said_where_the_journal_gives_the_files_back(
+    tmp_path: pathlib.Path, name: str
+) -> None:
     engine, version, files, _taken = HOSTS[name]
     home = Tree(tmp_path / "host")
     for path, text in files.items():

@@ -9,7 +9,9 @@ import base64
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import key
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    repository,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,21 +43,28 @@ QVUZAQDboNoLXv5ulgT85SKR4w58u7LrxdAuEMIAH/rP+0qSBA==
 
 
 @pytest.mark.parametrize(
-    ("text", "end"), [(NEVER, ""), (SHORT, "2026-02-01T12:00:00Z"), (RENEWED, "2027-02-01T12:00:00Z")], ids=["never", "short", "renewed"]
+    ("text", "end"),
+    [(NEVER, ""), (SHORT, "2026-02-01T12:00:00Z"), (RENEWED, "2027-02-01T12:00:00Z")],
+    ids=["never", "short", "renewed"],
 )
 def test_the_newest_signature_says_until_when(text: str, end: str) -> None:
     assert key.get_key_expiry(text) == end
 
 
 def test_the_newest_signature_counts_whichever_comes_first() -> None:
-    old, new = ([packet for packet in repository.list_key_packets(text) if packet[0] == key.SIGNATURE] for text in (SHORT, RENEWED))
+    old, new = (
+        [packet for packet in repository.list_key_packets(text) if packet[0] == key.SIGNATURE]
+        for text in (SHORT, RENEWED)
+    )
     others = [packet for packet in repository.list_key_packets(SHORT) if packet[0] != key.SIGNATURE]
     for signatures in ([*old, *new], [*new, *old]):
         assert key.get_key_expiry(armored([*others, *signatures])) == "2027-02-01T12:00:00Z"
 
 
 def armored(packets: list[tuple[int, bytes]]) -> str:
-    data = b"".join(bytes([0xC0 | kind, 0xFF]) + len(body).to_bytes(4, "big") + body for kind, body in packets)
+    data = b"".join(
+        bytes([0xC0 | kind, 0xFF]) + len(body).to_bytes(4, "big") + body for kind, body in packets
+    )
     return f"{repository.BEGIN}\n\n{base64.b64encode(data).decode()}\n{repository.END}\n"
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The manifest of an archive: what is written is read again, and what somebody else wrote is judged name by name."""
+"""The manifest of an archive: what is written is read again, and what somebody else wrote is judged
+name by name.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,15 @@ def test_what_is_written_is_read_and_is_as_its_schema_says() -> None:
 
 
 def test_a_key_that_expires_says_when() -> None:
-    other = manifest.Manifest(manifest.Key(bundles.FINGERPRINT, "2027-01-31T00:00:00Z"), DESCRIBED.repositories, DESCRIBED.files)
-    assert manifest.parse_manifest(manifest.render_manifest(other)).key.expires == "2027-01-31T00:00:00Z"
+    other = manifest.Manifest(
+        manifest.Key(bundles.FINGERPRINT, "2027-01-31T00:00:00Z"),
+        DESCRIBED.repositories,
+        DESCRIBED.files,
+    )
+    assert (
+        manifest.parse_manifest(manifest.render_manifest(other)).key.expires
+        == "2027-01-31T00:00:00Z"
+    )
 
 
 def deb(table: Any) -> Any:
@@ -52,9 +61,15 @@ def renamed(name: str) -> Callable[[Any], Any]:
 
 
 BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "a schema of a later release": (lambda t: t.update(schema=2), "its schema is 2, and this release reads 1"),
+    "a schema of a later release": (
+        lambda t: t.update(schema=2),
+        "its schema is 2, and this release reads 1",
+    ),
     "no schema": (lambda t: t.pop("schema"), "its schema is None"),
-    "a name that leads out": (renamed("../../etc/passwd"), "'apt/x86_64/../../etc/passwd', which is not allowed"),
+    "a name that leads out": (
+        renamed("../../etc/passwd"),
+        "'apt/x86_64/../../etc/passwd', which is not allowed",
+    ),
     "a name that leads out in the middle": (renamed("a/../../b"), "which is not allowed"),
     "an absolute name": (renamed("/etc/passwd"), "which is not allowed"),
     "a hidden name": (renamed(".profile"), "which is not allowed"),
@@ -65,21 +80,66 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda t: t["files"]["key.asc"].update(sha256="d41d8cd9"),
         "the sha256 of key.asc has the value 'd41d8cd9'",
     ),
-    "a negative size": (lambda t: t["files"]["key.asc"].update(size=-1), "the size of key.asc is -1"),
-    "a truth for a size": (lambda t: t["files"]["key.asc"].update(size=True), "the size of key.asc is True"),
-    "a file that no repository names": (lambda t: t["files"].update(more=t["files"]["key.asc"]), "more is in one of the lists"),
-    "a file that is not listed": (lambda t: t["files"].pop("apt/x86_64/InRelease"), "apt/x86_64/InRelease is in one of the lists"),
-    "a key of another name": (lambda t: t["key"].update(file="other.asc"), "key.file is 'other.asc'"),
-    "a short fingerprint": (lambda t: t["key"].update(fingerprint="F796ECB0"), "key.fingerprint has the value 'F796ECB0'"),
-    "a date that is none": (lambda t: t["key"].update(expires="soon"), "key.expires has the value 'soon'"),
-    "a repository twice": (lambda t: t["repositories"].append(t["repositories"][0]), "it names a file or a repository twice"),
-    "no repository": (lambda t: (t.update(repositories=[]), t.update(files={"key.asc": t["files"]["key.asc"]})), "it has no repository"),
-    "another format": (lambda t: t["repositories"][0].update(format="pacman"), "of the kind 'pacman' for 'x86_64', which is not known"),
-    "another architecture": (lambda t: t["repositories"][0].update(architecture="../x"), "for '../x', which is not known"),
-    "no package": (lambda t: t["repositories"][0].update(packages=[]), "its repository apt/x86_64 is empty"),
-    "an option as a version": (lambda t: deb(t).update(version="-o Dir::Bin=sh"), "packages.version has the value '-o Dir::Bin=sh'"),
-    "an option as a package": (lambda t: deb(t).update(name="-y"), "packages.name has the value '-y'"),
-    "a text for a list": (lambda t: t["repositories"][0].update(indexes="InRelease"), "indexes is not a list"),
+    "a negative size": (
+        lambda t: t["files"]["key.asc"].update(size=-1),
+        "the size of key.asc is -1",
+    ),
+    "a truth for a size": (
+        lambda t: t["files"]["key.asc"].update(size=True),
+        "the size of key.asc is True",
+    ),
+    "a file that no repository names": (
+        lambda t: t["files"].update(more=t["files"]["key.asc"]),
+        "more is in one of the lists",
+    ),
+    "a file that is not listed": (
+        lambda t: t["files"].pop("apt/x86_64/InRelease"),
+        "apt/x86_64/InRelease is in one of the lists",
+    ),
+    "a key of another name": (
+        lambda t: t["key"].update(file="other.asc"),
+        "key.file is 'other.asc'",
+    ),
+    "a short fingerprint": (
+        lambda t: t["key"].update(fingerprint="F796ECB0"),
+        "key.fingerprint has the value 'F796ECB0'",
+    ),
+    "a date that is none": (
+        lambda t: t["key"].update(expires="soon"),
+        "key.expires has the value 'soon'",
+    ),
+    "a repository twice": (
+        lambda t: t["repositories"].append(t["repositories"][0]),
+        "it names a file or a repository twice",
+    ),
+    "no repository": (
+        lambda t: (t.update(repositories=[]), t.update(files={"key.asc": t["files"]["key.asc"]})),
+        "it has no repository",
+    ),
+    "another format": (
+        lambda t: t["repositories"][0].update(format="pacman"),
+        "of the kind 'pacman' for 'x86_64', which is not known",
+    ),
+    "another architecture": (
+        lambda t: t["repositories"][0].update(architecture="../x"),
+        "for '../x', which is not known",
+    ),
+    "no package": (
+        lambda t: t["repositories"][0].update(packages=[]),
+        "its repository apt/x86_64 is empty",
+    ),
+    "an option as a version": (
+        lambda t: deb(t).update(version="-o Dir::Bin=sh"),
+        "packages.version has the value '-o Dir::Bin=sh'",
+    ),
+    "an option as a package": (
+        lambda t: deb(t).update(name="-y"),
+        "packages.name has the value '-y'",
+    ),
+    "a text for a list": (
+        lambda t: t["repositories"][0].update(indexes="InRelease"),
+        "indexes is not a list",
+    ),
     "a list for a table": (lambda t: t.update(key=[]), "key is not an object"),
 }
 
@@ -101,7 +161,9 @@ def test_what_is_no_manifest(text: str) -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
 )
 
 

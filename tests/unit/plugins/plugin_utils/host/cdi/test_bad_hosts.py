@@ -1,23 +1,42 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts as they should not be: files cut short, rubbish in place of specs, programs that hang. A sentence or a sound spec, nothing else."""
+"""Hosts as they should not be: files cut short, rubbish in place of specs, programs that hang. A
+sentence or a sound spec, nothing else.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import nvidia_smi
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    nvidia_smi,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    releases,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import run
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus as driver_gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    gpus as driver_gpus,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import outer_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,20 +46,34 @@ from tests.unit import builders, gpus
 SOURCE = "print('the probe')"
 RECORD = resource.record_of_options("collection", "0.6.0")
 MIGS = {0: [gpus.mig(0, 1), gpus.mig(1, 2)]}
-HOST = {**gpus.host(), **gpus.instances(0, (1, 0), (2, 0)), "/proc/driver/nvidia-caps/mig-minors": gpus.mig_minors()}
-TEXTS = sorted(path for path, content in HOST.items() if isinstance(content, str) and path.startswith(("/proc", "/sys")))
+HOST = {
+    **gpus.host(),
+    **gpus.instances(0, (1, 0), (2, 0)),
+    "/proc/driver/nvidia-caps/mig-minors": gpus.mig_minors(),
+}
+TEXTS = sorted(
+    path
+    for path, content in HOST.items()
+    if isinstance(content, str) and path.startswith(("/proc", "/sys"))
+)
 ETC, RUN = "/etc/cdi/other.yaml", "/var/run/cdi/nvidia.yaml"
 
 
 def outcome(files: dict[str, Any], **more: Any) -> Plan | PlanError:
-    """The plan or the refusal, with every question answered: a program that was not told of is not there."""
+    """The plan or the refusal, with every question answered: a program that was not told of is not
+    there.
+    """
     answers = {**gpus.nvml(migs=MIGS), **(more.pop("answers", None) or {})}
     there = {path: content for path, content in {**HOST, **files}.items() if content is not None}
     wanted = Policy()
     for _look in range(4):
-        seen = builders.obs(files=there, packages={packages.BASE: "1.20.1-1"}, answers=answers, **more)
+        seen = builders.obs(
+            files=there, packages={packages.BASE: "1.20.1-1"}, answers=answers, **more
+        )
         try:
-            return resource.plan_specs(wanted, seen, RECORD, driver_gpus.parse_driver(wanted, seen), SOURCE)
+            return resource.plan_specs(
+                wanted, seen, RECORD, driver_gpus.parse_driver(wanted, seen), SOURCE
+            )
         except NeedMore as need:
             missing = {"error": {"kind": "not-found", "message": "there is no such program"}}
             answers.update({q["id"]: missing for q in need.questions})
@@ -54,7 +87,10 @@ def sound(found: Plan | PlanError) -> bool:
     if isinstance(found, PlanError):
         return bool(str(found)) and "\n" not in str(found)
     texts = [c["content"] for c in found.changes if c["op"] == "write" and "/cdi/" in c["path"]]
-    return all(run.read_text_problems(text.encode(), releases.LIBRARIES["0.6.2"])[1] == () for text in texts)
+    return all(
+        run.read_text_problems(text.encode(), releases.LIBRARIES["0.6.2"])[1] == ()
+        for text in texts
+    )
 
 
 def test_the_host_that_is_harmed_below_is_sound() -> None:
@@ -124,11 +160,15 @@ DIRECTORIES: dict[str, Any] = {
     "a link to nothing": {"type": "link", "real": None},
     "a loop": {"error": {"kind": "failed", "message": "more than 40 symbolic links"}},
     "no permission": {"error": {"kind": "denied", "message": "Permission denied"}},
-    "huge": {"error": {"kind": "too-large", "message": "is larger than the 1048576 bytes asked for"}},
+    "huge": {
+        "error": {"kind": "too-large", "message": "is larger than the 1048576 bytes asked for"}
+    },
 }
 
 
-@pytest.mark.parametrize("path", ["/etc/cdi/nvidia.yaml", ETC, RUN, "/var/run/cdi/other.json", "/etc/cdi/other.yml"])
+@pytest.mark.parametrize(
+    "path", ["/etc/cdi/nvidia.yaml", ETC, RUN, "/var/run/cdi/other.json", "/etc/cdi/other.yml"]
+)
 @pytest.mark.parametrize("content", DIRECTORIES.values(), ids=DIRECTORIES)
 def test_rubbish_in_a_cdi_directory(path: str, content: Any) -> None:
     found = outcome({path: content})
@@ -137,7 +177,10 @@ def test_rubbish_in_a_cdi_directory(path: str, content: Any) -> None:
     assert bool(report.findings) is not (content == SPEC and not path.endswith(".yml"))
 
 
-ROWS = "".join(f"{i}, {gpus.UUIDS[i]}, 0000{gpus.BUSES[i].upper()}, Disabled, NVIDIA H100 80GB HBM3\n" for i in range(2))
+ROWS = "".join(
+    f"{i}, {gpus.UUIDS[i]}, 0000{gpus.BUSES[i].upper()}, Disabled, NVIDIA H100 80GB HBM3\n"
+    for i in range(2)
+)
 LISTED = "".join(f"GPU {i}: NVIDIA H100 80GB HBM3 (UUID: {gpus.UUIDS[i]})\n" for i in range(2))
 
 
@@ -146,22 +189,40 @@ def said(rc: int | None = 0, stdout: str = "", **more: Any) -> dict[str, Any]:
 
 
 HANGS = {"error": {"kind": "timeout", "message": "the probe gave no answer within 20 s"}}
-NO_LIBRARY = {"error": {"kind": "failed", "message": "the probe ended with exit status 1: no library"}}
+NO_LIBRARY = {
+    "error": {"kind": "failed", "message": "the probe ended with exit status 1: no library"}
+}
 
 
 def answered(code: int) -> dict[str, Any]:
-    return {"value": {"gpus": [], "errors": [{"call": "nvmlInit", "code": code, "message": f"error {code}"}]}}
+    return {
+        "value": {
+            "gpus": [],
+            "errors": [{"call": "nvmlInit", "code": code, "message": f"error {code}"}],
+        }
+    }
 
 
-# what it is: (NVML's answer, nvidia-smi's two answers, the code of the refusal, or one in the first advice)
+# what it is: (NVML's answer, nvidia-smi's two answers, the code of the refusal, or one in the first
+# advice)
 SOURCES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = {
     "NVML: driver not loaded": (answered(9), said(), said(), "nvml-not-loaded"),
     "NVML: GPU lost": (answered(15), said(), said(), "nvml-gpu-lost"),
     "NVML: versions differ": (answered(18), said(), said(), "nvml-mismatch"),
     "NVML: no permission": (answered(4), said(0, ROWS), said(0, LISTED), "named-by-nvidia-smi"),
-    "NVML: an unknown error": (answered(999), said(0, ROWS), said(0, LISTED), "named-by-nvidia-smi"),
+    "NVML: an unknown error": (
+        answered(999),
+        said(0, ROWS),
+        said(0, LISTED),
+        "named-by-nvidia-smi",
+    ),
     "NVML hangs": (HANGS, said(0, ROWS), said(0, LISTED), "named-from-proc"),
-    "nvidia-smi: 9": (NO_LIBRARY, said(9, "NVIDIA-SMI has failed\n"), said(9), "nvidia-smi-not-loaded"),
+    "nvidia-smi: 9": (
+        NO_LIBRARY,
+        said(9, "NVIDIA-SMI has failed\n"),
+        said(9),
+        "nvidia-smi-not-loaded",
+    ),
     "nvidia-smi: 15": (NO_LIBRARY, said(15), said(15), "nvidia-smi-gpu-lost"),
     "nvidia-smi: 14, infoROM": (
         NO_LIBRARY,
@@ -169,11 +230,31 @@ SOURCES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] =
         said(14, LISTED),
         "nvidia-smi-strange",
     ),
-    "nvidia-smi: 14, and the table whole": (NO_LIBRARY, said(14, ROWS), said(14, LISTED), "named-by-nvidia-smi"),
+    "nvidia-smi: 14, and the table whole": (
+        NO_LIBRARY,
+        said(14, ROWS),
+        said(14, LISTED),
+        "named-by-nvidia-smi",
+    ),
     "nvidia-smi: 127": (NO_LIBRARY, said(127), said(127), "nvidia-smi-failed"),
-    "nvidia-smi never ends": (NO_LIBRARY, said(None, timed_out=True), said(None, timed_out=True), "nvidia-smi-failed"),
-    "nvidia-smi prints rubbish": (NO_LIBRARY, said(0, "\x00\x01 GPU?\n"), said(0, "\x00"), "nvidia-smi-strange"),
-    "nvidia-smi is cut short": (NO_LIBRARY, said(0, ROWS[:40]), said(0, LISTED[:20]), "nvidia-smi-strange"),
+    "nvidia-smi never ends": (
+        NO_LIBRARY,
+        said(None, timed_out=True),
+        said(None, timed_out=True),
+        "nvidia-smi-failed",
+    ),
+    "nvidia-smi prints rubbish": (
+        NO_LIBRARY,
+        said(0, "\x00\x01 GPU?\n"),
+        said(0, "\x00"),
+        "nvidia-smi-strange",
+    ),
+    "nvidia-smi is cut short": (
+        NO_LIBRARY,
+        said(0, ROWS[:40]),
+        said(0, LISTED[:20]),
+        "nvidia-smi-strange",
+    ),
     "nvidia-smi says nothing": (NO_LIBRARY, said(0, ""), said(0, ""), "nvidia-smi-silent"),
     "nvidia-smi killed": (NO_LIBRARY, said(-9), said(-9), "nvidia-smi-failed"),
     "both silent": (NO_LIBRARY, NO_LIBRARY, NO_LIBRARY, "nvidia-smi-failed"),
@@ -181,12 +262,16 @@ SOURCES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] =
 
 
 @pytest.mark.parametrize(("probe", "rows", "listed", "code"), SOURCES.values(), ids=SOURCES)
-def test_who_is_asked_answers_badly(probe: dict[str, Any], rows: dict[str, Any], listed: dict[str, Any], code: str) -> None:
+def test_who_is_asked_answers_badly(
+    probe: dict[str, Any], rows: dict[str, Any], listed: dict[str, Any], code: str
+) -> None:
     query, gpu_list = (q["id"] for q in nvidia_smi.list_nvidia_smi_questions(Policy()))
     plain = {path: None for path in HOST if "/mig/" in path or "nvidia-caps" in path}
     found = outcome(plain, answers={"probe:nvml": probe, query: rows, gpu_list: listed})
     assert sound(found)
-    assert f"devices.{code}" in ([found.code] if isinstance(found, PlanError) else codes_of(found.advice[0]))
+    assert f"devices.{code}" in (
+        [found.code] if isinstance(found, PlanError) else codes_of(found.advice[0])
+    )
 
 
 def codes_of(text: str) -> list[str]:

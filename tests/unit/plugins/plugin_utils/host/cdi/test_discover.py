@@ -10,11 +10,25 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import catalogue, discover, roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files.discover import DriverFiles
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import profiles
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate.hooks import HookProgram
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import DeviceNode, Edits, Mount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    catalogue,
+    discover,
+    roots,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files.discover import (
+    DriverFiles,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    profiles,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate.hooks import (
+    HookProgram,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    DeviceNode,
+    Edits,
+    Mount,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +40,12 @@ V = "550.163.01"
 NEW = HookProgram("/usr/bin/nvidia-cdi-hook", (1, 20, 1))
 
 
-def found(there: dict[str, Any], version: str = "", features: tuple[str, ...] = catalogue.FEATURES, **policy: Any) -> DriverFiles:
+def found(
+    there: dict[str, Any],
+    version: str = "",
+    features: tuple[str, ...] = catalogue.FEATURES,
+    **policy: Any,
+) -> DriverFiles:
     seen = obs(files=there, host={"machine": "x86_64", "kernel": "6.1.0", "epoch": 10.0})
     return discover.discover(seen, Policy(**policy), features, version)
 
@@ -38,15 +57,25 @@ def names(driver: DriverFiles) -> list[str]:
 LAYOUTS = [
     ("Ubuntu", drivers.compute(UBUNTU, V), (UBUNTU,)),
     ("RHEL", drivers.compute(RHEL, V), (RHEL,)),
-    ("Debian", {**drivers.compute(DEBIAN, V), **drivers.through(drivers.compute(DEBIAN, V), UBUNTU)}, (DEBIAN,)),
-    ("Debian with one beside", {**drivers.compute(DEBIAN, V), **drivers.library(UBUNTU, "libnvidia-pkcs11", V)}, (UBUNTU, DEBIAN)),
+    (
+        "Debian",
+        {**drivers.compute(DEBIAN, V), **drivers.through(drivers.compute(DEBIAN, V), UBUNTU)},
+        (DEBIAN,),
+    ),
+    (
+        "Debian with one beside",
+        {**drivers.compute(DEBIAN, V), **drivers.library(UBUNTU, "libnvidia-pkcs11", V)},
+        (UBUNTU, DEBIAN),
+    ),
     ("ARM", drivers.compute("/usr/lib/aarch64-linux-gnu", V), ("/usr/lib/aarch64-linux-gnu",)),
     ("a tree of the driver only", drivers.compute("/lib64", V), ("/lib64",)),
     ("NixOS", drivers.compute("/run/opengl-driver/lib", V), ("/run/opengl-driver/lib",)),
 ]
 
 
-@pytest.mark.parametrize(("there", "folders"), [case[1:] for case in LAYOUTS], ids=[case[0] for case in LAYOUTS])
+@pytest.mark.parametrize(
+    ("there", "folders"), [case[1:] for case in LAYOUTS], ids=[case[0] for case in LAYOUTS]
+)
 def test_layouts(there: dict[str, Any], folders: tuple[str, ...]) -> None:
     driver = found(there)
     assert (driver.version, driver.folders) == (V, folders)
@@ -58,7 +87,9 @@ def test_layouts(there: dict[str, Any], folders: tuple[str, ...]) -> None:
 def test_the_version_of_the_kernel_module_counts_where_two_are_installed() -> None:
     both = {**drivers.compute(UBUNTU, "535.1.2"), **drivers.compute(UBUNTU, V)}
     assert {name.partition(".so.")[2] for name in names(found(both, "535.1.2"))} == {"535.1.2"}
-    assert {name.partition(".so.")[2] for name in names(found(both))} == {V}  # where the .so.1 leads
+    assert {name.partition(".so.")[2] for name in names(found(both))} == {
+        V
+    }  # where the .so.1 leads
 
 
 def test_an_unknown_library_of_a_new_driver_is_taken() -> None:
@@ -67,10 +98,26 @@ def test_an_unknown_library_of_a_new_driver_is_taken() -> None:
 
 
 FEATURES = [
-    (("utility",), {"libnvidia-ml"}, {"libcuda", "libnvcuvid", "libGLX_nvidia", "libnvidia-egl-gbm"}),
-    (("compute",), {"libcuda"}, {"libnvidia-ml", "libnvcuvid", "libGLX_nvidia", "libnvidia-egl-gbm"}),
-    (("compute", "video"), {"libcuda", "libnvcuvid"}, {"libnvidia-ml", "libGLX_nvidia", "libnvidia-egl-gbm"}),
-    (("graphics",), {"libGLX_nvidia", "libnvidia-egl-gbm"}, {"libcuda", "libnvidia-ml", "libnvcuvid"}),
+    (
+        ("utility",),
+        {"libnvidia-ml"},
+        {"libcuda", "libnvcuvid", "libGLX_nvidia", "libnvidia-egl-gbm"},
+    ),
+    (
+        ("compute",),
+        {"libcuda"},
+        {"libnvidia-ml", "libnvcuvid", "libGLX_nvidia", "libnvidia-egl-gbm"},
+    ),
+    (
+        ("compute", "video"),
+        {"libcuda", "libnvcuvid"},
+        {"libnvidia-ml", "libGLX_nvidia", "libnvidia-egl-gbm"},
+    ),
+    (
+        ("graphics",),
+        {"libGLX_nvidia", "libnvidia-egl-gbm"},
+        {"libcuda", "libnvidia-ml", "libnvcuvid"},
+    ),
 ]
 
 
@@ -88,7 +135,9 @@ def test_features(features: tuple[str, ...], inside: set[str], outside: set[str]
 
 
 def test_what_lacks_is_told() -> None:
-    assert found(drivers.library(UBUNTU, "libnvidia-ml", V, ".so.1"), features=("compute", "utility")).missing == (
+    assert found(
+        drivers.library(UBUNTU, "libnvidia-ml", V, ".so.1"), features=("compute", "utility")
+    ).missing == (
         f"libcuda.so.{V}",
         f"libnvidia-ptxjitcompiler.so.{V}",
         "nvidia-smi",
@@ -96,18 +145,29 @@ def test_what_lacks_is_told() -> None:
 
 
 def test_32_bit_libraries_only_on_request() -> None:
-    there = {**drivers.compute(UBUNTU, V), **drivers.library("/usr/lib/i386-linux-gnu", "libcuda", V, ".so.1")}
+    there = {
+        **drivers.compute(UBUNTU, V),
+        **drivers.library("/usr/lib/i386-linux-gnu", "libcuda", V, ".so.1"),
+    }
     assert [lib.folder for lib in found(there).libraries if lib.stem == "libcuda"] == [UBUNTU]
     both = found(there, cdi_compat32=True)
-    assert [lib.folder for lib in both.libraries if lib.stem == "libcuda"] == [UBUNTU, "/usr/lib/i386-linux-gnu"]
+    assert [lib.folder for lib in both.libraries if lib.stem == "libcuda"] == [
+        UBUNTU,
+        "/usr/lib/i386-linux-gnu",
+    ]
     assert both.folders == (UBUNTU,)
 
 
 def test_sockets_only_on_request() -> None:
     there = {**drivers.compute(UBUNTU, V), "/run/nvidia-persistenced/socket": {"type": "socket"}}
     assert found(there).left_out == ("/run/nvidia-persistenced/socket",)
-    mounted = profiles.build_common_edits(found(there, cdi_sockets=True), profiles.MountPlan("full", NEW))
-    assert Mount("/run/nvidia-persistenced/socket", "/run/nvidia-persistenced/socket", profiles.SOCKET) in mounted.mounts
+    mounted = profiles.build_common_edits(
+        found(there, cdi_sockets=True), profiles.MountPlan("full", NEW)
+    )
+    assert (
+        Mount("/run/nvidia-persistenced/socket", "/run/nvidia-persistenced/socket", profiles.SOCKET)
+        in mounted.mounts
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,15 +180,26 @@ def test_sockets_only_on_request() -> None:
     ],
     ids=["a directory of root's", "a user's", "a user's link to root's home", "a file"],
 )
-def test_the_folder_of_mps_is_roots_or_no_container_gets_it(there: dict[str, Any], mounted: bool) -> None:
+def test_the_folder_of_mps_is_roots_or_no_container_gets_it(
+    there: dict[str, Any], mounted: bool
+) -> None:
     driver = found({**drivers.compute(UBUNTU, V), catalogue.MPS: there}, cdi_sockets=True)
     assert [f.path for f in driver.sockets] == ([catalogue.MPS] if mounted else [])
 
 
 def test_firmware_of_this_kernel_and_this_driver() -> None:
-    there = {**drivers.compute(UBUNTU, V), f"/lib/firmware/nvidia/{V}/gsp_ga10x.bin": "", "/lib/firmware/nvidia/535.1/gsp_ga10x.bin": ""}
-    there.update({f"/lib/firmware/{kernel}/nvidia/{V}/gsp_tu10x.bin": "" for kernel in ("6.1.0", "5.10.0")})
-    wanted = [f"/lib/firmware/6.1.0/nvidia/{V}/gsp_tu10x.bin", f"/lib/firmware/nvidia/{V}/gsp_ga10x.bin"]
+    there = {
+        **drivers.compute(UBUNTU, V),
+        f"/lib/firmware/nvidia/{V}/gsp_ga10x.bin": "",
+        "/lib/firmware/nvidia/535.1/gsp_ga10x.bin": "",
+    }
+    there.update(
+        {f"/lib/firmware/{kernel}/nvidia/{V}/gsp_tu10x.bin": "" for kernel in ("6.1.0", "5.10.0")}
+    )
+    wanted = [
+        f"/lib/firmware/6.1.0/nvidia/{V}/gsp_tu10x.bin",
+        f"/lib/firmware/nvidia/{V}/gsp_ga10x.bin",
+    ]
     assert [f.path for f in found(there).firmware] == wanted
 
 
@@ -136,16 +207,25 @@ def test_firmware_of_this_kernel_and_this_driver() -> None:
 
 
 def test_full_is_what_nvidia_ctk_writes() -> None:
-    made = profiles.build_common_edits(found(drivers.compute(UBUNTU, V)), profiles.MountPlan("full", NEW))
+    made = profiles.build_common_edits(
+        found(drivers.compute(UBUNTU, V)), profiles.MountPlan("full", NEW)
+    )
     assert made.env == (f"NVIDIA_CTK_LIBCUDA_DIR={UBUNTU}",)
     assert {m.host_path for m in made.mounts} == {m.container_path for m in made.mounts}
     assert [h.args[1] for h in made.hooks] == [
         "create-symlinks", "enable-cuda-compat", "update-ldcache", "disable-device-node-modification", "update-application-profile",
     ]  # fmt: skip
-    assert made.hooks[0].args[:4] == ("nvidia-cdi-hook", "create-symlinks", "--link", f"libcuda.so.1::{UBUNTU}/libcuda.so")
+    assert made.hooks[0].args[:4] == (
+        "nvidia-cdi-hook",
+        "create-symlinks",
+        "--link",
+        f"libcuda.so.1::{UBUNTU}/libcuda.so",
+    )
     assert made.hooks[0].args[4:6] == ("--link", f"libcuda.so.{V}::{UBUNTU}/libcuda.so.1")
     assert made.hooks[2].args == ("nvidia-cdi-hook", "update-ldcache", "--folder", UBUNTU)
-    assert {(h.name, h.env) for h in made.hooks} == {("createContainer", ("NVIDIA_CTK_DEBUG=false",))}
+    assert {(h.name, h.env) for h in made.hooks} == {
+        ("createContainer", ("NVIDIA_CTK_DEBUG=false",))
+    }
 
 
 PROGRAMS = [
@@ -158,52 +238,86 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize(("version", "hooks"), PROGRAMS)
-def test_an_old_program_gets_no_command_that_it_does_not_know(version: tuple[int, ...], hooks: int) -> None:
+def test_an_old_program_gets_no_command_that_it_does_not_know(
+    version: tuple[int, ...], hooks: int
+) -> None:
     made = profiles.build_common_edits(
-        found(drivers.compute(UBUNTU, V)), profiles.MountPlan("full", HookProgram("/usr/bin/nvidia-cdi-hook", version))
+        found(drivers.compute(UBUNTU, V)),
+        profiles.MountPlan("full", HookProgram("/usr/bin/nvidia-cdi-hook", version)),
     )
     assert len(made.hooks) == hooks
 
 
 def test_nvidia_ctk_has_the_same_commands_one_word_later() -> None:
     made = profiles.build_common_edits(
-        found(drivers.compute(UBUNTU, V)), profiles.MountPlan("full", HookProgram("/usr/bin/nvidia-ctk", (1, 16, 2)))
+        found(drivers.compute(UBUNTU, V)),
+        profiles.MountPlan("full", HookProgram("/usr/bin/nvidia-ctk", (1, 16, 2))),
     )
-    assert [h.args[:3] for h in made.hooks] == [("nvidia-ctk", "hook", "create-symlinks"), ("nvidia-ctk", "hook", "update-ldcache")]
+    assert [h.args[:3] for h in made.hooks] == [
+        ("nvidia-ctk", "hook", "create-symlinks"),
+        ("nvidia-ctk", "hook", "update-ldcache"),
+    ]
 
 
 @pytest.mark.parametrize("folder", [UBUNTU, RHEL, DEBIAN])
-def test_hookless_names_libraries_as_programs_load_them_for_images_of_both_families(folder: str) -> None:
-    made = profiles.build_common_edits(found(drivers.compute(folder, V)), profiles.MountPlan("hookless"))
+def test_hookless_names_libraries_as_programs_load_them_for_images_of_both_families(
+    folder: str,
+) -> None:
+    made = profiles.build_common_edits(
+        found(drivers.compute(folder, V)), profiles.MountPlan("hookless")
+    )
     assert (made.hooks, made.env) == ((), ())
     where = {m.container_path: m.host_path for m in made.mounts}
     for home in (UBUNTU, RHEL):
-        assert where[f"{home}/libcuda.so.1"] == where[f"{home}/libcuda.so"] == f"{folder}/libcuda.so.{V}"
+        assert (
+            where[f"{home}/libcuda.so.1"]
+            == where[f"{home}/libcuda.so"]
+            == f"{folder}/libcuda.so.{V}"
+        )
         assert where[f"{home}/libnvidia-ml.so.1"] == f"{folder}/libnvidia-ml.so.{V}"
     assert where["/usr/bin/nvidia-smi"] == "/usr/bin/nvidia-smi"
 
 
 def test_hookless_knows_the_name_where_the_host_has_no_link() -> None:
-    made = profiles.build_common_edits(found(drivers.library(RHEL, "libcuda", V)), profiles.MountPlan("hookless"))
+    made = profiles.build_common_edits(
+        found(drivers.library(RHEL, "libcuda", V)), profiles.MountPlan("hookless")
+    )
     assert f"{RHEL}/libcuda.so.1" in {m.container_path for m in made.mounts}
 
 
 def test_devices_has_no_files() -> None:
-    assert profiles.build_common_edits(found(drivers.compute(UBUNTU, V), cdi_profile="devices"), profiles.MountPlan("devices")) == Edits()
+    assert (
+        profiles.build_common_edits(
+            found(drivers.compute(UBUNTU, V), cdi_profile="devices"), profiles.MountPlan("devices")
+        )
+        == Edits()
+    )
 
 
 def test_a_driver_root_stands_on_the_host_only() -> None:
-    made = profiles.build_common_edits(found(drivers.compute(UBUNTU, V)), profiles.MountPlan("full", NEW, "/run/nvidia/driver"))
+    made = profiles.build_common_edits(
+        found(drivers.compute(UBUNTU, V)), profiles.MountPlan("full", NEW, "/run/nvidia/driver")
+    )
     cuda = next(m for m in made.mounts if "libcuda.so" in m.host_path)
-    assert (cuda.host_path, cuda.container_path) == (f"/run/nvidia/driver{UBUNTU}/libcuda.so.{V}", f"{UBUNTU}/libcuda.so.{V}")
+    assert (cuda.host_path, cuda.container_path) == (
+        f"/run/nvidia/driver{UBUNTU}/libcuda.so.{V}",
+        f"{UBUNTU}/libcuda.so.{V}",
+    )
     assert {h.path for h in made.hooks} == {"/usr/bin/nvidia-cdi-hook"}
 
 
 def test_links_of_drm_nodes() -> None:
     links = {"/dev/dri/card1": [("../card1", "/dev/dri/by-path/pci-0000:17:00.0-card")]}
-    made = profiles.build_gpu_link_edits(("/dev/dri/card1", "/dev/dri/renderD129"), links, profiles.MountPlan("full", NEW))
-    assert [h.args[2:] for h in made.hooks] == [("--link", "../card1::/dev/dri/by-path/pci-0000:17:00.0-card")]
-    assert profiles.build_gpu_link_edits(("/dev/dri/card1",), links, profiles.MountPlan("hookless")) == Edits()
+    made = profiles.build_gpu_link_edits(
+        ("/dev/dri/card1", "/dev/dri/renderD129"), links, profiles.MountPlan("full", NEW)
+    )
+    assert [h.args[2:] for h in made.hooks] == [
+        ("--link", "../card1::/dev/dri/by-path/pci-0000:17:00.0-card")
+    ]
+    assert (
+        profiles.build_gpu_link_edits(("/dev/dri/card1",), links, profiles.MountPlan("hookless"))
+        == Edits()
+    )
 
 
 # ---------------------------------------------------------------- roots
@@ -218,7 +332,11 @@ def test_what_goes_into_a_root_comes_out_again(root: str, path: str) -> None:
     assert roots.is_within_root(root, roots.get_path_beneath_root(root, path))
 
 
-@given(paths.filter(lambda p: p != "/"), paths.filter(lambda p: p != "/"), st.text("ab-", min_size=1, max_size=3))
+@given(
+    paths.filter(lambda p: p != "/"),
+    paths.filter(lambda p: p != "/"),
+    st.text("ab-", min_size=1, max_size=3),
+)
 def test_a_root_ends_at_a_component(root: str, path: str, more: str) -> None:
     beside = f"{root}{more}{path}"
     assert not roots.is_within_root(root, beside)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NVSwitches and IMEX channels: in no container that has not asked, in files of their own by option, and taken back with a cause."""
+"""NVSwitches and IMEX channels: in no container that has not asked, in files of their own by
+option, and taken back with a cause.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +11,49 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource, staleness_guard
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    resource,
+    staleness_guard,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import writer
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import VOID_MOUNT, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
+    VOID_MOUNT,
+    Spec,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 from tests.unit.builders import obs
 from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import host, node, nvml
 
-SPEC, IMEX, SWITCH = "/etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.com-imex-channel.yaml", "/etc/cdi/nvidia.com-nvswitch.yaml"
+SPEC, IMEX, SWITCH = (
+    "/etc/cdi/nvidia.yaml",
+    "/etc/cdi/nvidia.com-imex-channel.yaml",
+    "/etc/cdi/nvidia.com-nvswitch.yaml",
+)
 CONTROL = ["/dev/nvidia-modeset", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidiactl"]
-SWITCHES = {f"/dev/nvidia-nvswitch{name}": node(234, minor) for name, minor in (("0", 0), ("1", 1), ("ctl", 255))}
-CHANNELS = {f"/dev/nvidia-caps-imex-channels/channel{number}": node(509, number) for number in (0, 7, 10)}
+SWITCHES = {
+    f"/dev/nvidia-nvswitch{name}": node(234, minor)
+    for name, minor in (("0", 0), ("1", 1), ("ctl", 255))
+}
+CHANNELS = {
+    f"/dev/nvidia-caps-imex-channels/channel{number}": node(509, number) for number in (0, 7, 10)
+}
 FABRIC = {**host(1), **SWITCHES, **CHANNELS}
 # Where earlier releases had the fabric's nodes: among the control nodes.
 EARLIER = writer.HEADER + (
@@ -40,10 +67,14 @@ def look(files: dict[str, Any]) -> Observation:
     return obs(files=files, packages={}, answers=nvml(1))
 
 
-def plan(files: dict[str, Any], *, cap: str = "1.0.0", owner: Any = "collection", **policy: Any) -> Plan:
+def plan(
+    files: dict[str, Any], *, cap: str = "1.0.0", owner: Any = "collection", **policy: Any
+) -> Plan:
     wanted = Policy(**{"cdi_profile": "devices", **policy})
     there = look(files)
-    return resource.plan_specs(wanted, there, resource.record_of_options(owner, cap), gpus.parse_driver(wanted, there), "")
+    return resource.plan_specs(
+        wanted, there, resource.record_of_options(owner, cap), gpus.parse_driver(wanted, there), ""
+    )
 
 
 def written(made: Plan) -> dict[str, Spec]:
@@ -70,13 +101,21 @@ C = "/dev/nvidia-caps-imex-channels/channel"
 ASKED: list[tuple[str, dict[str, Any], dict[str, dict[str, list[str]]]]] = [
     ("nothing", {}, {}),
     ("one channel", {"cdi_imex_channels": ("0",)}, {IMEX: {"": [], "0": [f"{C}0"]}}),
-    ("two, in any order", {"cdi_imex_channels": ("10", "7")}, {IMEX: {"": [], "7": [f"{C}7"], "10": [f"{C}10"]}}),
+    (
+        "two, in any order",
+        {"cdi_imex_channels": ("10", "7")},
+        {IMEX: {"": [], "7": [f"{C}7"], "10": [f"{C}10"]}},
+    ),
     (
         "all that are there, and no device for all",
         {"cdi_imex_channels": ("all",)},
         {IMEX: {"": [], "0": [f"{C}0"], "7": [f"{C}7"], "10": [f"{C}10"]}},
     ),
-    ("the switches, as one device", {"cdi_nvswitch": True}, {SWITCH: {"": [], "all": sorted(SWITCHES)}}),
+    (
+        "the switches, as one device",
+        {"cdi_nvswitch": True},
+        {SWITCH: {"": [], "all": sorted(SWITCHES)}},
+    ),
     (
         "both",
         {"cdi_nvswitch": True, "cdi_imex_channels": ("7",)},
@@ -91,8 +130,12 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, dict[str, list[str]]]]] = [
 
 
 @pytest.mark.parametrize("single", [True, False])
-@pytest.mark.parametrize(("policy", "more"), [case[1:] for case in ASKED], ids=[case[0] for case in ASKED])
-def test_each_has_a_file_of_its_own_by_option(policy: dict[str, Any], more: dict[str, Any], single: bool) -> None:
+@pytest.mark.parametrize(
+    ("policy", "more"), [case[1:] for case in ASKED], ids=[case[0] for case in ASKED]
+)
+def test_each_has_a_file_of_its_own_by_option(
+    policy: dict[str, Any], more: dict[str, Any], single: bool
+) -> None:
     made = written(plan(FABRIC, single=single, **policy))
     gpu = next(path for path, spec in made.items() if spec.kind.endswith("/gpu"))
     assert nodes(made.pop(gpu)) == {
@@ -102,8 +145,16 @@ def test_each_has_a_file_of_its_own_by_option(policy: dict[str, Any], more: dict
         "all": ["/dev/nvidia0"],
     }
     assert {path: nodes(spec) for path, spec in made.items()} == more
-    assert all(spec.edits.env == ("NVIDIA_VISIBLE_DEVICES=void",) and not spec.edits.hooks for spec in made.values())
-    assert {(n.major, n.minor) for spec in made.values() for d in spec.devices for n in d.edits.device_nodes} <= {(None, None)}
+    assert all(
+        spec.edits.env == ("NVIDIA_VISIBLE_DEVICES=void",) and not spec.edits.hooks
+        for spec in made.values()
+    )
+    assert {
+        (n.major, n.minor)
+        for spec in made.values()
+        for d in spec.devices
+        for n in d.edits.device_nodes
+    } <= {(None, None)}
 
 
 def nodes_of_uuid(_policy: dict[str, Any]) -> list[str]:
@@ -113,7 +164,15 @@ def nodes_of_uuid(_policy: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("layout", ["gpu", "management"])
 def test_the_driver_s_files_come_with_a_gpu(layout: str) -> None:
     library = {"/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01": "", "/usr/bin/nvidia-smi": ""}
-    made = written(plan({**FABRIC, **library}, single=True, cdi_profile="hookless", cdi_nvswitch=True, cdi_layout=layout))
+    made = written(
+        plan(
+            {**FABRIC, **library},
+            single=True,
+            cdi_profile="hookless",
+            cdi_nvswitch=True,
+            cdi_layout=layout,
+        )
+    )
     assert made[SWITCH].edits.mounts == (VOID_MOUNT,)
 
 
@@ -147,7 +206,11 @@ def test_of_two_thousand_channels_a_difference_names_the_first_ones() -> None:
 def test_a_host_without_them_gets_no_empty_file() -> None:
     made = plan(host(1), cdi_imex_channels=("all",), cdi_nvswitch=True)
     assert list(written(made)) == [SPEC]
-    kinds = [text.values["kind"] for text in made.advice if isinstance(text, Message) and text.code == "cdi.no-device-of-kind"]
+    kinds = [
+        text.values["kind"]
+        for text in made.advice
+        if isinstance(text, Message) and text.code == "cdi.no-device-of-kind"
+    ]
     assert kinds == ["nvidia.com/imex-channel", "nvidia.com/nvswitch"]
 
 
@@ -178,7 +241,9 @@ def test_a_channel_more_or_less_is_seen_by_the_next_run() -> None:
     assert list(nodes(written(plan(more, **policy))[IMEX])) == ["", "0", "7", "10", "11"]
     less = {path: value for path, value in there.items() if path != f"{C}7"}
     changed = written(plan(less, **policy))
-    assert {path: list(nodes(spec)) for path, spec in changed.items()} == {IMEX: ["", "0", "10"]}, "GPUs' spec is as it was"
+    assert {path: list(nodes(spec)) for path, spec in changed.items()} == {IMEX: ["", "0", "10"]}, (
+        "GPUs' spec is as it was"
+    )
 
 
 def test_names_that_begin_with_a_digit_are_refused_where_they_cost_the_file() -> None:
@@ -189,17 +254,26 @@ def test_names_that_begin_with_a_digit_are_refused_where_they_cost_the_file() ->
 
 def test_a_host_whose_spec_others_write_says_that_the_options_do_nothing() -> None:
     made = plan(FABRIC, owner="none", cdi_imex_channels=("0",), cdi_nvswitch=True)
-    values = {"reason": ("cdi.nothing-reads", {}), "options": "gpufleet_cdi_imex_channels, gpufleet_cdi_nvswitch"}
+    values = {
+        "reason": ("cdi.nothing-reads", {}),
+        "options": "gpufleet_cdi_imex_channels, gpufleet_cdi_nvswitch",
+    }
     assert read_all_coded(made.advice) == [("cdi.option-without-effect", values)]
 
 
 def test_the_watch_holds_such_a_spec_against_its_nodes_alone() -> None:
     there = look(FABRIC)
     specs = written(plan(FABRIC, cdi_imex_channels=("0", "7")))
-    words = {path: [fact["what"] for fact in staleness_guard.list_watch_facts(Policy(), there, spec)] for path, spec in specs.items()}
+    words = {
+        path: [fact["what"] for fact in staleness_guard.list_watch_facts(Policy(), there, spec)]
+        for path, spec in specs.items()
+    }
     assert words[IMEX] == ["device numbers", "files"]
     assert words[SPEC][0] == "the set of GPUs"
-    assert staleness_guard.list_watch_facts(Policy(), there, specs[IMEX])[-1]["paths"] == [f"{C}0", f"{C}7"]
+    assert staleness_guard.list_watch_facts(Policy(), there, specs[IMEX])[-1]["paths"] == [
+        f"{C}0",
+        f"{C}7",
+    ]
 
 
 # ---------------------------------------------------------------- taken back
@@ -220,8 +294,17 @@ def test_what_containers_got_unasked_is_taken_back_with_a_cause_of_its_own() -> 
 
 
 def test_other_changes_do_not_carry_that_cause() -> None:
-    calm = plan({**host(1), SPEC: EARLIER.replace("\n".join(f"  - path: {p}" for p in (*SWITCHES, *CHANNELS)) + "\n", "")})
-    assert [(d.cause, get_code(d.why) == "cdi.fabric-taken-back") for d in calm.differences] == [(None, False)]
+    calm = plan(
+        {
+            **host(1),
+            SPEC: EARLIER.replace(
+                "\n".join(f"  - path: {p}" for p in (*SWITCHES, *CHANNELS)) + "\n", ""
+            ),
+        }
+    )
+    assert [(d.cause, get_code(d.why) == "cdi.fabric-taken-back") for d in calm.differences] == [
+        (None, False)
+    ]
     assert ON_REQUEST not in map(get_code, calm.advice)
 
 
@@ -230,10 +313,13 @@ def test_a_host_with_channels_is_told_once() -> None:
     assert ON_REQUEST in map(get_code, first.advice)
     assert ON_REQUEST not in map(get_code, plan(after(FABRIC, first)).advice)
     assert ON_REQUEST not in map(get_code, plan(FABRIC, cdi_imex_channels=("0",)).advice)
-    assert ON_REQUEST not in map(get_code, plan({**host(1), **SWITCHES}).advice), "each HGX has them"
+    assert ON_REQUEST not in map(get_code, plan({**host(1), **SWITCHES}).advice), (
+        "each HGX has them"
+    )
 
 
-# ---------------------------------------------------------------- specs of nvidia-ctk for the same kinds
+# ---------------------------------------------------------------- specs of nvidia-ctk for the same
+# kinds
 
 THEIRS = {
     IMEX.replace(
@@ -246,11 +332,18 @@ THEIRS = {
 def test_nvidia_ctk_s_spec_of_a_channel_is_taken_over_where_ours_has_the_device() -> None:
     (path,) = THEIRS
     made = plan({**FABRIC, **THEIRS}, cdi_imex_channels=("0",))
-    assert {c["path"]: c["op"] for c in made.changes} == {SPEC: "write", IMEX: "write", path: "remove"}
+    assert {c["path"]: c["op"] for c in made.changes} == {
+        SPEC: "write",
+        IMEX: "write",
+        path: "remove",
+    }
     assert [left.fate for left in made.leftovers] == ["adopted"]
     assert list(written(plan({**FABRIC, **THEIRS}))) == [SPEC], "nobody asked, so it stays"
     with pytest.raises(PlanError, match=r"nvidia.com/imex-channel=0.*\[cdi.device-dropped\]"):
-        plan({**FABRIC, path: THEIRS[path].replace("env: [", "env: [MINE=1, ")}, cdi_imex_channels=("0",))
+        plan(
+            {**FABRIC, path: THEIRS[path].replace("env: [", "env: [MINE=1, ")},
+            cdi_imex_channels=("0",),
+        )
 
 
 # ---------------------------------------------------------------- the values of the option

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The loader's cache: read as it is written, told apart from everything else, and asked for only where nothing else tells."""
+"""The loader's cache: read as it is written, told apart from everything else, and asked for only
+where nothing else tells.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,18 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
     discover,
     driver_listing,
     ld_cache,
     manifest,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files.ld_cache import Entry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files.ld_cache import (
+    Entry,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,26 +38,38 @@ V = "550.163.01"
 
 
 def cache(*entries: tuple[int, str, str], old: bool = False, flags: int = 2) -> bytes:
-    """A cache as ldconfig writes it: (kind, name, path); old: with the table of older loaders in front."""
+    """A cache as ldconfig writes it: (kind, name, path); old: with the table of older loaders in
+    front.
+    """
     start = 48 + 24 * len(entries)
     table, strings = b"", b""
     for kind, name, path in entries:
         place = start + len(strings)
         strings += f"{name}\0{path}\0".encode()
         table += struct.pack("<iIIIQ", kind, place, place + len(name) + 1, 0, 0)
-    new = struct.pack("<20sIIB3xI12x", ld_cache.NEW, len(entries), len(strings), flags, 0) + table + strings
+    new = (
+        struct.pack("<20sIIB3xI12x", ld_cache.NEW, len(entries), len(strings), flags, 0)
+        + table
+        + strings
+    )
     if not old:
         return new
     before = struct.pack("<12sI", ld_cache.OLD, len(entries)) + bytes(12 * len(entries))
     return before.ljust((len(before) + 7) // 8 * 8, b"\0") + new
 
 
-ENTRIES = ((X86, "libcuda.so.1", "/opt/lib64/libcuda.so.1"), (I386, "libcuda.so.1", "/opt/lib32/libcuda.so.1"), (ARM, "libz.so.1", "/z"))
+ENTRIES = (
+    (X86, "libcuda.so.1", "/opt/lib64/libcuda.so.1"),
+    (I386, "libcuda.so.1", "/opt/lib32/libcuda.so.1"),
+    (ARM, "libz.so.1", "/z"),
+)
 
 
 @pytest.mark.parametrize("old", [False, True])
 def test_what_ldconfig_writes_is_read(old: bool) -> None:
-    assert ld_cache.parse_ld_cache(cache(*ENTRIES, old=old)) == tuple(Entry(name, path, CPUS[kind]) for kind, name, path in ENTRIES)
+    assert ld_cache.parse_ld_cache(cache(*ENTRIES, old=old)) == tuple(
+        Entry(name, path, CPUS[kind]) for kind, name, path in ENTRIES
+    )
 
 
 ODD = [
@@ -72,12 +90,16 @@ def test_anything_else_is_refused_with_a_word(data: bytes, words: str) -> None:
         ld_cache.parse_ld_cache(data)
 
 
-libraries = st.tuples(st.sampled_from((X86, ARM, I386)), st.text("abc.", max_size=5), st.text("/ab", max_size=5))
+libraries = st.tuples(
+    st.sampled_from((X86, ARM, I386)), st.text("abc.", max_size=5), st.text("/ab", max_size=5)
+)
 
 
 @given(st.lists(libraries, max_size=5), st.booleans())
 def test_every_cache_is_read(entries: list[tuple[int, str, str]], old: bool) -> None:
-    assert ld_cache.parse_ld_cache(cache(*entries, old=old)) == tuple(Entry(name, path, CPUS[kind]) for kind, name, path in entries)
+    assert ld_cache.parse_ld_cache(cache(*entries, old=old)) == tuple(
+        Entry(name, path, CPUS[kind]) for kind, name, path in entries
+    )
 
 
 @given(st.data())
@@ -93,12 +115,19 @@ def test_a_damaged_cache_is_read_or_refused(data: st.DataObject) -> None:
 
 
 def elsewhere(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A driver in a folder that only the cache knows: the host's files, and the answer about that folder."""
+    """A driver in a folder that only the cache knows: the host's files, and the answer about that
+    folder.
+    """
     there = drivers.compute(folder, V)
     libraries = {path: entry for path, entry in there.items() if path.startswith(folder)}
-    listed = [{"path": p, "real": e["real"] if e else p, "type": "file", "mode": 0o644} for p, e in sorted(libraries.items())]
+    listed = [
+        {"path": p, "real": e["real"] if e else p, "type": "file", "mode": 0o644}
+        for p, e in sorted(libraries.items())
+    ]
     text = cache((X86, "libcuda.so.1", f"{folder}/libcuda.so.1")).decode("utf-8", "surrogateescape")
-    return {"/usr/bin/nvidia-smi": "", ld_cache.PATH: text}, {f"paths:driver files in {folder}": {"files": listed}}
+    return {"/usr/bin/nvidia-smi": "", ld_cache.PATH: text}, {
+        f"paths:driver files in {folder}": {"files": listed}
+    }
 
 
 def test_a_driver_with_a_prefix_of_its_own_is_found() -> None:
@@ -109,8 +138,14 @@ def test_a_driver_with_a_prefix_of_its_own_is_found() -> None:
 
 
 def test_it_is_asked_for_only_where_the_usual_folders_have_no_driver() -> None:
-    listing, cuda = driver_listing.ask_for_driver_listing(Policy())["id"], f"/usr/lib64/libcuda.so.{V}"
-    usual = {listing: {"files": [{"path": cuda, "real": cuda, "type": "file", "mode": 0o644}]}, f"file:{manifest.PATH}": {"exists": False}}
+    listing, cuda = (
+        driver_listing.ask_for_driver_listing(Policy())["id"],
+        f"/usr/lib64/libcuda.so.{V}",
+    )
+    usual = {
+        listing: {"files": [{"path": cuda, "real": cuda, "type": "file", "mode": 0o644}]},
+        f"file:{manifest.PATH}": {"exists": False},
+    }
     assert discover.discover(Observation({}, usual), Policy()).version == V
     with pytest.raises(NeedMore) as need:
         discover.discover(Observation({}, {listing: {"files": []}}), Policy())

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices that a spec has no longer: a GPU that is gone takes its names along, and one that is off the bus does not."""
+"""Devices that a spec has no longer: a GPU that is gone takes its names along, and one that is off
+the bus does not.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Cause, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Cause,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
@@ -30,7 +35,8 @@ ONE = nvml(1)
 NVML_FAILS = {"probe:nvml": {"error": {"kind": "timeout", "message": "no answer"}}}
 
 GONE: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], Cause]] = {
-    # what has become of the second of two GPUs: files, answers, options, and the cause of what the spec loses
+    # what has become of the second of two GPUs: files, answers, options, and the cause of what the
+    # spec loses
     "taken out": ({**PCI, **INFORMATION, **NODE}, ONE, {}, "hardware_gone"),
     "excluded by the driver's options": (EXCLUDED, ONE, {}, "hardware_gone"),
     "given to a virtual machine": ({**INFORMATION, **NODE, **VFIO}, ONE, {}, "hardware_gone"),
@@ -70,8 +76,13 @@ def test_a_first_spec_is_of_the_gpus_that_are_served() -> None:
 
 
 def test_names_do_not_go_since_nobody_says_the_uuids() -> None:
-    """The driver shows question marks, the spec is of another driver, and neither NVML nor nvidia-smi answers."""
-    hidden = {f"/proc/driver/nvidia/gpus/{bus}/information": information(bus, n, "GPU-????????") for n, bus in enumerate(BUSES[:2])}
+    """The driver shows question marks, the spec is of another driver, and neither NVML nor
+    nvidia-smi answers.
+    """
+    hidden = {
+        f"/proc/driver/nvidia/gpus/{bus}/information": information(bus, n, "GPU-????????")
+        for n, bus in enumerate(BUSES[:2])
+    }
     text = plan(seen()).changes[0]["content"].replace("/dev/nvidia1\n", "/dev/nvidia7\n")
     silent = {**NVML_FAILS, "command:nvidia-smi": NVML_FAILS["probe:nvml"]}
     there = seen({OURS: text, **hidden}, answers=silent)
@@ -93,11 +104,17 @@ def test_a_newer_version_of_the_spec_waits_for_engines_that_say_nothing() -> Non
     assert resource.plan_specs_and_outcome(Policy(), there, RECORD, driver, "")[0].changes
 
 
-OWNERS = [("toolkit", {}, "adoption"), ("toolkit", {"cdi_owner": "toolkit"}, "policy"), ("none", {}, "policy")]
+OWNERS = [
+    ("toolkit", {}, "adoption"),
+    ("toolkit", {"cdi_owner": "toolkit"}, "policy"),
+    ("none", {}, "policy"),
+]
 
 
 @pytest.mark.parametrize(("owner", "options", "cause"), OWNERS)
-def test_a_spec_goes_to_another_owner_by_a_cause(owner: Any, options: dict[str, Any], cause: Cause) -> None:
+def test_a_spec_goes_to_another_owner_by_a_cause(
+    owner: Any, options: dict[str, Any], cause: Cause
+) -> None:
     text = plan(seen()).changes[0]["content"]
     made = plan(seen({OURS: text}), resource.record_of_options(owner, "1.0.0"), **options)
     assert [(d.path, d.cause) for d in made.differences] == [(OURS, cause)]
@@ -106,9 +123,13 @@ def test_a_spec_goes_to_another_owner_by_a_cause(owner: Any, options: dict[str, 
 def test_a_host_that_shows_no_pci_bus_loses_no_device() -> None:
     """As in a container, or a rescue system, without sysfs and without the driver."""
     text = plan(seen()).changes[0]["content"]
-    none: dict[str, Any] = dict.fromkeys(path for path in gpu_host() if path.startswith(("/sys/", "/proc/driver/", "/dev/")))
+    none: dict[str, Any] = dict.fromkeys(
+        path for path in gpu_host() if path.startswith(("/sys/", "/proc/driver/", "/dev/"))
+    )
     with pytest.raises(PlanError) as caught:
         plan(seen({OURS: text, **none}))
     assert (caught.value.code, caught.value.where) == ("driver.no-pci-bus", "/sys/bus/pci/devices")
     empty = {"stat:/sys/bus/pci/devices": {"exists": True, "type": "dir"}}
-    assert [d.cause for d in plan(seen({OURS: text, **none}, answers=empty)).differences] == ["hardware_gone"]
+    assert [d.cause for d in plan(seen({OURS: text, **none}, answers=empty)).differences] == [
+        "hardware_gone"
+    ]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The driver's own list of its files. The list here is made up in the form that is documented: no real one could be had."""
+"""The driver's own list of its files. The list here is made up in the form that is documented: no
+real one could be had.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import catalogue, discover, manifest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files.discover import DriverFiles
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    catalogue,
+    discover,
+    manifest,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files.discover import (
+    DriverFiles,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,16 +49,25 @@ LIST = [
 ]
 
 
-def found(features: tuple[str, ...] = catalogue.FEATURES, listed: Any = None, **more: Any) -> DriverFiles:
+def found(
+    features: tuple[str, ...] = catalogue.FEATURES, listed: Any = None, **more: Any
+) -> DriverFiles:
     text = json.dumps(LIST if listed is None else listed)
-    there = {**drivers.core(UBUNTU, V), **drivers.library(UBUNTU, "libnvidia-hologram", V), manifest.PATH: text, **more}
+    there = {
+        **drivers.core(UBUNTU, V),
+        **drivers.library(UBUNTU, "libnvidia-hologram", V),
+        manifest.PATH: text,
+        **more,
+    }
     return discover.discover(obs(files=there), Policy(), features)
 
 
 def test_it_tells_what_a_new_library_is_for() -> None:
     assert "libnvidia-hologram" not in {lib.stem for lib in found(("compute",)).libraries}
     assert "libnvidia-hologram" in {lib.stem for lib in found(("graphics",)).libraries}
-    assert "libnvidia-hologram" in {lib.stem for lib in found(("compute",), listed=[]).libraries}  # nobody knows: it may be needed
+    assert "libnvidia-hologram" in {
+        lib.stem for lib in found(("compute",), listed=[]).libraries
+    }  # nobody knows: it may be needed
 
 
 def test_what_is_necessary_and_not_there_is_missing() -> None:
@@ -79,8 +96,13 @@ def test_a_list_cut_short_is_as_none() -> None:
     assert found(**{manifest.PATH: json.dumps(LIST)[:-20]}).missing == ()
 
 
-values = st.recursive(st.none() | st.booleans() | st.text(max_size=8), lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(), v))
-entries = st.fixed_dictionaries({}, optional={key: values for key in ("name", "type", "category", "optional")})
+values = st.recursive(
+    st.none() | st.booleans() | st.text(max_size=8),
+    lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(), v),
+)
+entries = st.fixed_dictionaries(
+    {}, optional={key: values for key in ("name", "type", "category", "optional")}
+)
 
 
 @given(st.lists(entries | values, max_size=6))

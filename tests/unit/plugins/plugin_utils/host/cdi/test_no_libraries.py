@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A loaded module without any of its libraries: containers would get GPUs that nothing in them can use."""
+"""A loaded module without any of its libraries: containers would get GPUs that nothing in them can
+use.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 
 from tests.unit import cdi_plans, drivers, gpus
 
@@ -19,7 +23,9 @@ LIBRARIES: dict[str, Any] = {**drivers.core(gpus.LIBRARIES, VERSION), **gpus.lib
 NONE = dict.fromkeys(LIBRARIES)
 
 
-def test_no_spec_is_written_and_the_message_names_the_option_for_libraries_that_lie_elsewhere() -> None:
+def test_no_spec_is_written_and_the_message_names_the_option_for_libraries_that_lie_elsewhere() -> (
+    None
+):
     """NVIDIA/nvidia-container-toolkit/issues/930 and 473."""
     with pytest.raises(PlanError) as caught:
         cdi_plans.plan(cdi_plans.seen(NONE))
@@ -30,7 +36,11 @@ def test_one_library_is_enough_for_hosts_that_are_only_watched() -> None:
     ml = f"{gpus.LIBRARIES}/libnvidia-ml.so.{VERSION}"
     made = cdi_plans.plan(cdi_plans.seen({**NONE, ml: LIBRARIES[ml]}))
     assert cdi_plans.paths(made) == [("write", cdi_plans.OURS)]
-    (lacking,) = [text.values["missing"] for text in made.advice if isinstance(text, Message) and text.code == "cdi.libraries-missing"]
+    (lacking,) = [
+        text.values["missing"]
+        for text in made.advice
+        if isinstance(text, Message) and text.code == "cdi.libraries-missing"
+    ]
     assert "libcuda" in lacking
 
 

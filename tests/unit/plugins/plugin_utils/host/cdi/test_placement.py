@@ -13,10 +13,17 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import CDI_DIRS, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    CDI_DIRS,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import placement
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.consumers import Consumer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.consumers import (
+    Consumer,
+)
 
 from tests.unit import gpus
 from tests.unit.bare_trees import Tree
@@ -26,25 +33,58 @@ ETC, RUN = CDI_DIRS
 OWN = "/var/cdi/static"
 Lists = dict[str, tuple[str, ...]]
 
-# engine -> its directories; the other readers with theirs; where the spec goes ("" = nowhere, None = the usual place, nothing is said)
+# engine -> its directories; the other readers with theirs; where the spec goes ("" = nowhere, None
+# = the usual place, nothing is said)
 CHOSEN: dict[str, tuple[Lists, Lists, str | None]] = {
     "the usual ones": ({"containerd": CDI_DIRS}, {"podman": CDI_DIRS}, None),
     "two engines with the usual ones": ({"containerd": CDI_DIRS, "docker": CDI_DIRS}, {}, None),
     "the usual ones in other spellings": ({"containerd": ("/etc/cdi/", "/run/cdi")}, {}, None),
-    "the usual ones with a second slash in front": ({"containerd": ("//etc/cdi", "//run/cdi")}, {}, None),
-    "the usual ones, one of which counts in its last place": ({"containerd": (RUN, ETC, "/run/cdi/")}, {}, None),
+    "the usual ones with a second slash in front": (
+        {"containerd": ("//etc/cdi", "//run/cdi")},
+        {},
+        None,
+    ),
+    "the usual ones, one of which counts in its last place": (
+        {"containerd": (RUN, ETC, "/run/cdi/")},
+        {},
+        None,
+    ),
     "only the one that a boot empties": ({"containerd": (RUN,)}, {}, RUN),
     "directories of its own": ({"containerd": (OWN, "/var/cdi/dynamic")}, {}, OWN),
     "one of its own beside the usual ones": ({"containerd": ("/usr/cdi", ETC, RUN)}, {}, ETC),
     "one of its own beside the one that a boot empties": ({"containerd": (RUN, OWN)}, {}, OWN),
     "what two engines have in common": ({"containerd": (RUN,), "docker": CDI_DIRS}, {}, RUN),
     "nothing in common": ({"containerd": (OWN,), "docker": CDI_DIRS}, {}, ""),
-    "nothing in common with a Podman of the usual ones": ({"containerd": (OWN,)}, {"podman": CDI_DIRS}, ""),
-    "a Podman with directories of its own is told by advice": ({"containerd": CDI_DIRS}, {"podman": (OWN,)}, None),
-    "a Podman that reads one of the usual ones alone": ({"containerd": CDI_DIRS}, {"podman": (ETC,)}, None),
-    "nothing in common with a Podman of the spec's usual place": ({"containerd": (RUN,)}, {"podman": (ETC,)}, ""),
-    "what a Podman of the spec's usual place has as well": ({"containerd": (OWN, RUN)}, {"podman": (ETC, RUN)}, RUN),
-    "a Podman that never found a spec in its usual place": ({"containerd": (RUN,)}, {"podman": (OWN,)}, RUN),
+    "nothing in common with a Podman of the usual ones": (
+        {"containerd": (OWN,)},
+        {"podman": CDI_DIRS},
+        "",
+    ),
+    "a Podman with directories of its own is told by advice": (
+        {"containerd": CDI_DIRS},
+        {"podman": (OWN,)},
+        None,
+    ),
+    "a Podman that reads one of the usual ones alone": (
+        {"containerd": CDI_DIRS},
+        {"podman": (ETC,)},
+        None,
+    ),
+    "nothing in common with a Podman of the spec's usual place": (
+        {"containerd": (RUN,)},
+        {"podman": (ETC,)},
+        "",
+    ),
+    "what a Podman of the spec's usual place has as well": (
+        {"containerd": (OWN, RUN)},
+        {"podman": (ETC, RUN)},
+        RUN,
+    ),
+    "a Podman that never found a spec in its usual place": (
+        {"containerd": (RUN,)},
+        {"podman": (OWN,)},
+        RUN,
+    ),
     "the root directory beside the usual ones": ({"containerd": (ETC, RUN, "/")}, {}, None),
     "no directory at all": ({"containerd": ()}, {}, ""),
 }
@@ -53,14 +93,18 @@ CHOSEN: dict[str, tuple[Lists, Lists, str | None]] = {
 def found(engines: Lists, others: Lists, **policy: Any) -> placement.Placement:
     made = [instance(name) for name in engines]
     seen = [dc.replace(one, cdi=dc.replace(one.cdi, dirs=engines[one.engine])) for one in made]
-    return placement.choose_spec_directory(Policy(**policy), seen, [Consumer(name, "", "1.0.0", dirs) for name, dirs in others.items()])
+    return placement.choose_spec_directory(
+        Policy(**policy), seen, [Consumer(name, "", "1.0.0", dirs) for name, dirs in others.items()]
+    )
 
 
 @pytest.mark.parametrize(("engines", "others", "place"), CHOSEN.values(), ids=CHOSEN)
 def test_the_spec_goes_where_all_look(engines: Lists, others: Lists, place: str | None) -> None:
     where = found(engines, others)
     assert (where.usual, where.place) == (place is None, place or "")
-    assert set(CDI_DIRS) <= set(where.directories), "what lies in the usual directories is always looked at"
+    assert set(CDI_DIRS) <= set(where.directories), (
+        "what lies in the usual directories is always looked at"
+    )
 
 
 def test_an_option_is_told_to_the_engines_and_leaves_nothing_to_choose() -> None:
@@ -84,20 +128,27 @@ def test_an_engine_that_is_left_alone_decides_only_by_the_usual_directories() ->
 @pytest.mark.parametrize(("version", "place"), [("2.3.7", ""), ("2.4.0", "usual")])
 def test_an_empty_list_is_the_usual_one_for_library_1_1_1(version: str, place: str) -> None:
     made = instance("containerd", version)
-    where = placement.choose_spec_directory(Policy(), [dc.replace(made, cdi=dc.replace(made.cdi, dirs=()))], [])
+    where = placement.choose_spec_directory(
+        Policy(), [dc.replace(made, cdi=dc.replace(made.cdi, dirs=()))], []
+    )
     assert ("usual" if where.usual else where.place) == place
 
 
 def test_an_engine_that_is_not_asked_for_any_more_keeps_its_spec() -> None:
     alone = dc.replace(instance(), refusal=Refusal("it is left alone", "", "unasked"))
     alone = dc.replace(alone, cdi=dc.replace(alone.cdi, dirs=(OWN,)))
-    assert placement.choose_spec_directory(Policy(), [instance("docker"), alone], []).usual, "no spec was there"
+    assert placement.choose_spec_directory(Policy(), [instance("docker"), alone], []).usual, (
+        "no spec was there"
+    )
     kept = placement.choose_spec_directory(Policy(), [instance("docker"), alone], [], OWN)
     assert (kept.usual, kept.place) == (False, "")
-    assert placement.choose_spec_directory(Policy(), [instance("docker")], [], OWN).usual, "it is gone"
+    assert placement.choose_spec_directory(Policy(), [instance("docker")], [], OWN).usual, (
+        "it is gone"
+    )
 
 
-# what the engine reads now; what its file names for its next start (None: not known); where the spec goes, as in CHOSEN
+# what the engine reads now; what its file names for its next start (None: not known); where the
+# spec goes, as in CHOSEN
 NEXT_STARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...] | None, str | None]] = {
     "the file is not known": (CDI_DIRS, None, None),
     "the usual ones": (CDI_DIRS, CDI_DIRS, None),
@@ -122,15 +173,22 @@ def test_the_spec_goes_where_an_engine_looks_now_and_after_its_next_start(
     where = placement.choose_spec_directory(Policy(), [made], [])
     assert (where.usual, where.place) == (place is None, place or "")
     assert {d for d in (*now, *(later or ())) if d in (*CDI_DIRS, OWN)} <= set(where.directories)
-    assert placement.choose_spec_directory(Policy(cdi_spec_dirs=CDI_DIRS), [made], []).usual, "this run writes the list itself"
+    assert placement.choose_spec_directory(Policy(cdi_spec_dirs=CDI_DIRS), [made], []).usual, (
+        "this run writes the list itself"
+    )
     if place == "":
         refused = where.build_refusal()
-        assert (refused.code, refused.values["engines"]) == ("cdi.no-common-directory-yet", placement.build_engine_reader(made).name)
+        assert (refused.code, refused.values["engines"]) == (
+            "cdi.no-common-directory-yet",
+            placement.build_engine_reader(made).name,
+        )
 
 
 def test_an_engine_that_is_left_alone_counts_by_what_it_reads_now() -> None:
     alone = dc.replace(instance("docker"), refusal=Refusal("it is left alone", "", "unasked"))
-    assert placement.choose_spec_directory(Policy(), [instance(), dc.replace(alone, cdi=dc.replace(alone.cdi, next_dirs=(OWN,)))], []).usual
+    assert placement.choose_spec_directory(
+        Policy(), [instance(), dc.replace(alone, cdi=dc.replace(alone.cdi, next_dirs=(OWN,)))], []
+    ).usual
 
 
 ORDERS = [
@@ -143,13 +201,19 @@ ORDERS = [
 
 
 @pytest.mark.parametrize(("lists", "order"), ORDERS)
-def test_priorities_are_those_of_the_engines(lists: list[tuple[str, ...]], order: tuple[str, ...]) -> None:
+def test_priorities_are_those_of_the_engines(
+    lists: list[tuple[str, ...]], order: tuple[str, ...]
+) -> None:
     assert placement.merge_spec_directories(lists) == order
 
 
 # ---------------------------------------------------------------- whole tasks
 
-CONTAINERD, DOCKER, CRIO = "/etc/containerd/config.toml", "/etc/docker/daemon.json", "/etc/crio/crio.conf"
+CONTAINERD, DOCKER, CRIO = (
+    "/etc/containerd/config.toml",
+    "/etc/docker/daemon.json",
+    "/etc/crio/crio.conf",
+)
 NVIDIA = "/etc/nvidia-container-runtime/config.toml"
 
 
@@ -189,10 +253,19 @@ def test_a_host_gets_its_spec_where_the_engine_looks(
     assert made["failed"] is False, made
     assert home.path(f"{place}/nvidia.yaml").exists()
     assert not home.path(f"{ETC}/nvidia.yaml").exists()
-    placed = [text.values["place"] for text in made["advice"] if get_code(text) == "cdi.empty-after-boot"]
+    placed = [
+        text.values["place"] for text in made["advice"] if get_code(text) == "cdi.empty-after-boot"
+    ]
     assert placed == ([RUN] if place == RUN else [])
-    if place == OWN:  # the NVIDIA runtime, which management containers go through, would not look there by itself
-        assert OWN in tomllib.loads(home.read(NVIDIA))["nvidia-container-runtime"]["modes"]["cdi"]["spec-dirs"]
+    if (
+        place == OWN
+    ):  # the NVIDIA runtime, which management containers go through, would not look there by itself
+        assert (
+            OWN
+            in tomllib.loads(home.read(NVIDIA))["nvidia-container-runtime"]["modes"]["cdi"][
+                "spec-dirs"
+            ]
+        )
     assert home.node(**options)["changed"] is False
     assert home.node(**options, state="absent")["failed"] is False
     assert {path for path, (data, *_rest) in home.state().items() if data is not None} == {
@@ -200,21 +273,28 @@ def test_a_host_gets_its_spec_where_the_engine_looks(
     }
 
 
-def test_a_directory_that_the_nvidia_runtime_reads_by_another_spelling_is_not_written_again(tmp_path: pathlib.Path) -> None:
+def test_a_directory_that_the_nvidia_runtime_reads_by_another_spelling_is_not_written_again(
+    tmp_path: pathlib.Path,
+) -> None:
     own = f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["/etc/cdi", "{OWN}/"]\n'
     home = host(tmp_path, {CONTAINERD: containerd((OWN,)), NVIDIA: own})
     made = home.node(engines=("containerd",), engine_version="1.7.24")
     assert [d["key"] for d in made["differences"] if "spec-dirs" in str(d["key"])] == []
 
 
-@pytest.mark.parametrize(("kubelet", "directories", "said"), [(True, (OWN,), True), (True, (OWN, RUN), False), (False, (OWN,), False)])
+@pytest.mark.parametrize(
+    ("kubelet", "directories", "said"),
+    [(True, (OWN,), True), (True, (OWN, RUN), False), (False, (OWN,), False)],
+)
 def test_specs_of_the_device_plugin_that_no_engine_reads_are_told(
     tmp_path: pathlib.Path, kubelet: bool, directories: tuple[str, ...], said: bool
 ) -> None:
     files = {CONTAINERD: containerd(directories), **({"/usr/bin/kubelet": ""} if kubelet else {})}
     made = host(tmp_path, files).node(engines=("containerd",), engine_version="1.7.24")
     assert made["failed"] is False
-    unread = [text.values["place"] for text in made["advice"] if get_code(text) == "cdi.plugin-not-read"]
+    unread = [
+        text.values["place"] for text in made["advice"] if get_code(text) == "cdi.plugin-not-read"
+    ]
     assert unread == ([RUN] if said else [])
 
 
@@ -231,7 +311,9 @@ NOWHERE = {
 
 
 @pytest.mark.parametrize(("files", "options"), NOWHERE.values(), ids=NOWHERE)
-def test_a_host_on_which_no_directory_serves_is_refused(tmp_path: pathlib.Path, files: dict[str, str], options: dict[str, Any]) -> None:
+def test_a_host_on_which_no_directory_serves_is_refused(
+    tmp_path: pathlib.Path, files: dict[str, str], options: dict[str, Any]
+) -> None:
     home = host(tmp_path, files)
     before = home.state()
     made = home.node(**options)
@@ -247,14 +329,21 @@ def test_a_spec_moves_with_the_directories_of_the_engine(tmp_path: pathlib.Path)
     options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
     assert home.node(**options)["failed"] is False
     assert home.path(f"{ETC}/nvidia.yaml").exists()
-    home.write(CONTAINERD, home.read(CONTAINERD).replace("  enable_cdi = true\n", f'  enable_cdi = true\n  cdi_spec_dirs = ["{OWN}"]\n'))
+    home.write(
+        CONTAINERD,
+        home.read(CONTAINERD).replace(
+            "  enable_cdi = true\n", f'  enable_cdi = true\n  cdi_spec_dirs = ["{OWN}"]\n'
+        ),
+    )
     assert home.node(**options)["failed"] is False
     assert not home.path(f"{ETC}/nvidia.yaml").exists()
     assert home.path(f"{OWN}/nvidia.yaml").exists()
 
 
 @pytest.mark.parametrize("option", [(), CDI_DIRS])
-def test_no_spec_stays_in_a_directory_that_no_run_looks_into(tmp_path: pathlib.Path, option: tuple[str, ...]) -> None:
+def test_no_spec_stays_in_a_directory_that_no_run_looks_into(
+    tmp_path: pathlib.Path, option: tuple[str, ...]
+) -> None:
     home = host(tmp_path, {CONTAINERD: containerd((OWN,))})
     options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
     assert home.node(**options)["failed"] is False
@@ -316,7 +405,10 @@ def test_a_link_beside_the_spec_is_a_second_spec(tmp_path: pathlib.Path) -> None
     assert home.node(**options)["failed"] is False
     home.path(f"{ETC}/other.yaml").symlink_to("/etc/cdi/nvidia.yaml")
     msg = home.node(**options)["msg"]
-    assert (msg.startswith("/etc/cdi/other.yaml: "), msg.endswith("[cdi.device-dropped]")) == (True, True)
+    assert (msg.startswith("/etc/cdi/other.yaml: "), msg.endswith("[cdi.device-dropped]")) == (
+        True,
+        True,
+    )
     assert home.path(f"{ETC}/nvidia.yaml").is_file()
 
 
@@ -338,7 +430,12 @@ def test_a_spec_that_moves_brings_none_back_that_was_taken_over(tmp_path: pathli
     home = host(tmp_path, {CONTAINERD: containerd(None), f"{ETC}/nvidia.yaml": OF_CTK})
     options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
     assert home.node(**options)["failed"] is False
-    home.write(CONTAINERD, home.read(CONTAINERD).replace("  enable_cdi = true\n", f'  enable_cdi = true\n  cdi_spec_dirs = ["{OWN}"]\n'))
+    home.write(
+        CONTAINERD,
+        home.read(CONTAINERD).replace(
+            "  enable_cdi = true\n", f'  enable_cdi = true\n  cdi_spec_dirs = ["{OWN}"]\n'
+        ),
+    )
     assert home.node(**options)["failed"] is False
     assert not home.path(f"{ETC}/nvidia.yaml").exists()
     assert home.node(**options)["changed"] is False
@@ -347,7 +444,9 @@ def test_a_spec_that_moves_brings_none_back_that_was_taken_over(tmp_path: pathli
 
 
 @pytest.mark.parametrize("place", ["/", "//", "/etc/*", "/etc/cdi/", 5, "relative"])
-def test_a_place_that_no_run_has_recorded_is_passed_over(tmp_path: pathlib.Path, place: Any) -> None:
+def test_a_place_that_no_run_has_recorded_is_passed_over(
+    tmp_path: pathlib.Path, place: Any
+) -> None:
     home = host(tmp_path, {CONTAINERD: containerd(None)})
     options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
     assert home.node(**options)["failed"] is False

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The short way of reading a spec: it is taken for what generators write, and never reads anything but what engines read."""
+"""The short way of reading a spec: it is taken for what generators write, and never reads anything
+but what engines read.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,8 @@ containerEdits:
     additionalGids:
         - 44
 """
-# What would be read as something else than it looks like, or only looks like a spec: for the reader that has all of YAML.
+# What would be read as something else than it looks like, or only looks like a spec: for the reader
+# that has all of YAML.
 NOT_SHORT = {
     "a number that is text": OURS.replace('"0.5.0"', "0.5"),
     "a truth value that is text": OURS.replace("nvidia.com/gpu", "yes"),
@@ -90,8 +93,12 @@ NOT_SHORT = {
     "a key further left": OURS.replace("          minor: 0", "         minor: 0"),
     "an item further left": OURS.replace('        - "--link"', '      - "--link"'),
     "a text over two lines": OURS.replace("createContainer", "create\n        Container"),
-    "a value where parts belong": OURS.replace("containerEdits:\n  env", "containerEdits: a\n  env"),
-    "something hidden that may read otherwise": OURS.replace("nvidia.com/gpu", '"(hidden 0123456789abcdef 5 no-text)"'),
+    "a value where parts belong": OURS.replace(
+        "containerEdits:\n  env", "containerEdits: a\n  env"
+    ),
+    "something hidden that may read otherwise": OURS.replace(
+        "nvidia.com/gpu", '"(hidden 0123456789abcdef 5 no-text)"'
+    ),
     "no line end": OURS[:-1],
     "nothing": "",
     "a head alone": "---\n",
@@ -101,13 +108,21 @@ NOT_SHORT = {
 def engines(text: str) -> tuple[Any, list[str]]:
     """What the reader of all of YAML makes of a text, and what is wrong with it."""
     try:
-        document = schema.fit_spec_document(yaml.read_yaml_document(text.encode("utf-8", "surrogateescape")))
+        document = schema.fit_spec_document(
+            yaml.read_yaml_document(text.encode("utf-8", "surrogateescape"))
+        )
     except yaml.UnreadableYaml as error:
         return None, [str(error)]
-    return document.value, [problem.message for problem in document.problems if problem.rule not in releases.HARMLESS]
+    return document.value, [
+        problem.message for problem in document.problems if problem.rule not in releases.HARMLESS
+    ]
 
 
-@pytest.mark.parametrize("text", [OURS, TOOLKITS, TOOLKITS.replace("---\n", "")], ids=["ours", "nvidia-ctk's", "without a head"])
+@pytest.mark.parametrize(
+    "text",
+    [OURS, TOOLKITS, TOOLKITS.replace("---\n", "")],
+    ids=["ours", "nvidia-ctk's", "without a head"],
+)
 def test_what_generators_write_is_read_the_short_way(text: str) -> None:
     found = plain_yaml.read_plain_spec(text)
     assert found is not None
@@ -126,7 +141,9 @@ a#b *a &a !a "" "a" "a: "\\\\" "0" [] {} | > ? (hidden hidden-0123456789abcdef-3
 """
 values = st.sampled_from([*WORDS.split(), '"a b"', "a b"])
 line = st.builds(
-    lambda indent, item, key, value: " " * indent + item + (f"{key}:{' ' + value if value else ''}" if key else value or "a"),
+    lambda indent, item, key, value: (
+        " " * indent + item + (f"{key}:{' ' + value if value else ''}" if key else value or "a")
+    ),
     st.integers(0, 8),
     st.sampled_from(["", "- "]),
     st.sampled_from([*keys, "", "Kind", "---"]),
@@ -136,12 +153,19 @@ line = st.builds(
 
 @settings(max_examples=count_examples(600))
 @given(st.sampled_from([OURS, TOOLKITS]), st.data())
-def test_a_line_that_changed_is_read_as_engines_read_it_or_not_at_all(text: str, data: st.DataObject) -> None:
+def test_a_line_that_changed_is_read_as_engines_read_it_or_not_at_all(
+    text: str, data: st.DataObject
+) -> None:
     lines = text.splitlines()
     for _change in range(data.draw(st.integers(1, 3))):
         place, known = data.draw(st.integers(0, len(lines) - 1)), data.draw(st.sampled_from(lines))
         indent = " " * (len(lines[place]) - len(lines[place].lstrip()))
-        new = data.draw(st.sampled_from([None, known, indent + known.lstrip(), " " + lines[place], lines[place][1:]]) | line)
+        new = data.draw(
+            st.sampled_from(
+                [None, known, indent + known.lstrip(), " " + lines[place], lines[place][1:]]
+            )
+            | line
+        )
         if data.draw(st.booleans()):
             key, _colon, _value = lines[place].partition(":")
             new = f"{key}: {data.draw(values)}"

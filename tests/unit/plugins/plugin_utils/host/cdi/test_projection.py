@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of CDI specs leaves a host, in the forms that tools and people write; and that what is found of the rest is found all the same."""
+"""What of CDI specs leaves a host, in the forms that tools and people write; and that what is found
+of the rest is found all the same.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,19 @@ import yaml
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import contents
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import yaml_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import FAULTS
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
+    FAULTS,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_files,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import yaml as engine_view_yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    yaml as engine_view_yaml,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     KIND,
@@ -65,12 +75,17 @@ AMD = json.dumps(
             {
                 "name": "0",
                 "containerEdits": {
-                    "deviceNodes": [{"path": "/dev/dri/card1", "major": 226, "minor": 1}, {"path": "/dev/kfd"}],
+                    "deviceNodes": [
+                        {"path": "/dev/dri/card1", "major": 226, "minor": 1},
+                        {"path": "/dev/kfd"},
+                    ],
                     "additionalGids": [44, 109],
                 },
             }
         ],
-        "containerEdits": {"deviceNodes": [{"path": "/dev/kfd", "type": "c", "permissions": "rw", "fileMode": 438}]},
+        "containerEdits": {
+            "deviceNodes": [{"path": "/dev/kfd", "type": "c", "permissions": "rw", "fileMode": 438}]
+        },
     },
     indent=2,
 )
@@ -78,13 +93,41 @@ AMD = json.dumps(
 OWN = writer.render_spec(
     Spec(
         "0.7.0",
-        (Device("0:1", Edits(device_nodes=(DeviceNode("/dev/nvidia0", "/host/dev/nvidia0", "c", 195, 0, 438, "rw", 0, 44),))),),
+        (
+            Device(
+                "0:1",
+                Edits(
+                    device_nodes=(
+                        DeviceNode(
+                            "/dev/nvidia0", "/host/dev/nvidia0", "c", 195, 0, 438, "rw", 0, 44
+                        ),
+                    )
+                ),
+            ),
+        ),
         edits=Edits(
-            env=("NVIDIA_VISIBLE_DEVICES=void", f"NVIDIA_CTK_LIBCUDA_DIR={LIBRARIES}:/usr/lib/i386-linux-gnu"),
-            mounts=(Mount("/usr/lib/libcuda.so.1", "/usr/lib/libcuda.so.1", ("ro", "nosuid", "nodev", "rbind", "rprivate")),),
+            env=(
+                "NVIDIA_VISIBLE_DEVICES=void",
+                f"NVIDIA_CTK_LIBCUDA_DIR={LIBRARIES}:/usr/lib/i386-linux-gnu",
+            ),
+            mounts=(
+                Mount(
+                    "/usr/lib/libcuda.so.1",
+                    "/usr/lib/libcuda.so.1",
+                    ("ro", "nosuid", "nodev", "rbind", "rprivate"),
+                ),
+            ),
             hooks=(
-                Hook("createContainer", "/usr/bin/nvidia-ctk", ("nvidia-ctk", "hook", "update-ldcache", "--folder", LIBRARIES)),
-                Hook("createContainer", "/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook", "enable-cuda-compat", "--host-driver-version=1.2")),
+                Hook(
+                    "createContainer",
+                    "/usr/bin/nvidia-ctk",
+                    ("nvidia-ctk", "hook", "update-ldcache", "--folder", LIBRARIES),
+                ),
+                Hook(
+                    "createContainer",
+                    "/usr/bin/nvidia-cdi-hook",
+                    ("nvidia-cdi-hook", "enable-cuda-compat", "--host-driver-version=1.2"),
+                ),
             ),
             additional_gids=(44,),
         ),
@@ -110,7 +153,17 @@ def test_our_own_spec_is_read_back_from_what_is_shown_of_it() -> None:
 
 def test_a_root_of_an_odd_name_that_was_given_is_no_news() -> None:
     text = writer.render_spec(
-        Spec("0.5.0", (Device("0", Edits(mounts=(Mount("/opt/my driver (old)/usr/lib/x", "/usr/lib/x", ("rbind",)),))),))
+        Spec(
+            "0.5.0",
+            (
+                Device(
+                    "0",
+                    Edits(
+                        mounts=(Mount("/opt/my driver (old)/usr/lib/x", "/usr/lib/x", ("rbind",)),)
+                    ),
+                ),
+            ),
+        )
     )
     policy = Policy(cdi_driver_root="/opt/my driver (old)")
     keep = next(q["keep"] for q in resource.list_questions(policy) if q["id"] == "glob:/etc/cdi/*")
@@ -119,17 +172,22 @@ def test_a_root_of_an_odd_name_that_was_given_is_no_news() -> None:
 
 
 def hook(args: str) -> str:
-    return edits(f"  hooks:\n  - hookName: createContainer\n    path: /usr/bin/nvidia-cdi-hook\n    args: {args}\n")
+    return edits(
+        f"  hooks:\n  - hookName: createContainer\n    path: /usr/bin/nvidia-cdi-hook\n    args: {args}\n"
+    )
 
 
-# Where someone may have put it: all of these hold `hunter2` at a place that is not listed, or in a form that nothing listed has.
+# Where someone may have put it: all of these hold `hunter2` at a place that is not listed, or in a
+# form that nothing listed has.
 PLACES: dict[str, str] = {
     "env, in a block": edits("  env:\n  - TOKEN=hunter2\n"),
     "env, in a flow": edits("  env: [TOKEN=hunter2, 'B=hunter2', \"C=hunter2\"]\n"),
     "env, in JSON": '{"cdiVersion": "0.6.0", "kind": "a.b/cd", "containerEdits": {"env": ["TOKEN=hunter2"]}, "devices": []}',
     "env, without a name": edits("  env: [hunter2, '=hunter2']\n"),
     "env, as a name": edits("  env: ['my hunter2=x']\n"),
-    "env, of a variable of NVIDIA's": edits("  env: [NVIDIA_VISIBLE_DEVICES=hunter2, NVIDIA_CTK_LIBCUDA_DIR=hunter2]\n"),
+    "env, of a variable of NVIDIA's": edits(
+        "  env: [NVIDIA_VISIBLE_DEVICES=hunter2, NVIDIA_CTK_LIBCUDA_DIR=hunter2]\n"
+    ),
     "env, of a hook": edits("  hooks: [{hookName: prestart, path: /x, env: [A=hunter2]}]\n"),
     "env, over lines": edits(
         '  env:\n  - "TOKEN=hunter2 \\\n     hunter2"\n  - |\n    B=hunter2\n    hunter2\n  - >-\n    C=\n\n    hunter2\n'
@@ -139,7 +197,9 @@ PLACES: dict[str, str] = {
     "env, escaped": edits('  env: ["TOKEN=\\x68\\u0075nter2 hunter2"]\n'),
     "an argument": hook("[nvidia-cdi-hook, --token, hunter2]"),
     "an argument with a flag": hook("[nvidia-cdi-hook, --token=hunter2]"),
-    "a listed flag with another value": hook("[nvidia-cdi-hook, '--host-driver-version=$hunter2', --folder, hunter2]"),
+    "a listed flag with another value": hook(
+        "[nvidia-cdi-hook, '--host-driver-version=$hunter2', --folder, hunter2]"
+    ),
     "an argument behind a listed word": hook("[nvidia-cdi-hook, update-ldcache, hunter2]"),
     "an argument without the program": hook("[hunter2]"),
     "an argument that is a list": hook("[nvidia-cdi-hook, [hunter2], {a: hunter2}]"),
@@ -159,7 +219,9 @@ PLACES: dict[str, str] = {
     "a field that holds more": f"{HEAD}{GPU}more:\n  hunter2:\n  - hunter2: {{a: [hunter2]}}\n    path: hunter2\n",
     "an anchor's name": f"{HEAD}devices:\n- name: a\n  containerEdits: &hunter2\n    env: [A=b]\n- name: b\n  containerEdits: *hunter2\n",
     "a merged table": f"{HEAD}devices:\n- name: a\n  containerEdits: &e {{env: [A=hunter2]}}\n- name: b\n  containerEdits: {{<<: *e}}\n",
-    "an address with a password": edits("  mounts: [{hostPath: //u:hunter2@h/s, containerPath: /a, type: cifs, options: [p=hunter2]}]\n"),
+    "an address with a password": edits(
+        "  mounts: [{hostPath: //u:hunter2@h/s, containerPath: /a, type: cifs, options: [p=hunter2]}]\n"
+    ),
     "an option": edits("  mounts: [{hostPath: /a, containerPath: /a, options: [hunter2]}]\n"),
     "a text for a number": edits("  deviceNodes: [{path: /dev/x, major: hunter2}]\n"),
     "a text for a list": edits("  deviceNodes: hunter2\n"),
@@ -167,8 +229,12 @@ PLACES: dict[str, str] = {
     "behind the end": f"{HEAD}{GPU}...\n# hunter2\n",
     "a kind": "cdiVersion: 0.6.0\nkind: hunter2\n" + GPU,
     "a name": f"{HEAD}devices:\n- name: 'x hunter2'\n  containerEdits: {{env: [A=b]}}\n",
-    "a class of cache": edits("  intelRdt: {closID: 'a hunter2', l3CacheSchema: hunter2, memBwSchema: hunter2, schemata: [hunter2]}\n"),
-    "Windows' line ends": edits("  env:\n  - A=hunter2\n  - |\n    B=hunter2\n").replace("\n", "\r\n"),
+    "a class of cache": edits(
+        "  intelRdt: {closID: 'a hunter2', l3CacheSchema: hunter2, memBwSchema: hunter2, schemata: [hunter2]}\n"
+    ),
+    "Windows' line ends": edits("  env:\n  - A=hunter2\n  - |\n    B=hunter2\n").replace(
+        "\n", "\r\n"
+    ),
     "behind a byte order mark": "\ufeff# hunter2\n" + edits("  env: [A=hunter2]\n"),
     "nothing but": "hunter2",
     "a list of it": "- hunter2\n- [hunter2]\n",
@@ -187,10 +253,14 @@ TOOLS = {
     **SHOWN,
     **PLACES,
     "a command of a later release": hook("[nvidia-cdi-hook, do-something-new, --with=hunter2]"),
-    "a command of the older program": hook("[nvidia-ctk, hook, do-something-new]").replace("nvidia-cdi-hook", "nvidia-ctk"),
+    "a command of the older program": hook("[nvidia-ctk, hook, do-something-new]").replace(
+        "nvidia-cdi-hook", "nvidia-ctk"
+    ),
     "annotations of the tool": f"{HEAD}annotations: {{nvidia.com/x: a, sub.nvidia.com/y: b}}\n{GPU}",
     "annotations of others": f"{HEAD}annotations: {{example.com/x: a, notnvidia.org/y: b}}\n{GPU}",
-    "a command of another program": hook("[mytool, do-something]").replace("nvidia-cdi-hook", "mytool"),
+    "a command of another program": hook("[mytool, do-something]").replace(
+        "nvidia-cdi-hook", "mytool"
+    ),
 }
 
 
@@ -206,7 +276,11 @@ def test_whether_a_tool_wrote_it_is_seen_all_the_same(text: str) -> None:
     assert of(shown(text)) == of(text)
 
 
-@pytest.mark.parametrize("text", [text for text, _found, _lost in cdi_lint_cases.CONTENT.values()], ids=cdi_lint_cases.CONTENT)
+@pytest.mark.parametrize(
+    "text",
+    [text for text, _found, _lost in cdi_lint_cases.CONTENT.values()],
+    ids=cdi_lint_cases.CONTENT,
+)
 def test_a_projection_projected_is_the_same_structure(text: str) -> None:
     """A stand-in is no other structure than what it stands for."""
     answer = received(text)
@@ -281,5 +355,9 @@ def test_what_is_no_yaml_is_told_by_a_code_and_its_line(text: str, code: str, li
 
 
 def test_of_a_broken_file_it_is_said_that_it_is_our_own() -> None:
-    assert received(writer.HEADER + "---\nbroken: ]\n")["fault"] == {"code": "yaml-value", "line": 3, "begins": writer.HEADER.rstrip("\n")}
+    assert received(writer.HEADER + "---\nbroken: ]\n")["fault"] == {
+        "code": "yaml-value",
+        "line": 3,
+        "begins": writer.HEADER.rstrip("\n"),
+    }
     assert "begins" not in received("# Written by somebody.\nbroken: ]\n")["fault"]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Of any text that stands in a CDI directory: nothing unlisted leaves, what is found is the same, and it takes no longer than it should."""
+"""Of any text that stands in a CDI directory: nothing unlisted leaves, what is found is the same,
+and it takes no longer than it should.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,12 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import contents
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import yaml as engine_view_yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    yaml as engine_view_yaml,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,15 +32,72 @@ from tests.unit.cdi_projections import edits, found, received
 
 ODD = "hunter 2!"  # has no shape that anything listed has
 TOKENS = [
-    *("\n", "\n", "\n  ", "\n  ", "\n    ", "\r\n", "\t", " ", "  ", "- ", "-", ": ", ": ", ":", ",", "[", "]", "{", "}"),
-    *('"', "'", "#", " # ", "|", ">", ": |\n    ", ": >-\n    ", "&x ", "*x", "<<: ", "!", "!!str ", "? ", "%", "---\n", "...\n"),
-    *("\\", "\\n", "~", "0x10", "08", "yes", "1.10", "@", "\ufeff", "é", ODD, ODD, "A=" + ODD, "a", "b: c", "path: /dev/x"),
+    *(
+        "\n",
+        "\n",
+        "\n  ",
+        "\n  ",
+        "\n    ",
+        "\r\n",
+        "\t",
+        " ",
+        "  ",
+        "- ",
+        "-",
+        ": ",
+        ": ",
+        ":",
+        ",",
+        "[",
+        "]",
+        "{",
+        "}",
+    ),
+    *(
+        '"',
+        "'",
+        "#",
+        " # ",
+        "|",
+        ">",
+        ": |\n    ",
+        ": >-\n    ",
+        "&x ",
+        "*x",
+        "<<: ",
+        "!",
+        "!!str ",
+        "? ",
+        "%",
+        "---\n",
+        "...\n",
+    ),
+    *(
+        "\\",
+        "\\n",
+        "~",
+        "0x10",
+        "08",
+        "yes",
+        "1.10",
+        "@",
+        "\ufeff",
+        "é",
+        ODD,
+        ODD,
+        "A=" + ODD,
+        "a",
+        "b: c",
+        "path: /dev/x",
+    ),
     *("hostPath", "env", "kind: a.b/cd", "name", "devices", "containerEdits", "deviceNodes"),
 ]
 
 
 def outline(text: str) -> Any:
-    """Of a text what has to be the same in its projection: its structure with lines, or that it has none."""
+    """Of a text what has to be the same in its projection: its structure with lines, or that it has
+    none.
+    """
 
     def of(tree: Any) -> Any:
         value = tree.value
@@ -83,8 +146,15 @@ STYLES: dict[str, dict[str, Any]] = {
 def specs(draw: st.DrawFn, secret: str) -> dict[str, Any]:
     """A spec that engines take, with a secret wherever one may be."""
     value = st.one_of(st.just(secret), st.just("plain"), st.just(secret + "x"))
-    env = st.lists(st.tuples(st.sampled_from(["TOKEN", "NVIDIA_VISIBLE_DEVICES", "A"]), value).map("=".join), max_size=3)
-    argument = st.one_of(value, value.map("--token={}".format), st.sampled_from(["chmod", "--folder", "--mode", "/usr/lib"]))
+    env = st.lists(
+        st.tuples(st.sampled_from(["TOKEN", "NVIDIA_VISIBLE_DEVICES", "A"]), value).map("=".join),
+        max_size=3,
+    )
+    argument = st.one_of(
+        value,
+        value.map("--token={}".format),
+        st.sampled_from(["chmod", "--folder", "--mode", "/usr/lib"]),
+    )
     hooks = st.lists(
         st.fixed_dictionaries(
             {"hookName": st.just("createContainer"), "path": st.just("/usr/bin/nvidia-cdi-hook")},
@@ -97,16 +167,30 @@ def specs(draw: st.DrawFn, secret: str) -> dict[str, Any]:
         optional={"env": env, "hooks": hooks, "mounts": st.just([MOUNT])},
     )
     annotations = st.dictionaries(st.one_of(st.just("example.com/a"), value), value, max_size=2)
-    devices = st.lists(st.fixed_dictionaries({"containerEdits": edits_}, optional={"annotations": annotations}), min_size=1, max_size=3)
-    found = {"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu", "annotations": draw(annotations), "containerEdits": draw(edits_)}
-    return {**found, "devices": [{"name": f"gpu{n}", **device} for n, device in enumerate(draw(devices))]}
+    devices = st.lists(
+        st.fixed_dictionaries({"containerEdits": edits_}, optional={"annotations": annotations}),
+        min_size=1,
+        max_size=3,
+    )
+    found = {
+        "cdiVersion": "0.6.0",
+        "kind": "nvidia.com/gpu",
+        "annotations": draw(annotations),
+        "containerEdits": draw(edits_),
+    }
+    return {
+        **found,
+        "devices": [{"name": f"gpu{n}", **device} for n, device in enumerate(draw(devices))],
+    }
 
 
 def written(draw: st.DrawFn, document: dict[str, Any], secret: str) -> str:
     """As JSON, or as YAML in one of its styles, with a comment at the end of some line."""
     style = draw(st.sampled_from(["json", "indented", *STYLES]))
     if style not in STYLES:
-        return json.dumps(document, indent=2 if style == "indented" else None, ensure_ascii=draw(st.booleans()))
+        return json.dumps(
+            document, indent=2 if style == "indented" else None, ensure_ascii=draw(st.booleans())
+        )
     text = yaml.safe_dump(document, allow_unicode=draw(st.booleans()), **STYLES[style])
     remark = "# " + secret.replace("\n", " ") + "\n"
     return draw(st.sampled_from([remark + text, text + remark, text]))
@@ -114,7 +198,9 @@ def written(draw: st.DrawFn, document: dict[str, Any], secret: str) -> str:
 
 @settings(max_examples=count_examples(150), deadline=None)
 @given(st.data(), secrets)
-def test_a_secret_at_any_place_that_is_not_listed_does_not_leave_and_changes_nothing(data: st.DataObject, secret: str) -> None:
+def test_a_secret_at_any_place_that_is_not_listed_does_not_leave_and_changes_nothing(
+    data: st.DataObject, secret: str
+) -> None:
     document = data.draw(specs(secret))
     text = data.draw(st.composite(lambda draw: written(draw, document, secret))())
     answer = received(text)
@@ -124,7 +210,10 @@ def test_a_secret_at_any_place_that_is_not_listed_does_not_leave_and_changes_not
     if answer["fault"] is None:
         assert found(str(answer["content"])) == found(text)
         there = reader.parse_spec(str(answer["content"]))
-        assert (there.names, there.version) == (reader.parse_spec(text).names, reader.parse_spec(text).version)
+        assert (there.names, there.version) == (
+            reader.parse_spec(text).names,
+            reader.parse_spec(text).version,
+        )
         assert there.edits.mounts == reader.parse_spec(text).edits.mounts
 
 
@@ -154,9 +243,13 @@ WORST = {
 
 @pytest.mark.parametrize("text", WORST.values(), ids=WORST)
 def test_the_longest_texts_take_no_longer_than_ordinary_ones(text: str) -> None:
-    """Against an ordinary spec of the same length, in processor time and with room: what is not linear takes a hundred times as long."""
+    """Against an ordinary spec of the same length, in processor time and with room: what is not
+    linear takes a hundred times as long.
+    """
     ordinary = cdi_projections.NVIDIA_CTK.replace(
-        "kind:", "".join(f"- containerEdits:\n    env: [A={n}]\n  name: a{n}\n" for n in range(5_500)) + "kind:"
+        "kind:",
+        "".join(f"- containerEdits:\n    env: [A={n}]\n  name: a{n}\n" for n in range(5_500))
+        + "kind:",
     )
     assert taken(text) < 12 * taken(ordinary)
 

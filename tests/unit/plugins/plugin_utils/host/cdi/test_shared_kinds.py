@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kinds nvidia.com/gpu-shared and nvidia.com/mps: GPUs that are shared in this way, and no others; they come and go with the policy."""
+"""The kinds nvidia.com/gpu-shared and nvidia.com/mps: GPUs that are shared in this way, and no
+others; they come and go with the policy.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,21 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource, staleness_guard
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    resource,
+    staleness_guard,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+)
 
 from tests.unit.builders import obs
 from tests.unit.coded import Coded, read_coded
@@ -26,8 +38,16 @@ MODEL = "NVIDIA H100 80GB HBM3"
 
 def plan(sharing: dict[str, Any] | None, there: dict[str, Any] | None = None, **more: Any) -> Plan:
     policy = Policy(cdi_profile="devices", sharing=sharing, **more)
-    seen = obs(files={**host(3), **(there or {})}, packages={packages.BASE: "1.20.1-1"}, answers=nvml(3))
-    return resource.plan_specs(policy, seen, resource.record_of_options("collection", "1.0.0"), gpus.parse_driver(policy, seen), "")
+    seen = obs(
+        files={**host(3), **(there or {})}, packages={packages.BASE: "1.20.1-1"}, answers=nvml(3)
+    )
+    return resource.plan_specs(
+        policy,
+        seen,
+        resource.record_of_options("collection", "1.0.0"),
+        gpus.parse_driver(policy, seen),
+        "",
+    )
 
 
 def files(made: Plan) -> dict[str, Any]:
@@ -46,7 +66,11 @@ CASES: list[tuple[str, dict[str, Any] | None, list[int]]] = [
     ("by MPS alone", {UUIDS[0]: "mps"}, []),
     (
         "by UUID and by PCI address",
-        {UUIDS[0]: "time_slicing", BUSES[2]: {"time_slicing": {"interval": "long"}}, UUIDS[1]: "dedicated"},
+        {
+            UUIDS[0]: "time_slicing",
+            BUSES[2]: {"time_slicing": {"interval": "long"}},
+            UUIDS[1]: "dedicated",
+        },
         [0, 2],
     ),
     ("by index", {"1": "time_slicing"}, [1]),
@@ -58,7 +82,9 @@ CASES: list[tuple[str, dict[str, Any] | None, list[int]]] = [
 def test_which_gpus_it_has(sharing: dict[str, Any] | None, minors: list[int]) -> None:
     made = plan(sharing)
     paths = [f"/dev/nvidia{minor}" for minor in minors]
-    named = {name: [f"/dev/nvidia{minor}"] for minor in minors for name in (str(minor), UUIDS[minor])}
+    named = {
+        name: [f"/dev/nvidia{minor}"] for minor in minors for name in (str(minor), UUIDS[minor])
+    }
     assert shared(made) == ({**named, "all": paths} if minors else {})
     assert "/etc/cdi/nvidia.yaml" in files(made)
     assert made.advice == ()
@@ -76,27 +102,47 @@ def test_a_client_of_mps_gets_the_way_to_the_daemon_of_its_gpu(name: str) -> Non
     (device,) = (d for d in spec.devices if d.name == {"uuid": UUIDS[1], "index": "1"}[name])
     here = f"/run/gpufleet-mps/{UUIDS[1]}"
     assert [n.path for n in device.edits.device_nodes] == ["/dev/nvidia1"]
-    assert device.edits.env == (f"CUDA_MPS_PIPE_DIRECTORY={here}/pipe", f"CUDA_MPS_LOG_DIRECTORY=/var/lib/gpufleet-mps/{UUIDS[1]}")
-    assert [(m.host_path, m.container_path) for m in device.edits.mounts] == [(f"{here}/shm", "/dev/shm"), (f"{here}/pipe", f"{here}/pipe")]
+    assert device.edits.env == (
+        f"CUDA_MPS_PIPE_DIRECTORY={here}/pipe",
+        f"CUDA_MPS_LOG_DIRECTORY=/var/lib/gpufleet-mps/{UUIDS[1]}",
+    )
+    assert [(m.host_path, m.container_path) for m in device.edits.mounts] == [
+        (f"{here}/shm", "/dev/shm"),
+        (f"{here}/pipe", f"{here}/pipe"),
+    ]
     assert shared(made).keys() == {"2", UUIDS[2], "all"}
-    assert plan(sharing, files(made)).empty  # the look shows as much of it as is needed to compare it
+    assert plan(
+        sharing, files(made)
+    ).empty  # the look shows as much of it as is needed to compare it
 
 
 @pytest.mark.parametrize(
     ("adopt", "reason"),
     [
-        ("auto", ("cdi.kept-kind", {"kinds": "nvidia.com/gpu, nvidia.com/imex-channel, nvidia.com/nvswitch"})),
+        (
+            "auto",
+            (
+                "cdi.kept-kind",
+                {"kinds": "nvidia.com/gpu, nvidia.com/imex-channel, nvidia.com/nvswitch"},
+            ),
+        ),
         ("never", ("cdi.kept-by-option", {})),
     ],
 )
-def test_why_a_file_of_somebody_with_the_same_devices_is_not_taken_over(adopt: str, reason: Coded) -> None:
+def test_why_a_file_of_somebody_with_the_same_devices_is_not_taken_over(
+    adopt: str, reason: Coded
+) -> None:
     """The cause is no setting that nobody has made."""
     theirs = '{"cdiVersion": "0.5.0", "kind": "nvidia.com/mps", "devices": [{"name": "0", "containerEdits": NODE}]}'.replace(
         "NODE", '{"deviceNodes": [{"path": "/dev/nvidia0"}]}'
     )
     with pytest.raises(PlanError) as refused:
         plan({UUIDS[0]: "mps"}, {"/etc/cdi/team.json": theirs}, adopt=adopt)
-    values = {"devices": "nvidia.com/mps=0", "mine": "/etc/cdi/nvidia.com-mps.yaml", "reason": reason}
+    values = {
+        "devices": "nvidia.com/mps=0",
+        "mine": "/etc/cdi/nvidia.com-mps.yaml",
+        "reason": reason,
+    }
     assert read_coded(refused.value.message) == ("cdi.device-dropped", values)
     assert refused.value.where == "/etc/cdi/team.json"
 
@@ -110,14 +156,23 @@ def test_what_somebody_wrote_in_the_place_of_a_kind_is_theirs_and_its_losses_are
     (left,) = plan({UUIDS[0]: "time_slicing"}, {SHARED: theirs}).leftovers
     assert (left.tool, left.path, left.fate) == ("somebody else", SHARED, "adopted")
     losses = "0 loses /dev/nvidia2; all loses /dev/nvidia1, /dev/nvidia2"
-    assert read_coded(left.why) == ("cdi.other-kind-less", {"kind": "nvidia.com/gpu-shared", "losses": losses})
+    assert read_coded(left.why) == (
+        "cdi.other-kind-less",
+        {"kind": "nvidia.com/gpu-shared", "losses": losses},
+    )
 
 
 def test_the_watch_over_specs_does_not_wait_for_daemons() -> None:
-    """They make their directories later in a boot; a container that needs them fails by itself until then."""
+    """They make their directories later in a boot; a container that needs them fails by itself
+    until then.
+    """
     policy = Policy(cdi_profile="devices", sharing={UUIDS[0]: "mps"})
     spec = reader.parse_spec(files(plan({UUIDS[0]: "mps"}))[MPS])
-    (paths,) = (fact["paths"] for fact in staleness_guard.list_watch_facts(policy, obs(files=host(3)), spec) if fact["what"] == "files")
+    (paths,) = (
+        fact["paths"]
+        for fact in staleness_guard.list_watch_facts(policy, obs(files=host(3)), spec)
+        if fact["what"] == "files"
+    )
     assert paths
     assert not [path for path in paths if "mps" in path]
 
@@ -130,4 +185,6 @@ def test_it_goes_when_nothing_is_shared_any_more() -> None:
     policy = Policy(state="absent")
     seen = obs(files={**host(3), **there}, packages={packages.BASE: "1.20.1-1"})
     assert SHARED in {c["path"] for c in resource.plan_absent(policy, seen).changes}
-    assert SHARED not in {c["path"] for c in resource.plan_absent(dc.replace(policy, single=True), seen).changes}
+    assert SHARED not in {
+        c["path"] for c in resource.plan_absent(dc.replace(policy, single=True), seen).changes
+    }

@@ -1,19 +1,35 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who tells the devices: NVML, nvidia-smi and /proc about the same host, what each knows, and what they say when they fail."""
+"""Who tells the devices: NVML, nvidia-smi and /proc about the same host, what each knows, and what
+they say when they fail.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import inventory, nvml, sources
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import nvidia_smi as devices_nvidia_smi
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import Hardware, MigDevice
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    inventory,
+    nvml,
+    sources,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    nvidia_smi as devices_nvidia_smi,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import (
+    Hardware,
+    MigDevice,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 from tests.unit.builders import obs
@@ -45,12 +61,18 @@ def nvidia_smi(rows: str = "", listed: str = "", **said: Any) -> dict[str, Any]:
     answer = {"rc": 0, "stderr": "", **said}
     query, listing = devices_nvidia_smi.list_nvidia_smi_questions(POLICY)
     no_nvml = {"probe:nvml": {"error": {"kind": "failed", "message": "No module named '_ctypes'"}}}
-    return {**no_nvml, query["id"]: {"stdout": rows, **answer}, listing["id"]: {"stdout": listed, **answer}}
+    return {
+        **no_nvml,
+        query["id"]: {"stdout": rows, **answer},
+        listing["id"]: {"stdout": listed, **answer},
+    }
 
 
 ROWS = "".join(
     f"{index}, {uuid}, 0000{bus.upper()}, {mode}, NVIDIA H100 80GB HBM3\n"
-    for index, (uuid, bus, mode) in enumerate([(UUIDS[0], BUSES[0], "Enabled"), (UUIDS[1], BUSES[1], "Disabled")])
+    for index, (uuid, bus, mode) in enumerate(
+        [(UUIDS[0], BUSES[0], "Enabled"), (UUIDS[1], BUSES[1], "Disabled")]
+    )
 )
 LISTED = f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: {UUIDS[0]})\n" + "".join(
     f"  MIG 1g.10gb     Device {m['index']:>2}: (UUID: {m['uuid']})\n" for m in MIGS
@@ -59,7 +81,10 @@ LISTED = f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: {UUIDS[0]})\n" + "".join(
 
 # ---------------------------------------------------------------- they agree
 
-WHOLE = tuple(MigDevice(gi, ci, index, m["uuid"], "1g.10gb") for (index, (gi, ci)), m in zip(enumerate(PAIRS), MIGS, strict=True))
+WHOLE = tuple(
+    MigDevice(gi, ci, index, m["uuid"], "1g.10gb")
+    for (index, (gi, ci)), m in zip(enumerate(PAIRS), MIGS, strict=True)
+)
 
 
 def test_nvml_and_nvidia_smi_agree_about_one_host() -> None:
@@ -78,32 +103,47 @@ def test_proc_agrees_as_far_as_it_knows() -> None:
     full, _words = told(look(MIG_HOST, answers=by_nvml(migs={0: MIGS})))
     for one, other in zip(by_proc.boards, full.boards, strict=True):
         assert (one.gpu, one.drm) == (other.gpu, other.drm)
-        assert [(m.gi, m.ci, m.index) for m in one.devices] == [(m.gi, m.ci, m.index) for m in other.devices]
-    assert [b.mig for b in by_proc.boards] == [True, None]  # a GPU without an instance may be in MIG mode all the same
+        assert [(m.gi, m.ci, m.index) for m in one.devices] == [
+            (m.gi, m.ci, m.index) for m in other.devices
+        ]
+    assert [b.mig for b in by_proc.boards] == [
+        True,
+        None,
+    ]  # a GPU without an instance may be in MIG mode all the same
     assert [b.mig for b in full.boards] == [True, False]
 
 
 def test_the_minors_of_capabilities_come_from_the_capabilities_or_from_the_table() -> None:
     by_file = seen(look(MIG_HOST)).caps
     table = {"/proc/driver/nvidia-caps/mig-minors": mig_minors()}
-    by_table = seen(look({**MIG_HOST, **instances(0, *PAIRS, told=False), **table}, answers={})).caps
+    by_table = seen(
+        look({**MIG_HOST, **instances(0, *PAIRS, told=False), **table}, answers={})
+    ).caps
     assert by_file["gpu0/gi2/ci1/access"] == cap_minor(0, 2, 1)
     assert by_file.items() <= by_table.items()
 
 
 def test_the_table_is_read_only_where_it_is_needed() -> None:
     there = look({**MIG_HOST, **instances(0, *PAIRS, told=False)})
-    strict = Observation(there.host, {q["id"]: there.answers[q["id"]] for q in gpus.list_questions(POLICY)})
+    strict = Observation(
+        there.host, {q["id"]: there.answers[q["id"]] for q in gpus.list_questions(POLICY)}
+    )
     with pytest.raises(NeedMore) as need:
         seen(strict)
     assert [q["path"] for q in need.value.questions] == ["/proc/driver/nvidia-caps/mig-minors"]
     whole = look(MIG_HOST)
-    assert seen(Observation(whole.host, {q["id"]: whole.answers[q["id"]] for q in gpus.list_questions(POLICY)})).caps
+    assert seen(
+        Observation(
+            whole.host, {q["id"]: whole.answers[q["id"]] for q in gpus.list_questions(POLICY)}
+        )
+    ).caps
 
 
 def test_lines_of_the_table_that_are_none_are_skipped() -> None:
     text = "config 1\nmonitor  2\ngpu0/gi1/access x\n\ngpu0/gi1/access 12\ngpu0/gi1/ci0/access 13 14\nother 3\n"
-    assert inventory.read_mig_minors(POLICY, look({"/proc/driver/nvidia-caps/mig-minors": text})) == {"config": 1, "gpu0/gi1/access": 12}
+    assert inventory.read_mig_minors(
+        POLICY, look({"/proc/driver/nvidia-caps/mig-minors": text})
+    ) == {"config": 1, "gpu0/gi1/access": 12}
 
 
 # ---------------------------------------------------------------- they do not
@@ -114,24 +154,35 @@ DISAGREE = [
 ]
 
 
-@pytest.mark.parametrize(("answers", "code", "both"), [case[1:] for case in DISAGREE], ids=[case[0] for case in DISAGREE])
-def test_a_contradiction_is_refused(answers: dict[str, Any], code: str, both: tuple[Any, Any]) -> None:
+@pytest.mark.parametrize(
+    ("answers", "code", "both"), [case[1:] for case in DISAGREE], ids=[case[0] for case in DISAGREE]
+)
+def test_a_contradiction_is_refused(
+    answers: dict[str, Any], code: str, both: tuple[Any, Any]
+) -> None:
     with pytest.raises(PlanError) as refused:
         told(look(host(2), answers=answers))
-    assert (refused.value.code, refused.value.values) == (code, {"bus": BUSES[0], "seen": both[0], "reported": both[1]})
+    assert (refused.value.code, refused.value.values) == (
+        code,
+        {"bus": BUSES[0], "seen": both[0], "reported": both[1]},
+    )
 
 
 def test_a_gpu_that_nvml_does_not_list_is_left_out_with_a_word() -> None:
     full, words = told(look(host(2), answers=by_nvml(1)))
     assert [b.gpu.bus_id for b in full.boards] == [BUSES[0]]
-    assert read_all_coded(words) == [("devices.gpu-not-listed", {"source": "nvml", "gpus": BUSES[1]})]
+    assert read_all_coded(words) == [
+        ("devices.gpu-not-listed", {"source": "nvml", "gpus": BUSES[1]})
+    ]
 
 
 def test_the_count_is_nvmls() -> None:
     answers = by_nvml(2)
     first, second = answers["probe:nvml"]["value"]["gpus"]
     first["index"], second["index"] = 1, 0
-    assert [(b.gpu.index, b.gpu.bus_id) for b in told(look(host(2), answers=answers))[0].boards] == [(0, BUSES[1]), (1, BUSES[0])]
+    assert [
+        (b.gpu.index, b.gpu.bus_id) for b in told(look(host(2), answers=answers))[0].boards
+    ] == [(0, BUSES[1]), (1, BUSES[0])]
 
 
 def test_mig_mode_without_an_instance_is_known_to_nvml() -> None:
@@ -173,9 +224,13 @@ BAD_ANSWERS = [
 
 
 @pytest.mark.parametrize(
-    ("rows", "listed", "said", "code", "word"), [case[1:] for case in BAD_ANSWERS], ids=[case[0] for case in BAD_ANSWERS]
+    ("rows", "listed", "said", "code", "word"),
+    [case[1:] for case in BAD_ANSWERS],
+    ids=[case[0] for case in BAD_ANSWERS],
 )
-def test_answers_that_are_none(rows: str, listed: str, said: dict[str, Any], code: str, word: str) -> None:
+def test_answers_that_are_none(
+    rows: str, listed: str, said: dict[str, Any], code: str, word: str
+) -> None:
     full, words = told(look(host(2, uuids=UNUSED), answers=nvidia_smi(rows, listed, **said)))
     assert full.source == "procfs"
     whole, values = read_coded(words[0])
@@ -199,14 +254,23 @@ def test_a_damaged_inforom_is_no_reason_not_to_listen() -> None:
 def test_gpus_that_know_no_mig() -> None:
     rows = ROWS.replace("Enabled", "[N/A]").replace("Disabled", "[Not Supported]")
     full, _words = told(look(host(2), answers=nvidia_smi(rows, LISTED.splitlines()[0] + "\n")))
-    assert [(b.gpu.uuid, b.mig, b.devices) for b in full.boards] == [(UUIDS[0], None, ()), (UUIDS[1], None, ())]
+    assert [(b.gpu.uuid, b.mig, b.devices) for b in full.boards] == [
+        (UUIDS[0], None, ()),
+        (UUIDS[1], None, ()),
+    ]
 
 
 def test_drivers_before_r470_name_mig_devices_by_their_instances() -> None:
     pairs = enumerate([("3g.20gb", 2), ("1g.5gb+me", 9)])
-    migs = (f"  MIG {profile} Device {index}: (UUID: MIG-{UUIDS[0]}/{gi}/0)\n" for index, (profile, gi) in pairs)
+    migs = (
+        f"  MIG {profile} Device {index}: (UUID: MIG-{UUIDS[0]}/{gi}/0)\n"
+        for index, (profile, gi) in pairs
+    )
     listed = f"GPU 0: A100 (UUID: {UUIDS[0]})\n{''.join(migs)}"
-    assert [(m.gi, m.ci, m.index, m.profile) for m in devices_nvidia_smi.map_nvidia_smi_mig_devices(listed)[0]] == [
+    assert [
+        (m.gi, m.ci, m.index, m.profile)
+        for m in devices_nvidia_smi.map_nvidia_smi_mig_devices(listed)[0]
+    ] == [
         (2, 0, 0, "3g.20gb"),
         (9, 0, 1, "1g.5gb+me"),
     ]
@@ -235,22 +299,45 @@ def test_drm_nodes_belong_to_the_gpu_at_their_bus() -> None:
         f"{home}/{BUSES[1]}/drm/card2": {"type": "dir"},
         f"{home}/{BUSES[1]}/drm/controlD66": {"type": "dir"},
         f"{home}/0000:00:02.0/drm/card0": {"type": "dir"},
-        **{f"/dev/dri/{name}": node(226, minor) for name, minor in (("card0", 0), ("card1", 1), ("renderD128", 128), ("controlD66", 66))},
+        **{
+            f"/dev/dri/{name}": node(226, minor)
+            for name, minor in (("card0", 0), ("card1", 1), ("renderD128", 128), ("controlD66", 66))
+        },
     }
-    assert [b.drm for b in seen(look(files)).boards] == [("/dev/dri/card1", "/dev/dri/renderD128"), ()]  # card2 has no node
+    assert [b.drm for b in seen(look(files)).boards] == [
+        ("/dev/dri/card1", "/dev/dri/renderD128"),
+        (),
+    ]  # card2 has no node
 
 
 def test_nodes_beneath_another_root_are_named_as_in_a_container() -> None:
     policy = Policy(cdi_driver_root="/run/nvidia/driver")
-    files = {(f"/run/nvidia/driver{path}" if path.startswith("/dev") else path): text for path, text in host(1).items()}
+    files = {
+        (f"/run/nvidia/driver{path}" if path.startswith("/dev") else path): text
+        for path, text in host(1).items()
+    }
     found = gpus.map_device_files(look(files), gpus.get_dev_root(policy))
-    assert (found["/dev/nvidia0"].path, found["/dev/nvidia0"].host) == ("/dev/nvidia0", "/run/nvidia/driver/dev/nvidia0")
+    assert (found["/dev/nvidia0"].path, found["/dev/nvidia0"].host) == (
+        "/dev/nvidia0",
+        "/run/nvidia/driver/dev/nvidia0",
+    )
     assert gpus.get_dev_root(Policy(cdi_driver_root="/run/nvidia/driver", cdi_dev_root="/")) == "/"
 
 
 def test_the_fabrics_nodes() -> None:
-    files = {f"/dev/{name}": node(234, minor) for minor, name in enumerate(("nvidia-nvswitchctl", "nvidia-nvswitch1", "nvidia-nvswitch0"))}
-    channels = {f"/dev/nvidia-caps-imex-channels/channel{number}": node(509, number) for number in (10, 2)}
+    files = {
+        f"/dev/{name}": node(234, minor)
+        for minor, name in enumerate(("nvidia-nvswitchctl", "nvidia-nvswitch1", "nvidia-nvswitch0"))
+    }
+    channels = {
+        f"/dev/nvidia-caps-imex-channels/channel{number}": node(509, number) for number in (10, 2)
+    }
     found = seen(look({**host(1), **files, **channels}))
-    assert found.switches == ("/dev/nvidia-nvswitch0", "/dev/nvidia-nvswitch1", "/dev/nvidia-nvswitchctl")
-    assert found.channels == tuple(f"/dev/nvidia-caps-imex-channels/channel{number}" for number in (2, 10))
+    assert found.switches == (
+        "/dev/nvidia-nvswitch0",
+        "/dev/nvidia-nvswitch1",
+        "/dev/nvidia-nvswitchctl",
+    )
+    assert found.channels == tuple(
+        f"/dev/nvidia-caps-imex-channels/channel{number}" for number in (2, 10)
+    )

@@ -9,12 +9,25 @@ import dataclasses as dc
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import SeenGpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import inventory
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import build
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version, writer
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver.gpus import DeviceFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    inventory,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    build,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import (
+    version,
+    writer,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver.gpus import (
+    DeviceFile,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +60,11 @@ def test_two_gpus() -> None:
 
 def test_numbers_that_the_kernel_hands_out_are_not_recorded() -> None:
     made = written(plan(seen()))
-    nodes = {n.path: (n.major, n.minor) for e in (made.edits, *(d.edits for d in made.devices)) for n in e.device_nodes}
+    nodes = {
+        n.path: (n.major, n.minor)
+        for e in (made.edits, *(d.edits for d in made.devices))
+        for n in e.device_nodes
+    }
     assert nodes == {
         "/dev/nvidiactl": (195, 255),
         "/dev/nvidia-modeset": (195, 254),
@@ -59,7 +76,15 @@ def test_numbers_that_the_kernel_hands_out_are_not_recorded() -> None:
 
 
 def test_the_node_follows_the_minor_and_the_name_the_bus() -> None:
-    made = written(plan(obs(files=host(2, minors=(1, 0)), packages={packages.BASE: "1"}, answers=nvml(2, minors=(1, 0)))))
+    made = written(
+        plan(
+            obs(
+                files=host(2, minors=(1, 0)),
+                packages={packages.BASE: "1"},
+                answers=nvml(2, minors=(1, 0)),
+            )
+        )
+    )
     first = next(d for d in made.devices if d.name == "0")
     assert [n.path for n in first.edits.device_nodes] == ["/dev/nvidia1"]
 
@@ -71,13 +96,23 @@ def test_ten_gpus_are_ordered_as_numbers() -> None:
 
 
 def test_a_node_that_is_not_there_yet_is_looked_for_where_the_others_are() -> None:
-    """Beneath a root of its own every node has its place there, whether it is there when the spec is made or only later."""
-    nodes = {"/dev/nvidiactl": DeviceFile("/dev/nvidiactl", (195, 255), 0o666, "/drv/dev/nvidiactl")}
-    seen_there = dc.replace(inventory.build_hardware([SeenGpu(0, 0, "0000:00:00.0", "")], nodes), dev_root="/drv")
+    """Beneath a root of its own every node has its place there, whether it is there when the spec
+    is made or only later.
+    """
+    nodes = {
+        "/dev/nvidiactl": DeviceFile("/dev/nvidiactl", (195, 255), 0o666, "/drv/dev/nvidiactl")
+    }
+    seen_there = dc.replace(
+        inventory.build_hardware([SeenGpu(0, 0, "0000:00:00.0", "")], nodes), dev_root="/drv"
+    )
     for attributes in ("none", "static", "all"):
         options = build.Options(assume_nodes=True, node_attributes=attributes)
         made = build.generate(seen_there, options).spec
-        found = [n for edits in (made.edits, *(d.edits for d in made.devices)) for n in edits.device_nodes]
+        found = [
+            n
+            for edits in (made.edits, *(d.edits for d in made.devices))
+            for n in edits.device_nodes
+        ]
         assert {n.path for n in found} >= {"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}
         assert [n for n in found if n.host_path != f"/drv{n.path}"] == []
 
@@ -95,14 +130,27 @@ def test_optional_nodes_are_left_out_with_a_word() -> None:
     assert read_all_coded(made.advice) == [("spec.node-optional", {"path": "/dev/nvidia-modeset"})]
 
 
-gpu_lists = st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["", "GPU-x"])), unique_by=lambda g: g[0], min_size=1, max_size=12)
+gpu_lists = st.lists(
+    st.tuples(st.integers(0, 40), st.sampled_from(["", "GPU-x"])),
+    unique_by=lambda g: g[0],
+    min_size=1,
+    max_size=12,
+)
 
 
 @settings(max_examples=count_examples(60), deadline=None)
 @given(gpu_lists, st.sampled_from(("", *version.KNOWN)))
-def test_whatever_the_gpus_the_spec_is_valid_within_the_cap_and_the_same_again(minors: list[tuple[int, str]], cap: str) -> None:
-    gpus = [SeenGpu(i, minor, f"0000:{i:02x}:00.0", uuid and f"{uuid}{minor}") for i, (minor, uuid) in enumerate(minors)]
-    nodes = {f"/dev/nvidia{minor}": DeviceFile(f"/dev/nvidia{minor}", (195, minor), 0o666) for minor, _uuid in minors}
+def test_whatever_the_gpus_the_spec_is_valid_within_the_cap_and_the_same_again(
+    minors: list[tuple[int, str]], cap: str
+) -> None:
+    gpus = [
+        SeenGpu(i, minor, f"0000:{i:02x}:00.0", uuid and f"{uuid}{minor}")
+        for i, (minor, uuid) in enumerate(minors)
+    ]
+    nodes = {
+        f"/dev/nvidia{minor}": DeviceFile(f"/dev/nvidia{minor}", (195, minor), 0o666)
+        for minor, _uuid in minors
+    }
     made = build.generate(inventory.build_hardware(gpus, nodes), build.Options(cap=cap))
     assert version.list_needs_above_cap(made.spec, cap) == []
     assert made.spec.version == version.get_minimum_version(made.spec)
@@ -111,4 +159,9 @@ def test_whatever_the_gpus_the_spec_is_valid_within_the_cap_and_the_same_again(m
     assert all(d.edits.device_nodes for d in made.spec.devices)
     assert set(made.missing) == {"/dev/nvidiactl", "/dev/nvidia-uvm"}
     assert reader.parse_spec(writer.render_spec(made.spec)) == made.spec
-    assert build.generate(inventory.build_hardware(gpus, dict(reversed(nodes.items()))), build.Options(cap=cap)) == made
+    assert (
+        build.generate(
+            inventory.build_hardware(gpus, dict(reversed(nodes.items()))), build.Options(cap=cap)
+        )
+        == made
+    )

@@ -10,17 +10,44 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import HostDecision, Instance, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_generators
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import files, resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    HostDecision,
+    Instance,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_generators,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    files,
+    resource,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import outer_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+)
 
 from tests.unit.builders import obs, sha
-from tests.unit.cdi_plans import OURS, RECORD, THEIRS, UNUSED, by_hand, file_of, paths, plan, seen, two_names, written
+from tests.unit.cdi_plans import (
+    OURS,
+    RECORD,
+    THEIRS,
+    UNUSED,
+    by_hand,
+    file_of,
+    paths,
+    plan,
+    seen,
+    two_names,
+    written,
+)
 from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import BUSES, UUIDS, host, node
 from tests.unit.records import instance, record
@@ -51,7 +78,11 @@ def test_a_file_that_only_root_can_read_is_written_again() -> None:
 
 def same_devices(old: str, new: str) -> dict[str, Any]:
     """A file that names the devices of our spec, and is otherwise not our spec."""
-    return {OURS: next(c["content"] for c in plan(seen()).changes if c["op"] == "write").replace(old, new)}
+    return {
+        OURS: next(c["content"] for c in plan(seen()).changes if c["op"] == "write").replace(
+            old, new
+        )
+    }
 
 
 OTHERWISE: list[tuple[str, str, str]] = [
@@ -72,9 +103,15 @@ def test_a_change_says_what_was_there() -> None:
     assert made.changes[0]["expect"] == sha(file_of())
     difference = made.differences[0]
     bound = sha(made.changes[0]["content"])[:12]
-    assert (difference.before, difference.after) == ("CDI 0.5.0: 0", f"CDI 0.5.0: 0, 1, {UUIDS[0]}, {UUIDS[1]}, all (content {bound})")
+    assert (difference.before, difference.after) == (
+        "CDI 0.5.0: 0",
+        f"CDI 0.5.0: 0, 1, {UUIDS[0]}, {UUIDS[1]}, all (content {bound})",
+    )
     (difference,) = plan(seen({OURS: "rubbish"})).differences
-    assert difference.before == "not a CDI spec: line 1: the document is '(hidden)', but must be a mapping"
+    assert (
+        difference.before
+        == "not a CDI spec: line 1: the document is '(hidden)', but must be a mapping"
+    )
 
 
 NOTHING = [
@@ -82,16 +119,25 @@ NOTHING = [
     ("nobody reads specs", seen(), resource.record_of_options("none", "")),
     ("skipped", seen(), dc.replace(RECORD, skipped="no GPU")),
     ("no GPU", obs(files={}, packages={}), RECORD),
-    ("theirs, and a stranger's file", seen({OURS: file_of()}), resource.record_of_options("toolkit", "1.0.0")),
+    (
+        "theirs, and a stranger's file",
+        seen({OURS: file_of()}),
+        resource.record_of_options("toolkit", "1.0.0"),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("there", "record"), [case[1:] for case in NOTHING], ids=[case[0] for case in NOTHING])
+@pytest.mark.parametrize(
+    ("there", "record"), [case[1:] for case in NOTHING], ids=[case[0] for case in NOTHING]
+)
 def test_nothing_to_do(there: Observation, record: HostDecision) -> None:
     assert plan(there, record).empty
 
 
-@pytest.mark.parametrize("record", [resource.record_of_options("toolkit", "1.0.0"), resource.record_of_options("none", "")])
+@pytest.mark.parametrize(
+    "record",
+    [resource.record_of_options("toolkit", "1.0.0"), resource.record_of_options("none", "")],
+)
 def test_our_file_goes_when_it_is_not_wanted_any_more(record: HostDecision) -> None:
     text = plan(seen()).changes[0]["content"]
     assert paths(plan(seen({OURS: text}), record)) == [("remove", OURS)]
@@ -112,18 +158,25 @@ TAKEN = ("/etc/cdi/nvidia-backup.yaml", "/var/run/cdi/nvidia-gpu.yaml", "/var/ru
 def test_what_the_tool_generated_under_another_name_goes(path: str) -> None:
     made = plan(seen({path: file_of()}))
     assert paths(made) == [("remove", path), ("write", OURS)]
-    assert [(x.tool, x.path, x.exact, x.fate) for x in made.leftovers] == [("nvidia-ctk", path, True, "adopted")]
+    assert [(x.tool, x.path, x.exact, x.fate) for x in made.leftovers] == [
+        ("nvidia-ctk", path, True, "adopted")
+    ]
     with pytest.raises(PlanError) as refused:
         plan(seen({path: file_of()}), adopt="never")
     beside = path.startswith("/etc/cdi/")
-    assert (refused.value.code, refused.value.where) == ("cdi.device-dropped" if beside else "cdi.outranked", path)
+    assert (refused.value.code, refused.value.where) == (
+        "cdi.device-dropped" if beside else "cdi.outranked",
+        path,
+    )
     assert get_code(refused.value.values["reason"]) == "cdi.kept-by-option"
     assert "nvidia.com/gpu=0" in refused.value.values["devices"]
 
 
 @pytest.mark.parametrize(("path", "tool"), [(OURS, "nvidia-ctk"), (THEIRS, "nvidia-cdi-refresh")])
 def test_what_stood_in_our_place_and_what_the_unit_wrote_is_named(path: str, tool: str) -> None:
-    assert [(x.tool, x.path, x.fate) for x in plan(seen({path: file_of()})).leftovers] == [(tool, path, "adopted")]
+    assert [(x.tool, x.path, x.fate) for x in plan(seen({path: file_of()})).leftovers] == [
+        (tool, path, "adopted")
+    ]
 
 
 NEVER: list[tuple[str, str, str, dict[str, str]]] = [
@@ -134,8 +187,12 @@ NEVER: list[tuple[str, str, str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "code", "values"), [case[1:] for case in NEVER], ids=[case[0] for case in NEVER])
-def test_adopt_never_refuses_another_file_in_our_place(text: str, code: str, values: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("text", "code", "values"), [case[1:] for case in NEVER], ids=[case[0] for case in NEVER]
+)
+def test_adopt_never_refuses_another_file_in_our_place(
+    text: str, code: str, values: dict[str, str]
+) -> None:
     with pytest.raises(PlanError) as refused:
         plan(seen({OURS: text}), adopt="never")
     assert (refused.value.where, refused.value.code, refused.value.values) == (OURS, code, values)
@@ -145,7 +202,9 @@ def test_adopt_never_has_nothing_against_our_own_spec_nor_one_that_says_the_same
     text = plan(seen()).changes[0]["content"]
     same = text.replace(writer.HEADER, "", 1)
     assert same != text
-    assert paths(plan(seen({OURS: text.replace("0.5.0", "0.3.0")}), adopt="never")) == [("write", OURS)]
+    assert paths(plan(seen({OURS: text.replace("0.5.0", "0.3.0")}), adopt="never")) == [
+        ("write", OURS)
+    ]
     assert plan(seen({OURS: text}), adopt="never").empty
     assert plan(seen({OURS: same}), adopt="never").empty
 
@@ -154,7 +213,11 @@ def test_adopt_never_has_nothing_against_our_own_spec_nor_one_that_says_the_same
 def test_what_is_no_spec_is_replaced_with_a_word(text: str) -> None:
     made = plan(seen({OURS: text}))
     assert paths(made) == [("write", OURS)]
-    assert [values["path"] for code, values in read_all_coded(made.advice) if code == "cdi.broken-replaced"] == [OURS]
+    assert [
+        values["path"]
+        for code, values in read_all_coded(made.advice)
+        if code == "cdi.broken-replaced"
+    ] == [OURS]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +241,13 @@ def test_absent_alone_gives_back_what_was_under_another_name() -> None:
 
 def test_the_package_that_starts_the_unit_comes_with_the_same_transaction() -> None:
     record = dc.replace(RECORD, packages=packages.FAMILY[:1])
-    answers = {packages.QUESTION["id"]: {"manager": "dpkg", "installed": {}, "candidates": {packages.BASE: "1.20.1-1"}}}
+    answers = {
+        packages.QUESTION["id"]: {
+            "manager": "dpkg",
+            "installed": {},
+            "candidates": {packages.BASE: "1.20.1-1"},
+        }
+    }
     made = plan(seen(packages={}, answers=answers), record)
     assert len(made.commands) == 1
     assert THEIRS in made.commands[0]["argv"][-1]
@@ -186,7 +255,9 @@ def test_the_package_that_starts_the_unit_comes_with_the_same_transaction() -> N
 
 
 def test_beneath_another_root_the_nodes_are_named_unseen() -> None:
-    tree = {path: text for path, text in host(1, uuids=UNUSED).items() if not path.startswith("/dev")}
+    tree = {
+        path: text for path, text in host(1, uuids=UNUSED).items() if not path.startswith("/dev")
+    }
     made = plan(obs(files=tree), root="/images/node")
     assert [d.name for d in written(made).devices] == ["0", "all"]
     assert read_coded(made.advice[0]) == ("spec.gpu-without-uuid", {"gpus": "0"})
@@ -195,11 +266,17 @@ def test_beneath_another_root_the_nodes_are_named_unseen() -> None:
 
 TREE = {path: text for path, text in host().items() if not path.startswith("/dev")}
 DEV = {path: there for path, there in host().items() if path.startswith("/dev")}
-# What a tree has of /dev, the option, and the nodes of GPUs in the spec; None: the run is refused, and names the node.
+# What a tree has of /dev, the option, and the nodes of GPUs in the spec; None: the run is refused,
+# and names the node.
 TREES: list[tuple[str, dict[str, Any], dict[str, Any], list[str] | None]] = [
     ("all of it", DEV, {}, ["/dev/nvidia0", "/dev/nvidia1"]),
     ("nothing", {}, {}, ["/dev/nvidia0", "/dev/nvidia1"]),
-    ("nothing, which is allowed", {}, {"cdi_missing_nodes": "allow"}, ["/dev/nvidia0", "/dev/nvidia1"]),
+    (
+        "nothing, which is allowed",
+        {},
+        {"cdi_missing_nodes": "allow"},
+        ["/dev/nvidia0", "/dev/nvidia1"],
+    ),
     ("another driver's", {"/dev/dri/card0": node(226, 0)}, {}, ["/dev/nvidia0", "/dev/nvidia1"]),
     ("one GPU's is missing", {p: t for p, t in DEV.items() if p != "/dev/nvidia1"}, {}, None),
     (
@@ -211,18 +288,27 @@ TREES: list[tuple[str, dict[str, Any], dict[str, Any], list[str] | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("dev", "options", "named"), [row[1:] for row in TREES], ids=[row[0] for row in TREES])
-def test_a_tree_with_nodes_is_judged_like_a_host(dev: dict[str, Any], options: dict[str, Any], named: list[str] | None) -> None:
+@pytest.mark.parametrize(
+    ("dev", "options", "named"), [row[1:] for row in TREES], ids=[row[0] for row in TREES]
+)
+def test_a_tree_with_nodes_is_judged_like_a_host(
+    dev: dict[str, Any], options: dict[str, Any], named: list[str] | None
+) -> None:
     there = obs(files={**TREE, **dev})
     if named is None:
         with pytest.raises(PlanError) as refused:
             plan(there, root="/images/node", **options)
-        assert (refused.value.code, refused.value.values) == ("cdi.node-missing-in-tree", {"nodes": "/dev/nvidia1"})
+        assert (refused.value.code, refused.value.values) == (
+            "cdi.node-missing-in-tree",
+            {"nodes": "/dev/nvidia1"},
+        )
         return
     made = plan(there, root="/images/node", **options)
     (every,) = [d for d in written(made).devices if d.name == "all"]
     assert [n.path for n in every.edits.device_nodes] == named
-    assert ("spec.nodes-assumed" in map(get_code, made.advice)) == (not any(path.startswith("/dev/nvidia") for path in dev))
+    assert ("spec.nodes-assumed" in map(get_code, made.advice)) == (
+        not any(path.startswith("/dev/nvidia") for path in dev)
+    )
 
 
 def test_absent_gives_back_what_was_there() -> None:
@@ -231,13 +317,19 @@ def test_absent_gives_back_what_was_there() -> None:
         OURS: {"existed": True, "sha256_after": sha(text), "content": file_of()},
         THEIRS: {"existed": True, "sha256_after": None, "content": file_of()},
     }
-    assert paths(resource.plan_absent(Policy(), seen({OURS: text}, originals=journal))) == [("restore", OURS), ("restore", THEIRS)]
+    assert paths(resource.plan_absent(Policy(), seen({OURS: text}, originals=journal))) == [
+        ("restore", OURS),
+        ("restore", THEIRS),
+    ]
     assert paths(resource.plan_absent(Policy(), seen({OURS: text}))) == [("remove", OURS)]
     assert resource.plan_absent(Policy(), seen({OURS: file_of(), THEIRS: file_of()})).empty
 
 
 def test_other_directories() -> None:
-    assert files.get_spec_path(Policy(cdi_spec_dirs=("/run/cdi", "/opt/cdi"))) == "/opt/cdi/nvidia.yaml"
+    assert (
+        files.get_spec_path(Policy(cdi_spec_dirs=("/run/cdi", "/opt/cdi")))
+        == "/opt/cdi/nvidia.yaml"
+    )
     assert files.get_spec_path(Policy(cdi_spec_dirs=("/run/cdi",))) == "/run/cdi/nvidia.yaml"
 
 
@@ -249,8 +341,14 @@ OTHER, ABOVE, NAMED = "/etc/cdi/nvidia-own.yaml", "/var/run/cdi/x.json", "/etc/c
 VARIABLE = {"additions": "the variable A"}
 TWICE = {"devices": "nvidia.com/gpu=0", "mine": OURS}
 REFUSED: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
-    # what the host is like, its files, the code of the refusal, some of its values; `where` is its place
-    ("mismatch", host(version="550.90.07"), "cdi.driver-broken", {"evidence": "driver.versions-differ"}),
+    # what the host is like, its files, the code of the refusal, some of its values; `where` is its
+    # place
+    (
+        "mismatch",
+        host(version="550.90.07"),
+        "cdi.driver-broken",
+        {"evidence": "driver.versions-differ"},
+    ),
     (
         "cut short",
         {f"/proc/driver/nvidia/gpus/{BUSES[0]}/information": "Model"},
@@ -260,24 +358,54 @@ REFUSED: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("not loaded", UNLOADED, "cdi.driver-not-loaded", {"evidence": "driver.not-loaded"}),
     ("no uvm node", {"/dev/nvidia-uvm": None}, "cdi.node-missing", {"nodes": "/dev/nvidia-uvm"}),
     ("no node of a GPU", {"/dev/nvidia1": None}, "cdi.node-missing", {"nodes": "/dev/nvidia1"}),
-    ("no node in an LXC container", {"/dev/nvidia1": None, **LXC}, "cdi.node-missing", {"nodes": "/dev/nvidia1"}),
-    ("not loaded outside of it", {**UNLOADED, **LXC}, "cdi.driver-not-loaded", {"evidence": "driver.not-loaded"}),
+    (
+        "no node in an LXC container",
+        {"/dev/nvidia1": None, **LXC},
+        "cdi.node-missing",
+        {"nodes": "/dev/nvidia1"},
+    ),
+    (
+        "not loaded outside of it",
+        {**UNLOADED, **LXC},
+        "cdi.driver-not-loaded",
+        {"evidence": "driver.not-loaded"},
+    ),
     (
         "a copy beside it",
         {OTHER: by_hand()},
         "cdi.device-dropped",
         {**TWICE, "reason": "cdi.kept-additions", "where": OTHER},
     ),
-    ("a file above it", {ABOVE: by_hand()}, "cdi.outranked", {**TWICE, "reason": "cdi.kept-additions", "where": ABOVE}),
-    ("by hand in our place", {OURS: by_hand()}, "cdi.additions-lost", {**VARIABLE, "effect": "cdi.written-there", "where": OURS}),
+    (
+        "a file above it",
+        {ABOVE: by_hand()},
+        "cdi.outranked",
+        {**TWICE, "reason": "cdi.kept-additions", "where": ABOVE},
+    ),
+    (
+        "by hand in our place",
+        {OURS: by_hand()},
+        "cdi.additions-lost",
+        {**VARIABLE, "effect": "cdi.written-there", "where": OURS},
+    ),
     (
         "by hand where the unit writes",
         {THEIRS: by_hand()},
         "cdi.additions-lost",
         {**VARIABLE, "effect": "cdi.would-hide", "where": THEIRS},
     ),
-    ("a name of theirs", {NAMED: two_names()}, "cdi.device-dropped", {"reason": "cdi.kept-names", "where": NAMED}),
-    ("a link", {OURS: {"content": "x", "real": "/srv/cdi.yaml"}}, "cdi.link", {"target": "/srv/cdi.yaml", "where": OURS}),
+    (
+        "a name of theirs",
+        {NAMED: two_names()},
+        "cdi.device-dropped",
+        {"reason": "cdi.kept-names", "where": NAMED},
+    ),
+    (
+        "a link",
+        {OURS: {"content": "x", "real": "/srv/cdi.yaml"}},
+        "cdi.link",
+        {"target": "/srv/cdi.yaml", "where": OURS},
+    ),
     (
         "a link out",
         {OURS: {"real": "/etc/shadow", "error": {"kind": "outside", "message": "x"}}},
@@ -287,7 +415,9 @@ REFUSED: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("files", "code", "values"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+@pytest.mark.parametrize(
+    ("files", "code", "values"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
 def test_refused(files: dict[str, Any], code: str, values: dict[str, Any]) -> None:
     with pytest.raises(PlanError) as refused:
         plan(seen(files))
@@ -307,14 +437,20 @@ def test_a_folder_in_our_place_is_refused() -> None:
 
 @pytest.mark.parametrize(("system", "refused"), [("nixos", True), ("ubuntu", False)])
 def test_a_generator_of_the_distribution_keeps_its_file(system: str, refused: bool) -> None:
-    """NixOS/nixpkgs#366109, #397065 and #278969: its module writes the file at each boot, and would hide another spec."""
+    """NixOS/nixpkgs#366109, #397065 and #278969: its module writes the file at each boot, and would
+    hide another spec.
+    """
     there = seen({GENERATED: file_of()}, host={"os_release": {"ID": system}, "epoch": 10.0})
     if not refused:
         assert ("remove", GENERATED) in paths(plan(there))
         return
-    with pytest.raises(PlanError, match=f"{GENERATED}: NixOS generates the CDI spec.*gpufleet_cdi_owner: toolkit"):
+    with pytest.raises(
+        PlanError, match=f"{GENERATED}: NixOS generates the CDI spec.*gpufleet_cdi_owner: toolkit"
+    ):
         plan(there)
-    assert paths(plan(there, cdi_class="vgpu", single=True)) == [("write", "/etc/cdi/nvidia.com-vgpu.yaml")]
+    assert paths(plan(there, cdi_class="vgpu", single=True)) == [
+        ("write", "/etc/cdi/nvidia.com-vgpu.yaml")
+    ]
     assert plan(there, dc.replace(RECORD, cdi_owner="toolkit")).empty
 
 
@@ -323,7 +459,11 @@ STRAYS = [
     ("/etc/cdi/broken.yaml", "kind: nvidia.com/gpu\n", "cdi.ignored"),
     ("/etc/cdi/other.yaml", file_of(kind="example.com/nic"), ""),
     ("/etc/cdi/mig.yaml", file_of(name="9:1"), ""),
-    ("/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json", file_of(kind="k8s.device-plugin.nvidia.com/gpu"), ""),
+    (
+        "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json",
+        file_of(kind="k8s.device-plugin.nvidia.com/gpu"),
+        "",
+    ),
     ("/etc/cdi/notes.txt", "about nvidia.com/gpu", ""),
     (
         "/etc/cdi/shadow.yaml",
@@ -341,24 +481,46 @@ def test_other_files_deserve_at_most_a_word(path: str, text: Any, code: str) -> 
 
 # ---------------------------------------------------------------- links
 
-# path -> (what the host tells of its place, whether it goes): /var/run is a link on every host of today, and no reason to leave a file.
+# path -> (what the host tells of its place, whether it goes): /var/run is a link on every host of
+# today, and no reason to leave a file.
 PLACES: dict[str, tuple[str, dict[str, Any], bool]] = {
-    "below a link": ("/var/run/cdi/ctk.yaml", {"real": "/run/cdi/ctk.yaml", "links": ["/var/run"]}, True),
-    "in a linked directory": ("/etc/cdi/ctk.yaml", {"real": "/srv/cdi/ctk.yaml", "links": ["/etc/cdi"]}, True),
-    "itself a link": ("/etc/cdi/ctk.yaml", {"real": "/srv/x.yaml", "links": ["/etc/cdi/ctk.yaml"]}, False),
-    "a link below a link": ("/var/run/cdi/ctk.yaml", {"real": "/srv/ctk.yaml", "links": ["/var/run", "/run/cdi/ctk.yaml"]}, False),
+    "below a link": (
+        "/var/run/cdi/ctk.yaml",
+        {"real": "/run/cdi/ctk.yaml", "links": ["/var/run"]},
+        True,
+    ),
+    "in a linked directory": (
+        "/etc/cdi/ctk.yaml",
+        {"real": "/srv/cdi/ctk.yaml", "links": ["/etc/cdi"]},
+        True,
+    ),
+    "itself a link": (
+        "/etc/cdi/ctk.yaml",
+        {"real": "/srv/x.yaml", "links": ["/etc/cdi/ctk.yaml"]},
+        False,
+    ),
+    "a link below a link": (
+        "/var/run/cdi/ctk.yaml",
+        {"real": "/srv/ctk.yaml", "links": ["/var/run", "/run/cdi/ctk.yaml"]},
+        False,
+    ),
 }
 
 
 @pytest.mark.parametrize(("path", "answer", "goes"), PLACES.values(), ids=PLACES)
-def test_a_spec_of_nvidia_ctk_is_taken_over_where_it_is_no_link_itself(path: str, answer: dict[str, Any], goes: bool) -> None:
+def test_a_spec_of_nvidia_ctk_is_taken_over_where_it_is_no_link_itself(
+    path: str, answer: dict[str, Any], goes: bool
+) -> None:
     files = {path: {"content": file_of(), **answer}}
     if goes:
         assert paths(plan(seen(files))) == [("remove", path), ("write", OURS)]
         return
     with pytest.raises(PlanError) as refused:
         plan(seen(files))
-    assert read_coded(refused.value.values["reason"]) == ("cdi.kept-link", {"target": answer["real"]})
+    assert read_coded(refused.value.values["reason"]) == (
+        "cdi.kept-link",
+        {"target": answer["real"]},
+    )
     assert path in refused.value.next
 
 
@@ -377,13 +539,23 @@ DIRECTORIES: dict[str, tuple[dict[str, Any], tuple[Instance, ...], str]] = {
 
 
 @pytest.mark.parametrize(("directory", "engines", "word"), DIRECTORIES.values(), ids=DIRECTORIES)
-def test_a_directory_that_engines_cannot_read_is_told(directory: dict[str, Any], engines: tuple[Instance, ...], word: str) -> None:
+def test_a_directory_that_engines_cannot_read_is_told(
+    directory: dict[str, Any], engines: tuple[Instance, ...], word: str
+) -> None:
     decided = record(Policy(), *engines) if engines else RECORD
     found = plan(seen({"/etc/cdi": {"type": "dir", **directory}}), decided)
-    told = [values for code, values in read_all_coded(found.advice) if code == "cdi.directory-not-listed"]
-    assert [(values["directory"], values["problem"]) for values in told] == ([("/etc/cdi", word)] if word else [])
+    told = [
+        values
+        for code, values in read_all_coded(found.advice)
+        if code == "cdi.directory-not-listed"
+    ]
+    assert [(values["directory"], values["problem"]) for values in told] == (
+        [("/etc/cdi", word)] if word else []
+    )
 
 
 def test_our_spec_in_a_linked_directory_is_found_and_written_again() -> None:
-    made = plan(seen({OURS: {"content": file_of(), "real": "/srv/cdi/nvidia.yaml", "links": ["/etc/cdi"]}}))
+    made = plan(
+        seen({OURS: {"content": file_of(), "real": "/srv/cdi/nvidia.yaml", "links": ["/etc/cdi"]}})
+    )
     assert paths(made) == [("write", OURS)]

@@ -8,18 +8,31 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import nvidia_smi
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    nvidia_smi,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+)
 
 from tests.unit.builders import obs
 from tests.unit.cdi_plans import OURS, SOURCE, UNUSED, plan, seen, written
 from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import UUIDS, host
 
-NO_PROBE = {"probe:nvml": {"value": {"gpus": [], "errors": [{"call": "dlopen", "code": 12, "message": "no library"}]}}}
+NO_PROBE = {
+    "probe:nvml": {
+        "value": {"gpus": [], "errors": [{"call": "dlopen", "code": 12, "message": "no library"}]}
+    }
+}
 ABSENT = {"error": {"kind": "not-found", "message": "nvidia-smi is not there"}}
 NO_SMI = {q["id"]: ABSENT for q in nvidia_smi.list_nvidia_smi_questions(Policy())}
 
@@ -35,19 +48,27 @@ def test_nvml_is_asked_when_a_spec_must_be_made() -> None:
     assert [(q["id"], q["source"]) for q in need.value.questions] == [("probe:nvml", SOURCE)]
     made = plan(seen(host(uuids=UNUSED)))
     assert [d.name for d in written(made).devices] == ["0", "1", UUIDS[0], UUIDS[1], "all"]
-    assert read_coded(made.differences[0].why) == ("cdi.written", {"source": "nvml", "version": written(made).version})
+    assert read_coded(made.differences[0].why) == (
+        "cdi.written",
+        {"source": "nvml", "version": written(made).version},
+    )
 
 
 def test_nobody_is_asked_where_our_spec_is_still_right() -> None:
     text = plan(seen()).changes[0]["content"]
     assert plan(unasked({**host(), OURS: text})).empty
-    assert plan(unasked({**host(uuids=UNUSED), OURS: text})).empty  # it still knows the UUIDs that /proc does not tell
+    assert plan(
+        unasked({**host(uuids=UNUSED), OURS: text})
+    ).empty  # it still knows the UUIDs that /proc does not tell
 
 
 def test_without_nvml_there_are_no_names_by_uuid() -> None:
     made = plan(seen(host(uuids=UNUSED), answers={**NO_PROBE, **NO_SMI}))
     assert [d.name for d in written(made).devices] == ["0", "1", "all"]
-    assert read_coded(made.differences[0].why) == ("cdi.written", {"source": "procfs", "version": written(made).version})
+    assert read_coded(made.differences[0].why) == (
+        "cdi.written",
+        {"source": "procfs", "version": written(made).version},
+    )
     first, second = read_all_coded(made.advice[:2])
     problem = ("devices.nvml-silent", {"call": "dlopen", "problem": "no library"})
     other = ("devices.nvidia-smi-failed", {"problem": "nvidia-smi is not there"})
@@ -58,16 +79,33 @@ def test_without_nvml_there_are_no_names_by_uuid() -> None:
 
 
 def test_nvidia_smi_is_not_asked_where_nvml_hangs() -> None:
-    made = plan(seen(host(uuids=UNUSED), answers={"probe:nvml": {"error": {"kind": "timeout", "message": "no answer in 20 s"}}}))
+    made = plan(
+        seen(
+            host(uuids=UNUSED),
+            answers={"probe:nvml": {"error": {"kind": "timeout", "message": "no answer in 20 s"}}},
+        )
+    )
     assert [d.name for d in written(made).devices] == ["0", "1", "all"]
     problem = ("devices.nvml-not-queried", {"problem": "no answer in 20 s"})
     assert read_coded(made.advice[0]) == ("devices.named-from-proc", {"problem": problem})
 
 
-@pytest.mark.parametrize(("status", "code"), [(18, "mismatch"), (9, "not-loaded"), (15, "gpu-lost")])
+@pytest.mark.parametrize(
+    ("status", "code"), [(18, "mismatch"), (9, "not-loaded"), (15, "gpu-lost")]
+)
 def test_a_driver_that_nvml_calls_sick_is_refused(status: int, code: str) -> None:
-    sick = {"probe:nvml": {"value": {"gpus": [], "errors": [{"call": "nvmlInit", "code": status, "message": "sick"}]}}}
+    sick = {
+        "probe:nvml": {
+            "value": {
+                "gpus": [],
+                "errors": [{"call": "nvmlInit", "code": status, "message": "sick"}],
+            }
+        }
+    }
     with pytest.raises(PlanError) as refused:
         plan(seen(answers=sick))
-    assert (refused.value.code, refused.value.values) == (f"devices.nvml-{code}", {"problem": "sick"})
+    assert (refused.value.code, refused.value.values) == (
+        f"devices.nvml-{code}",
+        {"problem": "sick"},
+    )
     assert refused.value.where == "nvmlInit"

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    reader,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     Device,
@@ -23,7 +25,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     convert_spec_to_document,
     read_spec_of_document,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.writer import HEADER, render_spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.writer import (
+    HEADER,
+    render_spec,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,8 +44,19 @@ def spec(name: str = "gpu0", edits: Edits = ONE_NODE, **more: Any) -> Spec:
 
 
 def test_the_text_of_a_small_spec() -> None:
-    edits = Edits(env=("NVIDIA_VISIBLE_DEVICES=void",), device_nodes=(DeviceNode("/dev/nvidiactl", major=195, minor=255),))
-    small = Spec("0.5.0", (Device("0", Edits(device_nodes=(NODE,), mounts=(Mount("/a b", "/c", ("ro", "nosuid")),))),), edits=edits)
+    edits = Edits(
+        env=("NVIDIA_VISIBLE_DEVICES=void",),
+        device_nodes=(DeviceNode("/dev/nvidiactl", major=195, minor=255),),
+    )
+    small = Spec(
+        "0.5.0",
+        (
+            Device(
+                "0", Edits(device_nodes=(NODE,), mounts=(Mount("/a b", "/c", ("ro", "nosuid")),))
+            ),
+        ),
+        edits=edits,
+    )
     assert render_spec(small) == HEADER + (
         "---\n"
         'cdiVersion: "0.5.0"\n'
@@ -68,7 +84,9 @@ def test_the_text_of_a_small_spec() -> None:
 
 # ---------------------------------------------------------------- rules for all specs
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12) | st.sampled_from(
+texts = st.text(
+    st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12
+) | st.sampled_from(
     [
         "yes",
         "No",
@@ -110,7 +128,14 @@ device_nodes = st.builds(
     gid=optional,
 )
 mounts = st.builds(Mount, texts, texts, st.lists(texts, max_size=2).map(tuple), texts | st.just(""))
-hooks = st.builds(Hook, texts, texts, st.lists(texts, max_size=2).map(tuple), st.lists(texts, max_size=2).map(tuple), optional)
+hooks = st.builds(
+    Hook,
+    texts,
+    texts,
+    st.lists(texts, max_size=2).map(tuple),
+    st.lists(texts, max_size=2).map(tuple),
+    optional,
+)
 edits = st.builds(
     Edits,
     env=st.lists(texts, max_size=2).map(tuple),
@@ -136,7 +161,9 @@ specs = st.builds(
 @given(specs)
 def test_reading_what_was_rendered_gives_the_same_spec(any_spec: Spec) -> None:
     assert reader.parse_spec(render_spec(any_spec)) == any_spec
-    assert read_spec_of_document(yaml.load(render_spec(any_spec), Loader=yaml.SafeLoader)) == any_spec  # the reader in Python agrees
+    assert (
+        read_spec_of_document(yaml.load(render_spec(any_spec), Loader=yaml.SafeLoader)) == any_spec
+    )  # the reader in Python agrees
 
 
 @FEW
@@ -152,7 +179,10 @@ def test_order_is_no_difference_but_content_is(any_spec: Spec) -> None:
     turned = dc.replace(any_spec, devices=tuple(reversed(any_spec.devices)))
     assert reader.is_equal_spec(any_spec, turned)
     assert not reader.is_equal_spec(any_spec, dc.replace(any_spec, kind="nvidia.com/mig"))
-    assert not reader.is_equal_spec(any_spec, dc.replace(any_spec, edits=dc.replace(any_spec.edits, env=(*any_spec.edits.env, "A=b"))))
+    assert not reader.is_equal_spec(
+        any_spec,
+        dc.replace(any_spec, edits=dc.replace(any_spec.edits, env=(*any_spec.edits.env, "A=b"))),
+    )
 
 
 @FEW
@@ -171,7 +201,11 @@ VERSIONS = [
     ("a mount without", spec(edits=Edits(mounts=(Mount("/a", "/a"),))), "0.3.0"),
     ("a name that starts with a digit", spec("0"), "0.5.0"),
     ("a UUID", spec("GPU-1"), "0.3.0"),
-    ("a host path, even an equal one", spec(edits=Edits(device_nodes=(DeviceNode("/dev/x", "/dev/x"),))), "0.5.0"),
+    (
+        "a host path, even an equal one",
+        spec(edits=Edits(device_nodes=(DeviceNode("/dev/x", "/dev/x"),))),
+        "0.5.0",
+    ),
     ("annotations", spec(annotations={"a": "b"}), "0.6.0"),
     ("a dot in the class", spec(kind="nvidia.com/gpu.coherent"), "0.6.0"),
     ("a dot in the vendor", spec(kind="nvidia.com/gpu"), "0.3.0"),
@@ -183,7 +217,9 @@ VERSIONS = [
 ]
 
 
-@pytest.mark.parametrize(("content", "needed"), [case[1:] for case in VERSIONS], ids=[case[0] for case in VERSIONS])
+@pytest.mark.parametrize(
+    ("content", "needed"), [case[1:] for case in VERSIONS], ids=[case[0] for case in VERSIONS]
+)
 def test_minimum_version(content: Spec, needed: str) -> None:
     assert version.get_minimum_version(content) == needed
 
@@ -194,7 +230,9 @@ def test_what_a_consumer_does_not_accept_is_named() -> None:
         "a device name that starts with a digit needs 0.5.0",
         "additional group ids needs 0.7.0",
     ]
-    assert version.list_needs_above_cap(content, "") == ["additional group ids needs 0.7.0"]  # nobody's limit is known: 0.6.0
+    assert version.list_needs_above_cap(content, "") == [
+        "additional group ids needs 0.7.0"
+    ]  # nobody's limit is known: 0.6.0
     assert version.list_needs_above_cap(content, "1.0.0") == []
 
 
@@ -210,7 +248,10 @@ BAD = [
     ("{", "line 1: did not find expected node content"),
     ("- a\n", "line 1: the document is a list, but must be a mapping"),
     ("kind: a/b\n", "the document has no cdiVersion"),
-    ("cdiVersion: 0.5.0\nkind: a/b\ndevices: {}\n", "line 3: devices is a mapping, but must be a list"),
+    (
+        "cdiVersion: 0.5.0\nkind: a/b\ndevices: {}\n",
+        "line 3: devices is a mapping, but must be a list",
+    ),
     ("cdiVersion: 0.5.0\nkind: a/b\ndevices: [{}]\n", "devices[0] has no name"),
     (
         "cdiVersion: 0.5.0\nkind: a/b\ndevices: [{name: x, containerEdits: {deviceNodes: [{}]}}]\n",

@@ -9,11 +9,23 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_refresh
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource, staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_refresh,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    resource,
+    staleness,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 from tests.unit.builders import obs
@@ -27,11 +39,15 @@ FIRMWARE = "/lib/firmware/6.1.0-40-amd64/nvidia/550.163.01/gsp_ga10x.bin"
 
 
 def device(name: str, *paths: str) -> str:
-    nodes = "".join(f"      - path: {p}\n        major: 195\n        minor: {p.removeprefix('/dev/nvidia')}\n" for p in paths)
+    nodes = "".join(
+        f"      - path: {p}\n        major: 195\n        minor: {p.removeprefix('/dev/nvidia')}\n"
+        for p in paths
+    )
     return f'- name: "{name}"\n  containerEdits:\n    deviceNodes:\n{nodes}'
 
 
-# As nvidia-ctk 1.20.1 writes it, shortened: numbers of every node, libraries by their version, hooks.
+# As nvidia-ctk 1.20.1 writes it, shortened: numbers of every node, libraries by their version,
+# hooks.
 CTK = f"""---
 cdiVersion: 0.5.0
 kind: nvidia.com/gpu
@@ -68,10 +84,19 @@ FILES = {
 }
 WHOLE = {**host(), **FILES, THEIRS: {"content": CTK, "mtime": 100.0}}
 RECORD = resource.record_of_options("toolkit", "1.0.0")
-REFRESH = {cdi_refresh.SERVICE: {"ActiveState": "inactive"}, cdi_refresh.PATH: {"ActiveState": "active"}}
+REFRESH = {
+    cdi_refresh.SERVICE: {"ActiveState": "inactive"},
+    cdi_refresh.PATH: {"ActiveState": "active"},
+}
 
 
-def look(changes: dict[str, Any] | None = None, *, kernel: str = "6.1.0-40-amd64", toolkit: str = "1.20.1-1", **more: Any) -> Observation:
+def look(
+    changes: dict[str, Any] | None = None,
+    *,
+    kernel: str = "6.1.0-40-amd64",
+    toolkit: str = "1.20.1-1",
+    **more: Any,
+) -> Observation:
     files = {**WHOLE, **(changes or {})}
     return obs(
         files={p: t for p, t in files.items() if t is not None},
@@ -84,13 +109,20 @@ def look(changes: dict[str, Any] | None = None, *, kernel: str = "6.1.0-40-amd64
 
 def verdict(seen: Observation, cap: str = "1.0.0", path: str = THEIRS) -> staleness.SpecVerdict:
     policy = Policy()
-    found = resource.judge_specs(policy, seen, resource.record_of_options("toolkit", cap), gpus.parse_driver(policy, seen))
+    found = resource.judge_specs(
+        policy, seen, resource.record_of_options("toolkit", cap), gpus.parse_driver(policy, seen)
+    )
     return next(v for v in found if v.path == path)
 
 
 def test_a_spec_that_is_true() -> None:
     found = verdict(look())
-    assert (found.state, found.writer, found.version, found.reasons) == ("fresh", "toolkit", "0.5.0", ())
+    assert (found.state, found.writer, found.version, found.reasons) == (
+        "fresh",
+        "toolkit",
+        "0.5.0",
+        (),
+    )
 
 
 NEW_DRIVER = {
@@ -105,11 +137,22 @@ SWAPPED = {
     GPU_1: information(BUSES[1], 0, UUIDS[1]),
 }
 OTHER_CARD = {GPU_1: information(BUSES[1], 1, UUIDS[2])}
-MIG = {f"{CAPS}/gpu0/mig/gi1/access": "DeviceFileMinor: 12\n", f"{CAPS}/gpu0/mig/gi1/ci0/access": "DeviceFileMinor: 13\n"}
+MIG = {
+    f"{CAPS}/gpu0/mig/gi1/access": "DeviceFileMinor: 12\n",
+    f"{CAPS}/gpu0/mig/gi1/ci0/access": "DeviceFileMinor: 13\n",
+}
 CUDA = f"{LIBRARIES}/libcuda.so.550.163.01"
 CASES: list[tuple[str, dict[str, Any], dict[str, str], str, str, dict[str, Any]]] = [
-    # what has become of the host, its files and facts, the kind of the first reason, its code, some of its values
-    ("a new driver", NEW_DRIVER, {}, "driver", "other-driver", {"recorded": "550.163.01", "found": "570.86.15"}),
+    # what has become of the host, its files and facts, the kind of the first reason, its code, some
+    # of its values
+    (
+        "a new driver",
+        NEW_DRIVER,
+        {},
+        "driver",
+        "other-driver",
+        {"recorded": "550.163.01", "found": "570.86.15"},
+    ),
     (
         "a new kernel",
         {},
@@ -118,8 +161,22 @@ CASES: list[tuple[str, dict[str, Any], dict[str, str], str, str, dict[str, Any]]
         "other-kernel",
         {"recorded": "6.1.0-40-amd64", "found": "6.12.0-1-amd64"},
     ),
-    ("a GPU is gone", {GPU_1: None}, {}, "gpus", "gpu-gone", {"names": f"/dev/nvidia1, {UUIDS[1]}"}),
-    ("a GPU more", {GPU_2: information(BUSES[2], 2, UUIDS[2])}, {}, "gpus", "gpu-lacking", {"gpus": f"2 ({BUSES[2]})"}),
+    (
+        "a GPU is gone",
+        {GPU_1: None},
+        {},
+        "gpus",
+        "gpu-gone",
+        {"names": f"/dev/nvidia1, {UUIDS[1]}"},
+    ),
+    (
+        "a GPU more",
+        {GPU_2: information(BUSES[2], 2, UUIDS[2])},
+        {},
+        "gpus",
+        "gpu-lacking",
+        {"gpus": f"2 ({BUSES[2]})"},
+    ),
     (
         "two GPUs swapped",
         SWAPPED,
@@ -138,7 +195,14 @@ CASES: list[tuple[str, dict[str, Any], dict[str, str], str, str, dict[str, Any]]
         "node-changed",
         {"path": "/dev/nvidia-uvm", "recorded": "511:0", "found": "510:0"},
     ),
-    ("a node is gone", {"/dev/nvidia-uvm": None}, {}, "nodes", "node-gone", {"path": "/dev/nvidia-uvm"}),
+    (
+        "a node is gone",
+        {"/dev/nvidia-uvm": None},
+        {},
+        "nodes",
+        "node-gone",
+        {"path": "/dev/nvidia-uvm"},
+    ),
     ("a library is gone", {CUDA: None}, {}, "files", "files-gone", {"files": CUDA}),
     ("the hook is gone", {HOOK: None}, {}, "files", "files-gone", {"files": HOOK}),
     (
@@ -169,8 +233,12 @@ CASES: list[tuple[str, dict[str, Any], dict[str, str], str, str, dict[str, Any]]
 ]
 
 
-@pytest.mark.parametrize(("changes", "more", "what", "code", "values"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_one_change_of_the_host(changes: dict[str, Any], more: dict[str, str], what: str, code: str, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("changes", "more", "what", "code", "values"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_one_change_of_the_host(
+    changes: dict[str, Any], more: dict[str, str], what: str, code: str, values: dict[str, Any]
+) -> None:
     found = verdict(look(changes, **more))
     assert found.state == "stale"
     assert {r.what for r in found.reasons} - ({"files"} if what != "files" else set()) == {what}
@@ -180,7 +248,12 @@ def test_one_change_of_the_host(changes: dict[str, Any], more: dict[str, str], w
 
 
 @pytest.mark.parametrize(
-    ("gone", "lacking", "code"), [("nvidia-cap1", "", "gone"), ("", "gpu0/gi1", "lacking"), ("nvidia-cap1", "gpu0/gi1", "changed")]
+    ("gone", "lacking", "code"),
+    [
+        ("nvidia-cap1", "", "gone"),
+        ("", "gpu0/gi1", "lacking"),
+        ("nvidia-cap1", "gpu0/gi1", "changed"),
+    ],
 )
 def test_mig_instances_may_go_and_come_at_once(gone: str, lacking: str, code: str) -> None:
     assert staleness.describe_mig(gone, lacking).code == f"cdi.mig-{code}"
@@ -194,12 +267,20 @@ def test_a_version_above_the_oldest_consumers() -> None:
 def test_a_spec_from_before_a_node_was_there() -> None:
     early = CTK.replace("  - path: /dev/nvidia-uvm\n    major: 511\n", "")
     found = verdict(look({THEIRS: early}))
-    assert read_all_coded(r.why for r in found.reasons) == [("cdi.nodes-later", {"nodes": "/dev/nvidia-uvm"})]
+    assert read_all_coded(r.why for r in found.reasons) == [
+        ("cdi.nodes-later", {"nodes": "/dev/nvidia-uvm"})
+    ]
 
 
 UNTOUCHED = [
-    ("uuids that the driver does not tell yet", {GPU_1: information(BUSES[1], 1, "GPU-????????-????-????-????-????????????")}),
-    ("a GPU that drives a screen only", {GPU_2: information(BUSES[2], 2, UUIDS[2], Model="NVIDIA DGX Display")}),
+    (
+        "uuids that the driver does not tell yet",
+        {GPU_1: information(BUSES[1], 1, "GPU-????????-????-????-????-????????????")},
+    ),
+    (
+        "a GPU that drives a screen only",
+        {GPU_2: information(BUSES[2], 2, UUIDS[2], Model="NVIDIA DGX Display")},
+    ),
     ("no package database tells the toolkit", {staleness.TOOLKIT_UNPACKED: None}),
 ]
 
@@ -213,8 +294,18 @@ def test_nodes_beneath_a_root_of_their_own() -> None:
     """The container's path says which node it is, the host's path where it is now."""
     root = "/run/nvidia/driver"
     moved = {f"{root}{p}": t for p, t in WHOLE.items() if p.startswith("/dev/nvidia")}
-    text = re.sub(r"- path: (/dev/\S+)", rf"- {{path: \1, hostPath: {root}\1}}", re.sub(r"\n +(major|minor): \d+", "", CTK))
-    seen = look({**{p: None for p in WHOLE if p.startswith("/dev/nvidia")}, **moved, THEIRS: {"content": text, "mtime": 100.0}})
+    text = re.sub(
+        r"- path: (/dev/\S+)",
+        rf"- {{path: \1, hostPath: {root}\1}}",
+        re.sub(r"\n +(major|minor): \d+", "", CTK),
+    )
+    seen = look(
+        {
+            **{p: None for p in WHOLE if p.startswith("/dev/nvidia")},
+            **moved,
+            THEIRS: {"content": text, "mtime": 100.0},
+        }
+    )
     policy = Policy(cdi_dev_root=root)
     found = resource.judge_specs(policy, seen, RECORD, gpus.parse_driver(policy, seen))
     assert [(v.state, v.reasons) for v in found] == [("fresh", ())]
@@ -224,7 +315,11 @@ def test_nodes_alone_outlive_a_driver() -> None:
     """A spec of device nodes has nothing of one driver version in it."""
     policy = Policy(cdi_profile="devices")
     mine = resource.plan_specs(
-        policy, look({THEIRS: None}), resource.record_of_options("collection", "1.0.0"), gpus.parse_driver(policy, look()), ""
+        policy,
+        look({THEIRS: None}),
+        resource.record_of_options("collection", "1.0.0"),
+        gpus.parse_driver(policy, look()),
+        "",
     )
     text = next(c["content"] for c in mine.changes if c["op"] == "write")
     assert verdict(look({OURS: text, **NEW_DRIVER}), path=OURS).state == "fresh"
@@ -232,15 +327,26 @@ def test_nodes_alone_outlive_a_driver() -> None:
 
 def planned(seen: Observation, owner: Any = "toolkit") -> Plan:
     policy = Policy(cdi_owner=owner)
-    return resource.plan_specs(policy, seen, resource.record_of_options(owner, "1.0.0"), gpus.parse_driver(policy, seen), "")
+    return resource.plan_specs(
+        policy,
+        seen,
+        resource.record_of_options(owner, "1.0.0"),
+        gpus.parse_driver(policy, seen),
+        "",
+    )
 
 
 def test_theirs_is_made_again_by_them() -> None:
     plan = planned(look({"/dev/nvidia-uvm": node(510, 0)}))
     assert [c["argv"] for c in plan.commands] == [["systemctl", "start", cdi_refresh.SERVICE]]
-    assert [(d.path, d.before, d.after) for d in plan.differences] == [(cdi_refresh.SERVICE, "stale", "fresh")]
+    assert [(d.path, d.before, d.after) for d in plan.differences] == [
+        (cdi_refresh.SERVICE, "stale", "fresh")
+    ]
     code, values = read_coded(plan.differences[0].why)
-    assert (code, values["path"]) == ("cdi.refreshed", cdi_refresh.read_refresh_state(Policy(), look()).output)
+    assert (code, values["path"]) == (
+        "cdi.refreshed",
+        cdi_refresh.read_refresh_state(Policy(), look()).output,
+    )
     assert values["problem"][0] == "cdi.node-changed"
     assert planned(look()) == Plan()
 
@@ -250,13 +356,21 @@ def test_a_driver_that_does_not_work_is_not_asked_to_make_it_again() -> None:
 
 
 def test_ours_says_why_it_is_written_again() -> None:
-    first = next(c["content"] for c in planned(look({THEIRS: None}), "collection").changes if c["op"] == "write")
-    plan = planned(look({THEIRS: None, OURS: first, **SWAPPED}, answers=nvml(minors=(1, 0))), "collection")
+    first = next(
+        c["content"]
+        for c in planned(look({THEIRS: None}), "collection").changes
+        if c["op"] == "write"
+    )
+    plan = planned(
+        look({THEIRS: None, OURS: first, **SWAPPED}, answers=nvml(minors=(1, 0))), "collection"
+    )
     code, values = read_coded(plan.differences[0].why)
     assert (code, values["problem"][0]) == ("cdi.stale-replaced", "cdi.gpu-changed")
 
 
 def test_what_a_table_says() -> None:
-    said = staleness.summarise_verdicts([verdict(look()), verdict(look({"/dev/nvidia-uvm": node(510, 0)}))])
+    said = staleness.summarise_verdicts(
+        [verdict(look()), verdict(look({"/dev/nvidia-uvm": node(510, 0)}))]
+    )
     code, values = read_coded(said)
     assert (code, values["path"], values["problem"][0]) == ("cdi.stale", THEIRS, "cdi.node-changed")

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What watches between two runs: which units for whose spec, with which facts, and nothing where nobody asked for it."""
+"""What watches between two runs: which units for whose spec, with which facts, and nothing where
+nobody asked for it.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,22 @@ import json
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy, merge_plans
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+    merge_plans,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_service
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import cdi_refresh
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource, staleness_guard
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_refresh,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    resource,
+    staleness_guard,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 from tests.unit.builders import obs, sha
@@ -25,9 +38,17 @@ ASIDE = f"{staleness_guard.ASIDE}/nvidia.yaml"
 PROGRAM = transport.map_resident_sources()["cdi_guard"]
 
 
-def planned(files: dict[str, Any] | None = None, owner: Any = "collection", policy: Policy = POLICY, active: bool = False) -> Plan:
+def planned(
+    files: dict[str, Any] | None = None,
+    owner: Any = "collection",
+    policy: Policy = POLICY,
+    active: bool = False,
+) -> Plan:
     units = {
-        u: {"ActiveState": "active"} for _name, names in staleness_guard.WATCHES for u in names if not u.endswith("service") and active
+        u: {"ActiveState": "active"}
+        for _name, names in staleness_guard.WATCHES
+        for u in names
+        if not u.endswith("service") and active
     }
     seen = obs(files={**host(), **(files or {})}, answers=nvml(), units=units)
     record, driver = resource.record_of_options(owner, "1.0.0"), gpus.parse_driver(policy, seen)
@@ -49,28 +70,53 @@ def test_ours_is_set_aside_by_facts_that_the_spec_was_made_from() -> None:
     settings = json.loads(files[host_service.get_settings_path(staleness_guard.NAME)])["files"][0]
     assert (settings["path"], settings["sha256"]) == (OURS, sha(files[OURS]))
     gpus = next(f for f in settings["facts"] if f["what"] == "the set of GPUs")
-    assert [row[1:] for row in gpus["found"]] == [[BUSES[0], "0", UUIDS[0]], [BUSES[1], "1", UUIDS[1]]]
-    assert {"what": "the driver"} not in [{"what": f["what"]} for f in settings["facts"]]  # device nodes work with any driver
+    assert [row[1:] for row in gpus["found"]] == [
+        [BUSES[0], "0", UUIDS[0]],
+        [BUSES[1], "1", UUIDS[1]],
+    ]
+    assert {"what": "the driver"} not in [
+        {"what": f["what"]} for f in settings["facts"]
+    ]  # device nodes work with any driver
     numbers = next(f for f in settings["facts"] if "numbers" in f)["numbers"]
-    assert numbers == {"/dev/nvidia-modeset": [195, 254], "/dev/nvidia0": [195, 0], "/dev/nvidia1": [195, 1], "/dev/nvidiactl": [195, 255]}
-    assert [(r.unit, r.action) for r in first.restarts] == [(staleness_guard.PATH, "start"), (staleness_guard.TIMER, "start")]
-    assert set(staleness_guard.UNITS) == set(files[host_service.write_service_drop_in(staleness_guard.NAME)].split("Wants=")[1].split())
+    assert numbers == {
+        "/dev/nvidia-modeset": [195, 254],
+        "/dev/nvidia0": [195, 0],
+        "/dev/nvidia1": [195, 1],
+        "/dev/nvidiactl": [195, 255],
+    }
+    assert [(r.unit, r.action) for r in first.restarts] == [
+        (staleness_guard.PATH, "start"),
+        (staleness_guard.TIMER, "start"),
+    ]
+    assert set(staleness_guard.UNITS) == set(
+        files[host_service.write_service_drop_in(staleness_guard.NAME)].split("Wants=")[1].split()
+    )
     # The digests that hosts tell are keyed; the one in the settings is that of the file.
-    second = planned({path: {"content": text, "sha256": f"keyed:{sha(text)}"} for path, text in files.items()}, active=True)
+    second = planned(
+        {path: {"content": text, "sha256": f"keyed:{sha(text)}"} for path, text in files.items()},
+        active=True,
+    )
     assert (second.changes, second.restarts) == ((), ())
 
 
 def test_a_gpu_that_hangs_keeps_no_engine_from_starting_and_gathers_no_processes() -> None:
-    """Whoever reads of it waits in the kernel, and no signal ends that: systemd goes on, and the next one does not wait beside it."""
+    """Whoever reads of it waits in the kernel, and no signal ends that: systemd goes on, and the
+    next one does not wait beside it.
+    """
     files = written(planned())
     unit = files[f"{host_service.UNITS}/{staleness_guard.SERVICE}"].splitlines()
     assert {"Type=oneshot", "TimeoutStartSec=60", "TimeoutStopSec=10"} <= set(unit)
-    assert json.loads(files[host_service.get_settings_path(staleness_guard.NAME)])["running"] == "/run/gpufleet-cdi-watch.lock"
+    assert (
+        json.loads(files[host_service.get_settings_path(staleness_guard.NAME)])["running"]
+        == "/run/gpufleet-cdi-watch.lock"
+    )
 
 
 def test_a_full_spec_is_true_for_its_driver_only() -> None:
     files = written(planned(policy=Policy(cdi_refresh="watch", cdi_profile="hookless")))
-    facts = json.loads(files[host_service.get_settings_path(staleness_guard.NAME)])["files"][0]["facts"]
+    facts = json.loads(files[host_service.get_settings_path(staleness_guard.NAME)])["files"][0][
+        "facts"
+    ]
     drivers = [f["found"] for f in facts if f["what"] == "the driver"]
     assert drivers in ([], [[["/sys/module/nvidia/version", "550.163.01"]]])
     assert bool(drivers) == ("550.163.01" in files[OURS])
@@ -79,9 +125,15 @@ def test_a_full_spec_is_true_for_its_driver_only() -> None:
 def test_theirs_is_made_again_by_their_own_unit() -> None:
     files = written(planned(owner="toolkit"))
     assert sorted(files) == sorted(
-        [f"/etc/systemd/system/{staleness_guard.REFRESH_UNITS[0]}", host_service.write_service_drop_in(staleness_guard.REFRESH_NAME)]
+        [
+            f"/etc/systemd/system/{staleness_guard.REFRESH_UNITS[0]}",
+            host_service.write_service_drop_in(staleness_guard.REFRESH_NAME),
+        ]
     )
-    assert f"Unit={cdi_refresh.SERVICE}" in files[f"/etc/systemd/system/{staleness_guard.REFRESH_UNITS[0]}"]
+    assert (
+        f"Unit={cdi_refresh.SERVICE}"
+        in files[f"/etc/systemd/system/{staleness_guard.REFRESH_UNITS[0]}"]
+    )
 
 
 def test_the_watch_goes_when_it_is_not_wanted_any_more() -> None:
@@ -96,7 +148,12 @@ def test_a_spec_that_was_set_aside_is_stale_and_made_again() -> None:
     first = written(planned())
     away = {path: text for path, text in first.items() if path != OURS}
     seen = obs(files={**host(), **away, ASIDE: first[OURS]}, answers=nvml())
-    verdicts = resource.judge_specs(POLICY, seen, resource.record_of_options("collection", "1.0.0"), gpus.parse_driver(POLICY, seen))
+    verdicts = resource.judge_specs(
+        POLICY,
+        seen,
+        resource.record_of_options("collection", "1.0.0"),
+        gpus.parse_driver(POLICY, seen),
+    )
     assert [(v.path, v.state) for v in verdicts] == [(OURS, "stale")]
     assert get_code(verdicts[0].sentence) == "cdi.set-aside"
     assert list(written(planned({**away, ASIDE: first[OURS]}, active=True))) == [OURS]
@@ -105,6 +162,10 @@ def test_a_spec_that_was_set_aside_is_stale_and_made_again() -> None:
 def test_absent_takes_the_watch_and_what_it_set_aside() -> None:
     there = written(planned())
     policy = Policy(state="absent")
-    seen = obs(files={**host(), **{p: t for p, t in there.items() if p != OURS}, ASIDE: there[OURS]})
+    seen = obs(
+        files={**host(), **{p: t for p, t in there.items() if p != OURS}, ASIDE: there[OURS]}
+    )
     plan = resource.plan_absent(policy, seen)
-    assert sorted(c["path"] for c in plan.changes) == sorted([*(p for p in there if p != OURS), ASIDE])
+    assert sorted(c["path"] for c in plan.changes) == sorted(
+        [*(p for p in there if p != OURS), ASIDE]
+    )

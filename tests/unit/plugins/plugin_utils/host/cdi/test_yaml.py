@@ -1,18 +1,25 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What scalars of YAML are, and which texts are none. tests/integration/test_cdi_reference.py compares it with the engines' library."""
+"""What scalars of YAML are, and which texts are none. tests/integration/test_cdi_reference.py
+compares it with the engines' library.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import schema, yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
+    schema,
+    yaml,
+)
 
 
 def tree(text: str) -> yaml.YamlTree:
-    found: yaml.YamlTree = next(iter(yaml.read_yaml_document(f"a: {text}\n".encode()).tree.value.values()))
+    found: yaml.YamlTree = next(
+        iter(yaml.read_yaml_document(f"a: {text}\n".encode()).tree.value.values())
+    )
     return found
 
 
@@ -111,7 +118,13 @@ def test_lines() -> None:
     found = yaml.read_yaml_document(b"a:\n  b: 1\n  c:\n  - d\n  - e\n---\nx\n")
     (a,) = found.tree.value.values()
     b, c = a.value.values()
-    assert (a.line, b.line, c.line, [e.line for e in c.value], found.more) == (1, 2, 3, [4, 5], True)
+    assert (a.line, b.line, c.line, [e.line for e in c.value], found.more) == (
+        1,
+        2,
+        3,
+        [4, 5],
+        True,
+    )
 
 
 MERGES = [
@@ -123,7 +136,9 @@ MERGES = [
 
 
 @pytest.mark.parametrize(("text", "values", "twice"), MERGES)
-def test_a_key_wins_over_a_merge_and_that_is_told(text: str, values: dict[str, int], twice: list[str]) -> None:
+def test_a_key_wins_over_a_merge_and_that_is_told(
+    text: str, values: dict[str, int], twice: list[str]
+) -> None:
     found = yaml.read_yaml_document(f"a: {text}\n".encode())
     (merged,) = found.tree.value.values()
     assert {key[1]: part.value for key, part in merged.value.items()} == values

@@ -9,9 +9,18 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Driver, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus, outer_host, platforms
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Driver,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    gpus,
+    outer_host,
+    platforms,
+)
 
 from tests.unit.builders import obs
 from tests.unit.coded import read_all_coded, read_coded
@@ -22,7 +31,10 @@ UNUSED = "GPU-????????-????-????-????-????????????"
 
 
 FAMILY, JETPACK = "/sys/devices/soc0/family", {"/etc/nv_tegra_release": "# R36"}
-LOADED = {"/proc/driver/nvidia/version": NVRM.format("540.4.0"), "/sys/module/nvidia/version": "540.4.0\n"}
+LOADED = {
+    "/proc/driver/nvidia/version": NVRM.format("540.4.0"),
+    "/sys/module/nvidia/version": "540.4.0\n",
+}
 # What the vGPU manager's packages have: NVML, nvidia-smi and their own, and no library of CUDA.
 MANAGER = {path: there for path, there in host(1).items() if "libcuda" not in path}
 OTHER_MODULE = {"/lib/modules/5.15.0/updates/dkms/nvidia.ko": ""}
@@ -30,12 +42,20 @@ VGPU = {"/dev/nvidia-vgpuctl": node(235, 0)}
 
 
 def parse(files: dict[str, Any], **policy: Any) -> Driver:
-    return gpus.parse_driver(Policy(**policy), obs(files={path: text for path, text in files.items() if text is not None}))
+    return gpus.parse_driver(
+        Policy(**policy),
+        obs(files={path: text for path, text in files.items() if text is not None}),
+    )
 
 
 def bound(driver: str) -> dict[str, Any]:
     """Which kernel driver has the first GPU, by the device's own link."""
-    return {f"/sys/bus/pci/devices/{BUSES[0]}/driver": {"type": "dir", "real": f"/sys/bus/pci/drivers/{driver}"}}
+    return {
+        f"/sys/bus/pci/devices/{BUSES[0]}/driver": {
+            "type": "dir",
+            "real": f"/sys/bus/pci/drivers/{driver}",
+        }
+    }
 
 
 BUS = BUSES[0]
@@ -62,7 +82,10 @@ STATES: list[tuple[str, dict[str, Any], str, str, dict[str, Any]]] = [
         "loaded-gpu-held",
         {
             "version": LOADED_VERSION,
-            "held": ("driver.gpu-held", {"bus": BUS, "holder": ("driver.bound-elsewhere", {"driver": "nouveau"})}),
+            "held": (
+                "driver.gpu-held",
+                {"bus": BUS, "holder": ("driver.bound-elsewhere", {"driver": "nouveau"})},
+            ),
         },
     ),
     *(
@@ -86,7 +109,13 @@ STATES: list[tuple[str, dict[str, Any], str, str, dict[str, Any]]] = [
         "not-loaded-gpu-held",
         {"bus": BUS, "holder": ("driver.bound-elsewhere", {"driver": "nova_core"})},
     ),
-    ("its link names NVIDIA's", {**pci(1), **bound("nvidia")}, "not-loaded", "not-loaded", {"bus": BUS}),
+    (
+        "its link names NVIDIA's",
+        {**pci(1), **bound("nvidia")},
+        "not-loaded",
+        "not-loaded",
+        {"bus": BUS},
+    ),
     (
         "upgraded without a reboot",
         host(version="550.90.07"),
@@ -121,7 +150,13 @@ STATES: list[tuple[str, dict[str, Any], str, str, dict[str, Any]]] = [
         "no-version",
         {"path": "/proc/driver/nvidia/version"},
     ),
-    ("module serves no GPU", {**host(1), INFORMATION: None}, "broken", "drives-no-gpu", {"version": LOADED_VERSION, "bus": BUS}),
+    (
+        "module serves no GPU",
+        {**host(1), INFORMATION: None},
+        "broken",
+        "drives-no-gpu",
+        {"version": LOADED_VERSION, "bus": BUS},
+    ),
     (
         "one of two GPUs fell off",
         {**host(), INFORMATION: None},
@@ -146,7 +181,11 @@ STATES: list[tuple[str, dict[str, Any], str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("files", "state", "code", "values"), [case[1:] for case in STATES], ids=[case[0] for case in STATES])
+@pytest.mark.parametrize(
+    ("files", "state", "code", "values"),
+    [case[1:] for case in STATES],
+    ids=[case[0] for case in STATES],
+)
 def test_state(files: dict[str, Any], state: str, code: str, values: dict[str, Any]) -> None:
     driver = parse(files)
     assert (driver.state, read_coded(driver.evidence)) == (state, (f"driver.{code}", values))
@@ -180,7 +219,10 @@ def test_question_marks_are_no_uuid() -> None:
 
 
 def test_other_roots_of_proc_and_sys() -> None:
-    moved = {("/opt/fake" + path if path.startswith(("/proc", "/sys")) else path): text for path, text in host(1).items()}
+    moved = {
+        ("/opt/fake" + path if path.startswith(("/proc", "/sys")) else path): text
+        for path, text in host(1).items()
+    }
     driver = parse(moved, proc_root="/opt/fake/proc", sys_root="/opt/fake/sys")
     assert driver.state == "ok"
     assert [g.uuid for g in driver.gpus] == [UUIDS[0]]
@@ -188,7 +230,11 @@ def test_other_roots_of_proc_and_sys() -> None:
 
 def test_debians_library_behind_alternatives() -> None:
     real = "/usr/lib/x86_64-linux-gnu/nvidia/current/libnvidia-ml.so.535.216.01"
-    files = {**host(user="535.216.01"), real: "", "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1": {"real": real}}
+    files = {
+        **host(user="535.216.01"),
+        real: "",
+        "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1": {"real": real},
+    }
     assert "535.216.01" in parse(files).evidence
 
 
@@ -206,34 +252,62 @@ def test_every_answer_was_asked_for() -> None:
     strict = type(seen)(seen.host, answers)
     assert gpus.parse_driver(Policy(), strict).state == "ok"
     assert gpus.list_mig_instance_paths(Policy(), strict) == ()
-    assert gpus.map_device_majors(Policy(), strict) == {"mem": 1, "nvidia": 195, "nvidia-caps": 510, "nvidia-uvm": 511}
+    assert gpus.map_device_majors(Policy(), strict) == {
+        "mem": 1,
+        "nvidia": 195,
+        "nvidia-caps": 510,
+        "nvidia-uvm": 511,
+    }
     assert gpus.map_device_files(strict)["/dev/nvidia-uvm"].rdev == (511, 0)
 
 
 def test_a_folder_is_no_device_node() -> None:
-    assert set(gpus.map_device_files(obs(files={"/dev/nvidia-caps": {"type": "dir"}, "/dev/nvidia0": node(195, 0)}))) == {"/dev/nvidia0"}
+    assert set(
+        gpus.map_device_files(
+            obs(files={"/dev/nvidia-caps": {"type": "dir"}, "/dev/nvidia0": node(195, 0)})
+        )
+    ) == {"/dev/nvidia0"}
 
 
 def test_mig_instances_are_seen() -> None:
     path = "/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"
     seen = obs(files={path: "DeviceFileMinor: 12\n"})
     assert gpus.list_mig_instance_paths(Policy(), seen) == (path,)
-    assert seen.was_asked(queries.ask_for_glob("/proc/driver/nvidia/capabilities/gpu*/mig/gi*/access", content=False))
+    assert seen.was_asked(
+        queries.ask_for_glob("/proc/driver/nvidia/capabilities/gpu*/mig/gi*/access", content=False)
+    )
 
 
 def test_library_of_another_version_alone() -> None:
-    assert "570.1.2" in parse({**{p: t for p, t in host().items() if "libnvidia" not in p}, **library("570.1.2")}).evidence
+    assert (
+        "570.1.2"
+        in parse(
+            {**{p: t for p, t in host().items() if "libnvidia" not in p}, **library("570.1.2")}
+        ).evidence
+    )
 
 
 EXCLUDED = information(BUSES[0], 0, UUIDS[0], **{"GPU Excluded": "Yes"})
 LOST: list[tuple[str, dict[str, Any], list[str]]] = [
     # what the host is like, its files, the GPUs that are named as lost
     ("one fell off the bus", {**host(), INFORMATION: None}, [BUSES[0]]),
-    ("two did", {**host(3), INFORMATION: None, INFORMATION.replace(BUSES[0], BUSES[1]): None}, [BUSES[0], BUSES[1]]),
+    (
+        "two did",
+        {**host(3), INFORMATION: None, INFORMATION.replace(BUSES[0], BUSES[1]): None},
+        [BUSES[0], BUSES[1]],
+    ),
     ("all are served", host(), []),
     ("the driver leaves one out by its options", {**host(), INFORMATION: EXCLUDED}, []),
-    ("another driver has it", {**host(), INFORMATION: None, f"/sys/bus/pci/drivers/vfio-pci/{BUSES[0]}": ""}, []),
-    ("another driver has it, by its link", {**host(), INFORMATION: None, **bound("mlx5_vfio_pci")}, []),
+    (
+        "another driver has it",
+        {**host(), INFORMATION: None, f"/sys/bus/pci/drivers/vfio-pci/{BUSES[0]}": ""},
+        [],
+    ),
+    (
+        "another driver has it, by its link",
+        {**host(), INFORMATION: None, **bound("mlx5_vfio_pci")},
+        [],
+    ),
 ]
 
 
@@ -241,7 +315,9 @@ LOST: list[tuple[str, dict[str, Any], list[str]]] = [
 def test_a_lost_gpu_is_said_and_not_only_shown(files: dict[str, Any], lost: list[str]) -> None:
     driver = parse(files)
     assert driver.state == "ok"
-    assert read_all_coded(driver.notes) == ([("driver.gpus-lost", {"gpus": ", ".join(lost)})] if lost else [])
+    assert read_all_coded(driver.notes) == (
+        [("driver.gpus-lost", {"gpus": ", ".join(lost)})] if lost else []
+    )
     assert (get_code(driver.evidence) == "driver.serves-some") == bool(lost)
 
 
@@ -260,7 +336,11 @@ PLATFORMS: list[tuple[str, str, dict[str, Any], str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("files", "state", "platform"), [row[2:] for row in PLATFORMS], ids=[row[1] for row in PLATFORMS])
+@pytest.mark.parametrize(
+    ("files", "state", "platform"),
+    [row[2:] for row in PLATFORMS],
+    ids=[row[1] for row in PLATFORMS],
+)
 def test_platforms_whose_gpus_get_no_spec(files: dict[str, Any], state: str, platform: str) -> None:
     driver = parse(files)
     assert (driver.state, driver.platform) == (state, platform), driver.evidence
@@ -273,22 +353,68 @@ def test_only_a_host_of_the_vgpu_manager_is_asked_for_the_library_of_cuda() -> N
 
 
 INSIDE: list[tuple[str, dict[str, Any], str, dict[str, Any], str, str]] = [
-    # what the host is like, its files, what systemd says of it, options, the state, the code of the remedy or note
+    # what the host is like, its files, what systemd says of it, options, the state, the code of the
+    # remedy or note
     ("LXC without the module", pci(1), "lxc\n", {}, "not-loaded", "driver.load-outside"),
-    ("Incus with other libraries", host(version="550.9"), "lxc\n", {}, "broken", "driver.repair-outside"),
-    ("modules of its own, which are never loaded", {**host(), **OTHER_MODULE}, "lxc\n", {}, "ok", ""),
-    ("the same on a host", {**host(), **OTHER_MODULE}, "", {}, "ok", "driver.no-module-after-reboot"),
+    (
+        "Incus with other libraries",
+        host(version="550.9"),
+        "lxc\n",
+        {},
+        "broken",
+        "driver.repair-outside",
+    ),
+    (
+        "modules of its own, which are never loaded",
+        {**host(), **OTHER_MODULE},
+        "lxc\n",
+        {},
+        "ok",
+        "",
+    ),
+    (
+        "the same on a host",
+        {**host(), **OTHER_MODULE},
+        "",
+        {},
+        "ok",
+        "driver.no-module-after-reboot",
+    ),
     ("WSL is none", pci(1), "wsl\n", {}, "not-loaded", ""),
-    ("another procfs is somebody's word", pci(1), "systemd-nspawn\n", {"proc_root": "/srv/proc"}, "not-loaded", ""),
-    ("a tree that is the root of one", pci(1), "lxc\n", {"root": "/srv/tree"}, "not-loaded", "driver.load-outside"),
+    (
+        "another procfs is somebody's word",
+        pci(1),
+        "systemd-nspawn\n",
+        {"proc_root": "/srv/proc"},
+        "not-loaded",
+        "",
+    ),
+    (
+        "a tree that is the root of one",
+        pci(1),
+        "lxc\n",
+        {"root": "/srv/tree"},
+        "not-loaded",
+        "driver.load-outside",
+    ),
     ("words that are no name", pci(1), "a b; c\n", {}, "not-loaded", ""),
 ]
 
 
-@pytest.mark.parametrize(("files", "mark", "policy", "state", "code"), [row[1:] for row in INSIDE], ids=[row[0] for row in INSIDE])
-def test_what_helps_on_a_host_that_is_a_container(files: dict[str, Any], mark: str, policy: dict[str, Any], state: str, code: str) -> None:
-    seen = obs(files={**files, outer_host.MARK: mark or None}, host={"kernel": "6.1.0", "os_release": {}})
+@pytest.mark.parametrize(
+    ("files", "mark", "policy", "state", "code"),
+    [row[1:] for row in INSIDE],
+    ids=[row[0] for row in INSIDE],
+)
+def test_what_helps_on_a_host_that_is_a_container(
+    files: dict[str, Any], mark: str, policy: dict[str, Any], state: str, code: str
+) -> None:
+    seen = obs(
+        files={**files, outer_host.MARK: mark or None}, host={"kernel": "6.1.0", "os_release": {}}
+    )
     driver = gpus.parse_driver(Policy(**policy), seen)
     told = [text for text in (driver.remedy, *driver.notes) if text]
     assert (driver.state, [get_code(text) for text in told]) == (state, [code] if code else [])
-    assert [values["kind"] for _code, values in read_all_coded(told) if "kind" in values] == (["lxc"] if "outside" in code else [])
+    assert [values["kind"] for _code, values in read_all_coded(told) if "kind" in values] == (
+        ["lxc"] if "outside" in code else []
+    )

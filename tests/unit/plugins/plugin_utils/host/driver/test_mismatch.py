@@ -1,14 +1,19 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The versions of a driver that have to be equal: what is loaded, the libraries, what the next boot loads. One row per state of a host."""
+"""The versions of a driver that have to be equal: what is loaded, the libraries, what the next boot
+loads. One row per state of a host.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Driver, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Driver,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 from tests.unit.builders import obs
@@ -27,8 +32,16 @@ def installed(kernel: str, folder: str = "updates/dkms") -> dict[str, str]:
     return {f"/lib/modules/{kernel}/{folder}/nvidia.ko": ""}
 
 
-def driver(files: dict[str, Any], loaded: str = OLD, user: str = OLD, kernel: str = KERNEL) -> Driver:
-    return gpus.parse_driver(Policy(), obs(files={**host(version=loaded, user=user), **files}, host={"kernel": kernel, "os_release": {}}))
+def driver(
+    files: dict[str, Any], loaded: str = OLD, user: str = OLD, kernel: str = KERNEL
+) -> Driver:
+    return gpus.parse_driver(
+        Policy(),
+        obs(
+            files={**host(version=loaded, user=user), **files},
+            host={"kernel": kernel, "os_release": {}},
+        ),
+    )
 
 
 LIBRARY = f"{LIBRARIES}/libnvidia-ml.so.{NEW}"
@@ -37,11 +50,28 @@ IN_KERNEL = f"/var/lib/dkms/nvidia/{{}}/{KERNEL}/x86_64/module/nvidia-current.ko
 ELSEWHERE = {"kernel": KERNEL, "kernels": OTHER}
 Case = tuple[str, dict[str, Any], str, str, str, str, dict[str, Any]]
 CASES: list[Case] = [
-    # what the host is like, its files, the version that is loaded, that of the libraries, the state, code and values of the finding
+    # what the host is like, its files, the version that is loaded, that of the libraries, the
+    # state, code and values of the finding
     ("all equal", dkms(OLD), OLD, OLD, "ok", "", {}),
     ("nothing known of the disk", {}, OLD, OLD, "ok", "", {}),
-    ("upgraded, not rebooted", dkms(NEW), OLD, NEW, "broken", "reboot-due", {**APART, "module": IN_KERNEL.format(NEW)}),
-    ("upgraded, nothing known of the disk", {}, OLD, NEW, "broken", "versions-differ", {**APART, "kernel": f"kernel {KERNEL}"}),
+    (
+        "upgraded, not rebooted",
+        dkms(NEW),
+        OLD,
+        NEW,
+        "broken",
+        "reboot-due",
+        {**APART, "module": IN_KERNEL.format(NEW)},
+    ),
+    (
+        "upgraded, nothing known of the disk",
+        {},
+        OLD,
+        NEW,
+        "broken",
+        "versions-differ",
+        {**APART, "kernel": f"kernel {KERNEL}"},
+    ),
     (
         "the module was not built",
         dkms(OLD),
@@ -60,8 +90,24 @@ CASES: list[Case] = [
         "module-on-disk-differs",
         {**APART, "found": "570.86.15", "module": IN_KERNEL.format("570.86.15"), "kernel": KERNEL},
     ),
-    ("built for another kernel only", dkms(NEW, OTHER), OLD, NEW, "broken", "no-module-for-kernel", {**APART, **ELSEWHERE}),
-    ("two builds, one fits", {**dkms(OLD), **dkms(NEW)}, OLD, NEW, "broken", "reboot-due", {**APART, "module": IN_KERNEL.format(NEW)}),
+    (
+        "built for another kernel only",
+        dkms(NEW, OTHER),
+        OLD,
+        NEW,
+        "broken",
+        "no-module-for-kernel",
+        {**APART, **ELSEWHERE},
+    ),
+    (
+        "two builds, one fits",
+        {**dkms(OLD), **dkms(NEW)},
+        OLD,
+        NEW,
+        "broken",
+        "reboot-due",
+        {**APART, "module": IN_KERNEL.format(NEW)},
+    ),
     (
         "the next boot brings another module",
         dkms(NEW),
@@ -71,7 +117,15 @@ CASES: list[Case] = [
         "other-module-after-reboot",
         {"loaded": OLD, "version": NEW, "path": IN_KERNEL.format(NEW)},
     ),
-    ("the next boot brings none", installed(OTHER), OLD, OLD, "ok", "no-module-after-reboot", {"version": OLD, **ELSEWHERE}),
+    (
+        "the next boot brings none",
+        installed(OTHER),
+        OLD,
+        OLD,
+        "ok",
+        "no-module-after-reboot",
+        {"version": OLD, **ELSEWHERE},
+    ),
     ("Ubuntu's signed module", installed(KERNEL, "kernel/nvidia-550"), OLD, OLD, "ok", "", {}),
     ("RHEL's kmod", installed(KERNEL, "extra/nvidia"), OLD, OLD, "ok", "", {}),
     (
@@ -87,24 +141,39 @@ CASES: list[Case] = [
 IDS = [case[0] for case in CASES]
 
 
-@pytest.mark.parametrize(("files", "loaded", "user", "state", "code", "values"), [c[1:] for c in CASES], ids=IDS)
-def test_the_decision_table(files: dict[str, Any], loaded: str, user: str, state: str, code: str, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("files", "loaded", "user", "state", "code", "values"), [c[1:] for c in CASES], ids=IDS
+)
+def test_the_decision_table(
+    files: dict[str, Any], loaded: str, user: str, state: str, code: str, values: dict[str, Any]
+) -> None:
     found = driver(files, loaded, user)
     told = [found.evidence] if state == "broken" else found.notes
-    assert (found.state, read_all_coded(told)) == (state, [(f"driver.{code}", values)] if code else [])
+    assert (found.state, read_all_coded(told)) == (
+        state,
+        [(f"driver.{code}", values)] if code else [],
+    )
     assert bool(found.remedy) == (state == "broken")
 
 
 @pytest.mark.parametrize(("files", "loaded", "user", "state"), [c[1:5] for c in CASES], ids=IDS)
-def test_a_tree_is_told_of_no_kernel_that_runs(files: dict[str, Any], loaded: str, user: str, state: str) -> None:
+def test_a_tree_is_told_of_no_kernel_that_runs(
+    files: dict[str, Any], loaded: str, user: str, state: str
+) -> None:
     found = driver(files, loaded, user, kernel="")
     told = " ".join((found.evidence, found.remedy, *found.notes))
-    assert (found.state, [word for word in (KERNEL, "for kernel ", "running kernel", "next reboot") if word in told]) == (state, [])
+    assert (
+        found.state,
+        [word for word in (KERNEL, "for kernel ", "running kernel", "next reboot") if word in told],
+    ) == (state, [])
 
 
 def test_a_module_that_is_not_loaded_and_not_there() -> None:
     loaded = dict.fromkeys(("/proc/driver/nvidia/version", "/sys/module/nvidia/version"))
     found = driver({**loaded, **installed(OTHER)})
     values = {"bus": BUSES[0], **ELSEWHERE}
-    assert (found.state, read_coded(found.evidence)) == ("not-loaded", ("driver.not-loaded-no-module", values))
+    assert (found.state, read_coded(found.evidence)) == (
+        "not-loaded",
+        ("driver.not-loaded-no-module", values),
+    )
     assert found.remedy

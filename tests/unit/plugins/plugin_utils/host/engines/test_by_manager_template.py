@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""More than k3s and RKE2 find by themselves, on releases without drop-ins: our own template, which begins with their text."""
+"""More than k3s and RKE2 find by themselves, on releases without drop-ins: our own template, which
+begins with their text.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,20 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import projector
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect, template
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Handler,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect,
+    template,
+)
 
 from tests.unit import builders
 from tests.unit.rancher import DECISION, NVIDIA, Node, handler, rendered
@@ -34,12 +46,23 @@ def ours(version: int = 3) -> str:
 
 
 @pytest.mark.parametrize(
-    ("node", "path", "table"), [(Node(), V3_TEMPLATE, "io.containerd.cri.v1.runtime"), (OLD, V2_TEMPLATE, "io.containerd.grpc.v1.cri")]
+    ("node", "path", "table"),
+    [
+        (Node(), V3_TEMPLATE, "io.containerd.cri.v1.runtime"),
+        (OLD, V2_TEMPLATE, "io.containerd.grpc.v1.cri"),
+    ],
 )
-def test_another_handler_goes_into_a_template_for_the_version_that_is_rendered(node: Node, path: str, table: str) -> None:
+def test_another_handler_goes_into_a_template_for_the_version_that_is_rendered(
+    node: Node, path: str, table: str
+) -> None:
     planned = node.plan(handlers=BOTH)
     (change,) = planned.changes
-    assert (change["path"], change["op"], change["mode"], change["expect"]) == (path, "write", "0600", None)  # type: ignore[typeddict-item]
+    assert (change["path"], change["op"], change["mode"], change["expect"]) == (
+        path,
+        "write",
+        "0600",
+        None,
+    )  # type: ignore[typeddict-item]
     assert change["content"].splitlines()[:3] == [template.MARK, '{{ template "base" . }}', ""]  # type: ignore[typeddict-item]
     said = template.toml.parse_toml(change["content"].partition(template.BASE)[2], path).data  # type: ignore[typeddict-item]
     assert said == {"plugins": {table: {"containerd": {"runtimes": {"gpu": {
@@ -47,25 +70,41 @@ def test_another_handler_goes_into_a_template_for_the_version_that_is_rendered(n
         "options": {"BinaryName": NVIDIA, "SystemdCgroup": True, "NoNewKeyring": True},
     }}}}}}  # fmt: skip
     assert [r.unit for r in planned.restarts] == ["k3s-agent.service"]
-    required = [need["path"][-3] for need in planned.health[0]["require"] if need.get("path", [""])[-1] == "BinaryName"]
+    required = [
+        need["path"][-3]
+        for need in planned.health[0]["require"]
+        if need.get("path", [""])[-1] == "BinaryName"
+    ]
     assert required == ["nvidia", "gpu"]  # what is found is proven with what is written
     assert (planned.validate, planned.expect_files[path]) == ((), None)
 
 
 WITH_OURS = dc.replace(
-    Node(served={"gpu": NVIDIA}, config=rendered(3, handler(3, "gpu").replace("SystemdCgroup", "NoNewKeyring = true\n  SystemdCgroup"))),
+    Node(
+        served={"gpu": NVIDIA},
+        config=rendered(
+            3, handler(3, "gpu").replace("SystemdCgroup", "NoNewKeyring = true\n  SystemdCgroup")
+        ),
+    ),
     files={V3_TEMPLATE: ours()},
 )
 
 
 def test_a_second_run_changes_nothing() -> None:
-    text = handler(3, "gpu").replace('v2"\n', 'v2"\n  container_annotations = ["nvidia.cdi.k8s.io/*"]\n', 1)
+    text = handler(3, "gpu").replace(
+        'v2"\n', 'v2"\n  container_annotations = ["nvidia.cdi.k8s.io/*"]\n', 1
+    )
     text = text.replace("SystemdCgroup", "NoNewKeyring = true\n  SystemdCgroup")
     node = dc.replace(WITH_OURS, config=rendered(3, text))
     seen = node.seen()
     status = dict(seen.answers[f"cri:Status:{node.instance().socket}"])
     entry = status["info"]["config"]["containerd"]["runtimes"]["gpu"]
-    entry.update({"ContainerAnnotations": ["nvidia.cdi.k8s.io/*"], "options": {**entry["options"], "NoNewKeyring": True}})
+    entry.update(
+        {
+            "ContainerAnnotations": ["nvidia.cdi.k8s.io/*"],
+            "options": {**entry["options"], "NoNewKeyring": True},
+        }
+    )
     policy = Policy(handlers=(GPU,))
     planned = detect.plan_instance(policy, seen, detect.find_instances(policy, seen)[0], DECISION)
     assert (planned.changes, planned.differences, planned.restarts) == ((), (), ())
@@ -79,7 +118,9 @@ def test_our_template_goes_when_no_handler_needs_it() -> None:
 
 def test_our_template_of_the_old_version_stays_with_a_release_that_reads_both() -> None:
     """k3s renders version 2 from it then, so its file is of that version, whatever the release."""
-    node = Node(config=rendered(2, handler(2, "gpu")), files={V2_TEMPLATE: ours(2)}, version="2.1.5-k3s1")
+    node = Node(
+        config=rendered(2, handler(2, "gpu")), files={V2_TEMPLATE: ours(2)}, version="2.1.5-k3s1"
+    )
     assert node.plan(handlers=(GPU,)).changes == ()
 
 
@@ -124,7 +165,10 @@ def test_nothing_of_others_is_taken_away(files: dict[str, str]) -> None:
 
 # ---------------------------------------------------------------- templates of others
 
-FULL = "# File generated by rke2. DO NOT EDIT. Use config.toml.tmpl instead.\nversion = 2\n" + handler(2, "nvidia")
+FULL = (
+    "# File generated by rke2. DO NOT EDIT. Use config.toml.tmpl instead.\nversion = 2\n"
+    + handler(2, "nvidia")
+)
 PLAIN = "# full\nversion = 2\n[plugins]\n"
 BASE_AND_MORE = '# mine\n{{ template "base" . }}\n\n[debug]\nlevel = "debug"\n'
 RANGES = 'version = 3\n{{range $k, $v := .ExtraRuntimes}}\n[plugins."x".{{$k}}]\n{{end}}\n'
@@ -159,7 +203,9 @@ def test_what_stands_in_the_way_is_named_with_its_line(case: str) -> None:
 
 
 SERVED = {
-    "a copied configuration that has the handler": Node(config=rendered(2, handler(2, "nvidia")), files={V2_TEMPLATE: FULL}),
+    "a copied configuration that has the handler": Node(
+        config=rendered(2, handler(2, "nvidia")), files={V2_TEMPLATE: FULL}
+    ),
     "somebody's template that begins with the base": Node(files={V3_TEMPLATE: BASE_AND_MORE}),
     "a full template with what k3s finds": Node(files={V3_TEMPLATE: RANGES}),
 }

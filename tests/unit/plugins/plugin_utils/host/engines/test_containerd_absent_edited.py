@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""state: absent on a containerd 1.x whose file others have edited since: their edits stay, and of our lines not even a header is left."""
+"""state: absent on a containerd 1.x whose file others have edited since: their edits stay, and of
+our lines not even a header is left.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from tests.unit.bare_trees import Tree
 ROOT = "/etc/containerd/config.toml"
 CRI = 'plugins."io.containerd.grpc.v1.cri"'
 RUNC = f'[{CRI}.containerd.runtimes.runc]\n  runtime_type = "io.containerd.runc.v2"\n'
-# The files before this collection: which tables of CRI's have a header there, and which are there by the tables below them only.
+# The files before this collection: which tables of CRI's have a header there, and which are there
+# by the tables below them only.
 BEFORE = {
     "no plugin": "version = 2\n",
     "another plugin": 'version = 2\n[plugins."io.containerd.gc.v1.scheduler"]\n  pause_threshold = 0.02\n',
@@ -37,14 +40,18 @@ HEAD, TAIL = "# by hand\n", '\n[metrics]\n  address = "127.0.0.1:1338"\n'
 
 @pytest.mark.parametrize("how", ["host", "single"])
 @pytest.mark.parametrize("name", BEFORE)
-def test_what_others_wrote_stays_and_nothing_else(tmp_path: pathlib.Path, name: str, how: str) -> None:
+def test_what_others_wrote_stays_and_nothing_else(
+    tmp_path: pathlib.Path, name: str, how: str
+) -> None:
     home = Tree(tmp_path / "host")
     home.write(ROOT, BEFORE[name])
 
     def run(**options: Any) -> dict[str, Any]:
         if how == "host":
             return home.node(engines=("containerd",), engine_version="1.7.24", **options)
-        return home.single("containerd", engine_version="1.7.24", set_as_default="enabled", **options)
+        return home.single(
+            "containerd", engine_version="1.7.24", set_as_default="enabled", **options
+        )
 
     assert run()["changed"] is True
     home.write(ROOT, HEAD + home.read(ROOT) + TAIL)

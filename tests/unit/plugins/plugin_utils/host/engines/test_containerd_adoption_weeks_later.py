@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was taken over once stays as it is at every later run, whichever module does it. Real observer and executor, bare trees."""
+"""What was taken over once stays as it is at every later run, whichever module does it. Real
+observer and executor, bare trees.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def adopted(tmp_path: pathlib.Path, module: str, version: str) -> Tree:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("module", ["host", "containerd_runtime"])
-def test_a_handler_that_came_with_a_file_stays_with_all_it_has_at_the_next_run(tmp_path: pathlib.Path, module: str, version: str) -> None:
+def test_a_handler_that_came_with_a_file_stays_with_all_it_has_at_the_next_run(
+    tmp_path: pathlib.Path, module: str, version: str
+) -> None:
     host = adopted(tmp_path, module, version)
     place = ROOT if version < "2" else OURS
     text = host.read(place)
@@ -47,7 +51,9 @@ def test_a_handler_that_came_with_a_file_stays_with_all_it_has_at_the_next_run(t
 
 
 @pytest.mark.parametrize("module", ["host", "containerd_runtime"])
-def test_a_file_that_was_taken_over_and_is_back_is_told_by_whichever_module(tmp_path: pathlib.Path, module: str) -> None:
+def test_a_file_that_was_taken_over_and_is_back_is_told_by_whichever_module(
+    tmp_path: pathlib.Path, module: str
+) -> None:
     version = "1.7.24"
     host = adopted(tmp_path, module, version)
     host.write(THEIRS, rendered(version, {THEIRS: OTHER_NAME})[THEIRS])
@@ -69,18 +75,28 @@ def test_beneath_a_linked_directory_all_is_taken_over_changed_again_and_given_ba
         host.write(name, text, 0o640)
     host.path(linked).rename(host.path("/srv"))
     host.path(linked).symlink_to("/srv")
-    state = {path: seen for path, seen in host.state().items() if path.startswith(("/srv", "/etc/containerd"))}
+    state = {
+        path: seen
+        for path, seen in host.state().items()
+        if path.startswith(("/srv", "/etc/containerd"))
+    }
     two = (Handler(), Handler("gpu", "/opt/nvidia-container-runtime"))
     for handlers in ((Handler(),), two):
         assert run(host, module, version, handlers=handlers)["changed"] is True
         assert run(host, module, version, handlers=handlers)["changed"] is False
     assert not host.path(THEIRS).exists()
     assert run(host, module, version, handlers=two, state="absent")["failed"] is False
-    assert {path: seen for path, seen in host.state().items() if path.startswith(("/srv", "/etc/containerd"))} == state
+    assert {
+        path: seen
+        for path, seen in host.state().items()
+        if path.startswith(("/srv", "/etc/containerd"))
+    } == state
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_diff_of_absent_shows_every_file_that_is_given_back_or_goes(tmp_path: pathlib.Path, version: str) -> None:
+def test_the_diff_of_absent_shows_every_file_that_is_given_back_or_goes(
+    tmp_path: pathlib.Path, version: str
+) -> None:
     host = adopted(tmp_path, "containerd_runtime", version)
     back = run(host, "containerd_runtime", version, state="absent")
     ours = ROOT if version < "2" else OURS

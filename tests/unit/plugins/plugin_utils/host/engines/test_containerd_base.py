@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which handler ours is copied from, on configurations as node images, cloud providers and people write them."""
+"""Which handler ours is copied from, on configurations as node images, cloud providers and people
+write them.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,26 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import base, releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import cgroup_driver
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet.cgroup_driver import InUse
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Handler,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    base,
+    releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    cgroup_driver,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet.cgroup_driver import (
+    InUse,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +43,8 @@ from tests.unit.containerd_plans import NVIDIA, ROOT, applied, loaded, plan
 BUILTIN = base.BUILTIN
 
 
-# case: the CRI table, the handler that the properties come from, SystemdCgroup, the handler that says it
+# case: the CRI table, the handler that the properties come from, SystemdCgroup, the handler that
+# says it
 BASES: dict[str, tuple[dict[str, Any], str, bool, str]] = {
     "nothing is declared": (cri(), BUILTIN, False, BUILTIN),
     "kubeadm, image-builder: runc with systemd": (cri(runc=entry(systemd=True)), "runc", True, "runc"),
@@ -63,7 +80,8 @@ def test_the_first_handler_that_fits_is_copied(case: str) -> None:
     assert getattr(found.cgroup_why, "values", {})["handler"] == cgroup_origin
 
 
-# case: the CRI table, what our own first change is known of, the program that the NVIDIA runtime hands over to
+# case: the CRI table, what our own first change is known of, the program that the NVIDIA runtime
+# hands over to
 PROGRAMS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "nothing is declared": (cri(), {}, "runc"),
     "crun is the default": (cri("crun", crun=entry(program="/usr/bin/crun"), runc=entry()), {}, "/usr/bin/crun"),
@@ -89,12 +107,25 @@ def test_what_we_wrote_says_nothing_of_the_node() -> None:
     # The node's administrator has changed runc since; ours is the default by our own doing.
     table = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=False), runc=entry(systemd=True))
     assert base.choose_containerd_base(table, Handler()).origin == "nvidia"
-    assert base.choose_containerd_base(table, Handler(), written=True, default_before="runc").options["SystemdCgroup"] is True
+    assert (
+        base.choose_containerd_base(table, Handler(), written=True, default_before="runc").options[
+            "SystemdCgroup"
+        ]
+        is True
+    )
 
 
 def test_the_default_from_before_counts_where_ours_is_the_default() -> None:
-    table = cri("nvidia", nvidia=entry(program=NVIDIA), crun=entry(program="crun", systemd=True), runc=entry())
-    assert base.choose_containerd_base(table, Handler(), written=True, default_before="crun").origin == "crun"
+    table = cri(
+        "nvidia",
+        nvidia=entry(program=NVIDIA),
+        crun=entry(program="crun", systemd=True),
+        runc=entry(),
+    )
+    assert (
+        base.choose_containerd_base(table, Handler(), written=True, default_before="crun").origin
+        == "crun"
+    )
 
 
 DISAGREE = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=False), runc=entry(systemd=True))
@@ -113,14 +144,26 @@ DOUBT, SETTLED = "containerd.cgroup-drivers-differ", "containerd.cgroup-driver-s
         (UNSAID, cgroup_driver.UNKNOWN, True, "containerd.cgroup-driver-as-other-handler", ""),
     ],
 )
-def test_what_is_known_of_the_driver_settles_it(table: dict[str, Any], known: InUse, systemd: bool, why: str, doubt: str) -> None:
+def test_what_is_known_of_the_driver_settles_it(
+    table: dict[str, Any], known: InUse, systemd: bool, why: str, doubt: str
+) -> None:
     found = base.choose_containerd_base(table, Handler()).settle_driver(known)
-    assert (found.options["SystemdCgroup"], get_code(found.cgroup_why), get_code(found.doubt)) == (systemd, why, doubt)
+    assert (found.options["SystemdCgroup"], get_code(found.cgroup_why), get_code(found.doubt)) == (
+        systemd,
+        why,
+        doubt,
+    )
 
 
 @pytest.mark.parametrize(
     ("table", "doubt", "unsaid"),
-    [(DISAGREE, DOUBT, False), (AGREE, "", False), (UNSAID, "", True), (cri(), "", True), (cri(runc=entry(systemd=False)), "", False)],
+    [
+        (DISAGREE, DOUBT, False),
+        (AGREE, "", False),
+        (UNSAID, "", True),
+        (cri(), "", True),
+        (cri(runc=entry(systemd=False)), "", False),
+    ],
 )
 def test_where_there_is_doubt(table: dict[str, Any], doubt: str, unsaid: bool) -> None:
     found = base.choose_containerd_base(table, Handler())
@@ -133,8 +176,18 @@ def test_where_there_is_doubt(table: dict[str, Any], doubt: str, unsaid: bool) -
         ([], ""),
         (["/sys/fs/cgroup/kubepods.slice"], ""),
         (["/sys/fs/cgroup/kubepods.slice/kubepods-podab12.slice"], "systemd"),
-        (["/sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podab12.slice"], "systemd"),
-        (["/sys/fs/cgroup/systemd/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1.slice"], "systemd"),
+        (
+            [
+                "/sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podab12.slice"
+            ],
+            "systemd",
+        ),
+        (
+            [
+                "/sys/fs/cgroup/systemd/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1.slice"
+            ],
+            "systemd",
+        ),
         (["/sys/fs/cgroup/kubepods/podab12"], "cgroupfs"),
         (["/sys/fs/cgroup/kubepods/burstable/podab12"], "cgroupfs"),
         (["/sys/fs/cgroup/systemd/kubepods/besteffort/podab12"], "cgroupfs"),
@@ -142,15 +195,23 @@ def test_where_there_is_doubt(table: dict[str, Any], doubt: str, unsaid: bool) -
 )
 def test_pods_show_the_driver(groups: list[str], driver: str) -> None:
     assert (
-        cgroup_driver.get_cgroup_driver_in_use(builders.obs(answers={cgroup_driver.ask_for_kubelet_config()["id"]: pods(groups)})).driver
+        cgroup_driver.get_cgroup_driver_in_use(
+            builders.obs(answers={cgroup_driver.ask_for_kubelet_config()["id"]: pods(groups)})
+        ).driver
         == driver
     )
 
 
 def pods(groups: list[str]) -> dict[str, Any]:
-    """The answer to the question for pods' control groups, with the patterns applied as the node applies them."""
+    """The answer to the question for pods' control groups, with the patterns applied as the node
+    applies them.
+    """
     like = cgroup_driver.ask_for_kubelet_config()["patterns"]
-    match = [g for g in groups if any(g.count("/") == p.count("/") and fnmatch.fnmatchcase(g, p) for p in like)]
+    match = [
+        g
+        for g in groups
+        if any(g.count("/") == p.count("/") and fnmatch.fnmatchcase(g, p) for p in like)
+    ]
     return {"files": [{"path": g, "real": g, "type": "dir", "mode": 0o755} for g in match]}
 
 
@@ -164,7 +225,8 @@ def test_pods_in_both_places_are_refused() -> None:
         cgroup_driver.get_cgroup_driver_in_use(builders.obs(answers=answers))
 
 
-# pkg/cri/server/helpers.go, generateRuntimeOptions: with options the handler's own count, without them its keys and the plugin's driver.
+# pkg/cri/server/helpers.go, generateRuntimeOptions: with options the handler's own count, without
+# them its keys and the plugin's driver.
 @pytest.mark.parametrize(
     ("more", "plugin", "options"),
     [
@@ -178,8 +240,13 @@ def test_pods_in_both_places_are_refused() -> None:
          {"BinaryName": "/usr/bin/crun", "Root": "/run/own", "SystemdCgroup": False}),
     ],
 )  # fmt: skip
-def test_the_linux_type_is_translated(more: dict[str, Any], plugin: bool, options: dict[str, Any]) -> None:
-    found = base.choose_containerd_base({**cri(runc={"runtime_type": releases.LINUX_TYPE, **more}), "systemd_cgroup": plugin}, Handler())
+def test_the_linux_type_is_translated(
+    more: dict[str, Any], plugin: bool, options: dict[str, Any]
+) -> None:
+    found = base.choose_containerd_base(
+        {**cri(runc={"runtime_type": releases.LINUX_TYPE, **more}), "systemd_cgroup": plugin},
+        Handler(),
+    )
     assert found.options == options
 
 
@@ -197,7 +264,9 @@ def test_the_linux_type_is_translated(more: dict[str, Any], plugin: bool, option
         (entry(), Handler(), ""),
     ],
 )
-def test_a_handler_of_our_name_that_is_somebody_elses_is_refused(theirs: dict[str, Any], handler: Handler, code: str) -> None:
+def test_a_handler_of_our_name_that_is_somebody_elses_is_refused(
+    theirs: dict[str, Any], handler: Handler, code: str
+) -> None:
     table = cri(nvidia=theirs)
     if not code:
         assert base.choose_containerd_base(table, handler).origin == "nvidia"
@@ -212,7 +281,9 @@ def test_a_handler_of_our_name_that_is_somebody_elses_is_refused(theirs: dict[st
 V2, V3 = 'plugins."io.containerd.grpc.v1.cri"', "plugins.'io.containerd.cri.v1.runtime'"
 
 
-def config(version: int, default: str, name: str, kind: str, more: str = "", options: str = "") -> str:
+def config(
+    version: int, default: str, name: str, kind: str, more: str = "", options: str = ""
+) -> str:
     table = V2 if version == 2 else V3
     return f"""version = {version}
 [{table}.containerd]
@@ -232,7 +303,10 @@ def ours(release: str, text: str) -> dict[str, Any]:
     for content in files.values():
         data = toml.load_toml(content, "")
         for names in (containerd_places.V2_NAMES, containerd_places.V3_NAMES):
-            found = {**found, **(toml.look_up_toml(data, (*names, "containerd", "runtimes", "nvidia")) or {})}
+            found = {
+                **found,
+                **(toml.look_up_toml(data, (*names, "containerd", "runtimes", "nvidia")) or {}),
+            }
     return found
 
 
@@ -240,7 +314,9 @@ def ours(release: str, text: str) -> dict[str, Any]:
 def test_eks_keeps_its_cgroup_driver_on_every_release(release: str) -> None:
     version = 2 if release.startswith("1.") else 3
     spec = 'base_runtime_spec = "/etc/containerd/base-runtime-spec.json"'
-    text = config(version, "nvidia", "nvidia", RUNC, spec, f'BinaryName = "{NVIDIA}"\nSystemdCgroup = true')
+    text = config(
+        version, "nvidia", "nvidia", RUNC, spec, f'BinaryName = "{NVIDIA}"\nSystemdCgroup = true'
+    )
     found = ours(release, text)
     assert found["options"] == {"BinaryName": NVIDIA, "SystemdCgroup": True}
     assert found["base_runtime_spec"] == "/etc/containerd/base-runtime-spec.json"
@@ -248,7 +324,14 @@ def test_eks_keeps_its_cgroup_driver_on_every_release(release: str) -> None:
 
 @pytest.mark.parametrize("kind", ["io.containerd.runc.v1", "io.containerd.runc.v2", ""])
 def test_every_type_of_runc_hands_its_properties_on(kind: str) -> None:
-    text = config(2, "runc", "runc", kind, 'base_runtime_spec = "/etc/spec.json"', 'SystemdCgroup = true\nRoot = "/run/own"')
+    text = config(
+        2,
+        "runc",
+        "runc",
+        kind,
+        'base_runtime_spec = "/etc/spec.json"',
+        'SystemdCgroup = true\nRoot = "/run/own"',
+    )
     found = ours("1.7.35", text)
     assert found["runtime_type"] == RUNC
     assert found["options"] == {"BinaryName": NVIDIA, "SystemdCgroup": True, "Root": "/run/own"}
@@ -277,7 +360,14 @@ def test_a_reason_names_the_handler_that_it_was_taken_from() -> None:
     assert get_code(reasons["SystemdCgroup"]) == "containerd.cgroup-driver-as-other-handler"
 
 
-OPTIONS = st.fixed_dictionaries({}, optional={"SystemdCgroup": st.booleans(), "Root": st.just("/run/own"), "NoPivotRoot": st.booleans()})
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "SystemdCgroup": st.booleans(),
+        "Root": st.just("/run/own"),
+        "NoPivotRoot": st.booleans(),
+    },
+)
 PROPERTIES = st.fixed_dictionaries(
     {"runtime_type": st.sampled_from(("", RUNC, "io.containerd.runc.v1")), "options": OPTIONS},
     optional={
@@ -290,8 +380,12 @@ NAMES = st.sampled_from(("nvidia", "runc", "crun", "other"))
 
 
 @given(st.dictionaries(NAMES, PROPERTIES), NAMES)
-def test_no_property_of_the_handler_or_of_the_default_is_lost(runtimes: dict[str, Any], default: str) -> None:
-    """What the handler of the same name says stays, else what the default handler says is taken over; only the driver may be added."""
+def test_no_property_of_the_handler_or_of_the_default_is_lost(
+    runtimes: dict[str, Any], default: str
+) -> None:
+    """What the handler of the same name says stays, else what the default handler says is taken
+    over; only the driver may be added.
+    """
     found = base.choose_containerd_base(cri(default, **runtimes), Handler())
     model = runtimes.get("nvidia") or runtimes.get(default)
     if model is not None:
@@ -304,4 +398,11 @@ def test_a_second_run_changes_nothing() -> None:
     text = config(2, "nvidia", "nvidia", RUNC, "", f'BinaryName = "{NVIDIA}"\nSystemdCgroup = true')
     after = applied({ROOT: text}, plan("1.7.35", {ROOT: text}, default=True))[ROOT]
     options = {"BinaryName": NVIDIA, "SystemdCgroup": True}
-    assert plan("1.7.35", {ROOT: after}, Policy(), running=True, default=True, cri=loaded("nvidia", nvidia=options)).empty
+    assert plan(
+        "1.7.35",
+        {ROOT: after},
+        Policy(),
+        running=True,
+        default=True,
+        cri=loaded("nvidia", nvidia=options),
+    ).empty

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options of handlers in any spelling, as containerd's decoders read them: the values are what go-toml 1.9.5 and 2.4.3 make of them."""
+"""Options of handlers in any spelling, as containerd's decoders read them: the values are what
+go-toml 1.9.5 and 2.4.3 make of them.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,12 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import options as containerd_options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect as containerd_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    options as containerd_options,
+)
 
 from tests.integration.containerd_trees import decision
 from tests.unit.builders import obs
@@ -30,9 +36,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("case", "options", "old", "new"), CASES, ids=[case for case, *_rest in CASES])
-def test_an_option_counts_in_any_spelling(case: str, options: dict[str, Any], old: dict[str, Any], new: dict[str, Any]) -> None:
-    assert (containerd_options.read_handler_options(options, OLD), containerd_options.read_handler_options(options, NEW)) == (old, new)
+@pytest.mark.parametrize(
+    ("case", "options", "old", "new"), CASES, ids=[case for case, *_rest in CASES]
+)
+def test_an_option_counts_in_any_spelling(
+    case: str, options: dict[str, Any], old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    assert (
+        containerd_options.read_handler_options(options, OLD),
+        containerd_options.read_handler_options(options, NEW),
+    ) == (old, new)
 
 
 KUBESPRAY = """version = 2
@@ -67,7 +80,9 @@ def planned(release: str, text: str) -> Any:
 
 @pytest.mark.parametrize("release", ["1.6.20", "1.7.24", "2.1.4", "2.3.7"])
 def test_a_cgroup_driver_in_kubesprays_spelling_is_not_lost(release: str) -> None:
-    values = {d.key.rpartition("nvidia.")[2]: d.after for d in planned(release, KUBESPRAY).differences}
+    values = {
+        d.key.rpartition("nvidia.")[2]: d.after for d in planned(release, KUBESPRAY).differences
+    }
     assert values["options.SystemdCgroup"] is True
     assert values["base_runtime_spec"] == "/etc/containerd/cri-base.json"
 
@@ -82,7 +97,10 @@ def test_a_handler_in_that_spelling_that_says_the_same_is_right() -> None:
 
 
 def test_on_1_x_the_usual_spelling_beside_it_wins() -> None:
-    plan = planned("1.7.24", WITH_NVIDIA.replace("@PROGRAM@", "/usr/local/nvidia/toolkit/nvidia-container-runtime"))
+    plan = planned(
+        "1.7.24",
+        WITH_NVIDIA.replace("@PROGRAM@", "/usr/local/nvidia/toolkit/nvidia-container-runtime"),
+    )
     (change,) = plan.changes
     text = "".join(edit["text"] for edit in change["edits"])
     assert f'BinaryName = "{NVIDIA}"' in text
@@ -91,5 +109,8 @@ def test_on_1_x_the_usual_spelling_beside_it_wins() -> None:
 
 def test_on_2_x_no_drop_in_can_win_against_it() -> None:
     with pytest.raises(PlanError, match=r"\[containerd\.option-in-other-spelling\]") as caught:
-        planned("2.1.4", WITH_NVIDIA.replace("@PROGRAM@", "/usr/local/nvidia/toolkit/nvidia-container-runtime"))
+        planned(
+            "2.1.4",
+            WITH_NVIDIA.replace("@PROGRAM@", "/usr/local/nvidia/toolkit/nvidia-container-runtime"),
+        )
     assert (caught.value.where, caught.value.line) == (ROOT, 15)

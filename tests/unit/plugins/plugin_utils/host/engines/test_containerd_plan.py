@@ -14,11 +14,24 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import edits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places, file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import config as containerd_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import edit as containerd_edit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Handler,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    config as containerd_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    edit as containerd_edit,
+)
 
 from tests.unit import builders
 from tests.unit.containerd_plans import NVIDIA, ROOT, applied, loaded, plan
@@ -44,14 +57,19 @@ version = 2
 """
 
 
-# A root file without `version`, for containerd 1.7 -> the version that it gets, and the CRI table that ours is written to.
+# A root file without `version`, for containerd 1.7 -> the version that it gets, and the CRI table
+# that ours is written to.
 V1_TABLE = "plugins.cri"
 V2_TABLE = f"plugins.{CRI}"
 WITHOUT_VERSION = {
     "an empty file": ("", 2, V2_TABLE),
     "comments alone": ("# ours since 2019\n", 2, V2_TABLE),
     "empty lists": ("disabled_plugins = []\nrequired_plugins = []\n", 2, V2_TABLE),
-    "settings that all versions name alike": ('oom_score = -999\n[grpc]\n  gid = 3\n[debug]\n  level = "info"\n', 2, V2_TABLE),
+    "settings that all versions name alike": (
+        'oom_score = -999\n[grpc]\n  gid = 3\n[debug]\n  level = "info"\n',
+        2,
+        V2_TABLE,
+    ),
     "no plugin beneath plugins": ("[plugins]\n", 2, V2_TABLE),
     # What version 2 would name otherwise: with `version = 2`, 1.x refuses the file.
     "a table of version 1": ('[plugins.cri]\nsandbox_image = "x"\n', None, V1_TABLE),
@@ -64,30 +82,44 @@ WITHOUT_VERSION = {
 
 @pytest.mark.parametrize("case", WITHOUT_VERSION)
 @pytest.mark.parametrize("release", ["1.6.20", "1.7.24"])
-def test_a_file_without_a_version_gets_version_2_where_that_changes_nothing_else(case: str, release: str) -> None:
+def test_a_file_without_a_version_gets_version_2_where_that_changes_nothing_else(
+    case: str, release: str
+) -> None:
     text, version, table = WITHOUT_VERSION[case]
     found = plan(release, {ROOT: text})
     after = applied({ROOT: text}, found)
     read = tomllib.loads(after[ROOT])
-    assert (read.get("version"), f"[{table}.containerd.runtimes.nvidia]" in after[ROOT]) == (version, True)
+    assert (read.get("version"), f"[{table}.containerd.runtimes.nvidia]" in after[ROOT]) == (
+        version,
+        True,
+    )
     assert {key: value for key, value in read.items() if key not in ("version", "plugins")} == {
-        key: value for key, value in tomllib.loads(text).items() if key not in ("version", "plugins")
+        key: value
+        for key, value in tomllib.loads(text).items()
+        if key not in ("version", "plugins")
     }
-    assert [d.after for d in found.differences if d.key == "version"] == ([2] if version == 2 else [])
+    assert [d.after for d in found.differences if d.key == "version"] == (
+        [2] if version == 2 else []
+    )
     assert plan(release, after).changes == (), "the second run changes nothing"
     if version == 2:  # and the release after an upgrade reads it
         plan("2.1.9", after)
 
 
 def test_a_file_without_a_version_whose_import_says_version_2_is_read_by_that() -> None:
-    files = {ROOT: 'imports = ["/etc/containerd/a.toml"]\n', "/etc/containerd/a.toml": "version = 2\n"}
+    files = {
+        ROOT: 'imports = ["/etc/containerd/a.toml"]\n',
+        "/etc/containerd/a.toml": "version = 2\n",
+    }
     after = applied(files, plan("1.7.24", files))
     assert tomllib.loads(after[ROOT])["version"] == 2
     assert f"[{V2_TABLE}.containerd.runtimes.nvidia]" in after[ROOT]
 
 
 @pytest.mark.parametrize("settings", ["explicit", "never"])
-def test_a_file_without_a_version_that_is_edited_in_place_on_2_x_gets_version_2(settings: str) -> None:
+def test_a_file_without_a_version_that_is_edited_in_place_on_2_x_gets_version_2(
+    settings: str,
+) -> None:
     text = "" if settings == "explicit" else "oom_score = 0\n"
     after = applied({ROOT: text}, plan("2.1.9", {ROOT: text}, Policy(drop_in="never")))
     assert tomllib.loads(after[ROOT])["version"] == 2
@@ -97,7 +129,10 @@ def test_a_file_without_a_version_that_is_edited_in_place_on_2_x_gets_version_2(
 @pytest.mark.parametrize(("version", "text"), [("1.7.24", OLD), ("2.1.9", "version = 3\n")])
 def test_the_order_of_handlers_writes_the_same_files(version: str, text: str) -> None:
     zeta, alpha = Handler("zeta"), Handler("alpha")
-    one, other = (plan(version, {ROOT: text}, Policy(handlers=order)) for order in ((zeta, alpha), (alpha, zeta)))
+    one, other = (
+        plan(version, {ROOT: text}, Policy(handlers=order))
+        for order in ((zeta, alpha), (alpha, zeta))
+    )
     assert one.changes == other.changes != ()
 
 
@@ -154,15 +189,27 @@ def test_version_1_names_on_1_x() -> None:
     ("version", "root", "declared", "table"),
     [
         ("2.1.9", f"version = 2\n[plugins.{CRI}]\nenable_selinux = false\n", 2, CRI),
-        ("2.3.7", f"version = 2\n[plugins.{NEW}]\nenable_selinux = false\n", 2, NEW),  # as AKS writes it
+        (
+            "2.3.7",
+            f"version = 2\n[plugins.{NEW}]\nenable_selinux = false\n",
+            2,
+            NEW,
+        ),  # as AKS writes it
         ("2.1.9", f"version = 3\n[plugins.{NEW}]\nenable_selinux = false\n", 3, NEW),
-        ("2.1.9", f'version = 3\n[plugins.{CRI}]\nstream_server_port = "0"\n', 3, NEW),  # the server's part keeps the old name
+        (
+            "2.1.9",
+            f'version = 3\n[plugins.{CRI}]\nstream_server_port = "0"\n',
+            3,
+            NEW,
+        ),  # the server's part keeps the old name
         ("2.3.7", "version = 4\n", 4, NEW),
         ("2.3.7", "version = 3\n", 3, NEW),
         ("2.1.9", "oom_score = -1\n", 2, CRI),
     ],
 )
-def test_2_x_gets_a_drop_in_of_the_roots_own_version_and_names(version: str, root: str, declared: int, table: str) -> None:
+def test_2_x_gets_a_drop_in_of_the_roots_own_version_and_names(
+    version: str, root: str, declared: int, table: str
+) -> None:
     files = {ROOT: root}
     after = applied(files, plan(version, files))
     assert after[DROP_IN].splitlines()[1] == f"version = {declared}"
@@ -181,7 +228,10 @@ def test_2_x_uses_the_directory_that_the_root_file_imports_already() -> None:
 
 def test_2_x_without_a_root_file_gets_a_small_one() -> None:
     after = applied({}, plan("2.3.7", {}))
-    assert after[ROOT] == f'{containerd_edit.FIRST_LINE}\nversion = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
+    assert (
+        after[ROOT]
+        == f'{containerd_edit.FIRST_LINE}\nversion = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
+    )
     assert DROP_IN in after
 
 
@@ -194,7 +244,10 @@ def test_2_x_is_edited_in_place_where_no_drop_in_is_wanted() -> None:
 
 def test_files_that_nobody_imports_are_not_brought_to_life() -> None:
     sleeping = "/etc/containerd/conf.d/99-nvidia.toml"
-    files = {ROOT: "version = 3\n", sleeping: f'version = 3\n[plugins.{NEW}.containerd]\ndefault_runtime_name = "nvidia"\n'}
+    files = {
+        ROOT: "version = 3\n",
+        sleeping: f'version = 3\n[plugins.{NEW}.containerd]\ndefault_runtime_name = "nvidia"\n',
+    }
     after = applied(files, plan("2.3.7", files))
     assert f'imports = ["{DROP_IN}"]' in after[ROOT]
 
@@ -211,19 +264,33 @@ IMPORTING = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
 
 
 def test_prefixes_of_annotations_are_passed_on_as_they_are_given() -> None:
-    found = plan("2.3.7", {ROOT: "version = 3\n"}, annotation_prefixes=("gpu.example.org/", "nvidia.cdi.k8s.io/"))
-    assert 'container_annotations = ["gpu.example.org/*", "nvidia.cdi.k8s.io/*"]' in found.changes[0]["content"]
+    found = plan(
+        "2.3.7",
+        {ROOT: "version = 3\n"},
+        annotation_prefixes=("gpu.example.org/", "nvidia.cdi.k8s.io/"),
+    )
+    assert (
+        'container_annotations = ["gpu.example.org/*", "nvidia.cdi.k8s.io/*"]'
+        in found.changes[0]["content"]
+    )
 
 
 def test_a_file_of_nvidia_ctk_that_says_the_same_is_enough_where_nothing_is_taken_over() -> None:
-    files = {ROOT: IMPORTING, "/etc/containerd/conf.d/99-nvidia.toml": OPERATORS.replace("@BINARY@", NVIDIA)}
+    files = {
+        ROOT: IMPORTING,
+        "/etc/containerd/conf.d/99-nvidia.toml": OPERATORS.replace("@BINARY@", NVIDIA),
+    }
     found = plan("2.3.7", files, Policy(adopt="never"))
     assert found.empty
-    assert [(left.fate, get_code(left.why)) for left in found.leftovers] == [("kept", "containerd.adopt-never")]
+    assert [(left.fate, get_code(left.why)) for left in found.leftovers] == [
+        ("kept", "containerd.adopt-never")
+    ]
     assert get_code(found.advice[0]) == "containerd.handler-defined-twice"
 
 
-def test_a_persons_file_with_the_same_handler_is_named_with_the_step_and_without_another_tool() -> None:
+def test_a_persons_file_with_the_same_handler_is_named_with_the_step_and_without_another_tool() -> (
+    None
+):
     text = f"# by hand\n{OPERATORS.replace('@BINARY@', NVIDIA)}"
     found = plan("2.3.7", {ROOT: IMPORTING, "/etc/containerd/conf.d/50-site.toml": text})
     (advice,) = [a for a in found.advice if "50-site.toml" in a]
@@ -235,13 +302,20 @@ def test_the_operators_file_that_is_not_taken_over_is_named() -> None:
     files = {ROOT: IMPORTING, "/etc/containerd/conf.d/99-nvidia.toml": operators}
     with pytest.raises(PlanError) as caught:
         plan("2.3.7", files, Policy(adopt="never"))
-    assert (caught.value.code, caught.value.values["tool"]) == ("containerd.file-of-tool-read-later", "gpu-operator")
+    assert (caught.value.code, caught.value.values["tool"]) == (
+        "containerd.file-of-tool-read-later",
+        "gpu-operator",
+    )
 
 
 def test_what_was_not_sent_is_no_hindrance_and_stays_where_it_is() -> None:
     secret = f'{OLD}\n[plugins.{CRI}.registry.configs."r".auth]\n  password = "hunter2"\n'
     keep = containerd_places.keep_containerd_places()
-    shown = {"content": file_places.show_own_text(secret, keep), "keep": keep, "sha256": builders.sha(secret)}
+    shown = {
+        "content": file_places.show_own_text(secret, keep),
+        "keep": keep,
+        "sha256": builders.sha(secret),
+    }
     (change,), (plain,) = (plan("1.7.24", {ROOT: text}).changes for text in (shown, secret))
     assert "hunter2" not in shown["content"]
     assert change == {**plain, "keep": keep, "result": change["result"]}
@@ -251,14 +325,20 @@ def test_what_was_not_sent_is_no_hindrance_and_stays_where_it_is() -> None:
 def test_a_link_is_kept_and_the_real_file_edited() -> None:
     found = plan("1.7.24", {ROOT: {"content": OLD, "real": "/srv/containerd.toml"}})
     assert [c["path"] for c in found.changes] == ["/srv/containerd.toml"]
-    assert found.stage_files == ({"name": "etc/containerd/config.toml", "source": "/srv/containerd.toml"},)
+    assert found.stage_files == (
+        {"name": "etc/containerd/config.toml", "source": "/srv/containerd.toml"},
+    )
 
 
 def test_a_file_that_imports_itself_is_read_once_as_containerd_does() -> None:
-    """`config dump` of 1.x names the file itself among its imports, and nvidia-ctk 1.17 writes that into the file."""
+    """`config dump` of 1.x names the file itself among its imports, and nvidia-ctk 1.17 writes that
+    into the file.
+    """
     itself = plan("1.7.24", {ROOT: f'version = 2\nimports = ["{ROOT}"]\n'})
     assert itself.differences
-    assert [d.key for d in itself.differences] == [d.key for d in plan("1.7.24", {ROOT: "version = 2\n"}).differences]
+    assert [d.key for d in itself.differences] == [
+        d.key for d in plan("1.7.24", {ROOT: "version = 2\n"}).differences
+    ]
 
 
 @pytest.mark.parametrize(
@@ -266,21 +346,32 @@ def test_a_file_that_imports_itself_is_read_once_as_containerd_does() -> None:
     [
         ({ROOT: ["/a"], "/a": [ROOT]}, [ROOT, "/a"]),
         ({ROOT: ["/a"], "/a": ["/b"], "/b": ["/c"], "/c": ["/a"]}, [ROOT, "/a", "/b", "/c"]),
-        ({ROOT: ["/a", "/b"], "/a": ["/b", "/c"], "/b": ["/a"], "/c": [ROOT]}, [ROOT, "/a", "/b", "/c"]),
-        ({ROOT: ["/b", "/a"], "/a": ["/c"], "/b": ["/d"], "/c": [], "/d": ["/c"]}, [ROOT, "/b", "/a", "/d", "/c"]),
+        (
+            {ROOT: ["/a", "/b"], "/a": ["/b", "/c"], "/b": ["/a"], "/c": [ROOT]},
+            [ROOT, "/a", "/b", "/c"],
+        ),
+        (
+            {ROOT: ["/b", "/a"], "/a": ["/c"], "/b": ["/d"], "/c": [], "/d": ["/c"]},
+            [ROOT, "/b", "/a", "/d", "/c"],
+        ),
     ],
 )
 @pytest.mark.parametrize("version", ["1.7.24", "2.3.7"])
-def test_files_that_import_each_other_are_read_once_breadth_first(version: str, files: dict[str, list[str]], order: list[str]) -> None:
+def test_files_that_import_each_other_are_read_once_breadth_first(
+    version: str, files: dict[str, list[str]], order: list[str]
+) -> None:
     """LoadConfig of containerd 1.6 to 2.4: what is loaded already is passed over."""
     texts = {path: f"version = 2\nimports = {json.dumps(paths)}\n" for path, paths in files.items()}
     found = containerd_config.load_containerd_files(
-        builders.obs(files=texts), ROOT, versions.parse_engine_version(version) or versions.Version(0, 0)
+        builders.obs(files=texts),
+        ROOT,
+        versions.parse_engine_version(version) or versions.Version(0, 0),
     )
     assert [file.path for file in found.files] == order
 
 
-# What is refused: (version, files, the file and the line, the code; "" if another package refuses it)
+# What is refused: (version, files, the file and the line, the code; "" if another package refuses
+# it)
 BAD = {
     "broken TOML": ("1.7.24", {ROOT: "version = 2\n[plugins\n"}, f"{ROOT}:2", ""),
     "a missing import": ("2.3.7", {ROOT: 'version = 3\nimports = ["/x.toml"]\n'}, f"{ROOT}:2", "import-missing"),
@@ -308,7 +399,9 @@ BAD = {
 
 
 @pytest.mark.parametrize(("version", "files", "place", "code"), BAD.values(), ids=BAD)
-def test_bad_input_is_one_clear_sentence(version: str, files: dict[str, Any], place: str, code: str) -> None:
+def test_bad_input_is_one_clear_sentence(
+    version: str, files: dict[str, Any], place: str, code: str
+) -> None:
     with pytest.raises(PlanError) as caught:
         plan(version, files)
     assert f"{caught.value.where}:{caught.value.line}" == place
@@ -326,9 +419,13 @@ def test_bad_input_is_one_clear_sentence(version: str, files: dict[str, Any], pl
         ("2.4.2", f"version = 3\n[plugins.{NEW}]\nenable_cdi = false\n", None),
     ],
 )
-def test_the_cdi_switch_is_written_only_where_it_is_needed_and_known(version: str, root: str, writes: bool | None) -> None:
+def test_the_cdi_switch_is_written_only_where_it_is_needed_and_known(
+    version: str, root: str, writes: bool | None
+) -> None:
     found = plan(version, {ROOT: root}, enable_cdi=True)
-    assert next((d.after for d in found.differences if d.key.endswith("enable_cdi")), None) is writes
+    assert (
+        next((d.after for d in found.differences if d.key.endswith("enable_cdi")), None) is writes
+    )
 
 
 def test_spec_directories_by_option() -> None:
@@ -337,27 +434,51 @@ def test_spec_directories_by_option() -> None:
 
 
 def test_several_handlers_and_their_own_options() -> None:
-    handlers = (Handler(), Handler("nvidia-legacy", "/usr/bin/nvidia-container-runtime.legacy", {"NoNewKeyring": True}))
+    handlers = (
+        Handler(),
+        Handler(
+            "nvidia-legacy", "/usr/bin/nvidia-container-runtime.legacy", {"NoNewKeyring": True}
+        ),
+    )
     files = {ROOT: "version = 3\n"}
     text = applied(files, plan("2.3.7", files, Policy(handlers=handlers)))[DROP_IN]
-    assert 'BinaryName = "/usr/bin/nvidia-container-runtime.legacy"\nSystemdCgroup = false\nNoNewKeyring = true\n' in text
+    assert (
+        'BinaryName = "/usr/bin/nvidia-container-runtime.legacy"\nSystemdCgroup = false\nNoNewKeyring = true\n'
+        in text
+    )
 
 
 @pytest.mark.parametrize(
     ("originals", "back"),
-    [({}, "runc"), ({ROOT: {"content": f'version = 2\n[plugins.{CRI}.containerd]\ndefault_runtime_name = "crun"\n'}}, "crun")],
+    [
+        ({}, "runc"),
+        (
+            {
+                ROOT: {
+                    "content": f'version = 2\n[plugins.{CRI}.containerd]\ndefault_runtime_name = "crun"\n'
+                }
+            },
+            "crun",
+        ),
+    ],
 )
 def test_a_default_that_is_not_wanted_any_more_goes_back(originals: Any, back: str) -> None:
-    root = OLD + f'[plugins.{CRI}.containerd.runtimes.crun]\nruntime_type = "io.containerd.runc.v2"\n'
+    root = (
+        OLD + f'[plugins.{CRI}.containerd.runtimes.crun]\nruntime_type = "io.containerd.runc.v2"\n'
+    )
     files = {ROOT: root}
     files = applied(files, plan("1.7.24", files, default=True))
     found = plan("1.7.24", files, originals=originals)
-    assert [(d.key.rpartition(".")[2], d.before, d.after) for d in found.differences] == [("default_runtime_name", "nvidia", back)]
+    assert [(d.key.rpartition(".")[2], d.before, d.after) for d in found.differences] == [
+        ("default_runtime_name", "nvidia", back)
+    ]
 
 
 @pytest.mark.parametrize("version", ["2.1.9", "2.3.7"])
 def test_a_default_that_our_own_drop_in_named_may_go_with_its_line(version: str) -> None:
-    """containerd's own dump says then what the root file or its built-in value says; no other key may differ."""
+    """containerd's own dump says then what the root file or its built-in value says; no other key
+    may differ.
+    """
     files = applied({ROOT: "version = 3\n"}, plan(version, {ROOT: "version = 3\n"}, default=True))
     assert "default_runtime_name" in files[DROP_IN]
     found = plan(version, files)
@@ -377,7 +498,11 @@ def test_a_change_restarts_the_unit_and_asks_cri_for_the_handler() -> None:
     assert [(r.unit, r.action) for r in found.restarts] == [("containerd.service", "restart")]
     assert found.expect_units == {"containerd.service": "abc"}
     (health,) = found.health
-    wanted = {"path": ["config", "containerd", "runtimes", "nvidia", "options", "BinaryName"], "equals": NVIDIA, "folded": True}
+    wanted = {
+        "path": ["config", "containerd", "runtimes", "nvidia", "options", "BinaryName"],
+        "equals": NVIDIA,
+        "folded": True,
+    }
     assert wanted in health["require"]
 
 
@@ -386,7 +511,9 @@ def ready() -> dict[str, str]:
 
 
 def test_a_property_that_the_daemon_does_not_work_with_yet_takes_a_restart() -> None:
-    """A handler that was there before, of nvidia-ctk or of a node image, often lacks just the annotations."""
+    """A handler that was there before, of nvidia-ctk or of a node image, often lacks just the
+    annotations.
+    """
     without = loaded(runc={"SystemdCgroup": True}, nvidia=OPTIONS)
     (status,) = without.values()
     status["info"]["config"]["containerd"]["runtimes"]["nvidia"]["ContainerAnnotations"] = []
@@ -397,11 +524,17 @@ def test_a_property_that_the_daemon_does_not_work_with_yet_takes_a_restart() -> 
 
 
 def test_nothing_changes_and_nothing_restarts_where_all_is_in_force() -> None:
-    found = plan("1.7.24", ready(), running=True, cri=loaded(runc={"SystemdCgroup": True}, nvidia=OPTIONS))
+    found = plan(
+        "1.7.24", ready(), running=True, cri=loaded(runc={"SystemdCgroup": True}, nvidia=OPTIONS)
+    )
     assert found == Plan()
 
 
-@pytest.mark.parametrize("cri", [loaded(runc={}), loaded("nvidia", runc={}, nvidia=OPTIONS)], ids=["no handler yet", "still the default"])
+@pytest.mark.parametrize(
+    "cri",
+    [loaded(runc={}), loaded("nvidia", runc={}, nvidia=OPTIONS)],
+    ids=["no handler yet", "still the default"],
+)
 def test_right_files_that_the_daemon_has_not_loaded_are_a_difference(cri: Any) -> None:
     found = plan("1.7.24", ready(), running=True, cri=cri)
     assert not found.changes
@@ -424,8 +557,17 @@ def test_a_stopped_daemon_stays_stopped() -> None:
 
 def test_a_unit_that_would_kill_containers_is_not_restarted() -> None:
     with pytest.raises(PlanError) as caught:
-        plan("1.7.24", {ROOT: OLD}, running=True, cri=loaded(runc={}), units={"containerd.service": {"KillMode": "mixed"}})
-    assert (caught.value.where, caught.value.code) == ("containerd.service", "containerd.restart-kills-containers")
+        plan(
+            "1.7.24",
+            {ROOT: OLD},
+            running=True,
+            cri=loaded(runc={}),
+            units={"containerd.service": {"KillMode": "mixed"}},
+        )
+    assert (caught.value.where, caught.value.code) == (
+        "containerd.service",
+        "containerd.restart-kills-containers",
+    )
 
 
 # ---------------------------------------------------------------- absent
@@ -434,21 +576,34 @@ def test_a_unit_that_would_kill_containers_is_not_restarted() -> None:
 def test_absent_gives_back_the_bytes_that_the_journal_kept() -> None:
     files = ready()
     kept = {ROOT: {"existed": True, "sha256_after": builders.sha(files[ROOT])}}
-    found = plan("1.7.24", files, absent=True, originals=kept, running=True, handlers={"nvidia": NVIDIA}, cri=loaded(nvidia=OPTIONS))
+    found = plan(
+        "1.7.24",
+        files,
+        absent=True,
+        originals=kept,
+        running=True,
+        handlers={"nvidia": NVIDIA},
+        cri=loaded(nvidia=OPTIONS),
+    )
     assert found.changes == ({"path": ROOT, "op": "restore"},)
     assert [r.unit for r in found.restarts] == ["containerd.service"]
 
 
 def test_absent_takes_out_just_our_keys_where_others_have_written_since() -> None:
     files = {ROOT: ready()[ROOT] + "# Anna was here\n"}
-    found = plan("1.7.24", files, absent=True, originals={ROOT: {"existed": True, "sha256_after": "another"}})
+    found = plan(
+        "1.7.24", files, absent=True, originals={ROOT: {"existed": True, "sha256_after": "another"}}
+    )
     assert applied(files, found)[ROOT] == OLD + "# Anna was here\n"
     assert found.changes[0]["forget"] is True
     assert get_code(found.advice[-1]) == "containerd.only-own-keys-removed"
 
 
 def test_absent_removes_a_drop_in_and_the_import_that_names_it() -> None:
-    files = {ROOT: f'version = 3\nimports = ["{DROP_IN}"]\n', DROP_IN: f"{containerd_edit.FIRST_LINE}\nversion = 3\n"}
+    files = {
+        ROOT: f'version = 3\nimports = ["{DROP_IN}"]\n',
+        DROP_IN: f"{containerd_edit.FIRST_LINE}\nversion = 3\n",
+    }
     assert applied(files, plan("2.3.7", files, absent=True)) == {ROOT: "version = 3\n"}
 
 

@@ -10,26 +10,62 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Handler,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import config as crio_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import plan as crio_plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    config as crio_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    detect as crio_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    plan as crio_plan,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    releases,
+)
 
 from tests.unit import operators
 from tests.unit.builders import obs, sha
 from tests.unit.coded import get_coded, get_codes
-from tests.unit.crio_plans import DIRECTORY, NVIDIA, OURS, PACKAGED, PROCESS, SOCKET, host, planned, status, written
+from tests.unit.crio_plans import (
+    DIRECTORY,
+    NVIDIA,
+    OURS,
+    PACKAGED,
+    PROCESS,
+    SOCKET,
+    host,
+    planned,
+    status,
+    written,
+)
 
 
 def test_a_running_crio_is_found_with_its_own_word() -> None:
     (found,) = crio_detect.find_instances(Policy(), host())
-    assert (found.engine, found.version, found.socket, found.unit, found.running) == ("crio", "1.34.2", SOCKET, "crio.service", True)
+    assert (found.engine, found.version, found.socket, found.unit, found.running) == (
+        "crio",
+        "1.34.2",
+        SOCKET,
+        "crio.service",
+        True,
+    )
     assert (found.default_handler, found.handlers) == ("crun", {"crun": "/usr/libexec/crio/crun"})
-    assert (found.cdi.able, found.cdi.enabled, found.cdi.max_version, found.cdi.evidence.source) == (True, True, "1.0.0", "cri-status")
+    assert (
+        found.cdi.able,
+        found.cdi.enabled,
+        found.cdi.max_version,
+        found.cdi.evidence.source,
+    ) == (True, True, "1.0.0", "cri-status")
     assert (str(found.refusal), found.invocation_id, found.manager) == ("", "abc", "package")
 
 
@@ -47,14 +83,18 @@ NEXT_DIRECTORIES: dict[str, tuple[dict[str, str], tuple[str, ...] | None]] = {
 
 
 @pytest.mark.parametrize(("files", "later"), NEXT_DIRECTORIES.values(), ids=NEXT_DIRECTORIES)
-def test_directories_of_specs_at_the_next_start(files: dict[str, str], later: tuple[str, ...] | None) -> None:
+def test_directories_of_specs_at_the_next_start(
+    files: dict[str, str], later: tuple[str, ...] | None
+) -> None:
     (found,) = crio_detect.find_instances(Policy(), host(files))
     assert (found.cdi.dirs, found.cdi.next_dirs) == (("/etc/cdi", "/var/run/cdi"), later)
 
 
 def test_a_flag_outranks_the_directories_of_the_files() -> None:
     process = {**PROCESS, "argv": ["/usr/bin/crio", "--cdi-spec-dirs", "/srv/cdi"]}
-    (found,) = crio_detect.find_instances(Policy(), host({"/etc/crio/crio.conf": f'{LIST}["/var/cdi"]\n'}, processes=[process]))
+    (found,) = crio_detect.find_instances(
+        Policy(), host({"/etc/crio/crio.conf": f'{LIST}["/var/cdi"]\n'}, processes=[process])
+    )
     assert found.cdi.next_dirs == ("/srv/cdi",)
 
 
@@ -70,7 +110,9 @@ def test_a_flag_outranks_the_directories_of_the_files() -> None:
     ],
 )
 def test_cdi_follows_the_version(version: str, able: bool, field: bool, highest: str) -> None:
-    (found,) = crio_detect.find_instances(Policy(root="/srv/tree", engine_version=version, engines=("crio",)), obs())
+    (found,) = crio_detect.find_instances(
+        Policy(root="/srv/tree", engine_version=version, engines=("crio",)), obs()
+    )
     assert (found.cdi.able, found.cdi.cri_field, found.cdi.max_version) == (able, field, highest)
 
 
@@ -85,7 +127,9 @@ def test_cdi_follows_the_version(version: str, able: bool, field: bool, highest:
         ((1, 36), "crun", ["io.containers.trace-syscall", "devices.crio.io"]),
     ],
 )
-def test_the_handler_that_no_file_names_is_that_of_the_release(version: tuple[int, int], name: str, annotations: list[str]) -> None:
+def test_the_handler_that_no_file_names_is_that_of_the_release(
+    version: tuple[int, int], name: str, annotations: list[str]
+) -> None:
     assert releases.get_default_crio_runtime(version) == name
     assert releases.get_built_in_crio_handler(version)["allowed_annotations"] == annotations
 
@@ -96,13 +140,17 @@ def test_no_crio_is_no_instance() -> None:
 
 def test_a_tree_without_any_version_names_the_option() -> None:
     with pytest.raises(PlanError) as caught:
-        crio_detect.find_instances(Policy(root="/srv/tree", engines=("crio",)), obs(files={"/usr/bin/crio": ""}))
+        crio_detect.find_instances(
+            Policy(root="/srv/tree", engines=("crio",)), obs(files={"/usr/bin/crio": ""})
+        )
     assert caught.value.code == "crio.version-unknown"
 
 
 @pytest.mark.parametrize("package", ["1.34.1-1.1", "1.34.1~0"])
 def test_a_tree_tells_the_version_by_its_package(package: str) -> None:
-    (found,) = crio_detect.find_instances(Policy(root="/srv/tree"), obs(packages={"cri-o": package}))
+    (found,) = crio_detect.find_instances(
+        Policy(root="/srv/tree"), obs(packages={"cri-o": package})
+    )
     assert found.version == "1.34.1"
 
 
@@ -117,12 +165,18 @@ def test_a_tree_tells_the_version_by_its_package(package: str) -> None:
 )
 def test_the_daemons_flags_say_what_it_reads(argv: list[str], config: str, directory: str) -> None:
     where = crio_config.find_crio_paths(Policy(), obs(processes=[{**PROCESS, "argv": argv}]))
-    assert (where.config, where.directory, where.drop_in) == (config, directory, f"{directory}/90-gpufleet.conf")
+    assert (where.config, where.directory, where.drop_in) == (
+        config,
+        directory,
+        f"{directory}/90-gpufleet.conf",
+    )
 
 
 def test_a_stopped_crio_is_left_alone_with_one_sentence() -> None:
     seen = host(
-        processes=[], units={"crio.service": {"ActiveState": "inactive"}}, commands={"/usr/bin/crio --version": "crio version 1.34.2\n"}
+        processes=[],
+        units={"crio.service": {"ActiveState": "inactive"}},
+        commands={"/usr/bin/crio --version": "crio version 1.34.2\n"},
     )
     (found,) = crio_detect.find_instances(Policy(), seen)
     assert not found.running
@@ -131,7 +185,9 @@ def test_a_stopped_crio_is_left_alone_with_one_sentence() -> None:
 
 def test_a_stopped_crio_that_cannot_read_a_stray_file_names_it() -> None:
     files = {f"{DIRECTORY}/README": "Drop-ins go here.\n"}
-    seen = host(files, processes=[], units={}, commands={"/usr/bin/crio --version": "crio version 1.34.2\n"})
+    seen = host(
+        files, processes=[], units={}, commands={"/usr/bin/crio --version": "crio version 1.34.2\n"}
+    )
     (found,) = crio_detect.find_instances(Policy(), seen)
     assert f"{DIRECTORY}/README:1" in str(found.refusal)
 
@@ -153,14 +209,19 @@ def test_the_handler_is_the_default_one_with_another_binary() -> None:
     assert [(r.unit, r.action) for r in plan.restarts] == [("crio.service", "restart")]
     assert plan.expect_units == {"crio.service": "abc"}
     assert plan.expect_files[f"{DIRECTORY}/10-crio.conf"] == sha(PACKAGED)
-    assert {d.key for d in plan.differences} >= {"crio.runtime.runtimes.nvidia.runtime_path", "crio.runtime.runtimes.nvidia.monitor_path"}
+    assert {d.key for d in plan.differences} >= {
+        "crio.runtime.runtimes.nvidia.runtime_path",
+        "crio.runtime.runtimes.nvidia.monitor_path",
+    }
 
 
 def test_default_is_written_only_where_decided() -> None:
     assert "default_runtime" not in written(planned(Policy(), host(), default=False))
     plan = planned(Policy(), host(), default=True)
     assert written(plan)["default_runtime"] == "nvidia"
-    assert {"path": ["config", "crio", "DefaultRuntime"], "equals": "nvidia"} in plan.health[0]["require"]
+    assert {"path": ["config", "crio", "DefaultRuntime"], "equals": "nvidia"} in plan.health[0][
+        "require"
+    ]
 
 
 def converged(default: bool = False) -> tuple[str, dict[str, Any]]:
@@ -209,7 +270,10 @@ def test_the_oci_hook_needs_no_drop_in() -> None:
 
 
 def test_spec_dirs_and_options_are_written_when_set() -> None:
-    policy = Policy(cdi_spec_dirs=("/etc/cdi", "/opt/cdi"), handlers=(Handler(options={"privileged_without_host_devices": True}),))
+    policy = Policy(
+        cdi_spec_dirs=("/etc/cdi", "/opt/cdi"),
+        handlers=(Handler(options={"privileged_without_host_devices": True}),),
+    )
     runtime = written(planned(policy, host()))
     assert runtime["cdi_spec_dirs"] == ["/etc/cdi", "/opt/cdi"]
     assert runtime["runtimes"]["nvidia"]["privileged_without_host_devices"] is True
@@ -220,14 +284,20 @@ def test_the_order_of_handlers_chooses_the_first_and_writes_the_same_file() -> N
     policies = [Policy(handlers=order) for order in ((zeta, alpha), (alpha, zeta))]
     one, other = (planned(policy, host()) for policy in policies)
     assert one.changes == other.changes != ()
-    defaults = [written(planned(dc.replace(policy, set_as_default="enabled"), host()))["default_runtime"] for policy in policies]
+    defaults = [
+        written(planned(dc.replace(policy, set_as_default="enabled"), host()))["default_runtime"]
+        for policy in policies
+    ]
     assert defaults == ["zeta", "alpha"]
 
 
 def test_a_built_in_default_handler_is_copied_from_the_daemons_word() -> None:
     seen = host({f"{DIRECTORY}/10-crio.conf": None, "/etc/crio/crio.conf": "# all defaults\n"})
     seen.answers.files.pop(f"{DIRECTORY}/10-crio.conf")
-    assert written(planned(Policy(), seen))["runtimes"]["nvidia"]["monitor_path"] == "/usr/libexec/crio/conmon"
+    assert (
+        written(planned(Policy(), seen))["runtimes"]["nvidia"]["monitor_path"]
+        == "/usr/libexec/crio/conmon"
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,11 +310,23 @@ def test_a_built_in_default_handler_is_copied_from_the_daemons_word() -> None:
             "crio.read-later",
             {"settings": "nvidia"},
         ),
-        ("zz/deep", f'[crio.runtime.runtimes.nvidia]\nruntime_path = "/o{NVIDIA["RuntimePath"]}"\n', "crio.read-later", {}),
-        ("99-default", '[crio.runtime]\ndefault_runtime = "runc"\n', "crio.read-later", {"settings": "default_runtime = 'runc'"}),
+        (
+            "zz/deep",
+            f'[crio.runtime.runtimes.nvidia]\nruntime_path = "/o{NVIDIA["RuntimePath"]}"\n',
+            "crio.read-later",
+            {},
+        ),
+        (
+            "99-default",
+            '[crio.runtime]\ndefault_runtime = "runc"\n',
+            "crio.read-later",
+            {"settings": "default_runtime = 'runc'"},
+        ),
     ],
 )
-def test_stray_files_that_break_or_override_are_refused(name: str, text: str, code: str, values: dict[str, str]) -> None:
+def test_stray_files_that_break_or_override_are_refused(
+    name: str, text: str, code: str, values: dict[str, str]
+) -> None:
     with pytest.raises(PlanError) as caught:
         planned(Policy(), host({f"{DIRECTORY}/{name}": text}), default=True)
     assert (caught.value.where, caught.value.code) == (f"{DIRECTORY}/{name}", code)
@@ -253,22 +335,36 @@ def test_stray_files_that_break_or_override_are_refused(name: str, text: str, co
 
 def test_a_harmless_leftover_is_advice() -> None:
     plan = planned(Policy(), host({f"{DIRECTORY}/10-crio.conf.bak": PACKAGED}))
-    assert get_coded(plan.advice) == {"crio.stray-file": {"path": f"{DIRECTORY}/10-crio.conf.bak", "directory": DIRECTORY}}
+    assert get_coded(plan.advice) == {
+        "crio.stray-file": {"path": f"{DIRECTORY}/10-crio.conf.bak", "directory": DIRECTORY}
+    }
     assert plan.changes
 
 
 @pytest.mark.parametrize(
     ("name", "path", "owner", "code"),
     [
-        ("99-nvidia.toml", "/usr/bin/nvidia-container-runtime", "nvidia-ctk", "crio.not-taken-over"),
-        ("99-nvidia.conf", "/usr/local/nvidia/toolkit/nvidia-container-runtime", "gpu-operator", "operator.runs"),
+        (
+            "99-nvidia.toml",
+            "/usr/bin/nvidia-container-runtime",
+            "nvidia-ctk",
+            "crio.not-taken-over",
+        ),
+        (
+            "99-nvidia.conf",
+            "/usr/local/nvidia/toolkit/nvidia-container-runtime",
+            "gpu-operator",
+            "operator.runs",
+        ),
     ],
 )
 def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, code: str) -> None:
     text = f'[crio.runtime.runtimes.nvidia]\nruntime_path = "{path}"\n'
     works = [PROCESS, {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}]
     answers = operators.answers(SOCKET, (), traits.get_traits(traits.CRIO).pod_note, pid=7)
-    (found,) = crio_detect.find_instances(Policy(), host({f"{DIRECTORY}/{name}": text}, processes=works, answers=answers))
+    (found,) = crio_detect.find_instances(
+        Policy(), host({f"{DIRECTORY}/{name}": text}, processes=works, answers=answers)
+    )
     assert found.manager == owner
     assert found.refusal.message.code == code
 
@@ -277,7 +373,11 @@ def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, code
     ("policy", "code", "where"),
     [
         (Policy(drop_in="never"), "crio.drop-in-never", "/etc/crio/crio.conf"),
-        (Policy(drop_in_path="/etc/crio/mine.conf"), "crio.drop-in-elsewhere", "/etc/crio/mine.conf"),
+        (
+            Policy(drop_in_path="/etc/crio/mine.conf"),
+            "crio.drop-in-elsewhere",
+            "/etc/crio/mine.conf",
+        ),
         (Policy(handlers=(Handler(binary="/opt/none"),)), "adoption.program-missing", "/opt/none"),
     ],
 )
@@ -287,10 +387,15 @@ def test_options_that_cannot_work_are_refused(policy: Policy, code: str, where: 
     assert (caught.value.code, caught.value.where) == (code, where)
 
 
-@pytest.mark.parametrize("line", ['monitor_env = ["A=b"]', '\t"A=b",', r"""	"A=\"b\"",""", '# \t"A=b",'])
+@pytest.mark.parametrize(
+    "line", ['monitor_env = ["A=b"]', '\t"A=b",', r"""	"A=\"b\"",""", '# \t"A=b",']
+)
 def test_lines_of_a_value_that_was_not_sent_may_come_and_go(line: str) -> None:
     """`crio config` prints a list's items in lines of their own, and an item may have quotes in it."""
-    assert re.fullmatch(crio_plan.allow_value_pattern("monitor_env", toml_file.Hidden("1", "", None, (0, 0), "")), line.strip())
+    assert re.fullmatch(
+        crio_plan.allow_value_pattern("monitor_env", toml_file.Hidden("1", "", None, (0, 0), "")),
+        line.strip(),
+    )
 
 
 def test_a_tree_gets_the_file_and_nothing_is_run() -> None:
@@ -311,8 +416,15 @@ def test_a_tree_gets_the_file_and_nothing_is_run() -> None:
 def test_absent_takes_our_file_back(recorded: str, change: dict[str, Any]) -> None:
     text, said = converged()
     after = sha(text) if recorded == "as written" else "0" * 64
-    seen = host({OURS: text}, said, {"pods": []}, originals={OURS: {"existed": False, "sha256_after": after}})
-    plan = crio_detect.plan_absent(Policy(state="absent"), seen, crio_detect.find_instances(Policy(), seen)[0])
+    seen = host(
+        {OURS: text},
+        said,
+        {"pods": []},
+        originals={OURS: {"existed": False, "sha256_after": after}},
+    )
+    plan = crio_detect.plan_absent(
+        Policy(state="absent"), seen, crio_detect.find_instances(Policy(), seen)[0]
+    )
     assert plan.changes[0].items() >= change.items()
     assert [r.unit for r in plan.restarts] == ["crio.service"]
 
@@ -320,19 +432,28 @@ def test_absent_takes_our_file_back(recorded: str, change: dict[str, Any]) -> No
 STUCK: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"pods": []}, {}),
     ({"pods": ["a/b", "a/c"]}, {"crio.pods-hang": {"pods": "a/b, a/c", "handlers": "nvidia"}}),
-    ({"error": {"kind": "timeout", "message": "no answer"}}, {"crio.pods-may-hang": {"handlers": "nvidia"}}),
+    (
+        {"error": {"kind": "timeout", "message": "no answer"}},
+        {"crio.pods-may-hang": {"handlers": "nvidia"}},
+    ),
 ]
 
 
 @pytest.mark.parametrize(("pods", "advice"), STUCK)
-def test_pods_that_would_hang_are_named_before_their_handler_goes(pods: dict[str, Any], advice: dict[str, Any]) -> None:
+def test_pods_that_would_hang_are_named_before_their_handler_goes(
+    pods: dict[str, Any], advice: dict[str, Any]
+) -> None:
     text, said = converged()
     before, seen = host({OURS: text}, said), host({OURS: text}, said, pods)
     instance = crio_detect.find_instances(Policy(), seen)[0]
     with pytest.raises(NeedMore) as asked:
         crio_detect.plan_absent(Policy(state="absent"), before, instance)
-    assert [(q["method"], q["handlers"]) for q in asked.value.questions] == [("ListPodSandbox", ["nvidia"])]
-    assert get_coded(crio_detect.plan_absent(Policy(state="absent"), seen, instance).advice) == advice
+    assert [(q["method"], q["handlers"]) for q in asked.value.questions] == [
+        ("ListPodSandbox", ["nvidia"])
+    ]
+    assert (
+        get_coded(crio_detect.plan_absent(Policy(state="absent"), seen, instance).advice) == advice
+    )
 
 
 @pytest.mark.parametrize(("pods", "advice"), STUCK)
@@ -340,9 +461,13 @@ def test_pods_that_would_hang_are_named_before_the_hook_takes_the_place_of_their
     pods: dict[str, Any], advice: dict[str, Any]
 ) -> None:
     text, said = converged()
-    assert get_coded(planned(Policy(cdi="disabled"), host({OURS: text}, said, pods)).advice) == advice
+    assert (
+        get_coded(planned(Policy(cdi="disabled"), host({OURS: text}, said, pods)).advice) == advice
+    )
 
 
 def test_absent_twice_does_nothing() -> None:
     seen = host()
-    assert crio_detect.plan_absent(Policy(state="absent"), seen, crio_detect.find_instances(Policy(), seen)[0]).empty
+    assert crio_detect.plan_absent(
+        Policy(state="absent"), seen, crio_detect.find_instances(Policy(), seen)[0]
+    ).empty

@@ -9,17 +9,30 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Handler, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Handler,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import config as crio_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    config as crio_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    releases as crio_releases,
+)
 
 from tests.unit.coded import get_coded
 from tests.unit.crio_plans import DIRECTORY, host, planned, written
 
-WHERE = crio_config.CrioPaths("/etc/crio/crio.conf", DIRECTORY, "/run/crio.sock", f"{DIRECTORY}/90-gpufleet.conf")
+WHERE = crio_config.CrioPaths(
+    "/etc/crio/crio.conf", DIRECTORY, "/run/crio.sock", f"{DIRECTORY}/90-gpufleet.conf"
+)
 NVIDIA = "/usr/bin/nvidia-container-runtime"
-CRUN = {"runtime_path": "/usr/libexec/crio/crun", "monitor_path": "/usr/libexec/crio/conmon", "container_min_memory": "12MiB"}
+CRUN = {
+    "runtime_path": "/usr/libexec/crio/crun",
+    "monitor_path": "/usr/libexec/crio/conmon",
+    "container_min_memory": "12MiB",
+}
 RUNC = {"runtime_path": "/usr/libexec/crio/runc", "runtime_root": "/run/runc"}
 THEIRS = {"runtime_path": NVIDIA, "monitor_cgroup": "pod"}
 
@@ -28,7 +41,8 @@ def effective(default: str, **handlers: Any) -> crio_config.Effective:
     return crio_config.Effective(default, handlers, (), (), "files")
 
 
-# case: what is declared, the handler that is copied, the program that the NVIDIA runtime hands over to
+# case: what is declared, the handler that is copied, the program that the NVIDIA runtime hands over
+# to
 BASES: dict[str, tuple[crio_config.Effective, str, str]] = {
     "the packages' default": (effective("crun", crun=CRUN, runc=RUNC), "crun", CRUN["runtime_path"]),
     "runc is the default": (effective("runc", crun=CRUN, runc=RUNC), "runc", RUNC["runtime_path"]),
@@ -54,9 +68,24 @@ def test_the_first_handler_that_fits_is_copied(case: str) -> None:
 @pytest.mark.parametrize(
     ("theirs", "handler", "code", "values"),
     [
-        ({"runtime_type": "vm", "runtime_path": "/usr/bin/shim"}, Handler(), "crio.handler-of-other-kind", {"kind": "vm"}),
-        ({"runtime_path": "/usr/bin/runsc"}, Handler(), "crio.handler-of-other-kind", {"kind": "/usr/bin/runsc"}),
-        ({"runtime_path": "/opt/acme/gpu"}, Handler(), "crio.handler-runs-other-program", {"program": "/opt/acme/gpu"}),
+        (
+            {"runtime_type": "vm", "runtime_path": "/usr/bin/shim"},
+            Handler(),
+            "crio.handler-of-other-kind",
+            {"kind": "vm"},
+        ),
+        (
+            {"runtime_path": "/usr/bin/runsc"},
+            Handler(),
+            "crio.handler-of-other-kind",
+            {"kind": "/usr/bin/runsc"},
+        ),
+        (
+            {"runtime_path": "/opt/acme/gpu"},
+            Handler(),
+            "crio.handler-runs-other-program",
+            {"program": "/opt/acme/gpu"},
+        ),
         ({"runtime_path": "/opt/acme/gpu"}, Handler(binary="/opt/acme/gpu"), "", {}),
         ({"runtime_path": "/opt/acme/gpu"}, Handler(chosen=True), "", {}),
         ({"runtime_path": "/usr/local/nvidia/toolkit/nvidia-container-runtime"}, Handler(), "", {}),
@@ -76,22 +105,42 @@ def test_a_handler_of_our_name_that_is_somebody_elses_is_refused(
 
 
 def test_one_that_inherits_has_its_own_properties_and_the_defaults_program() -> None:
-    own = {"inherit_default_runtime": True, "allowed_annotations": ["a"], "runtime_root": "/run/own"}
-    name, table = base.choose_crio_base(effective("crun", crun={**CRUN, "runtime_root": "/run/crun"}, nvidia=own), Handler(), WHERE)
+    own = {
+        "inherit_default_runtime": True,
+        "allowed_annotations": ["a"],
+        "runtime_root": "/run/own",
+    }
+    name, table = base.choose_crio_base(
+        effective("crun", crun={**CRUN, "runtime_root": "/run/crun"}, nvidia=own), Handler(), WHERE
+    )
     assert name == "nvidia"
-    assert table == {"allowed_annotations": ["a"], "runtime_path": CRUN["runtime_path"], "runtime_root": "/run/crun"}
+    assert table == {
+        "allowed_annotations": ["a"],
+        "runtime_path": CRUN["runtime_path"],
+        "runtime_root": "/run/crun",
+    }
 
 
-@pytest.mark.parametrize(("names", "found"), [(("nvidia",), "crun"), (("nvidia", "crun"), "runc"), (("crun", "runc"), "")])
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [(("nvidia",), "crun"), (("nvidia", "crun"), "runc"), (("crun", "runc"), "")],
+)
 def test_who_becomes_the_default_in_our_place(names: tuple[str, ...], found: str) -> None:
-    assert base.choose_default_successor(effective("nvidia", crun=CRUN, runc=RUNC, nvidia=THEIRS), names) == found
+    assert (
+        base.choose_default_successor(
+            effective("nvidia", crun=CRUN, runc=RUNC, nvidia=THEIRS), names
+        )
+        == found
+    )
 
 
 NO_PATH = ("runtime_path", "runtime_type", *crio_releases.NOT_COPIED)
 
 
 def test_the_copy_is_whole() -> None:
-    """Every property that this release knows of a handler, the minimum memory among them, and each of our handlers from its own base."""
+    """Every property that this release knows of a handler, the minimum memory among them, and each
+    of our handlers from its own base.
+    """
     more = "\n".join([
         '[crio.runtime.runtimes.crun]', 'runtime_path = "/usr/libexec/crio/crun"', 'container_min_memory = "512KiB"',
         'monitor_exec_cgroup = "container"', 'runtime_pull_image = true', 'seccomp_profile = "/etc/seccomp.json"', 'no_sync_log = true',

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""state: absent on a host with Docker: our part goes, everything else stays, and a restart that ends containers is left to people."""
+"""state: absent on a host with Docker: our part goes, everything else stays, and a restart that
+ends containers is left to people.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
 
 from tests.unit.builders import sha
 from tests.unit.coded import get_codes
@@ -45,25 +52,48 @@ def test_absent_gives_the_bytes_back_and_restarts_for_what_a_reload_does_not_for
 
 def test_absent_leaves_a_restart_that_ends_containers_to_you() -> None:
     kept = {CONFIG: {"existed": False, "sha256_after": sha(AFTER)}}
-    plan = absent(running("26.1.5", AFTER, originals=kept, Runtimes=OURS, CDISpecDirs=DIRS, containers=2))
-    assert (plan.changes[0]["op"], plan.pending, plan.list_interrupted_units("auto")) == ("restore", (UNIT,), [])
+    plan = absent(
+        running("26.1.5", AFTER, originals=kept, Runtimes=OURS, CDISpecDirs=DIRS, containers=2)
+    )
+    assert (plan.changes[0]["op"], plan.pending, plan.list_interrupted_units("auto")) == (
+        "restore",
+        (UNIT,),
+        [],
+    )
 
 
 def test_absent_restarts_no_daemon_that_does_not_answer_and_says_so() -> None:
     """What it works with and which containers run is not known, which is not the same as nothing."""
     kept = {CONFIG: {"existed": True, "sha256_after": sha(AFTER), "content": '{"debug": true}'}}
-    mute = {INFO: {"error": {"kind": "timeout", "message": "no answer"}}, "package:docker": {"installed": {"docker-ce": "5:26.1.5"}}}
+    mute = {
+        INFO: {"error": {"kind": "timeout", "message": "no answer"}},
+        "package:docker": {"installed": {"docker-ce": "5:26.1.5"}},
+    }
     seen = running("26.1.5", AFTER, originals=kept, answers=mute)
     (instance,) = docker_detect.find_instances(Policy(), seen)
-    plan = docker_detect.plan_absent(Policy(state="absent"), seen, dc.replace(instance, refusal=Refusal()))
-    assert ([c["op"] for c in plan.changes], plan.restarts, plan.pending) == (["restore"], (), (UNIT,))
+    plan = docker_detect.plan_absent(
+        Policy(state="absent"), seen, dc.replace(instance, refusal=Refusal())
+    )
+    assert ([c["op"] for c in plan.changes], plan.restarts, plan.pending) == (
+        ["restore"],
+        (),
+        (UNIT,),
+    )
     assert get_codes(plan.advice) == ["docker.restored-unheard"]
 
 
 def test_absent_reloads_where_other_runtimes_remain() -> None:
     text = json.dumps({"runtimes": {**ENTRY, "kata": {"path": "/opt/kata"}}})
-    kept = {CONFIG: {"existed": True, "sha256_after": sha(text), "content": '{"runtimes": {"kata": {"path": "/opt/kata"}}}'}}
-    assert acts(absent(running("24.0.7", text, originals=kept, Runtimes=OURS))) == ["reload docker.service"]
+    kept = {
+        CONFIG: {
+            "existed": True,
+            "sha256_after": sha(text),
+            "content": '{"runtimes": {"kata": {"path": "/opt/kata"}}}',
+        }
+    }
+    assert acts(absent(running("24.0.7", text, originals=kept, Runtimes=OURS))) == [
+        "reload docker.service"
+    ]
 
 
 # what others made of the file since -> what is left of it
@@ -83,18 +113,32 @@ CHANGED_SINCE: dict[str, tuple[Any, str, str | None]] = {
 
 
 @pytest.mark.parametrize(("original", "text", "left"), CHANGED_SINCE.values(), ids=CHANGED_SINCE)
-def test_absent_takes_out_just_what_is_ours(original: dict[str, Any], text: str, left: str | None) -> None:
-    plan = absent(running("24.0.7", text, originals={CONFIG: {**original, "sha256_after": "another"}}))
+def test_absent_takes_out_just_what_is_ours(
+    original: dict[str, Any], text: str, left: str | None
+) -> None:
+    plan = absent(
+        running("24.0.7", text, originals={CONFIG: {**original, "sha256_after": "another"}})
+    )
     if left in (None, text):
         assert plan.changes == ()
         return
     (change,) = plan.changes
-    assert (change["op"], "".join(e["text"] for e in change["edits"]), change["forget"]) == ("edit", left, True)
+    assert (change["op"], "".join(e["text"] for e in change["edits"]), change["forget"]) == (
+        "edit",
+        left,
+        True,
+    )
     assert "docker.changed-since" in get_codes(plan.advice)
 
 
 def test_absent_removes_a_file_in_which_nothing_else_was_ever_written() -> None:
-    plan = absent(running("24.0.7", json.dumps({"runtimes": ENTRY}), originals={CONFIG: {"existed": False, "sha256_after": "another"}}))
+    plan = absent(
+        running(
+            "24.0.7",
+            json.dumps({"runtimes": ENTRY}),
+            originals={CONFIG: {"existed": False, "sha256_after": "another"}},
+        )
+    )
     assert [c["op"] for c in plan.changes] == ["remove"]
 
 
@@ -110,13 +154,30 @@ def test_absent_touches_nothing_that_was_never_written() -> None:
         (AFTER, '{"features": {"cdi": true}, "debug": true}', "docker.no-copy-cdi-stays"),
         (json.dumps({"runtimes": ENTRY, "default-runtime": "nvidia"}), "{}", "docker.no-copy"),
         (json.dumps({"runtimes": {"nvidia": {"path": "/opt/x"}}}), None, ""),
-        (json.dumps({"runtimes": {"nvidia": {"path": "/opt/x"}}, "default-runtime": "nvidia"}), None, ""),
-        (json.dumps({"runtimes": {"nvidia": {"path": BINARY, "runtimeArgs": []}}, "default-runtime": "nvidia"}), None, ""),
+        (
+            json.dumps({"runtimes": {"nvidia": {"path": "/opt/x"}}, "default-runtime": "nvidia"}),
+            None,
+            "",
+        ),
+        (
+            json.dumps(
+                {
+                    "runtimes": {"nvidia": {"path": BINARY, "runtimeArgs": []}},
+                    "default-runtime": "nvidia",
+                }
+            ),
+            None,
+            "",
+        ),
         (json.dumps({"runtimes": {"nvidia": {"path": BINARY, "args": ["--debug"]}}}), None, ""),
         (json.dumps({"default-runtime": "nvidia"}), None, ""),
     ],
 )
-def test_absent_without_a_journal_takes_our_runtime_out(text: str, left: str | None, said: str) -> None:
+def test_absent_without_a_journal_takes_our_runtime_out(
+    text: str, left: str | None, said: str
+) -> None:
     plan = absent(running("26.1.5", text, Runtimes=OURS), single=True)
-    assert ["".join(e["text"] for e in c["edits"]) for c in plan.changes] == ([] if left is None else [left])
+    assert ["".join(e["text"] for e in c["edits"]) for c in plan.changes] == (
+        [] if left is None else [left]
+    )
     assert get_codes(plan.advice)[:1] == ([said] if said else [])

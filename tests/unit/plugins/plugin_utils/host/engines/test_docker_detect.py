@@ -10,10 +10,17 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Kubelet, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Kubelet,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config as docker_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
 
 from tests.unit.builders import obs
 from tests.unit.docker_hosts import (
@@ -31,16 +38,42 @@ from tests.unit.docker_hosts import (
     ("case", "version", "features", "info", "able", "enabled", "highest"),
     [
         ("Debian 12", "20.10.24+dfsg1", None, {}, False, False, ""),
-        ("Debian 13, as installed", "26.1.5+dfsg1", None, {"CDISpecDirs": []}, True, False, "0.7.0"),
-        ("Debian 13, switched on", "26.1.5+dfsg1", {"cdi": True}, {"CDISpecDirs": DIRS}, True, True, "0.7.0"),
+        (
+            "Debian 13, as installed",
+            "26.1.5+dfsg1",
+            None,
+            {"CDISpecDirs": []},
+            True,
+            False,
+            "0.7.0",
+        ),
+        (
+            "Debian 13, switched on",
+            "26.1.5+dfsg1",
+            {"cdi": True},
+            {"CDISpecDirs": DIRS},
+            True,
+            True,
+            "0.7.0",
+        ),
         ("28.2 and newer: on", "28.5.2", None, {"CDISpecDirs": DIRS}, True, True, "1.0.0"),
         ("switched off", "29.7.2", {"cdi": False}, {"CDISpecDirs": None}, True, False, "1.1.0"),
     ],
 )
-def test_running(case: str, version: str, features: Any, info: dict[str, Any], able: bool, enabled: bool, highest: str) -> None:
+def test_running(
+    case: str,
+    version: str,
+    features: Any,
+    info: dict[str, Any],
+    able: bool,
+    enabled: bool,
+    highest: str,
+) -> None:
     text = None if features is None else json.dumps({"features": features})
     (found,) = docker_detect.find_instances(Policy(), running(version, text, containers=2, **info))
-    assert (found.cdi.able, found.cdi.enabled, found.cdi.max_version) == (able, enabled, highest), case
+    assert (found.cdi.able, found.cdi.enabled, found.cdi.max_version) == (able, enabled, highest), (
+        case
+    )
     assert (found.engine, found.cri, found.running) == ("docker", False, True)
     assert (found.version, str(found.refusal), found.unit) == (version.partition("+")[0], "", UNIT)
 
@@ -56,14 +89,21 @@ NEXT_DIRECTORIES: dict[str, tuple[str | None, list[str], tuple[str, ...] | None]
 }
 
 
-@pytest.mark.parametrize(("text", "flags", "later"), NEXT_DIRECTORIES.values(), ids=NEXT_DIRECTORIES)
-def test_directories_of_specs_at_the_next_start(text: str | None, flags: list[str], later: tuple[str, ...] | None) -> None:
-    (found,) = docker_detect.find_instances(Policy(), running("28.5.2", text, argv=flags, CDISpecDirs=["/opt/cdi"]))
+@pytest.mark.parametrize(
+    ("text", "flags", "later"), NEXT_DIRECTORIES.values(), ids=NEXT_DIRECTORIES
+)
+def test_directories_of_specs_at_the_next_start(
+    text: str | None, flags: list[str], later: tuple[str, ...] | None
+) -> None:
+    (found,) = docker_detect.find_instances(
+        Policy(), running("28.5.2", text, argv=flags, CDISpecDirs=["/opt/cdi"])
+    )
     assert (found.cdi.dirs, found.cdi.next_dirs) == (("/opt/cdi",), later)
 
 
 @pytest.mark.parametrize(
-    ("version", "text", "enabled"), [("28.2.0", "", True), ("25.0.3", '{"features": {"cdi": true}}', True), ("26.1.5", "{", False)]
+    ("version", "text", "enabled"),
+    [("28.2.0", "", True), ("25.0.3", '{"features": {"cdi": true}}', True), ("26.1.5", "{", False)],
 )
 def test_a_tree_by_its_package_and_its_file(version: str, text: str, enabled: bool) -> None:
     seen = obs(files={CONFIG: text}, packages={"docker-ce": f"5:{version}-1~debian.12~bookworm"})
@@ -76,7 +116,10 @@ RUNTIMES = {
         '{"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}',
         OURS["nvidia"]["path"],
     ),
-    "a shim has no program": ('{"runtimes": {"nvidia": {"runtimeType": "io.containerd.runsc.v1"}}}', ""),
+    "a shim has no program": (
+        '{"runtimes": {"nvidia": {"runtimeType": "io.containerd.runsc.v1"}}}',
+        "",
+    ),
     "no table": ('{"runtimes": {"nvidia": 1}}', None),
     "no file": ("", None),
 }
@@ -90,15 +133,23 @@ def test_the_runtimes_of_a_docker_that_does_not_run(text: str, program: str | No
 
 
 def test_stopped_by_its_banner() -> None:
-    seen = obs(files={"/usr/bin/dockerd": ""}, commands={"/usr/bin/dockerd --version": "Docker version 28.5.2, build abc\n"})
+    seen = obs(
+        files={"/usr/bin/dockerd": ""},
+        commands={"/usr/bin/dockerd --version": "Docker version 28.5.2, build abc\n"},
+    )
     (found,) = docker_detect.find_instances(Policy(), seen)
     assert (found.version, found.running) == ("28.5.2", False)
     assert found.refusal.message.code == "engines.without-unit"
 
 
 def test_silent() -> None:
-    (found,) = docker_detect.find_instances(Policy(), running(answers={INFO: {"error": {"message": "no answer"}}}, files={}))
-    assert (found.refusal.message.code, found.refusal.message.values["socket"]) == ("docker.silent", "/var/run/docker.sock")
+    (found,) = docker_detect.find_instances(
+        Policy(), running(answers={INFO: {"error": {"message": "no answer"}}}, files={})
+    )
+    assert (found.refusal.message.code, found.refusal.message.values["socket"]) == (
+        "docker.silent",
+        "/var/run/docker.sock",
+    )
 
 
 def test_no_docker() -> None:
@@ -116,7 +167,11 @@ TREE = Policy(root="/srv/tree", engine_version="24.0.5", engines=("docker",))
 # the policy, the packages -> the manager of what is found ("" = nothing is)
 SNAPS: dict[str, tuple[Policy, dict[str, str], str]] = {
     "a tree": (TREE, {}, "snap"),
-    "a tree whose engines are searched for": (dc.replace(TREE, engines=("auto",), engine_version=""), {}, "snap"),
+    "a tree whose engines are searched for": (
+        dc.replace(TREE, engines=("auto",), engine_version=""),
+        {},
+        "snap",
+    ),
     "a host on which it does not run": (Policy(engines=("docker",)), {}, "snap"),
     "a host whose engines are searched for": (Policy(), {}, ""),
     "beside a package": (TREE, {"docker-ce": "5:28.5.2-1"}, "package"),
@@ -127,19 +182,33 @@ SNAPS: dict[str, tuple[Policy, dict[str, str], str]] = {
 def test_a_snap_that_does_not_run(policy: Policy, installed: dict[str, str], manager: str) -> None:
     found = docker_detect.find_instances(policy, obs(files=SNAP, packages=installed))
     assert [i.manager for i in found] == ([manager] if manager else [])
-    assert [i.config_path for i in found if i.manager == "snap" and i.refusal] == ([docker_config.SNAP_CONFIG] if manager == "snap" else [])
+    assert [i.config_path for i in found if i.manager == "snap" and i.refusal] == (
+        [docker_config.SNAP_CONFIG] if manager == "snap" else []
+    )
 
 
 def test_the_hosts_own_daemon_comes_before_a_persons() -> None:
-    person = {"pid": 9, "exe": "/usr/bin/dockerd", "argv": ["dockerd"], "cgroup": "/user.slice/user-1000.slice/user@1000.service/x"}
+    person = {
+        "pid": 9,
+        "exe": "/usr/bin/dockerd",
+        "argv": ["dockerd"],
+        "cgroup": "/user.slice/user-1000.slice/user@1000.service/x",
+    }
     assert docker_config.find_docker_process(obs(processes=[person, PROCESS]))["pid"] == 3
 
 
 @pytest.mark.parametrize(
     ("kubelet", "engines", "left"),
-    [(True, ("auto",), True), (True, ("auto", "docker"), False), (False, ("auto",), False), (True, ("docker",), False)],
+    [
+        (True, ("auto",), True),
+        (True, ("auto", "docker"), False),
+        (False, ("auto",), False),
+        (True, ("docker",), False),
+    ],
 )
-def test_beside_kubernetes_it_is_configured_by_name_only(kubelet: bool, engines: tuple[str, ...], left: bool) -> None:
+def test_beside_kubernetes_it_is_configured_by_name_only(
+    kubelet: bool, engines: tuple[str, ...], left: bool
+) -> None:
     policy = Policy(engines=engines)
     (found,) = docker_detect.find_instances(policy, running())
     result = host.refuse_without_kubelet(policy, found, Kubelet(kubelet), (found,))
@@ -150,9 +219,19 @@ def test_beside_kubernetes_it_is_configured_by_name_only(kubelet: bool, engines:
 
 @pytest.mark.parametrize(
     ("manager", "left"),
-    [("k3s", True), ("rke2", True), ("gpu-operator", True), ("package", False), ("docker", False), ("nvidia-ctk", False)],
+    [
+        ("k3s", True),
+        ("rke2", True),
+        ("gpu-operator", True),
+        ("package", False),
+        ("docker", False),
+        ("nvidia-ctk", False),
+    ],
 )
 def test_an_engine_of_kubernetes_is_enough_of_a_sign(manager: str, left: bool) -> None:
     (found,) = docker_detect.find_instances(Policy(), running())
     other = dc.replace(found, engine="containerd", manager=manager)
-    assert bool(host.refuse_without_kubelet(Policy(), found, Kubelet(), (found, other)).refusal) == left
+    assert (
+        bool(host.refuse_without_kubelet(Policy(), found, Kubelet(), (found, other)).refusal)
+        == left
+    )

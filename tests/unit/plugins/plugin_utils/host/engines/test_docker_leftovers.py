@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A daemon.json that NVIDIA's tools wrote: the runtime is used as it is, and the plan says whose it was."""
+"""A daemon.json that NVIDIA's tools wrote: the runtime is used as it is, and the plan says whose it
+was.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import projector
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config as docker_config,
+)
 
 from tests.unit.docker_hosts import BINARY, CONFIG, DIRS, RUNC, planned, running
 
@@ -36,7 +40,9 @@ BY_PACKAGE = """\
     }
 }
 """
-DEFAULT = BY_CTK.replace('{\n    "runtimes"', '{\n    "default-runtime": "nvidia",\n    "runtimes"', 1)
+DEFAULT = BY_CTK.replace(
+    '{\n    "runtimes"', '{\n    "default-runtime": "nvidia",\n    "runtimes"', 1
+)
 BOTH = ("runtimes.nvidia", "default-runtime")
 
 
@@ -48,7 +54,9 @@ def shown(text: str) -> dict[str, Any]:
 def host(text: str, default: str = "runc", **more: Any) -> Any:
     runtimes = {**RUNC, "nvidia": {"path": json.loads(text)["runtimes"]["nvidia"]["path"]}}
     files = {CONFIG: shown(text), **more.pop("files", {})}
-    return running("28.5.2", files=files, CDISpecDirs=DIRS, Runtimes=runtimes, DefaultRuntime=default, **more)
+    return running(
+        "28.5.2", files=files, CDISpecDirs=DIRS, Runtimes=runtimes, DefaultRuntime=default, **more
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,12 +66,22 @@ def host(text: str, default: str = "runc", **more: Any) -> Any:
         (DEFAULT, "nvidia", "nvidia-ctk", BOTH, True),
         (BY_PACKAGE, "runc", "nvidia-docker2", ("runtimes.nvidia",), True),
         (BY_CTK.replace("[]", '["--debug"]'), "runc", "nvidia-ctk", ("runtimes.nvidia",), False),
-        (json.dumps({"runtimes": {"nvidia": {"path": BINARY}}}), "runc", "a person or an unknown tool", ("runtimes.nvidia",), True),
+        (
+            json.dumps({"runtimes": {"nvidia": {"path": BINARY}}}),
+            "runc",
+            "a person or an unknown tool",
+            ("runtimes.nvidia",),
+            True,
+        ),
     ],
 )
-def test_the_runtime_is_used_where_it_stands(text: str, default: str, tool: str, keys: tuple[str, ...], exact: bool) -> None:
+def test_the_runtime_is_used_where_it_stands(
+    text: str, default: str, tool: str, keys: tuple[str, ...], exact: bool
+) -> None:
     plan = planned(Policy(), host(text, default))
-    assert [(x.tool, x.path, x.settings, x.exact, x.fate) for x in plan.leftovers] == [(tool, CONFIG, keys, exact, "adopted")]
+    assert [(x.tool, x.path, x.settings, x.exact, x.fate) for x in plan.leftovers] == [
+        (tool, CONFIG, keys, exact, "adopted")
+    ]
     assert (plan.changes, plan.restarts) == ((), ())  # its arguments as well, are as they were
 
 
@@ -78,6 +96,10 @@ def test_a_runtime_of_our_own_is_nobodys_leftover() -> None:
 
 
 def test_what_the_journal_has_of_theirs_stays_theirs() -> None:
-    text = json.dumps({"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": BARE, "args": []}}})
+    text = json.dumps(
+        {"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": BARE, "args": []}}}
+    )
     kept = {CONFIG: {"existed": True, "content": BY_CTK, "sha256_after": "a" * 64}}
-    assert [x.settings for x in planned(Policy(), host(text, "nvidia", originals=kept)).leftovers] == [("runtimes.nvidia",)]
+    assert [
+        x.settings for x in planned(Policy(), host(text, "nvidia", originals=kept)).leftovers
+    ] == [("runtimes.nvidia",)]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What dockerd does not start with, whatever is written: the next restart would be the end of Docker there, and no rollback helps."""
+"""What dockerd does not start with, whatever is written: the next restart would be the end of
+Docker there, and no rollback helps.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,12 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import next_start
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    next_start,
+)
 
 from tests.unit.builders import obs, sha
 from tests.unit.coded import get_codes
@@ -24,7 +30,8 @@ TREE = Policy(root="/srv/tree", engine_version=NEW, engines=("docker",))
 MEMBER = dict.fromkeys((next_start.STATE, next_start.CERTIFICATE), "")
 
 SWARM = r"\[docker\.live-restore.*in-swarm.*\]$"
-# version, file, state of the Swarm, flags -> the line that is refused ("" = nothing is), the code of the advice
+# version, file, state of the Swarm, flags -> the line that is refused ("" = nothing is), the code
+# of the advice
 HOSTS: dict[str, tuple[str, str | None, str, list[str], str, str]] = {
     "a restart is needed": (NEW, LIVE, "active", [], f"{CONFIG}:2", ""),
     "and its manager is locked": (NEW, LIVE, "locked", [], f"{CONFIG}:2", ""),
@@ -36,11 +43,15 @@ HOSTS: dict[str, tuple[str, str | None, str, list[str], str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("version", "text", "state", "argv", "where", "code"), HOSTS.values(), ids=HOSTS)
+@pytest.mark.parametrize(
+    ("version", "text", "state", "argv", "where", "code"), HOSTS.values(), ids=HOSTS
+)
 def test_no_restart_is_planned_that_docker_would_not_survive(
     version: str, text: str | None, state: str, argv: list[str], where: str, code: str
 ) -> None:
-    seen = running(version, text, argv=argv, LiveRestoreEnabled=False, Swarm={"LocalNodeState": state})
+    seen = running(
+        version, text, argv=argv, LiveRestoreEnabled=False, Swarm={"LocalNodeState": state}
+    )
     if where:
         with pytest.raises(PlanError, match=SWARM) as error:
             planned(Policy(), seen)
@@ -57,9 +68,18 @@ BEFORE = {'{"live-restore": true}': True, '{"debug": true}': False}
 
 
 @pytest.mark.parametrize(("content", "refused"), BEFORE.items())
-def test_restoring_goes_by_the_file_that_docker_would_start_with(content: str, refused: bool) -> None:
+def test_restoring_goes_by_the_file_that_docker_would_start_with(
+    content: str, refused: bool
+) -> None:
     kept = {CONFIG: {"existed": True, "sha256_after": sha(AFTER), "content": content}}
-    seen = running(NEW, AFTER, originals=kept, Runtimes=OURS, CDISpecDirs=DIRS, Swarm={"LocalNodeState": "active"})
+    seen = running(
+        NEW,
+        AFTER,
+        originals=kept,
+        Runtimes=OURS,
+        CDISpecDirs=DIRS,
+        Swarm={"LocalNodeState": "active"},
+    )
     policy = Policy(state="absent")
     (instance,) = docker_detect.find_instances(policy, seen)
     if refused:
@@ -72,14 +92,19 @@ def test_restoring_goes_by_the_file_that_docker_would_start_with(content: str, r
 # the files of a tree -> whether it is refused
 TREES: dict[str, tuple[dict[str, str], bool]] = {
     "a node of a Swarm": ({CONFIG: LIVE, **MEMBER}, True),
-    "its certificate is gone, so dockerd clears the rest": ({CONFIG: LIVE, next_start.STATE: ""}, False),
+    "its certificate is gone, so dockerd clears the rest": (
+        {CONFIG: LIVE, next_start.STATE: ""},
+        False,
+    ),
     "none": ({CONFIG: LIVE}, False),
     "a node without live-restore": ({CONFIG: "{}", **MEMBER}, False),
 }
 
 
 @pytest.mark.parametrize(("files", "refused"), TREES.values(), ids=TREES)
-def test_a_tree_whose_docker_would_not_start_is_refused(files: dict[str, Any], refused: bool) -> None:
+def test_a_tree_whose_docker_would_not_start_is_refused(
+    files: dict[str, Any], refused: bool
+) -> None:
     if refused:
         with pytest.raises(PlanError, match=SWARM):
             planned(TREE, obs(files=files))
@@ -113,11 +138,16 @@ def test_what_a_flag_and_the_file_say_is_refused(text: str, flag: str, key: str)
 @pytest.mark.parametrize("version", [OLD, NEW])
 def test_a_reload_does_not_take_it_either(version: str) -> None:
     with pytest.raises(PlanError, match=rf"^{CONFIG}:2: .*\[docker\.set-twice\]$"):
-        planned(Policy(), running(version, KATA, argv=["--default-runtime=kata"], DefaultRuntime="kata"))
+        planned(
+            Policy(), running(version, KATA, argv=["--default-runtime=kata"], DefaultRuntime="kata")
+        )
 
 
 def test_where_nothing_changes_it_is_only_said() -> None:
     text = json.dumps({"default-runtime": "kata", "runtimes": ENTRY})
-    plan = planned(Policy(), running(OLD, text, argv=["--default-runtime=kata"], Runtimes=OURS, DefaultRuntime="kata"))
+    plan = planned(
+        Policy(),
+        running(OLD, text, argv=["--default-runtime=kata"], Runtimes=OURS, DefaultRuntime="kata"),
+    )
     assert (plan.changes, acts(plan)) == ((), [])
     assert get_codes(plan.advice) == ["docker.set-twice"]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A secret at any place that is not listed: it is in no answer, the plan is the same as without it, and it stays in its file."""
+"""A secret at any place that is not listed: it is in no answer, the plan is the same as without it,
+and it stays in its file.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places, crio_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+    crio_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect as containerd_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config as docker_config,
+)
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -57,12 +66,26 @@ def answer(text: str) -> dict[str, Any]:
 
 def plan(version: str, text: str) -> Plan:
     cdi = Cdi(True, True, (), "0.5.0", Evidence("version", ""))
-    one = Instance("containerd", version, "/usr/bin/containerd", "/s", ROOT, "containerd.service", "package", False, cdi)
-    return containerd_detect.plan_instance(Policy(drop_in="never"), builders.obs(files={ROOT: answer(text)}), one, DECISION)
+    one = Instance(
+        "containerd",
+        version,
+        "/usr/bin/containerd",
+        "/s",
+        ROOT,
+        "containerd.service",
+        "package",
+        False,
+        cdi,
+    )
+    return containerd_detect.plan_instance(
+        Policy(drop_in="never"), builders.obs(files={ROOT: answer(text)}), one, DECISION
+    )
 
 
 def holders(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Tables in which a key that nobody has listed may stand: any but that of the handlers, whose names are listed."""
+    """Tables in which a key that nobody has listed may stand: any but that of the handlers, whose
+    names are listed.
+    """
     if path[-1:] != ("runtimes",):
         yield path
     for key, value in tree.items():
@@ -89,45 +112,76 @@ def without_key(data: Any) -> Any:
 def after(text: str, found: Plan) -> str:
     for change in found.changes:
         assert change["op"] == "edit"
-        text = edits.apply_line_edits(ROOT, text.encode(), json.loads(json.dumps(dict(change)))).decode()
+        text = edits.apply_line_edits(
+            ROOT, text.encode(), json.loads(json.dumps(dict(change)))
+        ).decode()
     return text
 
 
 @pytest.mark.parametrize("release", ["1.7.24", "2.1.0"])
 def test_a_secret_is_in_no_answer_the_plan_is_the_same_and_it_stays(release: str) -> None:
-    @settings(deadline=None, max_examples=count_examples(60), suppress_health_check=list(HealthCheck))
-    @given(configs.containerd(release), configs.styles, st.data(), st.sampled_from(SPELLED), st.booleans())
-    def holds(tree: dict[str, Any], style: configs.Style, data: st.DataObject, spelled: str, remark: bool) -> None:
+    @settings(
+        deadline=None, max_examples=count_examples(60), suppress_health_check=list(HealthCheck)
+    )
+    @given(
+        configs.containerd(release),
+        configs.styles,
+        st.data(),
+        st.sampled_from(SPELLED),
+        st.booleans(),
+    )
+    def holds(
+        tree: dict[str, Any], style: configs.Style, data: st.DataObject, spelled: str, remark: bool
+    ) -> None:
         assume(not style.size)
         place = data.draw(st.sampled_from(sorted(holders(tree))))
         plain = configs.written(tree, style)
         quoted = f"{style.quote}here{style.quote}"
-        secret = configs.written(with_key(tree, place), style).replace(quoted, spelled.replace("\n", style.end))
+        secret = configs.written(with_key(tree, place), style).replace(
+            quoted, spelled.replace("\n", style.end)
+        )
         secret += f"# {SECRET}" if remark and secret.endswith("\n") else ""
         assert SECRET in secret
         assert SECRET not in json.dumps(answer(secret))
         try:
             wanted = plan(release, plain)
         except PlanError as refused:
-            with pytest.raises(PlanError, match=refused.what[:20].replace("(", ".").replace("[", ".")):
+            with pytest.raises(
+                PlanError, match=refused.what[:20].replace("(", ".").replace("[", ".")
+            ):
                 plan(release, secret)
             return
         found = plan(release, secret)
-        assert [(d.key, d.before, d.after) for d in found.differences] == [(d.key, d.before, d.after) for d in wanted.differences]
+        assert [(d.key, d.before, d.after) for d in found.differences] == [
+            (d.key, d.before, d.after) for d in wanted.differences
+        ]
         assert SECRET not in repr(found)
         result = after(secret, found)
         assert result.count(SECRET) == secret.count(SECRET)
-        assert without_key(tomllib.loads(result.lstrip("\ufeff"))) == without_key(tomllib.loads(after(plain, wanted).lstrip("\ufeff")))
+        assert without_key(tomllib.loads(result.lstrip("\ufeff"))) == without_key(
+            tomllib.loads(after(plain, wanted).lstrip("\ufeff"))
+        )
 
     holds()
 
 
 @settings(deadline=None, max_examples=count_examples(150))
-@given(jsontexts.objects, jsontexts.styles, st.sampled_from(["", "runtimes", "features", "log-opts"]))
-def test_a_secret_in_daemon_json_is_in_no_answer(value: dict[str, Any], style: jsontexts.Style, place: str) -> None:
-    tree = {**value, "runtimes": {"n": {"path": "/n", "runtimeArgs": [SECRET]}}, "features": {"cdi": SECRET}, "log-opts": {"a": SECRET}}
+@given(
+    jsontexts.objects, jsontexts.styles, st.sampled_from(["", "runtimes", "features", "log-opts"])
+)
+def test_a_secret_in_daemon_json_is_in_no_answer(
+    value: dict[str, Any], style: jsontexts.Style, place: str
+) -> None:
+    tree = {
+        **value,
+        "runtimes": {"n": {"path": "/n", "runtimeArgs": [SECRET]}},
+        "features": {"cdi": SECRET},
+        "log-opts": {"a": SECRET},
+    }
     text = jsontexts.written({**tree, "labels": [SECRET]}, style)
-    assert SECRET not in json.dumps(contents.show_content(text.encode(), docker_config.keep_docker_values(), "/daemon.json"))
+    assert SECRET not in json.dumps(
+        contents.show_content(text.encode(), docker_config.keep_docker_values(), "/daemon.json")
+    )
 
 
 CRIO = f"""[crio.runtime]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A configuration file that is named in another root directory: one that is not there, next to the engine's own, is a typing error."""
+"""A configuration file that is named in another root directory: one that is not there, next to the
+engine's own, is a typing error.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,15 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect as containerd_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    detect as crio_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
 
 from tests.unit.builders import obs
 
@@ -34,7 +42,9 @@ CASES: dict[str, tuple[bool, bool, bool]] = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", CASES)
-def test_a_name_that_leads_nowhere_is_refused_where_the_engine_has_its_file(engine: str, case: str) -> None:
+def test_a_name_that_leads_nowhere_is_refused_where_the_engine_has_its_file(
+    engine: str, case: str
+) -> None:
     module, version, usual, text = ENGINES[engine]
     own, named_there, refused = CASES[case]
     typed = usual.replace("/etc/", "/ect/")
@@ -53,6 +63,12 @@ def test_a_name_that_leads_nowhere_is_refused_where_the_engine_has_its_file(engi
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_is_taken_back_needs_no_file(engine: str) -> None:
     module, version, usual, text = ENGINES[engine]
-    policy = Policy(state="absent", root=TREE, engine_version=version, engines=(engine,), config_path="/etc/gone")
+    policy = Policy(
+        state="absent",
+        root=TREE,
+        engine_version=version,
+        engines=(engine,),
+        config_path="/etc/gone",
+    )
     (found,) = module.find_instances(policy, obs(files={usual: text}))
     assert found.config_path == "/etc/gone"

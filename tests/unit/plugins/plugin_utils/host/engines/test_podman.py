@@ -9,15 +9,38 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import entry as container_test_entry
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide, host, refusals
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.container_test import (
+    entry as container_test_entry,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Instance,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decide,
+    host,
+    host_report,
+    refusals,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import consumers
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import detect as podman_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages, toolkit_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import cases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
+    detect as podman_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+    toolkit_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    cases,
+)
 
 from tests.unit import gpus
 from tests.unit.builders import obs
@@ -29,8 +52,17 @@ OLD, NEW = "3.4.4+ds1-1ubuntu1", "5.4.2+ds1-2"
 
 def seen_with(version: str | None, **more: Any) -> Observation:
     installed = {"podman": version} if version else {}
-    files = {**gpus.host(1), **({"/usr/bin/podman": ""} if version else {}), **more.pop("files", {})}
-    return obs(files=files, packages={packages.BASE: None, **installed}, answers=gpus.nvml(1), **{**NOTHING, **more})
+    files = {
+        **gpus.host(1),
+        **({"/usr/bin/podman": ""} if version else {}),
+        **more.pop("files", {}),
+    }
+    return obs(
+        files=files,
+        packages={packages.BASE: None, **installed},
+        answers=gpus.nvml(1),
+        **{**NOTHING, **more},
+    )
 
 
 def the_podman(version: str = NEW) -> Instance:
@@ -42,31 +74,62 @@ def test_a_host_with_podman_alone_gets_its_spec_and_nothing_else() -> None:
     seen = host.see(Policy(), seen_with(NEW))
     refusals.require_engine(Policy(), seen.instances)
     (decision,) = seen.record.decisions
-    assert (decision.engine, decision.engine_version, decision.injection, decision.handler) == ("podman", "5.4.2", "native-cdi", "")
-    assert (seen.record.cdi_owner, seen.record.cdi_version_cap, seen.record.packages) == ("collection", "0.8.0", ())
+    assert (decision.engine, decision.engine_version, decision.injection, decision.handler) == (
+        "podman",
+        "5.4.2",
+        "native-cdi",
+        "",
+    )
+    assert (seen.record.cdi_owner, seen.record.cdi_version_cap, seen.record.packages) == (
+        "collection",
+        "0.8.0",
+        (),
+    )
     plan = host.plan_host(Policy(), seen_with(NEW), seen, "")
     written = [c["path"] for c in plan.changes]
     assert "/etc/cdi/nvidia.yaml" in written
-    assert [p for p in written if p == toolkit_config.PATH or p.startswith(("/etc/containers", "/etc/apt"))] == []
+    assert [
+        p
+        for p in written
+        if p == toolkit_config.PATH or p.startswith(("/etc/containers", "/etc/apt"))
+    ] == []
     assert (plan.restarts, plan.commands) == ((), ())
-    told = host.report_host_facts(seen, plan)["row"]
-    assert (told["engine"], told["injection"], told["managed"]) == ("Podman 5.4.2", "native-cdi", True)
+    told = host_report.report_host_facts(seen, plan)["row"]
+    assert (told["engine"], told["injection"], told["managed"]) == (
+        "Podman 5.4.2",
+        "native-cdi",
+        True,
+    )
     assert "it needs nothing but the CDI spec" in told["why"]
 
 
 @pytest.mark.parametrize(
-    ("version", "reads"), [(NEW, "0.8.0"), ("4.3.1+ds1-8+deb12u1", "0.5.0"), ("5:5.8.0-1", "1.0.0"), (OLD, ""), (None, "")]
+    ("version", "reads"),
+    [
+        (NEW, "0.8.0"),
+        ("4.3.1+ds1-8+deb12u1", "0.5.0"),
+        ("5:5.8.0-1", "1.0.0"),
+        (OLD, ""),
+        (None, ""),
+    ],
 )
 def test_a_podman_counts_as_far_as_it_reads_specs(version: str | None, reads: str) -> None:
     found = podman_detect.find_instances(Policy(), seen_with(version))
-    assert [(i.cdi.max_version, bool(i.refusal)) for i in found] == ([(reads, not reads)] if version else [])
+    assert [(i.cdi.max_version, bool(i.refusal)) for i in found] == (
+        [(reads, not reads)] if version else []
+    )
 
 
 @pytest.mark.parametrize(
     ("version", "code", "values"),
-    [(None, "engines.none-found", {}), (OLD, "podman.no-cdi", {"version": "3.4.4", "needed": "4.1"})],
+    [
+        (None, "engines.none-found", {}),
+        (OLD, "podman.no-cdi", {"version": "3.4.4", "needed": "4.1"}),
+    ],
 )
-def test_no_engine_that_can_be_used_is_an_error_and_podman_is_named(version: str | None, code: str, values: dict[str, str]) -> None:
+def test_no_engine_that_can_be_used_is_an_error_and_podman_is_named(
+    version: str | None, code: str, values: dict[str, str]
+) -> None:
     with pytest.raises(PlanError) as caught:
         refusals.require_engine(Policy(), host.see(Policy(), seen_with(version)).instances)
     assert (caught.value.code, caught.value.values) == (code, values)
@@ -74,7 +137,8 @@ def test_no_engine_that_can_be_used_is_an_error_and_podman_is_named(version: str
 
 TREE = Policy(root="/srv/image", engines=("podman",), engine_version="4.9.3")
 IN_A_TREE = [
-    # the policy, the version in the tree's package database, the version that counts ("" = there is no Podman)
+    # the policy, the version in the tree's package database, the version that counts ("" = there is
+    # no Podman)
     (TREE, None, "4.9.3"),
     (TREE, NEW, "5.4.2"),
     (dc.replace(TREE, engines=("containerd", "podman")), None, ""),  # the option is containerd's
@@ -84,14 +148,24 @@ IN_A_TREE = [
 
 
 @pytest.mark.parametrize(("policy", "packaged", "version"), IN_A_TREE)
-def test_in_a_tree_the_option_says_which_podman_it_is(policy: Policy, packaged: str | None, version: str) -> None:
-    found = podman_detect.find_instances(policy, obs(packages={"podman": packaged} if packaged else {}))
+def test_in_a_tree_the_option_says_which_podman_it_is(
+    policy: Policy, packaged: str | None, version: str
+) -> None:
+    found = podman_detect.find_instances(
+        policy, obs(packages={"podman": packaged} if packaged else {})
+    )
     assert [i.version for i in found] == ([version] if version else [])
-    assert len(consumers.find_podman_consumer(policy, obs(packages={"podman": packaged} if packaged else {}))) == len(found)
+    assert len(
+        consumers.find_podman_consumer(
+            policy, obs(packages={"podman": packaged} if packaged else {})
+        )
+    ) == len(found)
 
 
 K3S = instance(refusal=Refusal("k3s writes this configuration"), manager="k3s")
-STOPPED = instance("docker", "28.1.1", refusal=Refusal("Docker is installed but not running", kind="stopped"))
+STOPPED = instance(
+    "docker", "28.1.1", refusal=Refusal("Docker is installed but not running", kind="stopped")
+)
 COUNTS = [
     # engines asked for, the other engines, whether Podman is one of its own
     (("auto",), [], True),
@@ -105,15 +179,22 @@ COUNTS = [
 
 
 @pytest.mark.parametrize(("engines", "others", "counts"), COUNTS)
-def test_beside_an_engine_that_is_managed_podman_is_a_reader_only(engines: tuple[str, ...], others: list[Instance], counts: bool) -> None:
+def test_beside_an_engine_that_is_managed_podman_is_a_reader_only(
+    engines: tuple[str, ...], others: list[Instance], counts: bool
+) -> None:
     assert podman_detect.counts_as_engine(Policy(engines=engines), others) is counts
 
 
-@pytest.mark.parametrize("options", [{"injection": "legacy"}, {"injection": "nvidia-runtime"}, {"cdi": "disabled"}])
+@pytest.mark.parametrize(
+    "options", [{"injection": "legacy"}, {"injection": "nvidia-runtime"}, {"cdi": "disabled"}]
+)
 def test_what_podman_cannot_have_is_refused_by_name(options: dict[str, Any]) -> None:
     with pytest.raises(PlanError) as caught:
         record(Policy(**options), the_podman())
-    assert (caught.value.code, caught.value.values["engine"]) == ("decision.cdi-only", "Podman 5.4.2")
+    assert (caught.value.code, caught.value.values["engine"]) == (
+        "decision.cdi-only",
+        "Podman 5.4.2",
+    )
 
 
 MANAGED = [
@@ -130,7 +211,9 @@ def test_a_host_that_is_left_alone_is_not_managed_which_is_not_unchanged(
     instances: tuple[Instance, ...], policy: Policy, managed: bool
 ) -> None:
     made = record(policy, *instances)
-    told = host.report_host_facts(host.SeenHost(instances, ONE_GPU, decide.Kubelet(), made), Plan())["row"]
+    told = host_report.report_host_facts(
+        host.SeenHost(instances, ONE_GPU, decide.Kubelet(), made), Plan()
+    )["row"]
     assert told["managed"] is managed
 
 
@@ -141,7 +224,9 @@ IMAGE = "lab/busybox:1"
 
 def proof(evidence: str = "") -> list[dict[str, Any]]:
     one = the_podman()
-    return cases.list_cases(record(Policy(), one), (one,), ONE_GPU, image=IMAGE, evidence_file=evidence)
+    return cases.list_cases(
+        record(Policy(), one), (one,), ONE_GPU, image=IMAGE, evidence_file=evidence
+    )
 
 
 def test_the_proof_asks_as_a_person_would() -> None:
@@ -151,28 +236,52 @@ def test_the_proof_asks_as_a_person_would() -> None:
     assert [word for word in none["run"] if word.startswith("--device")] == []
     for case in (one, none):
         assert {"--rm", "--pull=never", "--network=none"} <= set(case["run"])
-        assert (case["run"][0], case["image_there"]) == ("/usr/bin/podman", ["/usr/bin/podman", "image", "exists"])
+        assert (case["run"][0], case["image_there"]) == (
+            "/usr/bin/podman",
+            ["/usr/bin/podman", "image", "exists"],
+        )
 
 
 @pytest.mark.parametrize(
     ("answers", "step", "says"),
     [
         ({"image": "exit 1"}, "image", f"image {IMAGE} is not on this host"),
-        ({"image": "exit 0", "run": "echo 'unresolvable CDI devices nvidia.com/gpu=0' >&2; exit 126"}, "run", "unresolvable CDI devices"),
+        (
+            {
+                "image": "exit 0",
+                "run": "echo 'unresolvable CDI devices nvidia.com/gpu=0' >&2; exit 126",
+            },
+            "run",
+            "unresolvable CDI devices",
+        ),
         ({"image": "exit 0", "run": "sleep 60"}, "run", "no end within 0.5 s"),
     ],
 )
-def test_what_the_command_says_is_the_evidence(tmp_path: Any, answers: dict[str, str], step: str, says: str) -> None:
+def test_what_the_command_says_is_the_evidence(
+    tmp_path: Any, answers: dict[str, str], step: str, says: str
+) -> None:
     program = tmp_path / "engine"
     lines = [f"{word}) {act};;" for word, act in answers.items()]
     program.write_text("#!/bin/sh\ncase $1 in\n" + "\n".join(lines) + "\nesac\n")
     program.chmod(0o755)
-    case = {**proof()[0], "run": [str(program), "run"], "image_there": [str(program), "image", "exists"]}
-    request = {"cases": [case], "timeout": 0.5, "phrases": cases.PHRASES, "log_parent": str(tmp_path)}
+    case = {
+        **proof()[0],
+        "run": [str(program), "run"],
+        "image_there": [str(program), "image", "exists"],
+    }
+    request = {
+        "cases": [case],
+        "timeout": 0.5,
+        "phrases": cases.PHRASES,
+        "log_parent": str(tmp_path),
+    }
     (answer,) = container_test_entry.run(request)["cases"]
     assert answer["error"]["step"] == step
     assert says in answer["error"]["message"]
-    assert cases.advise_on_case("podman", "native-cdi", cases.describe_case_failure(answer)) or step == "run"
+    assert (
+        cases.advise_on_case("podman", "native-cdi", cases.describe_case_failure(answer))
+        or step == "run"
+    )
 
 
 def test_of_what_the_command_says_only_known_phrases_are_told(tmp_path: Any) -> None:
@@ -180,17 +289,29 @@ def test_of_what_the_command_says_only_known_phrases_are_told(tmp_path: Any) -> 
     words = "Error: login password=S3CR3T https://u:S3CR3T@h/: permission denied"
     program.write_text(f"#!/bin/sh\n[ $1 = image ] || {{ echo '{words}' >&2; exit 125; }}\n")
     program.chmod(0o755)
-    case = {**proof()[0], "run": [str(program), "run"], "image_there": [str(program), "image", "exists"]}
-    (answer,) = container_test_entry.run({"cases": [case], "phrases": cases.PHRASES, "log_parent": str(tmp_path)})["cases"]
+    case = {
+        **proof()[0],
+        "run": [str(program), "run"],
+        "image_there": [str(program), "image", "exists"],
+    }
+    (answer,) = container_test_entry.run(
+        {"cases": [case], "phrases": cases.PHRASES, "log_parent": str(tmp_path)}
+    )["cases"]
     assert answer["error"] == {"step": "run", "message": "exit status 125: permission denied"}
 
 
 def test_what_the_shell_in_the_container_says_is_judged(tmp_path: Any) -> None:
-    """The nodes of this machine are left out: none of them is there, and the shell answers for a container that has what it asked for."""
+    """The nodes of this machine are left out: none of them is there, and the shell answers for a
+    container that has what it asked for.
+    """
     program = tmp_path / "engine"
     said = "listed|/dev/nvidia0|\\nthere|/dev/nvidia0|ok\\nthere|/dev/nvidiactl|ok\\n"
     program.write_text(f"#!/bin/sh\n[ $1 = image ] || printf '{said}'\n")
     program.chmod(0o755)
-    case = {**proof()[0], "run": [str(program), "run"], "image_there": [str(program), "image", "exists"]}
+    case = {
+        **proof()[0],
+        "run": [str(program), "run"],
+        "image_there": [str(program), "image", "exists"],
+    }
     (answer,) = container_test_entry.run({"cases": [case], "log_parent": str(tmp_path)})["cases"]
     assert (answer["ok"], answer["problems"], answer["found"]["/dev/nvidia0"]) == (True, [], "ok")

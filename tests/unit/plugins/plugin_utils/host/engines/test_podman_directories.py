@@ -6,38 +6,66 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import CDI_DIRS, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import detect, directories
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    CDI_DIRS,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
+    detect,
+    directories,
+)
 
 from tests.unit.builders import obs
 from tests.unit.coded import get_coded, get_codes
 
 USUAL, OWN = directories.FILES
-DROP_IN, LATER = "/etc/containers/containers.conf.d/10-site.conf", "/etc/containers/containers.conf.d/20-site.conf"
+DROP_IN, LATER = (
+    "/etc/containers/containers.conf.d/10-site.conf",
+    "/etc/containers/containers.conf.d/20-site.conf",
+)
 ELSEWHERE = '[engine]\nruntime = "crun"\ncdi_spec_dirs = ["/srv/cdi"]\n'
 NAMED = "/srv/cdi"
 
-# files -> release of Podman, directories that the specs are in, the file and line of what is said ("" = nothing is)
+# files -> release of Podman, directories that the specs are in, the file and line of what is said
+# ("" = nothing is)
 CASES = {
     "nothing is configured": ({}, "5.5.2", (), ""),
     "a file without the key": ({OWN: '[engine]\nruntime = "crun"\n'}, "5.5.2", (), ""),
     "another directory": ({OWN: ELSEWHERE}, "5.5.2", (), f"{OWN}:3"),
     "of the distribution": ({USUAL: ELSEWHERE}, "5.8.2", (), f"{USUAL}:3"),
     "in a drop-in": ({DROP_IN: ELSEWHERE}, "5.5.0", (), f"{DROP_IN}:3"),
-    "a later file says the usual ones": ({DROP_IN: ELSEWHERE, LATER: '[engine]\ncdi_spec_dirs = ["/etc/cdi/"]\n'}, "5.5.0", (), ""),
+    "a later file says the usual ones": (
+        {DROP_IN: ELSEWHERE, LATER: '[engine]\ncdi_spec_dirs = ["/etc/cdi/"]\n'},
+        "5.5.0",
+        (),
+        "",
+    ),
     "a release that does not read the key": ({OWN: ELSEWHERE}, "5.4.2+ds1-2", (), ""),
     "a release that is not known": ({OWN: ELSEWHERE}, "", (), ""),
     "the specs are there": ({OWN: ELSEWHERE}, "5.5.2", (NAMED,), ""),
     "one of both": ({OWN: '[engine]\ncdi_spec_dirs = ["/srv/cdi", "/etc/cdi"]\n'}, "5.5.2", (), ""),
-    "a list that adds to another": ({OWN: '[engine]\ncdi_spec_dirs = ["/srv/cdi", {append=true}]\n'}, "5.5.2", (), ""),
+    "a list that adds to another": (
+        {OWN: '[engine]\ncdi_spec_dirs = ["/srv/cdi", {append=true}]\n'},
+        "5.5.2",
+        (),
+        "",
+    ),
     "a file that is no TOML": ({OWN: "[engine\n", DROP_IN: ELSEWHERE}, "5.5.2", (), ""),
 }
 
 
 @pytest.mark.parametrize(("files", "version", "used", "where"), CASES.values(), ids=CASES)
-def test_a_podman_that_looks_elsewhere_is_named(files: dict[str, str], version: str, used: tuple[str, ...], where: str) -> None:
+def test_a_podman_that_looks_elsewhere_is_named(
+    files: dict[str, str], version: str, used: tuple[str, ...], where: str
+) -> None:
     found = directories.advise_on_podman_directories(obs(files=files), version, used or CDI_DIRS)
-    said = {"podman.other-directories": {"directories": NAMED, "place": where, "used": "/etc/cdi and /var/run/cdi"}}
+    said = {
+        "podman.other-directories": {
+            "directories": NAMED,
+            "place": where,
+            "used": "/etc/cdi and /var/run/cdi",
+        }
+    }
     assert get_coded(found) == (said if where else {})
 
 
@@ -48,14 +76,19 @@ def test_the_option_for_directories_ends_the_advice() -> None:
 
 
 @pytest.mark.parametrize(("version", "looks_into"), [("5.5.2-1", (NAMED,)), ("5.4.2-1", CDI_DIRS)])
-def test_a_podman_that_is_the_hosts_engine_gets_its_spec_where_it_looks(version: str, looks_into: tuple[str, ...]) -> None:
-    (found,) = detect.find_instances(Policy(), obs(files={OWN: ELSEWHERE}, packages={"podman": version}))
+def test_a_podman_that_is_the_hosts_engine_gets_its_spec_where_it_looks(
+    version: str, looks_into: tuple[str, ...]
+) -> None:
+    (found,) = detect.find_instances(
+        Policy(), obs(files={OWN: ELSEWHERE}, packages={"podman": version})
+    )
     assert found.cdi.dirs == looks_into
 
 
 HOOK = "/srv/hooks/oci-nvidia-hook.json"
 HOOKED = '[engine]\nhooks_dir = ["/usr/share/containers/oci/hooks.d", "/srv/hooks/"]\n'
-# files of the host, whether NVIDIA's hook file is in that directory -> the place of the setting that is named ("" = nothing is said)
+# files of the host, whether NVIDIA's hook file is in that directory -> the place of the setting
+# that is named ("" = nothing is said)
 HOOKS = {
     "the hook is there": ({OWN: HOOKED}, True, f"{OWN}:2"),
     "no hook is there": ({OWN: HOOKED}, False, ""),
@@ -64,30 +97,50 @@ HOOKS = {
         True,
         "",
     ),
-    "a list that adds to another": ({OWN: '[engine]\nhooks_dir = ["/srv/hooks", {append=true}]\n'}, True, ""),
+    "a list that adds to another": (
+        {OWN: '[engine]\nhooks_dir = ["/srv/hooks", {append=true}]\n'},
+        True,
+        "",
+    ),
     "nothing is configured": ({}, True, ""),
 }
 
 
 @pytest.mark.parametrize(("files", "there", "where"), HOOKS.values(), ids=HOOKS)
-def test_a_hook_that_podmans_own_setting_names_is_named(files: dict[str, str], there: bool, where: str) -> None:
+def test_a_hook_that_podmans_own_setting_names_is_named(
+    files: dict[str, str], there: bool, where: str
+) -> None:
     seen = obs(files={**files, **({HOOK: "{}"} if there else {})}, packages={"podman": "5.4.2-1"})
     said = {"podman.hook-beside-cdi": {"path": HOOK, "place": where}}
     assert get_coded(detect.advise_on_podman(Policy(), seen)) == (said if where else {})
-    assert detect.advise_on_podman(Policy(cdi="disabled"), seen) == (), "CRI-O beside it may get GPUs by that file"
+    assert detect.advise_on_podman(Policy(cdi="disabled"), seen) == (), (
+        "CRI-O beside it may get GPUs by that file"
+    )
 
 
 # files of the host -> the place that is named ("" = nothing is said)
 DEFAULTS = {
-    "a name that nothing defines": ({OWN: '[engine]\n# for the media server\nruntime = "nvidia"\n'}, f"{OWN}:3"),
+    "a name that nothing defines": (
+        {OWN: '[engine]\n# for the media server\nruntime = "nvidia"\n'},
+        f"{OWN}:3",
+    ),
     "another file defines it": (
-        {OWN: '[engine]\nruntime = "nvidia"\n', DROP_IN: '[engine.runtimes]\nnvidia = ["/usr/bin/nvidia-container-runtime"]\n'},
+        {
+            OWN: '[engine]\nruntime = "nvidia"\n',
+            DROP_IN: '[engine.runtimes]\nnvidia = ["/usr/bin/nvidia-container-runtime"]\n',
+        },
         "",
     ),
     "a built-in one": ({OWN: '[engine]\nruntime = "crun"\n'}, ""),
     "a path": ({OWN: '[engine]\nruntime = "/usr/bin/nvidia-container-runtime"\n'}, ""),
-    "a later file names another": ({OWN: '[engine]\nruntime = "nvidia"\n', LATER: '[engine]\nruntime = "runc"\n'}, ""),
-    "a later file is the one": ({USUAL: '[engine]\nruntime = "runc"\n', LATER: '[engine]\nruntime = "nvidia"\n'}, f"{LATER}:2"),
+    "a later file names another": (
+        {OWN: '[engine]\nruntime = "nvidia"\n', LATER: '[engine]\nruntime = "runc"\n'},
+        "",
+    ),
+    "a later file is the one": (
+        {USUAL: '[engine]\nruntime = "runc"\n', LATER: '[engine]\nruntime = "nvidia"\n'},
+        f"{LATER}:2",
+    ),
     "an empty name": ({OWN: '[engine]\nruntime = ""\n'}, ""),
     "a file that is no TOML": ({OWN: '[engine]\nruntime = "nvidia"\n', LATER: "[engine\n"}, ""),
     "no file": ({}, ""),

@@ -18,11 +18,19 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import consumers, staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    consumers,
+    staleness,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import mismatch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad.rules import HostView
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import packages, repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad.rules import (
+    HostView,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+    repository,
+)
 
 from tests.unit.builders import obs
 from tests.unit.known_bad_hosts import BASE, HOOK, NOTHING, look, seen
@@ -38,49 +46,89 @@ def view(*instances: Instance, **more: Any) -> HostView:
 
 def installing(*after: str) -> Plan:
     differences = tuple(
-        Difference("package", name, "version", None, version, "") for name, version in zip((BASE, HOOK), after, strict=False)
+        Difference("package", name, "version", None, version, "")
+        for name, version in zip((BASE, HOOK), after, strict=False)
     )
     return Plan(first=(Plan(differences=differences),))
 
 
 BANNER = "NVIDIA Container Toolkit CLI version 1.18.0\n"
-# What is known of the toolkit: packages, the program's own word, the plan, and the releases that rows are held against.
+# What is known of the toolkit: packages, the program's own word, the plan, and the releases that
+# rows are held against.
 TOOLKITS: list[tuple[str, dict[str, str], dict[str, Any] | None, Plan | None, list[str | None]]] = [
     ("nothing is there", {}, None, NOTHING, []),
     ("a package", {BASE: "1.18.0-1"}, None, NOTHING, ["1.18.0-1"]),
-    ("two packages of one version", {BASE: "1.18.0-1", HOOK: "1.18.0-1"}, None, NOTHING, ["1.18.0-1"]),
-    ("two packages of two versions", {BASE: "1.18.0-1", HOOK: "1.17.8-1"}, None, NOTHING, ["1.18.0-1", "1.17.8-1"]),
+    (
+        "two packages of one version",
+        {BASE: "1.18.0-1", HOOK: "1.18.0-1"},
+        None,
+        NOTHING,
+        ["1.18.0-1"],
+    ),
+    (
+        "two packages of two versions",
+        {BASE: "1.18.0-1", HOOK: "1.17.8-1"},
+        None,
+        NOTHING,
+        ["1.18.0-1", "1.17.8-1"],
+    ),
     ("the plan upgrades it", {BASE: "1.18.0-1"}, None, installing("1.20.1"), ["1.20.1"]),
     ("the plan installs it", {}, None, installing("1.18.0-1"), ["1.18.0-1"]),
     ("the plan installs whatever there is", {}, None, installing("the repository's"), [None]),
     ("a plan that was refused: as it is", {BASE: "1.18.0-1"}, None, None, ["1.18.0-1"]),
     ("no package, and the program says it", {}, {"rc": 0, "stdout": BANNER}, NOTHING, ["1.18.0"]),
     ("no package, and the program fails", {}, {"rc": 1, "stdout": ""}, NOTHING, [None]),
-    ("no package, and the program is not root's", {}, {"error": {"kind": "untrusted"}}, NOTHING, [None]),
+    (
+        "no package, and the program is not root's",
+        {},
+        {"error": {"kind": "untrusted"}},
+        NOTHING,
+        [None],
+    ),
     ("no package, and the program hangs", {}, {"error": {"kind": "timeout"}}, NOTHING, [None]),
     ("no package, and no program", {}, {"error": {"kind": "not-found"}}, NOTHING, []),
-    ("the package's word counts", {BASE: "1.20.1-1"}, {"rc": 0, "stdout": BANNER}, NOTHING, ["1.20.1-1"]),
+    (
+        "the package's word counts",
+        {BASE: "1.20.1-1"},
+        {"rc": 0, "stdout": BANNER},
+        NOTHING,
+        ["1.20.1-1"],
+    ),
 ]
 
 
-@pytest.mark.parametrize(("case", "installed", "said", "plan", "releases"), TOOLKITS, ids=[row[0] for row in TOOLKITS])
-def test_the_toolkit(case: str, installed: dict[str, str], said: Any, plan: Plan | None, releases: list[str | None]) -> None:
+@pytest.mark.parametrize(
+    ("case", "installed", "said", "plan", "releases"), TOOLKITS, ids=[row[0] for row in TOOLKITS]
+)
+def test_the_toolkit(
+    case: str, installed: dict[str, str], said: Any, plan: Plan | None, releases: list[str | None]
+) -> None:
     found = host.list_toolkit_releases(look(of=seen(packages=installed, said=said), plan=plan))
     assert [None if v is None else str(v) for v in found] == releases, case
 
 
-def test_a_runtime_without_a_package_and_without_a_word_is_there_in_a_version_that_is_not_known() -> None:
+def test_a_runtime_without_a_package_and_without_a_word_is_there_in_a_version_that_is_not_known() -> (
+    None
+):
     assert host.list_toolkit_releases(look(of=seen(files={RUNTIME_BINARY: "x"}))) == (None,)
 
 
 def test_packages_that_could_not_be_asked_leave_it_not_known() -> None:
     """An rpm database beneath another root is read by running rpm, and there nothing is run."""
-    failed = {packages.QUESTION["id"]: {"error": {"kind": "offline", "message": "not beneath another root"}}}
+    failed = {
+        packages.QUESTION["id"]: {
+            "error": {"kind": "offline", "message": "not beneath another root"}
+        }
+    }
     of = obs(answers={consumers.QUESTION["id"]: {"found": {}}, **failed})
     assert host.list_toolkit_releases(look(of=of, policy=Policy(root="/srv/image"))) == (None,)
 
 
-DRIVERS = [(ONE_GPU, ["580.95.5"]), (Driver("none", "", (), "no GPU"), []), (Driver("broken", "", (), "?"), [None])]
+DRIVERS = [
+    (ONE_GPU, ["580.95.5"]),
+    (Driver("none", "", (), "no GPU"), []),
+    (Driver("broken", "", (), "?"), [None]),
+]
 
 
 @pytest.mark.parametrize(("driver", "releases"), DRIVERS)
@@ -115,8 +163,12 @@ FILES: list[tuple[int | None, int | None, Plan | None, bool, bool]] = [
 
 
 @pytest.mark.parametrize(("main", "drop_in", "plan", "above", "newer"), FILES)
-def test_versions_of_files(main: int | None, drop_in: int | None, plan: Plan | None, above: bool, newer: bool) -> None:
-    files = {MAIN: f'version = {main}\nimports = ["/etc/containerd/conf.d/*.toml"]\n'} if main else {}
+def test_versions_of_files(
+    main: int | None, drop_in: int | None, plan: Plan | None, above: bool, newer: bool
+) -> None:
+    files = (
+        {MAIN: f'version = {main}\nimports = ["/etc/containerd/conf.d/*.toml"]\n'} if main else {}
+    )
     files |= {DROP_IN: f"version = {drop_in}\n"} if drop_in else {}
     found = view(instance("containerd", "2.3.4"), of=seen(files=files), plan=plan)
     assert (found.states["drop-in-above-root"], found.states["config-version-3"]) == (above, newer)
@@ -135,13 +187,23 @@ SPECS = [
     ((STALE,), NOTHING, True),
     ((STALE,), None, True),
     ((STALE,), Plan(changes=({"op": "write", "path": STALE.path},)), False),
-    ((STALE,), Plan(differences=(Difference("unit", "nvidia-cdi-refresh.service", STALE.path, "stale", "fresh", ""),)), False),
+    (
+        (STALE,),
+        Plan(
+            differences=(
+                Difference("unit", "nvidia-cdi-refresh.service", STALE.path, "stale", "fresh", ""),
+            )
+        ),
+        False,
+    ),
     ((STALE,), Plan(changes=({"op": "write", "path": "/etc/docker/daemon.json"},)), True),
 ]
 
 
 @pytest.mark.parametrize(("freshness", "plan", "stays"), SPECS)
-def test_a_stale_spec_counts_where_it_stays(freshness: tuple[staleness.SpecVerdict, ...], plan: Plan | None, stays: bool) -> None:
+def test_a_stale_spec_counts_where_it_stays(
+    freshness: tuple[staleness.SpecVerdict, ...], plan: Plan | None, stays: bool
+) -> None:
     assert view(freshness=freshness, plan=plan).states["stale-spec"] is stays
 
 
@@ -150,14 +212,26 @@ MODULES = [
     (["/lib/modules/6.12.1/updates/dkms/nvidia.ko"], False, False),
     (["/lib/modules/6.12.1/updates/dkms/nvidia.ko.zst"], True, False),
     (["/lib/modules/6.12.1/updates/dkms/nvidia-current.ko.xz"], True, True),
-    (["/lib/modules/6.1.0/updates/dkms/nvidia.ko.xz", "/lib/modules/6.12.1/updates/dkms/nvidia.ko"], False, False),
+    (
+        [
+            "/lib/modules/6.1.0/updates/dkms/nvidia.ko.xz",
+            "/lib/modules/6.12.1/updates/dkms/nvidia.ko",
+        ],
+        False,
+        False,
+    ),
     (["/lib/modules/6.1.0/updates/dkms/nvidia.ko.xz"], True, False),
 ]
 
 
 @pytest.mark.parametrize(("paths", "compressed", "current"), MODULES)
-def test_the_module_on_disk(paths: list[str], compressed: bool | None, current: bool | None) -> None:
-    of = seen(files=dict.fromkeys(paths, "x"), host={"os_release": {"ID": "debian"}, "kernel": "6.12.1", "epoch": 10.0})
+def test_the_module_on_disk(
+    paths: list[str], compressed: bool | None, current: bool | None
+) -> None:
+    of = seen(
+        files=dict.fromkeys(paths, "x"),
+        host={"os_release": {"ID": "debian"}, "kernel": "6.12.1", "epoch": 10.0},
+    )
     assert of.was_asked(mismatch.list_mismatch_questions()[0])
     found = view(of=of).states
     assert (found["module-compressed"], found["module-nvidia-current"]) == (compressed, current)
@@ -199,7 +273,9 @@ def test_a_drop_in_of_a_tool(plan: Plan | None, stays: bool | None) -> None:
     assert view(plan=plan).states["toolkit-drop-in"] is stays
 
 
-ADDED = Plan(first=(Plan(changes=({"op": "write", "path": repository.FAMILIES["debian"].list_path},)),))
+ADDED = Plan(
+    first=(Plan(changes=({"op": "write", "path": repository.FAMILIES["debian"].list_path},)),)
+)
 REPOSITORIES = [
     (Policy(), ADDED, True),
     (Policy(), NOTHING, False),
@@ -207,7 +283,11 @@ REPOSITORIES = [
     (Policy(toolkit_repository="https://mirror.example.org/deb"), ADDED, False),
     (Policy(bundle_file="b.tar"), ADDED, True),
     (Policy(bundle_file="b.tar", toolkit_repository="https://mirror.example.org/deb"), ADDED, True),
-    (Policy(bundle_file="b.tar", toolkit_key_fingerprint=f" {repository.FINGERPRINT.lower()}"), ADDED, True),
+    (
+        Policy(bundle_file="b.tar", toolkit_key_fingerprint=f" {repository.FINGERPRINT.lower()}"),
+        ADDED,
+        True,
+    ),
     (Policy(bundle_file="b.tar", toolkit_key_fingerprint="A" * 40), ADDED, False),
 ]
 
@@ -217,6 +297,8 @@ def test_nvidias_repository(policy: Policy, plan: Plan | None, adds: bool) -> No
     assert view(policy=policy, plan=plan).states["adds-nvidia-repository"] is adds
 
 
-@pytest.mark.parametrize(("policy", "by_cdi"), [(Policy(), True), (Policy(injection="legacy"), False)])
+@pytest.mark.parametrize(
+    ("policy", "by_cdi"), [(Policy(), True), (Policy(injection="legacy"), False)]
+)
 def test_injection_by_cdi(policy: Policy, by_cdi: bool) -> None:
     assert view(policy=policy).states["cdi-injection"] is by_cdi

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of known-bad combinations, row by row: a host that has it, its neighbours that do not, and one of which it is not known."""
+"""The table of known-bad combinations, row by row: a host that has it, its neighbours that do not,
+and one of which it is not known.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import rules, table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
+    rules,
+    table,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad.rules import (
     HostView,
     Is,
@@ -27,11 +32,16 @@ BY_ID = {row.id: row for row in table.ROWS}
 
 
 def host(programs: dict[str, str], *states: str) -> HostView:
-    """programs: name -> releases, with blanks between several, "?" for one that is not known. states: what is so; `x?`: not known."""
+    """programs: name -> releases, with blanks between several, "?" for one that is not known.
+    states: what is so; `x?`: not known.
+    """
     releases = {
-        name: [None if v == NOT_KNOWN else versions.parse_engine_version(v) for v in text.split()] for name, text in programs.items()
+        name: [None if v == NOT_KNOWN else versions.parse_engine_version(v) for v in text.split()]
+        for name, text in programs.items()
     }
-    so: dict[Any, bool | None] = {s.removesuffix(NOT_KNOWN): None if s.endswith(NOT_KNOWN) else True for s in states}
+    so: dict[Any, bool | None] = {
+        s.removesuffix(NOT_KNOWN): None if s.endswith(NOT_KNOWN) else True for s in states
+    }
     return HostView(releases, so)
 
 
@@ -42,7 +52,12 @@ def verdict(name: str, *hosts: HostView) -> str:
 
 ABOVE, V3, SPEC, OWNS = "drop-in-above-root", "config-version-3", "stale-spec", "refresh-owns-spec"
 TOOL, OLD, MIG = "toolkit-drop-in", "reader-below-0.7.0", "mig"
-PACKED, CURRENT, CDI, REPO = "module-compressed", "module-nvidia-current", "cdi-injection", "adds-nvidia-repository"
+PACKED, CURRENT, CDI, REPO = (
+    "module-compressed",
+    "module-nvidia-current",
+    "cdi-injection",
+    "adds-nvidia-repository",
+)
 MOUNTS = "mounts-accepted"
 SWARM = "swarm-gpus"
 
@@ -212,7 +227,11 @@ CASES: dict[str, list[tuple[dict[str, str], tuple[str, ...], str]]] = {
         ({}, (f"{REPO}?",), UNKNOWN),
     ],
 }
-ROWS = [(name, programs, states, wanted) for name, rows in CASES.items() for programs, states, wanted in rows]
+ROWS = [
+    (name, programs, states, wanted)
+    for name, rows in CASES.items()
+    for programs, states, wanted in rows
+]
 
 
 @pytest.mark.parametrize(("name", "programs", "states", "wanted"), ROWS, ids=str)
@@ -221,16 +240,22 @@ def test_a_row(name: str, programs: dict[str, str], states: tuple[str, ...], wan
 
 
 @pytest.mark.parametrize("name", BY_ID)
-def test_every_row_has_a_host_that_has_it_one_that_has_not_and_one_of_which_it_is_not_known(name: str) -> None:
+def test_every_row_has_a_host_that_has_it_one_that_has_not_and_one_of_which_it_is_not_known(
+    name: str,
+) -> None:
     assert {wanted for _programs, _states, wanted in CASES[name]} == {BAD, GOOD, UNKNOWN}
 
 
 @pytest.mark.parametrize("row", table.ROWS, ids=lambda row: row.id)
 def test_both_ends_of_a_range_are_tried(row: KnownBadRow) -> None:
-    """The first release that has the fault, and the first without it, each stand in a case of the row."""
+    """The first release that has the fault, and the first without it, each stand in a case of the
+    row.
+    """
     for condition in (c for c in row.when if isinstance(c, ReleaseCondition)):
         tried = [
-            versions.parse_engine_version(v) for programs, _states, _wanted in CASES[row.id] for v in programs.get(condition.of, "").split()
+            versions.parse_engine_version(v)
+            for programs, _states, _wanted in CASES[row.id]
+            for v in programs.get(condition.of, "").split()
         ]
         for bound in filter(None, (condition.first, condition.fixed)):
             numbers = tuple(int(part) for part in bound.split("."))
@@ -247,7 +272,10 @@ def test_the_table_is_of_one_form() -> None:
         assert not row.what.endswith("."), row.id
         assert not row.way.endswith("."), row.id
         for release in (c for c in row.when if isinstance(c, ReleaseCondition)):
-            first, fixed = versions.parse_engine_version(release.first), versions.parse_engine_version(release.fixed)
+            first, fixed = (
+                versions.parse_engine_version(release.first),
+                versions.parse_engine_version(release.fixed),
+            )
             assert (first is None, fixed is None) == (not release.first, not release.fixed), row.id
             assert first is None or fixed is None or first < fixed, row.id
         assert {c.state for c in row.when if isinstance(c, Is)} <= set(rules.WORDS), row.id
@@ -265,7 +293,11 @@ TWO = [
 
 @pytest.mark.parametrize(("one", "other", "wanted"), TWO)
 def test_each_engine_is_judged_by_itself(one: HostView, other: HostView, wanted: str) -> None:
-    assert verdict("containerd-refuses-newer-drop-in", one, other) == verdict("containerd-refuses-newer-drop-in", other, one) == wanted
+    assert (
+        verdict("containerd-refuses-newer-drop-in", one, other)
+        == verdict("containerd-refuses-newer-drop-in", other, one)
+        == wanted
+    )
 
 
 KNOWN = st.sampled_from([True, False, None])
@@ -273,7 +305,9 @@ KNOWN = st.sampled_from([True, False, None])
 
 @given(st.lists(KNOWN, min_size=1, max_size=5))
 def test_what_is_not_known_is_neither_good_nor_bad(held: list[bool | None]) -> None:
-    """Whatever becomes known later turns "not known" into one of the other two, and never one of those into the other."""
+    """Whatever becomes known later turns "not known" into one of the other two, and never one of
+    those into the other.
+    """
     names = list(rules.WORDS)[: len(held)]
     row = KnownBadRow("x", "y", tuple(Is(name) for name in names), "z", ("https://example.org",))
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whole tasks in a directory tree (gpufleet_root): what the table knows there, and that a refused task leaves every file as it was."""
+"""Whole tasks in a directory tree (gpufleet_root): what the table knows there, and that a refused
+task leaves every file as it was.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 
 from tests.unit.bare_trees import Tree
 
@@ -39,12 +43,18 @@ def converge(tree: Tree, release: str, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("release", "options", "becomes"), CASES)
-def test_a_tree_is_held_against_the_table(tree: Tree, release: str, options: dict[str, Any], becomes: str) -> None:
+def test_a_tree_is_held_against_the_table(
+    tree: Tree, release: str, options: dict[str, Any], becomes: str
+) -> None:
     tree.write("/var/lib/dpkg/status", DPKG.format(release))
     before = tree.state()
     result = converge(tree, release, **options)
     said = [sentence for sentence in result["advice"] if ROW in sentence]
-    assert (result["failed"], ROW in str(result.get("msg")), bool(said)) == (becomes == "refused", becomes == "refused", becomes == "said")
+    assert (result["failed"], ROW in str(result.get("msg")), bool(said)) == (
+        becomes == "refused",
+        becomes == "refused",
+        becomes == "said",
+    )
     assert (tree.state() == before) is (becomes == "refused")
 
 
@@ -67,7 +77,11 @@ def test_what_was_written_can_be_taken_back_whatever_the_table_says(tree: Tree) 
 
 def test_a_toolkit_that_no_package_has_brought_is_said_to_be_not_known(tree: Tree) -> None:
     tree.write("/usr/bin/nvidia-container-runtime", "#!/bin/sh\n", 0o755)
-    tree.write("/usr/bin/nvidia-ctk", "#!/bin/sh\necho NVIDIA Container Toolkit CLI version 1.18.0\n", 0o755)
+    tree.write(
+        "/usr/bin/nvidia-ctk",
+        "#!/bin/sh\necho NVIDIA Container Toolkit CLI version 1.18.0\n",
+        0o755,
+    )
     tree.write("/var/lib/dpkg/status", "\n")
     result = tree.node(engines=("containerd",), engine_version="1.7.24")
     assert (result["failed"], result["changed"]) == (False, True)

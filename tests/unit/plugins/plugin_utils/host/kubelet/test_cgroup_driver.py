@@ -1,22 +1,37 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which cgroup driver the kubelet uses, where no pod shows it: release, feature gate, the engine's answer, flag, drop-ins, file."""
+"""Which cgroup driver the kubelet uses, where no pod shows it: release, feature gate, the engine's
+answer, flag, drop-ins, file.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, QueryFailed
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    QueryFailed,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    cgroup_driver,
+)
 
 from tests.unit import builders
 from tests.unit.records import instance
 
-FILE, FOLDER, SOCKET = "/var/lib/kubelet/config.yaml", "/etc/kubernetes/kubelet.d", "/run/containerd/containerd.sock"
+FILE, FOLDER, SOCKET = (
+    "/var/lib/kubelet/config.yaml",
+    "/etc/kubernetes/kubelet.d",
+    "/run/containerd/containerd.sock",
+)
 UNIMPLEMENTED: dict[str, Any] = {"driver": ""}
 CGROUPFS, SYSTEMD = {"driver": "cgroupfs"}, {"driver": "systemd"}
 OFF, ON = (f"featureGates:\n  KubeletCgroupDriverFromCRI: {word}\n" for word in ("false", "true"))
@@ -24,9 +39,23 @@ JSON = '{\n\t"cgroupDriver": "systemd",\n\t"clusterDNS": ["10.0.0.10"]\n}'
 SET = "cgroupDriver: systemd\n"
 
 
-def known(version: str, *flags: str, files: dict[str, str] | None = None, says: Any = None, running: bool = True) -> cgroup_driver.InUse:
-    shown = {path: file_places.show_own_text(text, file_places.KUBELET_CONFIG) for path, text in (files or {}).items()}
-    kubelet = {"pid": 9, "exe": "/usr/bin/kubelet", "argv": ["kubelet", *flags], "unit": "kubelet.service"}
+def known(
+    version: str,
+    *flags: str,
+    files: dict[str, str] | None = None,
+    says: Any = None,
+    running: bool = True,
+) -> cgroup_driver.InUse:
+    shown = {
+        path: file_places.show_own_text(text, file_places.KUBELET_CONFIG)
+        for path, text in (files or {}).items()
+    }
+    kubelet = {
+        "pid": 9,
+        "exe": "/usr/bin/kubelet",
+        "argv": ["kubelet", *flags],
+        "unit": "kubelet.service",
+    }
     seen = builders.obs(
         files=shown,
         processes=[kubelet] if running else [],
@@ -37,9 +66,13 @@ def known(version: str, *flags: str, files: dict[str, str] | None = None, says: 
 
 
 CONFIG, DIR = f"--config={FILE}", f"--config-dir={FOLDER}"
-ASKED, STATED, BUILT_IN = (f"kubernetes.{name}" for name in ("engine-tells-cgroup-driver", "cgroup-driver-set", "cgroup-driver-built-in"))
+ASKED, STATED, BUILT_IN = (
+    f"kubernetes.{name}"
+    for name in ("engine-tells-cgroup-driver", "cgroup-driver-set", "cgroup-driver-built-in")
+)
 FLAG = "--cgroup-driver"
-# case: the kubelet's release and flags, its files, what the engine answers, the driver, the code of how it is known, where that is from
+# case: the kubelet's release and flags, its files, what the engine answers, the driver, the code of
+# how it is known, where that is from
 CASES: dict[str, tuple[str, tuple[str, ...], dict[str, str], Any, str, str, str]] = {
     "kubeadm on containerd 1.7": ("1.34.1", (CONFIG,), {FILE: SET}, UNIMPLEMENTED, "systemd", STATED, FILE),
     "the engine's answer counts, the file does not": ("1.34.1", (CONFIG,), {FILE: SET}, CGROUPFS, "cgroupfs", ASKED, ""),
@@ -90,7 +123,8 @@ def test_without_a_kubelet_nothing_is_known() -> None:
 def test_pods_count_more_than_settings() -> None:
     groups = {"files": [{"path": "/sys/fs/cgroup/kubepods.slice/kubepods-pod1.slice"}]}
     seen = builders.obs(
-        answers={cgroup_driver.ask_for_kubelet_config()["id"]: groups}, processes=[{"pid": 9, "exe": "/usr/bin/kubelet", "argv": []}]
+        answers={cgroup_driver.ask_for_kubelet_config()["id"]: groups},
+        processes=[{"pid": 9, "exe": "/usr/bin/kubelet", "argv": []}],
     )
     assert cgroup_driver.get_known_cgroup_driver(seen, instance()).driver == "systemd"
 
@@ -105,11 +139,18 @@ def test_pods_count_more_than_settings() -> None:
         ({}, None, "kubernetes.kubelet-config-unreadable"),
     ],
 )
-def test_what_cannot_be_known_is_an_error_and_never_unset(files: dict[str, str], says: Any, code: str) -> None:
+def test_what_cannot_be_known_is_an_error_and_never_unset(
+    files: dict[str, str], says: Any, code: str
+) -> None:
     answers = {path: withheld(text) for path, text in files.items()}
     kubelet = {"pid": 9, "exe": "/usr/bin/kubelet", "argv": ["kubelet", CONFIG]}
     commands = {"kubelet --version": "Kubernetes v1.34.0"}
-    seen = builders.obs(files=answers, processes=[kubelet], commands=commands, cri={f"RuntimeConfig:{SOCKET}": says or UNIMPLEMENTED})
+    seen = builders.obs(
+        files=answers,
+        processes=[kubelet],
+        commands=commands,
+        cri={f"RuntimeConfig:{SOCKET}": says or UNIMPLEMENTED},
+    )
     with pytest.raises((PlanError, QueryFailed)) as caught:
         cgroup_driver.get_known_cgroup_driver(seen, instance())
     assert caught.value.code == code or not code  # '': the fault is not the kubelet's
@@ -121,4 +162,7 @@ def withheld(text: str) -> Any:
         found = file_places.projector.project_file(text.encode(), file_places.KUBELET_CONFIG)
     except file_places.projector.UnreadableText as broken:
         return {"content": None, "fault": {"code": broken.code, "line": broken.line}}
-    return {"content": found.data.decode(), "withheld": [{k: e[k] for k in ("path", "kind", "line", "span")} for e in found.withheld]}
+    return {
+        "content": found.data.decode(),
+        "withheld": [{k: e[k] for k in ("path", "kind", "line", "span")} for e in found.withheld],
+    }

@@ -9,7 +9,9 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Cdi,
     Driver,
@@ -18,7 +20,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Kubelet,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
 
@@ -33,7 +37,9 @@ SPECS = "CDI specs of the DRA driver in /var/run/cdi"
 DEFAULT = "containers without a claim get no GPU"
 DRIVER = "NVIDIA's driver 565 or later"
 EVERY = (KUBELET, CDI, FIELD, SPECS, DEFAULT, DRIVER)
-OFF = Cdi(True, False, ("/etc/cdi", "/var/run/cdi"), "1.0.0", Evidence("cri-status", "enableCDI=false"))
+OFF = Cdi(
+    True, False, ("/etc/cdi", "/var/run/cdi"), "1.0.0", Evidence("cri-status", "enableCDI=false")
+)
 OLD_OFF = dc.replace(OFF, cri_field=False)
 
 
@@ -42,22 +48,44 @@ def engine(version: str = "2.3.7", **more: Any) -> Instance:
 
 
 def found(
-    *engines: Instance, release: str = "1.34.2", flags: tuple[str, ...] = (), text: str | None = "", after: bool = True, **options: Any
+    *engines: Instance,
+    release: str = "1.34.2",
+    flags: tuple[str, ...] = (),
+    text: str | None = "",
+    after: bool = True,
+    **options: Any,
 ) -> dra.Dra:
     driver = options.pop("driver", ONE_GPU)
-    kubelet = options.pop("kubelet", Kubelet(True, release, "unix:///run/containerd/containerd.sock"))
+    kubelet = options.pop(
+        "kubelet", Kubelet(True, release, "unix:///run/containerd/containerd.sock")
+    )
     policy = Policy(**{"dra": True, **options})
     argv = ["kubelet", f"--config={CONFIG}", *flags]
     seen = obs(
-        files={} if text is None else {CONFIG: file_places.show_own_text(text or "a: b\n", file_places.KUBELET_CONFIG)},
+        files={}
+        if text is None
+        else {CONFIG: file_places.show_own_text(text or "a: b\n", file_places.KUBELET_CONFIG)},
         processes=[{"pid": 9, "exe": "/usr/bin/kubelet", "argv": argv}],
     )
     every = engines or (engine(),)
-    return dra.judge_dra(policy, seen, decide.decide_host(policy, every, driver, kubelet), every, driver, kubelet, after=after)
+    return dra.judge_dra(
+        policy,
+        seen,
+        decide.decide_host(policy, every, driver, kubelet),
+        every,
+        driver,
+        kubelet,
+        after=after,
+    )
 
 
-GATES = {word: f"featureGates:\n  DynamicResourceAllocation: {word}\n" for word in ("true", "false")}
-ON, SWITCHED_OFF = "--feature-gates=A=true,DynamicResourceAllocation=true", "--feature-gates=DynamicResourceAllocation=false"
+GATES = {
+    word: f"featureGates:\n  DynamicResourceAllocation: {word}\n" for word in ("true", "false")
+}
+ON, SWITCHED_OFF = (
+    "--feature-gates=A=true,DynamicResourceAllocation=true",
+    "--feature-gates=DynamicResourceAllocation=false",
+)
 # A kubelet -> whether it serves claims, and the code of the reason.
 KUBELETS: dict[str, tuple[dict[str, Any], bool | None, str]] = {
     "on by default from 1.34": ({}, True, "gate-on-by-default"),
@@ -115,15 +143,23 @@ HOSTS: dict[str, tuple[tuple[Instance, ...], dict[str, Any], dict[str, str]]] = 
 def test_what_a_host_lacks(case: str) -> None:
     engines, given, lacks = HOSTS[case]
     seen = found(*engines, **given)
-    assert {need.what: get_code(need.why).removeprefix("kubernetes.claims-") for need in seen.unmet} == lacks
+    assert {
+        need.what: get_code(need.why).removeprefix("kubernetes.claims-") for need in seen.unmet
+    } == lacks
     assert seen.ready is (not lacks)
-    assert [get_code(a) for a in dra.advise_on_dra(seen)] == ["kubernetes.claims-unserved"] * bool(lacks)
+    assert [get_code(a) for a in dra.advise_on_dra(seen)] == ["kubernetes.claims-unserved"] * bool(
+        lacks
+    )
     assert bool(dra.explain_dra_refusal(seen)) is bool(lacks)
 
 
 def test_every_need_is_said_with_its_reason() -> None:
     result = dra.report_dra(found())
-    assert (result["wanted"], get_code(result["why"]), result["ready"]) == (True, "kubernetes.claims-declared", True)
+    assert (result["wanted"], get_code(result["why"]), result["ready"]) == (
+        True,
+        "kubernetes.claims-declared",
+        True,
+    )
     assert [need["what"] for need in result["needs"]] == list(EVERY)
     assert all(need["why"] for need in result["needs"])
 
@@ -147,7 +183,10 @@ def test_the_driver_is_recognised_by_its_place_at_the_kubelet(case: str) -> None
     files = [{"path": f"/var/lib/kubelet/plugins_registry/{name}"} for name in sockets]
     seen = obs(answers={dra.REGISTERED["id"]: {"files": files}})
     why = dra.get_wanted_dra(Policy(), seen)
-    assert (get_code(why), dict(getattr(why, "values", {}))) == ("kubernetes.claims-by-plugin" if values else "", values)
+    assert (get_code(why), dict(getattr(why, "values", {}))) == (
+        "kubernetes.claims-by-plugin" if values else "",
+        values,
+    )
     assert get_code(dra.get_wanted_dra(Policy(dra=True), seen)) == "kubernetes.claims-declared"
     assert dra.get_wanted_dra(Policy(root="/srv/image"), seen) == ""
 
@@ -155,6 +194,8 @@ def test_the_driver_is_recognised_by_its_place_at_the_kubelet(case: str) -> None
 def test_where_nobody_wants_it_nothing_is_said() -> None:
     seen = obs(answers={dra.REGISTERED["id"]: {"files": []}})
     record = decide.decide_host(Policy(), (engine("1.6.20"),), ONE_GPU, Kubelet())
-    nothing = dra.judge_dra(Policy(), seen, record, (engine("1.6.20"),), ONE_GPU, Kubelet(), after=True)
+    nothing = dra.judge_dra(
+        Policy(), seen, record, (engine("1.6.20"),), ONE_GPU, Kubelet(), after=True
+    )
     assert dra.report_dra(nothing) == {"wanted": False, "why": "", "ready": None, "needs": []}
     assert dra.advise_on_dra(nothing) == ()

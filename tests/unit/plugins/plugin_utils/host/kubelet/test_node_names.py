@@ -12,7 +12,9 @@ from ansible_collections.gpufleet.nvidia.plugins.action import image_report
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import draining
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import node_names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    node_names,
+)
 
 GOOD = ["gpu1", "gpu-1.rack2.example.org", "1", "a" * 63, ".".join(["a" * 60] * 4)]
 BAD = [
@@ -38,7 +40,9 @@ CRI = {"facts": {"engines": [{"engine": "containerd"}]}, "choices": [{}]}
 
 @pytest.mark.parametrize("name", GOOD)
 def test_what_a_node_can_be_called(name: str) -> None:
-    assert node_names.require_node_name(name, "") == node_names.require_node_name("x/y", name) == name
+    assert (
+        node_names.require_node_name(name, "") == node_names.require_node_name("x/y", name) == name
+    )
     assert image_report.map_image_nodes({name: CRI}, {name: {}}) == {"": {name: name}}
 
 
@@ -52,7 +56,10 @@ def test_what_no_node_is_called_names_none(name: str) -> None:
     if name:
         with pytest.raises(PlanError):
             node_names.require_node_name("gpu1", name)
-        for known in ({"gpufleet_kubernetes_node": name}, {"gpufleet_cluster": "one", "gpufleet_kubernetes_node": name}):
+        for known in (
+            {"gpufleet_kubernetes_node": name},
+            {"gpufleet_cluster": "one", "gpufleet_kubernetes_node": name},
+        ):
             with pytest.raises(PlanError):
                 image_report.map_image_nodes({"gpu1": CRI}, {"gpu1": known})
     with pytest.raises(PlanError):
@@ -60,7 +67,8 @@ def test_what_no_node_is_called_names_none(name: str) -> None:
 
 
 ASKED = [
-    # name in the inventory, what the host calls itself, gpufleet_kubernetes_node; names that the API is asked for, None if it is not asked
+    # name in the inventory, what the host calls itself, gpufleet_kubernetes_node; names that the
+    # API is asked for, None if it is not asked
     ("gpu1", "gpu1.example.org", "", ("gpu1.example.org", "gpu1")),
     ("../../x", "gpu1", "", ("gpu1",)),
     ("../../x", "", "", None),
@@ -71,12 +79,22 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("host", "own", "given", "names"), ASKED)
-def test_the_api_is_asked_for_names_that_a_node_can_have(host: str, own: str, given: str, names: tuple[str, ...] | None) -> None:
-    args: dict[str, Any] = {"kubernetes_node": given, "slurm_node": "", "rollout": "r", "kubeconfig": "", "context": ""}
+def test_the_api_is_asked_for_names_that_a_node_can_have(
+    host: str, own: str, given: str, names: tuple[str, ...] | None
+) -> None:
+    args: dict[str, Any] = {
+        "kubernetes_node": given,
+        "slurm_node": "",
+        "rollout": "r",
+        "kubeconfig": "",
+        "context": "",
+    }
 
     def asked() -> Any:
         work = drain.Work(hostname=own, boot_id="b")
-        return draining.choose_orchestrators(None, {"inventory_hostname": host}, args, work, "", ["kubernetes"])["kubernetes"]  # type: ignore[arg-type]
+        return draining.choose_orchestrators(
+            None, {"inventory_hostname": host}, args, work, "", ["kubernetes"]
+        )["kubernetes"]  # type: ignore[arg-type]
 
     if names is None:
         with pytest.raises(PlanError):

@@ -1,15 +1,23 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Systems that are made as images are refused, whichever engine they have, with the page of whoever makes them."""
+"""Systems that are made as images are refused, whichever engine they have, with the page of whoever
+makes them.
+"""
 
 from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import detect as crio_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import detect as docker_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect as containerd_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    detect as crio_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 from tests.unit.builders import obs
@@ -34,15 +42,21 @@ def test_cri_o_of_an_image_is_left_to_whoever_makes_it(name: str, code: str) -> 
 
 @pytest.mark.parametrize(("name", "code"), IMAGES)
 def test_a_tree_of_such_a_system_is_no_containerd_of_a_package(name: str, code: str) -> None:
-    seen = obs(files={"/etc/containerd/config.toml": "version = 2\n"}, host={"os_release": {"ID": name}})
-    (found,) = containerd_detect.find_instances(Policy(root="/image", engine_version="1.7.24"), seen)
+    seen = obs(
+        files={"/etc/containerd/config.toml": "version = 2\n"}, host={"os_release": {"ID": name}}
+    )
+    (found,) = containerd_detect.find_instances(
+        Policy(root="/image", engine_version="1.7.24"), seen
+    )
     assert found.manager == next(m.name for m in known.MANAGERS if name in m.os_ids)
     assert found.refusal.message.code == code
 
 
 def test_docker_of_an_image_is_left_to_whoever_makes_it() -> None:
     policy = Policy(root="/image", engines=("docker",), engine_version="24.0.9")
-    (found,) = docker_detect.find_instances(policy, obs(files={}, host={"os_release": {"ID": "cos"}}))
+    (found,) = docker_detect.find_instances(
+        policy, obs(files={}, host={"os_release": {"ID": "cos"}})
+    )
     assert (found.manager, found.refusal.message.code) == ("cos", "manager.cos")
 
 

@@ -9,15 +9,21 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
     Instance,
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect,
+)
 
 from tests.unit import builders
 from tests.unit.k0s_files import DROP_IN, MAIN, MERGED, OLDER, OTHER, RENDERED
@@ -33,7 +39,12 @@ DECISION = Decision(
 
 
 def host(
-    text: str = RENDERED, version: str = "2.3.4", files: dict[str, str] | None = None, *, loaded: bool = False, unit: str = UNIT
+    text: str = RENDERED,
+    version: str = "2.3.4",
+    files: dict[str, str] | None = None,
+    *,
+    loaded: bool = False,
+    unit: str = UNIT,
 ) -> Observation:
     """A worker; loaded: its containerd works with our handler."""
     process = {
@@ -51,10 +62,24 @@ def host(
     config = {"containerd": {"defaultRuntimeName": "runc", "runtimes": runtimes}, "enableCDI": True}
     cri = {
         f"Version:{SOCKET}": {"runtime_name": "containerd", "runtime_version": f"v{version}"},
-        f"Status:{SOCKET}": {"runtime": {"RuntimeReady": True}, "conditions": [], "handlers": [], "info": {"config": config}},
+        f"Status:{SOCKET}": {
+            "runtime": {"RuntimeReady": True},
+            "conditions": [],
+            "handlers": [],
+            "info": {"config": config},
+        },
     }
-    units = {unit: {"Type": "simple", "ActiveState": "active", "InvocationID": "abc", "KillMode": "process"}}
-    return builders.obs(files={MAIN: text, **(files or {})}, processes=[process], cri=cri, units=units)
+    units = {
+        unit: {
+            "Type": "simple",
+            "ActiveState": "active",
+            "InvocationID": "abc",
+            "KillMode": "process",
+        }
+    }
+    return builders.obs(
+        files={MAIN: text, **(files or {})}, processes=[process], cri=cri, units=units
+    )
 
 
 def found(seen: Observation, policy: Policy | None = None) -> Instance:
@@ -88,12 +113,18 @@ def test_nothing_is_planned_where_all_is_so() -> None:
 
 
 def test_files_that_it_has_not_applied_take_a_restart() -> None:
-    """No change wakes k0s then. Its unit is of no type that tells when it serves, and needs no other one."""
+    """No change wakes k0s then. Its unit is of no type that tells when it serves, and needs no
+    other one.
+    """
     written = plan(host()).changes[0]["content"]
     server = host(files={DROP_IN: written}, unit="k0scontroller.service")
-    assert [(r.unit, r.action) for r in plan(server).restarts] == [("k0scontroller.service", "restart")]
+    assert [(r.unit, r.action) for r in plan(server).restarts] == [
+        ("k0scontroller.service", "restart")
+    ]
     assert "Type" not in " ".join(plan(server).advice)
-    assert [(r.unit, r.action) for r in plan(host(files={DROP_IN: written})).restarts] == [(UNIT, "restart")]
+    assert [(r.unit, r.action) for r in plan(host(files={DROP_IN: written})).restarts] == [
+        (UNIT, "restart")
+    ]
 
 
 @pytest.mark.parametrize("loaded", [True, False])
@@ -108,7 +139,8 @@ def test_taking_it_back_is_waited_for_as_well(loaded: bool) -> None:
 
 OLD_TABLE = '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true\n'
 RENDERS, UPDATE = "containerd.rendered-without-drop-ins", "manager.update-k0s"
-# case: the main file, its release, other files; the code, and values of the message. Of a nested message its code is compared.
+# case: the main file, its release, other files; the code, and values of the message. Of a nested
+# message its code is compared.
 LEFT_ALONE: dict[str, tuple[str, str, dict[str, str], str, dict[str, object]]] = {
     "a person's main file": (
         RENDERED.partition("\n")[2], "2.3.4", {}, "containerd.main-file-of-person", {"line": "# k0s_managed=true"}),
@@ -142,12 +174,16 @@ def test_such_a_host_is_left_alone_and_told_why(case: str) -> None:
     text, version, files, code, values = LEFT_ALONE[case]
     message = found(host(text, version, files)).refusal.message
     assert message.code == code
-    assert {name: get_code(message.values[name]) or message.values[name] for name in values} == values
+    assert {
+        name: get_code(message.values[name]) or message.values[name] for name in values
+    } == values
 
 
 @pytest.mark.parametrize("version", ["", "version = 3\n"])
 def test_drop_ins_of_others_that_it_starts_with_stay(version: str) -> None:
-    others = {OTHER: f'{version}[plugins."io.containerd.cri.v1.images".registry]\nconfig_path = "/etc/k0s/certs.d"\n'}
+    others = {
+        OTHER: f'{version}[plugins."io.containerd.cri.v1.images".registry]\nconfig_path = "/etc/k0s/certs.d"\n'
+    }
     assert [c["path"] for c in plan(host(files=others)).changes] == [DROP_IN]
 
 
@@ -158,7 +194,10 @@ def test_a_restart_that_nobody_can_keep_from_happening_is_refused_where_none_is_
 
 def test_what_is_taken_back_is_taken_back_all_the_same_and_waited_for() -> None:
     written = plan(host()).changes[0]["content"]
-    seen, policy = host(files={DROP_IN: written}, loaded=True), Policy(state="absent", restart="never")
+    seen, policy = (
+        host(files={DROP_IN: written}, loaded=True),
+        Policy(state="absent", restart="never"),
+    )
     back = detect.plan_absent(policy, seen, found(seen, policy))
     assert [r.action for r in back.list_acted_restarts("never")] == ["wait"]
     assert "containerd.restart-never-not-kept" in map(get_code, back.advice)
@@ -169,4 +208,8 @@ def test_in_a_tree_nothing_is_waited_for() -> None:
     seen = host()
     (one,) = detect.find_instances(policy, seen)
     planned = detect.plan_instance(policy, seen, one, DECISION)
-    assert ([c["path"] for c in planned.changes], planned.restarts, planned.health) == ([DROP_IN], (), ())
+    assert ([c["path"] for c in planned.changes], planned.restarts, planned.health) == (
+        [DROP_IN],
+        (),
+        (),
+    )

@@ -9,8 +9,13 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
     Instance,
@@ -18,13 +23,23 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import daemons, detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    daemons,
+    detect,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import Manager, ManagerPlace
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import cases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    Manager,
+    ManagerPlace,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    cases,
+)
 
 from tests.fixtures.managers import SHOWN
 from tests.unit import builders
@@ -49,7 +64,12 @@ def test_a_daemon_is_its_managers(name: str) -> None:
 @pytest.mark.parametrize("name", [m.name for m in known.MANAGERS if m.own_engine])
 def test_one_with_a_containerd_of_its_own_is_told_by_the_unit_alone(name: str) -> None:
     process = SHOWN[name].process(by_unit=True)
-    assert known.find_process_manager(builders.obs(units={SHOWN[name].unit: {}}), process, "/moved/config.toml").name == name
+    assert (
+        known.find_process_manager(
+            builders.obs(units={SHOWN[name].unit: {}}), process, "/moved/config.toml"
+        ).name
+        == name
+    )
 
 
 # ---------------------------------------------------------------- one that is served
@@ -104,20 +124,40 @@ def served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "MANAGERS", (EDGEWARE, *known.MANAGERS))
 
 
-def host(text: str | None = RENDERED, version: str = "2.1.5-edge1", units: Any = None, files: dict[str, str] | None = None) -> Observation:
-    """A host whose containerd is a part of that system: one file of several programs, started as containerd."""
+def host(
+    text: str | None = RENDERED,
+    version: str = "2.1.5-edge1",
+    units: Any = None,
+    files: dict[str, str] | None = None,
+) -> Observation:
+    """A host whose containerd is a part of that system: one file of several programs, started as
+    containerd.
+    """
     exe = "/opt/edgeware/data/0a1b/bin/edgeware"
     processes = [
         {"pid": 7, "exe": exe, "argv": ["/usr/bin/edgeware", "server"], "unit": "edgeware.service"},
         {"pid": 9, "exe": exe, "argv": ["containerd", "-c", MAIN], "unit": "edgeware.service"},
     ]
-    config = {"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": {"options": {"SystemdCgroup": True}}}}, "enableCDI": True}
+    config = {
+        "containerd": {
+            "defaultRuntimeName": "runc",
+            "runtimes": {"runc": {"options": {"SystemdCgroup": True}}},
+        },
+        "enableCDI": True,
+    }
     cri = {
         f"Version:{SOCKET}": {"runtime_name": "containerd", "runtime_version": f"v{version}"},
-        f"Status:{SOCKET}": {"runtime": {"RuntimeReady": True}, "conditions": [], "handlers": [], "info": {"config": config}},
+        f"Status:{SOCKET}": {
+            "runtime": {"RuntimeReady": True},
+            "conditions": [],
+            "handlers": [],
+            "info": {"config": config},
+        },
     }
     known_files = {**(files or {}), **({MAIN: text} if text is not None else {})}
-    return builders.obs(files=known_files, processes=processes, cri=cri, units=UNIT if units is None else units)
+    return builders.obs(
+        files=known_files, processes=processes, cri=cri, units=UNIT if units is None else units
+    )
 
 
 def found(seen: Observation, policy: Policy | None = None) -> Instance:
@@ -132,19 +172,40 @@ def plan(seen: Observation, **options: Any) -> Plan:
 
 def test_what_is_asked_of_a_host_of_it_takes_one_look() -> None:
     asked = {q["id"] for q in detect.list_questions(Policy())}
-    files = {f"file:{MAIN}", f"file:{DROP_IN}", f"glob:{HOME}/config-v3.toml.d/*.toml", f"glob:{HOME}/config.toml.d/*.toml"}
+    files = {
+        f"file:{MAIN}",
+        f"file:{DROP_IN}",
+        f"glob:{HOME}/config-v3.toml.d/*.toml",
+        f"glob:{HOME}/config.toml.d/*.toml",
+    }
     assert files | {f"cri:Status:{SOCKET}", f"cri:Version:{SOCKET}"} <= asked
-    assert [q for q in detect.list_questions(Policy()) if q["kind"] == "processes" and {"containerd", "edgeware"} <= set(q["names"])]
+    assert [
+        q
+        for q in detect.list_questions(Policy())
+        if q["kind"] == "processes" and {"containerd", "edgeware"} <= set(q["names"])
+    ]
 
 
 def test_its_containerd_is_found_in_the_file_of_all_its_programs() -> None:
     one = found(host())
-    assert (one.manager, str(one.refusal), one.version, one.socket, one.unit) == ("edgeware", "", "2.1.5-edge1", SOCKET, "edgeware.service")
+    assert (one.manager, str(one.refusal), one.version, one.socket, one.unit) == (
+        "edgeware",
+        "",
+        "2.1.5-edge1",
+        SOCKET,
+        "edgeware.service",
+    )
     assert (one.binary, one.process, one.pid) == ("/opt/edgeware/data/0a1b/bin/containerd", None, 9)
 
 
-@pytest.mark.parametrize("text", [RENDERED, RENDERED + OWN_HANDLER], ids=["no handler there", "with a handler of its own"])
-def test_ours_goes_into_the_directory_that_its_file_imports_and_its_own_unit_restarts(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [RENDERED, RENDERED + OWN_HANDLER],
+    ids=["no handler there", "with a handler of its own"],
+)
+def test_ours_goes_into_the_directory_that_its_file_imports_and_its_own_unit_restarts(
+    text: str,
+) -> None:
     planned = plan(host(text))
     assert [(c["path"], c["op"]) for c in planned.changes] == [(DROP_IN, "write")]
     assert "SystemdCgroup = true" in planned.changes[0]["content"]
@@ -172,7 +233,10 @@ def test_its_main_file_is_never_edited(case: str) -> None:
     text, version, options, why = REFUSED[case]
     with pytest.raises(PlanError) as refused:
         plan(host(text, version), **options)
-    assert (refused.value.where, refused.value.code) == (MAIN, "containerd.rendered-without-drop-ins")
+    assert (refused.value.where, refused.value.code) == (
+        MAIN,
+        "containerd.rendered-without-drop-ins",
+    )
     assert get_code(refused.value.values["cause"]) == f"containerd.{why}"
     assert BESIDE in str(refused.value)
 
@@ -184,15 +248,25 @@ def test_such_a_host_is_left_alone_and_told_why(case: str) -> None:
     policy = Policy(**options)
     one = found(host(text, version), policy)
     assert one.refusal.message.code == "containerd.rendered-without-drop-ins"
-    assert (get_code(one.refusal.message.values["cause"]), one.refusal.next) == (f"containerd.{why}", BESIDE)
+    assert (get_code(one.refusal.message.values["cause"]), one.refusal.next) == (
+        f"containerd.{why}",
+        BESIDE,
+    )
     with pytest.raises(PlanError, match=r"\[containerd\.rendered-without-drop-ins\]"):
-        detect.plan_instance(policy, host(text, version), dc.replace(one, refusal=Refusal()), DECISION)
+        detect.plan_instance(
+            policy, host(text, version), dc.replace(one, refusal=Refusal()), DECISION
+        )
 
 
 def test_what_it_sets_in_another_place_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = dc.replace(EDGEWARE.place or ManagerPlace(()), never=((("containerd", "runtimes", "nvidia"), "Set it by --runtime."),))
+    place = dc.replace(
+        EDGEWARE.place or ManagerPlace(()),
+        never=((("containerd", "runtimes", "nvidia"), "Set it by --runtime."),),
+    )
     monkeypatch.setattr(known, "MANAGERS", (dc.replace(EDGEWARE, place=place), *known.MANAGERS[1:]))
-    with pytest.raises(PlanError, match=r"(?s)Set it by --runtime.*\[containerd\.setting-of-manager\]"):
+    with pytest.raises(
+        PlanError, match=r"(?s)Set it by --runtime.*\[containerd\.setting-of-manager\]"
+    ):
         plan(host())
 
 
@@ -208,10 +282,16 @@ def test_what_is_ours_is_taken_back_and_the_rest_stays() -> None:
 @pytest.mark.parametrize(("state", "there"), [("active", True), ("inactive", False)])
 def test_a_kubelet_inside_its_program_counts_as_one(state: str, there: bool) -> None:
     seen = host(units={"edgeware.service": {"ActiveState": state}})
-    assert kubelet.find_kubelet(Policy(), seen) == Kubelet(present=there, endpoint=SOCKET if there else "", installed=not there)
+    assert kubelet.find_kubelet(Policy(), seen) == Kubelet(
+        present=there, endpoint=SOCKET if there else "", installed=not there
+    )
 
 
 def test_an_image_is_loaded_by_its_own_command() -> None:
     missing = "image demo is not on this host"
-    assert "edgeware ctr images import" in cases.advise_on_case("containerd", "native-cdi", missing, "edgeware")
-    assert "ctr -n k8s.io images import" in cases.advise_on_case("containerd", "native-cdi", missing, "package")
+    assert "edgeware ctr images import" in cases.advise_on_case(
+        "containerd", "native-cdi", missing, "edgeware"
+    )
+    assert "ctr -n k8s.io images import" in cases.advise_on_case(
+        "containerd", "native-cdi", missing, "package"
+    )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""MicroK8s: our handler goes into the template that it makes containerd's configuration from, and nothing else of it changes."""
+"""MicroK8s: our handler goes into the template that it makes containerd's configuration from, and
+nothing else of it changes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
+    transaction,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     JOURNAL_DIR,
@@ -19,16 +24,26 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import containerd_places, file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    containerd_places,
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import kubelet
 
 from tests.unit import bare_trees, builders
 
 ARGS = "/var/snap/microk8s/current/args"
 TEMPLATE, SNAP = f"{ARGS}/containerd-template.toml", "/snap/microk8s/current/meta/snap.yaml"
-SOCKET, UNIT = "/var/snap/microk8s/common/run/containerd.sock", "snap.microk8s.daemon-containerd.service"
+SOCKET, UNIT = (
+    "/var/snap/microk8s/common/run/containerd.sock",
+    "snap.microk8s.daemon-containerd.service",
+)
 CLASSIC, STRICT = "", "confinement: strict\n"
 RUNTIME = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes'
 # The tables of MicroK8s' own template, as of 1.36.
@@ -70,27 +85,51 @@ OURS = {
 
 
 def host(
-    text: str = TEXT, version: str = "2.1.6", *, snap: str = CLASSIC, state: str = "active", loaded: bool = False, mode: str = "process"
+    text: str = TEXT,
+    version: str = "2.1.6",
+    *,
+    snap: str = CLASSIC,
+    state: str = "active",
+    loaded: bool = False,
+    mode: str = "process",
 ) -> Observation:
-    """A node whose containerd was started by the path of the snap's revision; loaded: it works with our handler."""
+    """A node whose containerd was started by the path of the snap's revision; loaded: it works with
+    our handler.
+    """
     daemon = {
         "pid": 9,
         "exe": "/snap/microk8s/7234/bin/containerd",
-        "argv": ["/snap/microk8s/7234/bin/containerd", "--config", "/var/snap/microk8s/7234/args/containerd.toml", "--address", SOCKET],
+        "argv": [
+            "/snap/microk8s/7234/bin/containerd",
+            "--config",
+            "/var/snap/microk8s/7234/args/containerd.toml",
+            "--address",
+            SOCKET,
+        ],
         "unit": UNIT,
     }
     runtimes: dict[str, Any] = {"runc": {"options": {}}, **({"nvidia": OURS} if loaded else {})}
     config = {"containerd": {"defaultRuntimeName": "runc", "runtimes": runtimes}, "enableCDI": True}
     cri = {
         f"Version:{SOCKET}": {"runtime_name": "containerd", "runtime_version": f"v{version}"},
-        f"Status:{SOCKET}": {"runtime": {"RuntimeReady": True}, "conditions": [], "handlers": [], "info": {"config": config}},
+        f"Status:{SOCKET}": {
+            "runtime": {"RuntimeReady": True},
+            "conditions": [],
+            "handlers": [],
+            "info": {"config": config},
+        },
     }
     units = {
         UNIT: {"Type": "notify", "ActiveState": state, "InvocationID": "abc", "KillMode": mode},
         "snap.microk8s.daemon-kubelite.service": {"Type": "simple", "ActiveState": state},
     }
     files = {TEMPLATE: text, SNAP: snap}
-    return builders.obs(files=files, processes=[daemon] if state == "active" else [], cri=cri if state == "active" else {}, units=units)
+    return builders.obs(
+        files=files,
+        processes=[daemon] if state == "active" else [],
+        cri=cri if state == "active" else {},
+        units=units,
+    )
 
 
 def found(seen: Observation, policy: Policy | None = None) -> Instance:
@@ -111,9 +150,15 @@ def edited(planned: Plan) -> str:
 
 
 def added(text: str) -> list[str]:
-    """The lines that are new in a text in which every line of the template still stands, in its order."""
+    """The lines that are new in a text in which every line of the template still stands, in its
+    order.
+    """
     left = TEXT.splitlines()
-    new = [line for line in text.splitlines() if not (left and line == left[0] and left.pop(0) is not None)]
+    new = [
+        line
+        for line in text.splitlines()
+        if not (left and line == left[0] and left.pop(0) is not None)
+    ]
     assert not left, left
     return [line.strip() for line in new if line.strip()]
 
@@ -132,7 +177,13 @@ def test_the_handler_goes_into_the_template_and_every_other_line_stays(version: 
     assert [(r.unit, r.action) for r in planned.restarts] == [(UNIT, "restart")]
     (check,) = planned.health
     assert check["socket"] == SOCKET
-    assert planned.validate[0]["argv"] == ["/snap/microk8s/7234/bin/containerd", "-c", "{stage}" + TEMPLATE, "config", "dump"]
+    assert planned.validate[0]["argv"] == [
+        "/snap/microk8s/7234/bin/containerd",
+        "-c",
+        "{stage}" + TEMPLATE,
+        "config",
+        "dump",
+    ]
 
 
 def test_nothing_is_planned_where_all_is_so() -> None:
@@ -151,7 +202,11 @@ def test_a_default_is_written_in_the_place_of_the_variable() -> None:
 def test_taken_back_it_is_the_template_from_before() -> None:
     written = edited(plan(host()))
     seen = host(written, loaded=True)
-    kept = {"originals": {TEMPLATE: {"content": TEXT, "existed": True, "sha256_after": builders.sha(written)}}}
+    kept = {
+        "originals": {
+            TEMPLATE: {"content": TEXT, "existed": True, "sha256_after": builders.sha(written)}
+        }
+    }
     seen.answers[queries.ask_for_originals(JOURNAL_DIR)["id"]] = kept
     back = detect.plan_absent(Policy(state="absent"), seen, found(seen))
     assert [(c["path"], c["op"]) for c in back.changes] == [(TEMPLATE, "restore")]
@@ -168,20 +223,32 @@ OPERATORS = f"""
 
 def test_a_handler_of_its_addon_whose_operator_is_gone_is_taken_over() -> None:
     planned = plan(host(TEXT + OPERATORS))
-    assert [(left.tool, left.fate, left.path) for left in planned.leftovers] == [("gpu-operator", "adopted", TEMPLATE)]
+    assert [(left.tool, left.fate, left.path) for left in planned.leftovers] == [
+        ("gpu-operator", "adopted", TEMPLATE)
+    ]
     assert 'BinaryName = "/usr/bin/nvidia-container-runtime"' in planned.diffs[0][2]
 
 
 BAD: dict[str, tuple[str, int | None, str]] = {
     "does not parse": (TEXT.replace("no_pivot = false", "no_pivot = ="), 11, "not valid TOML"),
-    "a variable without quotes": (TEXT.replace('"${SNAPSHOTTER}"', "${SNAPSHOTTER}"), 10, "not valid TOML"),
+    "a variable without quotes": (
+        TEXT.replace('"${SNAPSHOTTER}"', "${SNAPSHOTTER}"),
+        10,
+        "not valid TOML",
+    ),
     "a table twice": (TEXT + f"{RUNTIME}.runc]\n", 26, "not valid TOML"),
-    "of a release with version 1": (TEXT.replace("version = 2", "version = 1"), 2, "[containerd.version-1-cri-dropped]"),
+    "of a release with version 1": (
+        TEXT.replace("version = 2", "version = 1"),
+        2,
+        "[containerd.version-1-cri-dropped]",
+    ),
 }
 
 
 @pytest.mark.parametrize("text, line, what", BAD.values(), ids=BAD)
-def test_a_template_that_containerd_would_not_take_is_refused_by_its_line(text: str, line: int, what: str) -> None:
+def test_a_template_that_containerd_would_not_take_is_refused_by_its_line(
+    text: str, line: int, what: str
+) -> None:
     with pytest.raises(PlanError) as refused:
         plan(host(text))
     assert refused.value.where == TEMPLATE
@@ -191,11 +258,15 @@ def test_a_template_that_containerd_would_not_take_is_refused_by_its_line(text: 
 
 def test_a_snap_that_is_not_active_is_refused() -> None:
     one = found(host(state="inactive"))
-    assert f"MicroK8s's containerd is installed but not running ({UNIT} is inactive)" in str(one.refusal)
+    assert f"MicroK8s's containerd is installed but not running ({UNIT} is inactive)" in str(
+        one.refusal
+    )
 
 
 @pytest.mark.parametrize("state", ["active", "inactive"])
-def test_a_strictly_confined_one_is_refused_since_it_sees_no_program_of_the_host(state: str) -> None:
+def test_a_strictly_confined_one_is_refused_since_it_sees_no_program_of_the_host(
+    state: str,
+) -> None:
     one = found(host(snap=STRICT, state=state))
     assert one.refusal.message.code == "manager.microk8s-strict"
 
@@ -238,14 +309,19 @@ ADMITTED = {
 
 
 @pytest.mark.parametrize("path, groups", ADMITTED.items())
-def test_a_group_is_let_in_where_it_is_root_anyway_and_nowhere_else(path: str, groups: tuple[str, ...]) -> None:
+def test_a_group_is_let_in_where_it_is_root_anyway_and_nowhere_else(
+    path: str, groups: tuple[str, ...]
+) -> None:
     assert tuple(queries.ask_for_file(path, file_places.WHOLE).get("groups", ())) == groups
     (change,) = transaction.allow_groups([{"path": path, "op": "remove"}])
     assert tuple(change.get("groups", ())) == groups
 
 
 def test_the_values_of_a_template_may_travel_and_what_is_no_variable_may_not() -> None:
-    shown = file_places.show_own_text(TEXT.replace('"${RUNTIME}"', '"${RUNTIME} secret"'), containerd_places.keep_containerd_places())
+    shown = file_places.show_own_text(
+        TEXT.replace('"${RUNTIME}"', '"${RUNTIME} secret"'),
+        containerd_places.keep_containerd_places(),
+    )
     assert '"${RUNTIME_TYPE}"' in shown
     assert "secret" not in shown
     assert "${SNAPSHOTTER}" not in shown

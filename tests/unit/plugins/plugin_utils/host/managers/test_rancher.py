@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes of k3s and RKE2 whose release reads drop-ins: what is written, where, by which unit it comes into force, and what is refused."""
+"""Nodes of k3s and RKE2 whose release reads drop-ins: what is written, where, by which unit it
+comes into force, and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,26 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
     Instance,
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 from tests.fixtures import public_configurations as public
@@ -28,10 +39,15 @@ from tests.unit import bare_trees, builders
 
 NVIDIA = "/usr/bin/nvidia-container-runtime"
 SOCKET = "/run/k3s/containerd/containerd.sock"
-V3 = next(row for row in public.CONTAINERDS if row.file == "k3s-v3").text  # with the handler that k3s adds by itself
+V3 = next(
+    row for row in public.CONTAINERDS if row.file == "k3s-v3"
+).text  # with the handler that k3s adds by itself
 V3_BARE = V3[: V3.index("\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'nvidia']")]
 V2_OLD = next(row for row in public.CONTAINERDS if row.file == "k3s-v2").text
-V2 = V2_OLD.replace("version = 2\n", 'version = 2\nimports = ["/var/lib/rancher/k3s/agent/etc/containerd/config.toml.d/*.toml"]\n')
+V2 = V2_OLD.replace(
+    "version = 2\n",
+    'version = 2\nimports = ["/var/lib/rancher/k3s/agent/etc/containerd/config.toml.d/*.toml"]\n',
+)
 DECISION = Decision(
     instance="", engine="containerd", engine_version="", injection="native-cdi", handler="nvidia", default=False, runtime_mode="cdi",
     annotation_prefixes=("nvidia.cdi.k8s.io/",), device_list_strategy=(), plugin_annotation_prefix="", runtime_class="nvidia",
@@ -40,7 +56,9 @@ DECISION = Decision(
 
 @dc.dataclass(frozen=True)
 class Node:
-    """data: the data directory. program: the file of its containerd, below it. text: the generated file, None before the first start."""
+    """data: the data directory. program: the file of its containerd, below it. text: the generated
+    file, None before the first start.
+    """
 
     unit: str = "k3s.service"
     data: str = "/var/lib/rancher/k3s"
@@ -61,13 +79,39 @@ class Node:
     def seen(self, **more: Any) -> Observation:
         """The host, whose containerd is a child of the service's main process."""
         moved = (self.text or "").replace("/var/lib/rancher/k3s", self.data)
-        files = {f"{self.home}/{name}": text for name, text in self.files} | ({self.config: moved} if self.text is not None else {})
-        argv = ["containerd", "-c", self.config, "-a", SOCKET, "--state", "/run/k3s/containerd", "--root", f"{self.data}/agent/containerd"]
+        files = {f"{self.home}/{name}": text for name, text in self.files} | (
+            {self.config: moved} if self.text is not None else {}
+        )
+        argv = [
+            "containerd",
+            "-c",
+            self.config,
+            "-a",
+            SOCKET,
+            "--state",
+            "/run/k3s/containerd",
+            "--root",
+            f"{self.data}/agent/containerd",
+        ]
         process = {"pid": 9, "exe": f"{self.data}/{self.program}", "argv": argv, "unit": self.unit}
         runc = {"options": {"SystemdCgroup": self.driver == "systemd"}}
-        config = {"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": runc}}, "enableCDI": True}
-        status = {"runtime": {"RuntimeReady": True}, "conditions": [], "handlers": [], "info": {"config": config}}
-        cri = {f"Version:{SOCKET}": {"runtime_name": "containerd", "runtime_version": f"v{self.version}"}, f"Status:{SOCKET}": status}
+        config = {
+            "containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": runc}},
+            "enableCDI": True,
+        }
+        status = {
+            "runtime": {"RuntimeReady": True},
+            "conditions": [],
+            "handlers": [],
+            "info": {"config": config},
+        }
+        cri = {
+            f"Version:{SOCKET}": {
+                "runtime_name": "containerd",
+                "runtime_version": f"v{self.version}",
+            },
+            f"Status:{SOCKET}": status,
+        }
         units = {self.unit: {"ActiveState": "active", "InvocationID": "abc", "KillMode": "process"}}
         return builders.obs(files=files, processes=[process], cri=cri, units=units, **more)
 
@@ -78,7 +122,9 @@ def found(node: Node, policy: Policy | None = None) -> Instance:
 
 
 def plan(node: Node, decision: Decision = DECISION, **options: Any) -> Plan:
-    return detect.plan_instance(Policy(**options), node.seen(), found(node, Policy(**options)), decision)
+    return detect.plan_instance(
+        Policy(**options), node.seen(), found(node, Policy(**options)), decision
+    )
 
 
 def drop_in(planned: Plan) -> tuple[str, dict[str, Any]]:
@@ -103,7 +149,9 @@ NODES = {
 
 
 @pytest.mark.parametrize("name", NODES)
-def test_the_drop_in_goes_next_to_the_generated_file_and_the_managers_unit_restarts(name: str) -> None:
+def test_the_drop_in_goes_next_to_the_generated_file_and_the_managers_unit_restarts(
+    name: str,
+) -> None:
     node, manager, program = NODES[name]
     one = found(node)
     assert (one.manager, str(one.refusal), one.socket, one.unit) == (manager, "", SOCKET, node.unit)
@@ -125,11 +173,18 @@ def test_the_drop_in_goes_next_to_the_generated_file_and_the_managers_unit_resta
     assert not [d for d in planned.differences if d.path == node.config]
 
 
-# what the generated file declares, and the release of containerd -> the directory, the version, the table
+# what the generated file declares, and the release of containerd -> the directory, the version, the
+# table
 DECLARED = {
     "version 3": (V3, "2.1.5", "config-v3.toml.d", 3, "io.containerd.cri.v1.runtime"),
     "version 3 on 2.3": (V3, "2.3.7", "config-v3.toml.d", 3, "io.containerd.cri.v1.runtime"),
-    "version 2, since the user's template is one": (V2, "2.1.5", "config.toml.d", 2, "io.containerd.grpc.v1.cri"),
+    "version 2, since the user's template is one": (
+        V2,
+        "2.1.5",
+        "config.toml.d",
+        2,
+        "io.containerd.grpc.v1.cri",
+    ),
 }
 
 
@@ -147,7 +202,9 @@ def after(node: Node) -> Node:
     path, _data = drop_in(plan(node))
     (change,) = plan(node).changes
     return dc.replace(
-        node, text=V3 if node.text == V3_BARE else node.text, files=(*node.files, (path.removeprefix(f"{node.home}/"), change["content"]))
+        node,
+        text=V3 if node.text == V3_BARE else node.text,
+        files=(*node.files, (path.removeprefix(f"{node.home}/"), change["content"])),
     )
 
 
@@ -159,13 +216,17 @@ CONVERGED = {
     "with its own handler": Node(),
     "found only after our restart": Node(text=V3_BARE),
     "version 2": Node(text=V2),
-    "somebody's drop-in says more of runc": Node(text=V3_BARE, files=(("config-v3.toml.d/10-runc.toml", OTHERS),)),
+    "somebody's drop-in says more of runc": Node(
+        text=V3_BARE, files=(("config-v3.toml.d/10-runc.toml", OTHERS),)
+    ),
 }
 
 
 @pytest.mark.parametrize("name", CONVERGED)
 def test_a_second_run_writes_nothing(name: str) -> None:
-    """The handler that k3s adds at the restart is no evidence of how this node runs pods, so ours stays as runc is."""
+    """The handler that k3s adds at the restart is no evidence of how this node runs pods, so ours
+    stays as runc is.
+    """
     assert plan(after(CONVERGED[name])).changes == ()
 
 
@@ -176,15 +237,22 @@ container_annotations = ["nvidia.cdi.k8s.io/*"]
 PLAIN = dc.replace(DECISION, annotation_prefixes=())
 ENOUGH = {
     "nothing is to be handed on": (Node(), PLAIN),
-    "somebody's drop-in has the rest": (Node(files=(("config-v3.toml.d/50-gpu.toml", ANNOTATED),)), DECISION),
+    "somebody's drop-in has the rest": (
+        Node(files=(("config-v3.toml.d/50-gpu.toml", ANNOTATED),)),
+        DECISION,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", ENOUGH)
-def test_where_its_own_handler_is_right_nothing_is_written_and_the_reason_says_so(name: str) -> None:
+def test_where_its_own_handler_is_right_nothing_is_written_and_the_reason_says_so(
+    name: str,
+) -> None:
     node, decision = ENOUGH[name]
     assert plan(node, decision).changes == ()
-    why = {r.what: r for r in detect.explain_decision(Policy(), node.seen(), found(node), decision)}["drop_in"]
+    why = {
+        r.what: r for r in detect.explain_decision(Policy(), node.seen(), found(node), decision)
+    }["drop_in"]
     assert (why.value, get_code(why.why)) == ("none", "containerd.rendered-completely")
 
 
@@ -197,14 +265,20 @@ LACKS = {
 @pytest.mark.parametrize("name", LACKS)
 def test_the_reason_names_the_drop_in_and_what_the_generated_file_lacks(name: str) -> None:
     node, decision, lacks = LACKS[name]
-    why = {r.what: r for r in detect.explain_decision(Policy(), node.seen(), found(node), decision)}["drop_in"]
+    why = {
+        r.what: r for r in detect.explain_decision(Policy(), node.seen(), found(node), decision)
+    }["drop_in"]
     assert why.value == f"{node.home}/config-v3.toml.d/90-gpufleet.toml"
     assert get_code(why.why) == f"containerd.{lacks}"
 
 
 REFUSED = {
     "it has never started": (Node(text=None), {}, "rendered-file-missing"),
-    "the user's path is not imported": (Node(), {"drop_in_path": "/srv/gpu.toml"}, "imports-without-drop-in"),
+    "the user's path is not imported": (
+        Node(),
+        {"drop_in_path": "/srv/gpu.toml"},
+        "imports-without-drop-in",
+    ),
     "no drop-in is wanted": (Node(), {"drop_in": "never"}, "drop-in-never"),
 }
 
@@ -214,16 +288,27 @@ def test_where_no_drop_in_is_read_the_node_is_left_alone_and_told_the_next_step(
     node, options, why = REFUSED[name]
     one = found(node, Policy(**options))
     values = one.refusal.message.values
-    assert [get_code(values[name]) for name in ("cause", "step")] == [f"containerd.{why}", "manager.update-k3s-or-rke2"]
+    assert [get_code(values[name]) for name in ("cause", "step")] == [
+        f"containerd.{why}",
+        "manager.update-k3s-or-rke2",
+    ]
     with pytest.raises(PlanError, match=r"\[containerd\.rendered-without-drop-ins\]"):
-        detect.plan_instance(Policy(**options), node.seen(), dc.replace(one, refusal=Refusal()), DECISION)
+        detect.plan_instance(
+            Policy(**options), node.seen(), dc.replace(one, refusal=Refusal()), DECISION
+        )
 
 
 def test_one_that_does_not_run_is_named() -> None:
-    seen = builders.obs(files={Node().config: V3}, units={"k3s-agent.service": {"ActiveState": "failed"}})
+    seen = builders.obs(
+        files={Node().config: V3}, units={"k3s-agent.service": {"ActiveState": "failed"}}
+    )
     (one,) = detect.find_instances(Policy(), seen)
-    assert str(one.refusal).startswith("k3s's containerd is installed but not running (k3s-agent.service is failed). Start it")
-    assert (one.version, one.cdi.enabled, one.cdi.max_version) == ("", False, ""), "no CDI spec is written for it, and none held back"
+    assert str(one.refusal).startswith(
+        "k3s's containerd is installed but not running (k3s-agent.service is failed). Start it"
+    )
+    assert (one.version, one.cdi.enabled, one.cdi.max_version) == ("", False, ""), (
+        "no CDI spec is written for it, and none held back"
+    )
 
 
 def test_ours_is_taken_back_and_what_k3s_renders_stays() -> None:
@@ -251,19 +336,30 @@ def test_a_configuration_is_known_by_its_path_wherever_the_data_directory_is(pat
 
 
 def test_other_paths_are_nobodys() -> None:
-    for path in ("/etc/containerd/config.toml", "/srv/etc/containerd/config.toml", "agent/etc/containerd/config.toml"):
+    for path in (
+        "/etc/containerd/config.toml",
+        "/srv/etc/containerd/config.toml",
+        "agent/etc/containerd/config.toml",
+    ):
         assert known.find_config_manager(path) is None
 
 
 @pytest.mark.parametrize("data", ["/var/lib/rancher/k3s", "/var/lib/rancher/rke2", "/srv/edge"])
-def test_in_a_tree_the_files_tell_and_the_generated_one_stays(tmp_path: pathlib.Path, data: str) -> None:
-    """The image of a node: what k3s has rendered at its only start is there. A moved one is named by config_path."""
+def test_in_a_tree_the_files_tell_and_the_generated_one_stays(
+    tmp_path: pathlib.Path, data: str
+) -> None:
+    """The image of a node: what k3s has rendered at its only start is there. A moved one is named
+    by config_path.
+    """
     home = bare_trees.Tree(tmp_path)
     config = f"{data}/agent/etc/containerd/config.toml"
     home.write(config, V3_BARE.replace("/var/lib/rancher/k3s", data), 0o600)
     home.write(NVIDIA, "", 0o755)
     before = home.state()
-    options: dict[str, Any] = {"engine_version": "2.1.5", **({"config_path": config} if data == "/srv/edge" else {})}
+    options: dict[str, Any] = {
+        "engine_version": "2.1.5",
+        **({"config_path": config} if data == "/srv/edge" else {}),
+    }
     done = home.node(**options)
     assert (done["failed"], done["changed"]) == (False, True), done.get("msg")
     path = f"{data}/agent/etc/containerd/config-v3.toml.d/90-gpufleet.toml"

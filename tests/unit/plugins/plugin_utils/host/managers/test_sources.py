@@ -32,7 +32,10 @@ V1 = f"""[plugins.cri.containerd]
 """
 # As guides of 2021 have it (k3s-io/k3s issue 4391).
 TEMPLATE = (
-    V1.replace("= true", "= {{ .SystemdCgroup }}").replace('."nvidia"', '."{{$k}}"').replace(NVIDIA, "{{$v.BinaryName}}") + "{{end}}\n"
+    V1.replace("= true", "= {{ .SystemdCgroup }}")
+    .replace('."nvidia"', '."{{$k}}"')
+    .replace(NVIDIA, "{{$v.BinaryName}}")
+    + "{{end}}\n"
 )
 BROKEN = "[plugins.cri\n"
 OFF = 'version = 2\ndisabled_plugins = ["cri"]\n'
@@ -48,15 +51,20 @@ class Case:
     generated: str = ""  # the file that is made of it, named as such
 
 
-def rancher(manager: str, text: str, version: str, template: str = "config.toml.tmpl", own: str = TEMPLATE) -> Case:
+def rancher(
+    manager: str, text: str, version: str, template: str = "config.toml.tmpl", own: str = TEMPLATE
+) -> Case:
     directory = DIRECTORIES[manager]
     main = f"{directory}/config.toml"
-    return Case(version, {main: text, f"{directory}/{template}": own}, f"{directory}/{template}", main)
+    return Case(
+        version, {main: text, f"{directory}/{template}": own}, f"{directory}/{template}", main
+    )
 
 
 OWN_MAIN = f'# by hand\nversion = 2\nimports = ["{MERGED}"]\n'
 CASES = {
-    # https://github.com/k3s-io/k3s/issues/4391, https://github.com/k3d-io/k3d/issues/1108, https://github.com/k3s-io/k3s/issues/7594
+    # https://github.com/k3s-io/k3s/issues/4391, https://github.com/k3d-io/k3d/issues/1108,
+    # https://github.com/k3s-io/k3s/issues/7594
     "a template without the handlers' cgroup driver": rancher("k3s", V1, "1.7.23"),
     "a template of version 1 after an update": rancher("k3s", V1, "2.0.5"),
     "RKE2's of version 1 after an update": rancher("rke2", V1, "2.0.5"),
@@ -84,7 +92,10 @@ def said_of(tmp_path: pathlib.Path, version: str, files: dict[str, str], **optio
     before = made.state()
     done = made.node(engine_version=version, engines=("containerd",), **options)
     assert (done["changed"], made.state()) == (False, before)
-    refused = [f"{i['refusal']} {i['refusal_next']}" if "refusal_next" in i else str(i.get("refusal")) for i in done.get("instances") or ()]
+    refused = [
+        f"{i['refusal']} {i['refusal_next']}" if "refusal_next" in i else str(i.get("refusal"))
+        for i in done.get("instances") or ()
+    ]
     return " ".join([str(done.get("msg") or ""), *done["advice"], *refused])
 
 
@@ -107,16 +118,32 @@ NOBODYS = {
 
 
 @pytest.mark.parametrize("case", NOBODYS)
-def test_nobody_is_told_to_make_or_repair_what_a_manager_makes(tmp_path: pathlib.Path, case: str) -> None:
+def test_nobody_is_told_to_make_or_repair_what_a_manager_makes(
+    tmp_path: pathlib.Path, case: str
+) -> None:
     version, files, step = NOBODYS[case]
     said = said_of(tmp_path, version, files)
     assert step in said
-    assert not [words for words in ("Create the file", "remove it from `imports`", "Repair it", "Fix it", "orrect it") if words in said]
+    assert not [
+        words
+        for words in (
+            "Create the file",
+            "remove it from `imports`",
+            "Repair it",
+            "Fix it",
+            "orrect it",
+        )
+        if words in said
+    ]
 
 
 def test_a_release_without_drop_ins_of_its_own_says_where_the_handlers_driver_is_missing() -> None:
-    """Without a template of a person's it is the release (k3s issue 8470), and nothing on the host is to be edited."""
-    node = Node(version="1.7.7-k3s1", config=rendered(2, handler(2, "nvidia", systemd=None)), cdi=False)
+    """Without a template of a person's it is the release (k3s issue 8470), and nothing on the host
+    is to be edited.
+    """
+    node = Node(
+        version="1.7.7-k3s1", config=rendered(2, handler(2, "nvidia", systemd=None)), cdi=False
+    )
     with pytest.raises(PlanError) as refused:
         node.plan()
     assert refused.value.code == "containerd.rendered-handler-other-cgroup-driver"
@@ -131,9 +158,16 @@ LATER = """version = 3
 
 def test_nobody_is_told_to_move_settings_to_a_file_that_is_rendered(tmp_path: pathlib.Path) -> None:
     directory = DIRECTORIES["k3s"]
-    main = rendered(3).replace("version = 3\n", f'version = 3\nimports = ["{directory}/config-v3.toml.d/*.toml"]\n', 1)
+    main = rendered(3).replace(
+        "version = 3\n", f'version = 3\nimports = ["{directory}/config-v3.toml.d/*.toml"]\n', 1
+    )
     later = f"{directory}/config-v3.toml.d/95-site.toml"
-    said = said_of(tmp_path, "2.2.3", {f"{directory}/config.toml": main, later: LATER}, set_as_default="enabled")
+    said = said_of(
+        tmp_path,
+        "2.2.3",
+        {f"{directory}/config.toml": main, later: LATER},
+        set_as_default="enabled",
+    )
     assert f"{later}:3" in said
     assert "root file" not in said
 

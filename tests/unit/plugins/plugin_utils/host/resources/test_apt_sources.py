@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sources of the same repository that others left, in both of apt's forms: taken over, refused, or none of our business."""
+"""Sources of the same repository that others left, in both of apt's forms: taken over, refused, or
+none of our business.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,24 @@ import hashlib
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import apt_sources
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    apt_sources,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 URL = "https://mirror.example/nvidia/deb/$(ARCH)"
 OWN = "/etc/apt/sources.list.d/gpufleet-nvidia.sources"
-LIST, SOURCES = "/etc/apt/sources.list.d/nvidia-container-toolkit.list", "/etc/apt/sources.list.d/toolkit.sources"
+LIST, SOURCES = (
+    "/etc/apt/sources.list.d/nvidia-container-toolkit.list",
+    "/etc/apt/sources.list.d/toolkit.sources",
+)
 MAIN = "/etc/apt/sources.list"
 GUIDE = f"deb [signed-by=/usr/share/keyrings/nvidia.gpg] {URL} /\n"
 STANZA = f"Types: deb\nURIs: {URL}/\nSuites: /\nSigned-By: /usr/share/keyrings/nvidia.gpg\n"
@@ -27,7 +38,11 @@ def host(files: dict[str, str], url: str = URL) -> Observation:
     """Files of a host as the node shows them."""
     answers = {}
     for pattern, wanted in zip(apt_sources.PATTERNS, (".list", ".sources", ""), strict=True):
-        found = [path for path in files if (path == MAIN if not wanted else path != MAIN and path.endswith(wanted))]
+        found = [
+            path
+            for path in files
+            if (path == MAIN if not wanted else path != MAIN and path.endswith(wanted))
+        ]
         shown = [
             (
                 path,
@@ -37,29 +52,40 @@ def host(files: dict[str, str], url: str = URL) -> Observation:
             for path in found
         ]
         answers[f"glob:{pattern}"] = {
-            "files": [{"path": p, "exists": True, "type": "file", "content": c, "sha256": d} for p, c, d in shown]
+            "files": [
+                {"path": p, "exists": True, "type": "file", "content": c, "sha256": d}
+                for p, c, d in shown
+            ]
         }
     return Observation({}, answers)
 
 
 TAKEN = {
     "one line, as NVIDIA's guide writes it": {LIST: GUIDE},
-    "with comments and blank lines": {LIST: f"# the toolkit\n\n{GUIDE}# deb {URL}/experimental /\n"},
+    "with comments and blank lines": {
+        LIST: f"# the toolkit\n\n{GUIDE}# deb {URL}/experimental /\n"
+    },
     "with options, and a slash at the end": {LIST: f"deb [arch=amd64 signed-by=/k.asc] {URL}/ /\n"},
     "without a key": {LIST: f"deb {URL} /\n"},
     "with the architecture by its name": {LIST: GUIDE.replace("$(ARCH)", "amd64")},
     "deb822": {SOURCES: STANZA},
     "deb822, with more keys": {SOURCES: STANZA + "Architectures: amd64 arm64\nEnabled: yes\n"},
-    "with tabs, and a comment behind it": {LIST: f"deb\t[signed-by=/k.asc]\t{URL}\t/ # since 2024\n"},
+    "with tabs, and a comment behind it": {
+        LIST: f"deb\t[signed-by=/k.asc]\t{URL}\t/ # since 2024\n"
+    },
     "twice": {LIST: GUIDE, SOURCES: STANZA},
 }
 
 
 @pytest.mark.parametrize("files", TAKEN.values(), ids=TAKEN)
-def test_a_file_that_names_this_repository_and_nothing_else_is_taken_over(files: dict[str, str]) -> None:
+def test_a_file_that_names_this_repository_and_nothing_else_is_taken_over(
+    files: dict[str, str],
+) -> None:
     plan = apt_sources.plan_other_apt_sources(host(files), URL, OWN, adopt=True)
     assert [(c["op"], c["path"]) for c in plan.changes] == [("remove", path) for path in files]
-    assert [(left.path, left.fate) for left in plan.leftovers] == [(path, "adopted") for path in files]
+    assert [(left.path, left.fate) for left in plan.leftovers] == [
+        (path, "adopted") for path in files
+    ]
 
 
 ALONE = {
@@ -70,7 +96,9 @@ ALONE = {
     "commented out": {LIST: f"# {GUIDE}"},
     "switched off": {SOURCES: STANZA + "Enabled: no\n"},
     "another suite": {LIST: f"deb {URL} stable main\n"},
-    "switched off, its fields in small letters": {SOURCES: STANZA.replace("URIs:", "uris:") + "Enabled: no\n"},
+    "switched off, its fields in small letters": {
+        SOURCES: STANZA.replace("URIs:", "uris:") + "Enabled: no\n"
+    },
     "its sources": {LIST: GUIDE.replace("deb [", "deb-src [")},
 }
 
@@ -86,7 +114,11 @@ REFUSED = {
         True,
         "apt.source-with-more",
     ),
-    "another stanza in the file": ({SOURCES: f"{STANZA}\nTypes: deb\nURIs: http://x.example\n"}, True, "apt.source-with-more"),
+    "another stanza in the file": (
+        {SOURCES: f"{STANZA}\nTypes: deb\nURIs: http://x.example\n"},
+        True,
+        "apt.source-with-more",
+    ),
     "a key in the file": (
         {SOURCES: STANZA.replace("/usr/share/keyrings/nvidia.gpg", "\n -----BEGIN")},
         True,
@@ -97,19 +129,41 @@ REFUSED = {
         True,
         "apt.source-with-more",
     ),
-    "options of other forms": ({LIST: f"deb [signed-by=/k(1).asc] {URL} /\n"}, True, "apt.source-with-more"),
+    "options of other forms": (
+        {LIST: f"deb [signed-by=/k(1).asc] {URL} /\n"},
+        True,
+        "apt.source-with-more",
+    ),
     "an entry that is indented": ({LIST: f"  deb {URL} /\n"}, True, "apt.source-with-more"),
-    "a field in small letters": ({SOURCES: STANZA.replace("URIs:", "uris:")}, True, "apt.source-with-more"),
-    "no blank behind a field": ({SOURCES: STANZA.replace("URIs: ", "URIs:")}, True, "apt.source-with-more"),
-    "several addresses": ({SOURCES: STANZA.replace("URIs:", "URIs: http://x.example/")}, True, "apt.source-with-more"),
-    "an address in a line of its own": ({SOURCES: STANZA.replace("URIs: ", "URIs:\n ")}, True, "apt.source-with-more"),
+    "a field in small letters": (
+        {SOURCES: STANZA.replace("URIs:", "uris:")},
+        True,
+        "apt.source-with-more",
+    ),
+    "no blank behind a field": (
+        {SOURCES: STANZA.replace("URIs: ", "URIs:")},
+        True,
+        "apt.source-with-more",
+    ),
+    "several addresses": (
+        {SOURCES: STANZA.replace("URIs:", "URIs: http://x.example/")},
+        True,
+        "apt.source-with-more",
+    ),
+    "an address in a line of its own": (
+        {SOURCES: STANZA.replace("URIs: ", "URIs:\n ")},
+        True,
+        "apt.source-with-more",
+    ),
     "the distribution's own file": ({MAIN: GUIDE}, True, "apt.source-with-more"),
     "nothing is to be taken over": ({LIST: GUIDE}, False, "apt.source-to-keep"),
 }
 
 
 @pytest.mark.parametrize(("files", "adopt", "code"), REFUSED.values(), ids=REFUSED)
-def test_one_that_cannot_be_taken_over_is_refused_since_apt_would_stop(files: dict[str, str], adopt: bool, code: str) -> None:
+def test_one_that_cannot_be_taken_over_is_refused_since_apt_would_stop(
+    files: dict[str, str], adopt: bool, code: str
+) -> None:
     with pytest.raises(PlanError) as caught:
         apt_sources.plan_other_apt_sources(host(files), URL, OWN, adopt=adopt)
     assert (caught.value.code, caught.value.where in files) == (code, True)
@@ -121,12 +175,18 @@ def test_a_source_that_cannot_be_read_is_not_taken_for_one_of_others() -> None:
     here = Observation({}, {**answers, f"glob:{apt_sources.PATTERNS[0]}": {"files": [unread]}})
     with pytest.raises(PlanError) as caught:
         apt_sources.plan_other_apt_sources(here, URL, OWN, adopt=True)
-    assert (caught.value.code, caught.value.values) == ("apt.source-unreadable", {"problem": "others may write to it"})
+    assert (caught.value.code, caught.value.values) == (
+        "apt.source-unreadable",
+        {"problem": "others may write to it"},
+    )
 
 
 # As apt 2.6 reads them: the line, and why it stops there; '' if it does not.
 LINES = {
-    "a web page (rgryta/Stable-Diffusion-WSL2-Docker/issues/7)": ("<!doctype html>", "unknown-type"),
+    "a web page (rgryta/Stable-Diffusion-WSL2-Docker/issues/7)": (
+        "<!doctype html>",
+        "unknown-type",
+    ),
     "a stanza of the other form": ("Types: deb", "unknown-type"),
     "a source of rpm packages": ("rpm http://a.example b", "unknown-type"),
     "capitals": ("DEB http://a.example stable main", "unknown-type"),
@@ -170,18 +230,27 @@ def test_of_any_other_line_nothing_travels_but_its_first_word(text: str) -> None
         f"<{secret}",
         f"deb [{secret}",
     ):
-        assert "hunter2" not in file_places.show_own_text(f"{line}\n", apt_sources.keep_apt_lines(URL))
+        assert "hunter2" not in file_places.show_own_text(
+            f"{line}\n", apt_sources.keep_apt_lines(URL)
+        )
 
 
 def test_what_was_taken_over_comes_back_when_the_repository_goes() -> None:
-    kept = {LIST: {"existed": True, "sha256_after": None}, "/etc/other": {"existed": True, "sha256_after": None}}
+    kept = {
+        LIST: {"existed": True, "sha256_after": None},
+        "/etc/other": {"existed": True, "sha256_after": None},
+    }
     here = Observation({}, {"originals": {"originals": kept}, f"file:{LIST}": {"exists": False}})
-    assert [(c["op"], c["path"]) for c in apt_sources.plan_apt_source_restore(here).changes] == [("restore", LIST)]
+    assert [(c["op"], c["path"]) for c in apt_sources.plan_apt_source_restore(here).changes] == [
+        ("restore", LIST)
+    ]
 
 
 def test_what_others_put_in_the_place_of_a_source_that_was_taken_over_stays() -> None:
     kept = {LIST: {"existed": True, "sha256_after": None}}
     file = {"exists": True, "kind": "file", "content": "# ours\n", "sha256": "f" * 64}
-    plan = apt_sources.plan_apt_source_restore(Observation({}, {"originals": {"originals": kept, "known": True}, f"file:{LIST}": file}))
+    plan = apt_sources.plan_apt_source_restore(
+        Observation({}, {"originals": {"originals": kept, "known": True}, f"file:{LIST}": file})
+    )
     assert (plan.changes, plan.released) == ((), (LIST,))
     assert len(plan.advice) == 1

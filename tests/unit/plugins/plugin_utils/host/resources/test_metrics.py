@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The text file for Prometheus: what it says, that it changes with the host alone, whose it is, and that it goes when nobody writes it."""
+"""The text file for Prometheus: what it says, that it changes with the host alone, whose it is, and
+that it goes when nobody writes it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+    Restart,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import metrics
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,12 +31,29 @@ PLACE = "/var/lib/prometheus/node-exporter"
 PATH = f"{PLACE}/gpufleet.prom"
 POLICY = Policy(metrics_dir=PLACE)
 DIRECTORY: dict[str, Any] = {PLACE: {"exists": True, "type": "dir", "mode": 0o40755, "real": PLACE}}
-OTHER = Plan(changes=({"path": "/etc/cdi/nvidia.yaml", "op": "write", "content": "", "mode": "0644", "expect": None},))
+OTHER = Plan(
+    changes=(
+        {
+            "path": "/etc/cdi/nvidia.yaml",
+            "op": "write",
+            "content": "",
+            "mode": "0644",
+            "expect": None,
+        },
+    )
+)
 SPEC = "/etc/cdi/nvidia.yaml"
 BACK = [{"id": "a", "time": "1970-01-01T00:01:40Z", "state": "rolled_back"}]
 
 
-def plan(text: str | None = None, others: Plan = OTHER, stale: tuple[str, ...] = (), *, at: float = 10.0, **told: Any) -> Plan:
+def plan(
+    text: str | None = None,
+    others: Plan = OTHER,
+    stale: tuple[str, ...] = (),
+    *,
+    at: float = 10.0,
+    **told: Any,
+) -> Plan:
     policy = told.pop("policy", POLICY)
     record = told.pop("record", RECORD)
     files = {**DIRECTORY, **({PATH: text} if text is not None else {})}
@@ -62,12 +85,15 @@ def test_a_converged_host_writes_nothing_however_late_it_is() -> None:
     assert plan(said(plan()), Plan(), at=99.0) == Plan()
 
 
-CRIO = dc.replace(DECISION, engine="crio", engine_version="1.34.2", instance="crio:/etc/crio/crio.conf")
+CRIO = dc.replace(
+    DECISION, engine="crio", engine_version="1.34.2", instance="crio:/etc/crio/crio.conf"
+)
 LATER = [
     # what is different, the values that are
     ({"others": OTHER}, {"gpufleet_last_change_timestamp_seconds": 99}),
     ({"stale": (SPEC,)}, {"gpufleet_cdi_specs_stale": 1}),
-    ({"stale": (SPEC,), "others": OTHER}, {"gpufleet_last_change_timestamp_seconds": 99}),  # which this very run writes again
+    # which this very run writes again
+    ({"stale": (SPEC,), "others": OTHER}, {"gpufleet_last_change_timestamp_seconds": 99}),
     ({"outcomes": BACK}, {"gpufleet_last_rollback_timestamp_seconds": 100}),
     ({"record": dc.replace(RECORD, decisions=(DECISION, CRIO))},
      {"gpufleet_decision_info engine=crio engine_version=1.34.2 injection=native-cdi driver=550.163.01": 1}),
@@ -81,9 +107,17 @@ def test_it_changes_with_the_host(different: dict[str, Any], more: dict[str, flo
     before = said(plan())
     made = plan(before, **{"others": Plan(), **different}, at=99.0)
     assert values(said(made)) == {**values(before), **more}
-    settled = {key: value for key, value in different.items() if key not in ("others", "outcomes", "stale")}
+    settled = {
+        key: value for key, value in different.items() if key not in ("others", "outcomes", "stale")
+    }
     if "policy" not in settled:
-        still = plan(said(made), Plan(), () if "others" in different else different.get("stale", ()), at=200.0, **settled)
+        still = plan(
+            said(made),
+            Plan(),
+            () if "others" in different else different.get("stale", ()),
+            at=200.0,
+            **settled,
+        )
         assert still == Plan(), "and not once more"
 
 
@@ -106,18 +140,27 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("files", "code", "where"), REFUSED)
-def test_a_place_that_is_not_fit_is_said_and_nothing_is_written(files: dict[str, Any], code: str, where: str) -> None:
+def test_a_place_that_is_not_fit_is_said_and_nothing_is_written(
+    files: dict[str, Any], code: str, where: str
+) -> None:
     with pytest.raises(PlanError) as refused:
         metrics.plan_metrics(POLICY, obs(files=files), RECORD, DRIVER, (), Plan())
     assert (refused.value.code, refused.value.where) == (f"metrics.{code}", where)
 
 
 @pytest.mark.parametrize(("files", "code", "_where"), REFUSED)
-def test_a_place_that_is_not_fit_stops_nothing_that_writes_no_metrics(files: dict[str, Any], code: str, _where: str) -> None:
-    """Everything is given back where node_exporter went first, and a host without GPUs has no metrics."""
+def test_a_place_that_is_not_fit_stops_nothing_that_writes_no_metrics(
+    files: dict[str, Any], code: str, _where: str
+) -> None:
+    """Everything is given back where node_exporter went first, and a host without GPUs has no
+    metrics.
+    """
     seen = obs(files=files, host={"epoch": 10.0})
     assert metrics.plan_absent(POLICY, seen) == Plan()
-    assert metrics.plan_metrics(POLICY, seen, dc.replace(RECORD, decisions=()), DRIVER, (), Plan()) == Plan()
+    assert (
+        metrics.plan_metrics(POLICY, seen, dc.replace(RECORD, decisions=()), DRIVER, (), Plan())
+        == Plan()
+    )
     assert metrics.plan_metrics_after_rollback(POLICY, seen) == Plan(), code
 
 
@@ -127,19 +170,31 @@ def test_a_directory_that_is_not_roots_is_advice_and_the_rest_of_the_host_goes_o
     seen = obs(files={PLACE: {**DIRECTORY[PLACE], "untrusted": problem}}, host={"epoch": 10.0})
     made = metrics.plan_metrics(POLICY, seen, RECORD, DRIVER, (), OTHER)
     assert made.changes == ()
-    assert read_all_coded(made.advice) == [("metrics.directory-untrusted", {"path": PLACE, "problem": problem})]
+    assert read_all_coded(made.advice) == [
+        ("metrics.directory-untrusted", {"path": PLACE, "problem": problem})
+    ]
     assert metrics.plan_metrics_after_rollback(POLICY, seen) == Plan()
 
 
-@pytest.mark.parametrize("policy", [Policy(), Policy(metrics_dir="/srv/metrics"), POLICY], ids=["none", "moved", "absent"])
+@pytest.mark.parametrize(
+    "policy",
+    [Policy(), Policy(metrics_dir="/srv/metrics"), POLICY],
+    ids=["none", "moved", "absent"],
+)
 def test_a_file_that_nobody_writes_any_more_goes(policy: Policy) -> None:
     text = said(plan())
     kept = {PATH: {"existed": False, "sha256_before": None, "sha256_after": sha(text)}}
     elsewhere = {"/srv/metrics": {**DIRECTORY[PLACE], "real": "/srv/metrics"}}
     seen = obs(files={**DIRECTORY, **elsewhere, PATH: text}, originals=kept)
-    made = metrics.plan_absent(policy, seen) if policy == POLICY else metrics.plan_metrics(policy, seen, RECORD, DRIVER, (), Plan())
+    made = (
+        metrics.plan_absent(policy, seen)
+        if policy == POLICY
+        else metrics.plan_metrics(policy, seen, RECORD, DRIVER, (), Plan())
+    )
     assert PATH in [change["path"] for change in made.changes if change["op"] != "write"]
-    assert ("/srv/metrics/gpufleet.prom" in [change["path"] for change in made.changes]) is (policy.metrics_dir == "/srv/metrics")
+    assert ("/srv/metrics/gpufleet.prom" in [change["path"] for change in made.changes]) is (
+        policy.metrics_dir == "/srv/metrics"
+    )
 
 
 @given(st.text())

@@ -11,8 +11,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import HOOK_BINARY, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import oci_hook
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    HOOK_BINARY,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    oci_hook,
+)
 
 from tests.unit.builders import obs, sha
 from tests.unit.records import instance, record
@@ -38,7 +43,9 @@ def test_the_content_is_that_of_nvidias_own_tool() -> None:
 
 
 def test_a_hook_elsewhere_is_findable() -> None:
-    assert oci_hook.build_hook_content("/opt/nv/nvidia-container-runtime-hook")["hook"]["env"][0].endswith(":/bin:/opt/nv")
+    assert oci_hook.build_hook_content("/opt/nv/nvidia-container-runtime-hook")["hook"]["env"][
+        0
+    ].endswith(":/bin:/opt/nv")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +58,12 @@ def test_a_hook_elsewhere_is_findable() -> None:
         ("wanted, somebody else's", HOOK, FOREIGN, "write"),
         ("not wanted, missing", CDI, None, None),
         ("not wanted, ours", CDI, oci_hook.render_hook_file(), "remove"),
-        ("not wanted, NVIDIA's tool wrote the same", CDI, json.dumps(oci_hook.build_hook_content(), indent=4), "remove"),
+        (
+            "not wanted, NVIDIA's tool wrote the same",
+            CDI,
+            json.dumps(oci_hook.build_hook_content(), indent=4),
+            "remove",
+        ),
         ("not wanted, somebody else's", CDI, FOREIGN, None),
     ],
 )
@@ -65,8 +77,13 @@ def test_present(case: str, policy: Policy, present: str | None, op: str | None)
 
 
 def test_the_engines_own_directory_in_force_is_used() -> None:
-    said = {"info": {"config": {"crio": {"HooksDir": ["/run/containers/oci/hooks.d"], "Runtimes": {}}}}}
-    seen = obs(cri={"Status:/var/run/crio/crio.sock": said}, processes=[{"pid": 1, "exe": "/usr/bin/crio", "argv": ["crio"]}])
+    said = {
+        "info": {"config": {"crio": {"HooksDir": ["/run/containers/oci/hooks.d"], "Runtimes": {}}}}
+    }
+    seen = obs(
+        cri={"Status:/var/run/crio/crio.sock": said},
+        processes=[{"pid": 1, "exe": "/usr/bin/crio", "argv": ["crio"]}],
+    )
     plan = oci_hook.plan_hook_file(HOOK, seen, record(HOOK, CRIO))
     assert [c["path"] for c in plan.changes] == ["/run/containers/oci/hooks.d/oci-nvidia-hook.json"]
 
@@ -78,10 +95,17 @@ MACHINE_CONFIG = "/etc/crio/crio.conf.d/00-default"
 OPENSHIFT = '[crio.runtime]\nhooks_dir = [\n    "/etc/containers/oci/hooks.d",\n    "/run/containers/oci/hooks.d",\n]\n'
 SILENT = {f"Status:{SOCKET}": {"info": {}}}  # before 1.33 it says nothing of the configuration
 DIRECTORIES = {
-    "the files of a tree": (Policy(cdi="disabled", root="/tree"), {"files": {MACHINE_CONFIG: OPENSHIFT}}),
+    "the files of a tree": (
+        Policy(cdi="disabled", root="/tree"),
+        {"files": {MACHINE_CONFIG: OPENSHIFT}},
+    ),
     "the endpoint of a release before 1.33": (
         HOOK,
-        {"cri": SILENT, "processes": [PROCESS], "answers": {f"http:{SOCKET}/config": {"status": 200, "content": OPENSHIFT}}},
+        {
+            "cri": SILENT,
+            "processes": [PROCESS],
+            "answers": {f"http:{SOCKET}/config": {"status": 200, "content": OPENSHIFT}},
+        },
     ),
     "what its program prints": (
         HOOK,
@@ -89,19 +113,26 @@ DIRECTORIES = {
             "cri": SILENT,
             "processes": [PROCESS],
             "answers": {f"http:{SOCKET}/config": {"status": 404, "content": ""}},
-            "commands": {"/usr/bin/crio --config  --config-dir /etc/crio/crio.conf.d config": OPENSHIFT},
+            "commands": {
+                "/usr/bin/crio --config  --config-dir /etc/crio/crio.conf.d config": OPENSHIFT
+            },
         },
     ),
 }
 
 
 @pytest.mark.parametrize(("policy", "seen"), DIRECTORIES.values(), ids=DIRECTORIES)
-def test_the_hook_goes_where_crio_looks_whatever_says_so(policy: Policy, seen: dict[str, Any]) -> None:
-    plan = oci_hook.plan_hook_file(policy, obs(**seen), record(policy, dataclasses.replace(CRIO, version="1.32.5")))
+def test_the_hook_goes_where_crio_looks_whatever_says_so(
+    policy: Policy, seen: dict[str, Any]
+) -> None:
+    plan = oci_hook.plan_hook_file(
+        policy, obs(**seen), record(policy, dataclasses.replace(CRIO, version="1.32.5"))
+    )
     assert [c["path"] for c in plan.changes] == ["/etc/containers/oci/hooks.d/oci-nvidia-hook.json"]
 
 
-# NVIDIA/gpu-operator#172 and #448: the guide for CRI-O of those years had a second directory, whose hooks run as well.
+# NVIDIA/gpu-operator#172 and #448: the guide for CRI-O of those years had a second directory, whose
+# hooks run as well.
 GUIDE = '[crio.runtime]\nhooks_dir = ["/usr/share/containers/oci/hooks.d", "/opt/hooks.d/"]\n'
 SECOND = "/opt/hooks.d/oci-nvidia-hook.json"
 
@@ -110,30 +141,57 @@ SECOND = "/opt/hooks.d/oci-nvidia-hook.json"
     ("cdi", "there", "changes"),
     [
         ("auto", {SECOND: oci_hook.render_hook_file()}, [("remove", SECOND)]),
-        ("auto", {PATH: oci_hook.render_hook_file(), SECOND: oci_hook.render_hook_file()}, [("remove", PATH), ("remove", SECOND)]),
+        (
+            "auto",
+            {PATH: oci_hook.render_hook_file(), SECOND: oci_hook.render_hook_file()},
+            [("remove", PATH), ("remove", SECOND)],
+        ),
         ("auto", {SECOND: FOREIGN}, []),
         ("disabled", {SECOND: oci_hook.render_hook_file()}, [("write", PATH), ("remove", SECOND)]),
     ],
 )
-def test_hooks_of_all_directories_count(cdi: Any, there: dict[str, str], changes: list[tuple[str, str]]) -> None:
+def test_hooks_of_all_directories_count(
+    cdi: Any, there: dict[str, str], changes: list[tuple[str, str]]
+) -> None:
     tree = Policy(cdi=cdi, root="/tree")
-    plan = oci_hook.plan_hook_file(tree, obs(files={MACHINE_CONFIG: GUIDE, **there}), record(tree, CRIO))
+    plan = oci_hook.plan_hook_file(
+        tree, obs(files={MACHINE_CONFIG: GUIDE, **there}), record(tree, CRIO)
+    )
     assert [(c["op"], c["path"]) for c in plan.changes] == changes
     assert bool(plan.advice) == (FOREIGN in there.values())
 
 
 def test_a_directory_is_named_as_crio_opens_it() -> None:
     """For the kernel a link before `..` leads elsewhere, and CRI-O hands the path to it as it is."""
-    tree, said = Policy(cdi="disabled", root="/tree"), '[crio.runtime]\nhooks_dir = ["/opt/x/../hooks.d"]\n'
+    tree, said = (
+        Policy(cdi="disabled", root="/tree"),
+        '[crio.runtime]\nhooks_dir = ["/opt/x/../hooks.d"]\n',
+    )
     plan = oci_hook.plan_hook_file(tree, obs(files={MACHINE_CONFIG: said}), record(tree, CRIO))
     assert [c["path"] for c in plan.changes] == ["/opt/x/../hooks.d/oci-nvidia-hook.json"]
 
 
 def test_a_hook_in_any_directory_of_a_running_crio_is_taken_back() -> None:
-    said = {"info": {"config": {"crio": {"HooksDir": ["/run/containers/oci/hooks.d", "/opt/hooks.d"], "Runtimes": {}}}}}
+    said = {
+        "info": {
+            "config": {
+                "crio": {
+                    "HooksDir": ["/run/containers/oci/hooks.d", "/opt/hooks.d"],
+                    "Runtimes": {},
+                }
+            }
+        }
+    }
     written = {SECOND: {"existed": False, "sha256_after": sha(oci_hook.render_hook_file())}}
-    seen = obs(files={SECOND: oci_hook.render_hook_file()}, originals=written, cri={f"Status:{SOCKET}": said}, processes=[PROCESS])
-    assert [c["path"] for c in oci_hook.plan_absent(Policy(state="absent"), seen).changes] == [SECOND]
+    seen = obs(
+        files={SECOND: oci_hook.render_hook_file()},
+        originals=written,
+        cri={f"Status:{SOCKET}": said},
+        processes=[PROCESS],
+    )
+    assert [c["path"] for c in oci_hook.plan_absent(Policy(state="absent"), seen).changes] == [
+        SECOND
+    ]
 
 
 def test_a_crio_without_a_directory_of_hooks_is_refused_where_the_hook_is_wanted() -> None:
@@ -144,7 +202,9 @@ def test_a_crio_without_a_directory_of_hooks_is_refused_where_the_hook_is_wanted
     assert oci_hook.plan_hook_file(Policy(root="/tree"), seen, record(Policy(), CRIO)).empty
 
 
-@pytest.mark.parametrize("policy", [Policy(cdi="disabled", packages="ignore"), Policy(cdi="disabled", single=True)])
+@pytest.mark.parametrize(
+    "policy", [Policy(cdi="disabled", packages="ignore"), Policy(cdi="disabled", single=True)]
+)
 def test_a_hook_without_its_program_is_refused(policy: Policy) -> None:
     with pytest.raises(PlanError, match=r"\[oci-hook.no-program\]"):
         oci_hook.plan_hook_file(policy, obs(), record(policy, CRIO))
@@ -175,4 +235,6 @@ def test_the_program_may_come_with_the_packages() -> None:
 )
 def test_absent(case: str, present: str | None, originals: dict[str, Any], op: str | None) -> None:
     seen = obs(files={} if present is None else {PATH: present}, originals=originals)
-    assert [c["op"] for c in oci_hook.plan_absent(Policy(state="absent"), seen).changes] == ([op] if op else []), case
+    assert [c["op"] for c in oci_hook.plan_absent(Policy(state="absent"), seen).changes] == (
+        [op] if op else []
+    ), case

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The package repository: a key is compared before anything is written, and the files suit the distribution."""
+"""The package repository: a key is compared before anything is written, and the files suit the
+distribution.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,24 @@ import hashlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError, QueryFailed
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+    QueryFailed,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     apt_sources,
     repository,
@@ -56,14 +71,26 @@ TWO = bytes([0x98, len(SECOND)]) + SECOND
 MORE_THAN_ONE = {
     "a second primary key in the block": (armor(OLD + TWO), "primary-keys"),
     "a second primary key behind a user id": (armor(OLD + USER_ID + TWO), "primary-keys"),
-    "a second key in the new format": (armor(OLD + bytes([0xC6, len(SECOND)]) + SECOND), "primary-keys"),
+    "a second key in the new format": (
+        armor(OLD + bytes([0xC6, len(SECOND)]) + SECOND),
+        "primary-keys",
+    ),
     "a second block": (armor(OLD) + armor(TWO), "second-block"),
     "a block within the block": (armor(OLD).replace("=abcd", armor(TWO)), "second-block"),
     "text before the block": ("trust me\n" + armor(OLD), "text-beside-key"),
     "text behind the block": (armor(OLD) + "mQINBFnNWDEBEAC", "text-beside-key"),
-    "a key in the header": (armor(OLD, header=base64.b64encode(TWO).decode() + "\n"), "odd-key-line"),
-    "bytes behind the checksum": (armor(OLD).replace("=abcd", "=abcd\n" + base64.b64encode(TWO).decode()), "odd-key-line"),
-    "padding and more": (armor(OLD).replace("=abcd", base64.b64encode(TWO).decode()), "key-unreadable"),
+    "a key in the header": (
+        armor(OLD, header=base64.b64encode(TWO).decode() + "\n"),
+        "odd-key-line",
+    ),
+    "bytes behind the checksum": (
+        armor(OLD).replace("=abcd", "=abcd\n" + base64.b64encode(TWO).decode()),
+        "odd-key-line",
+    ),
+    "padding and more": (
+        armor(OLD).replace("=abcd", base64.b64encode(TWO).decode()),
+        "key-unreadable",
+    ),
     "a user id first": (armor(USER_ID + OLD), "first-packet"),
     "a secret key": (armor(OLD + bytes([0x94, 2]) + b"\x04a"), "strange-packet"),
     "a packet in parts": (armor(OLD + b"\xcd\xe0a"), "packet-in-parts"),
@@ -81,7 +108,9 @@ def test_a_text_that_holds_more_than_one_key_is_refused(key: str, code: str) -> 
 def refused_key(key: str) -> str:
     """Return the code of what is wrong with a key."""
     with pytest.raises(PlanError) as refused:
-        repository.plan_repository_files(seen("debian"), url=URL, key=key, expected=FINGERPRINT, state="present")
+        repository.plan_repository_files(
+            seen("debian"), url=URL, key=key, expected=FINGERPRINT, state="present"
+        )
     return get_code(refused.value.values.get("problem", "")) or refused.value.code
 
 
@@ -100,7 +129,9 @@ def test_one_key_whose_lines_were_changed_is_not_called_more_than_one(key: str, 
 
 @given(st.binary(max_size=64))
 def test_bytes_behind_the_key_never_bring_a_second_one(more: bytes) -> None:
-    """Whatever follows the primary key is refused, or is made of packets none of which is a primary key."""
+    """Whatever follows the primary key is refused, or is made of packets none of which is a primary
+    key.
+    """
     try:
         assert repository.compute_key_fingerprint(armor(OLD + more)) == FINGERPRINT
     except PlanError:
@@ -133,10 +164,20 @@ def seen(os_id: str, like: str = "", **files: str) -> Observation:
     where = repository.get_repository_family({"ID": os_id, "ID_LIKE": like})
     answers: dict = {f"file:{p}": {"exists": False} for p in (where.key_path, where.list_path)}
     answers["originals"] = {"originals": {}}
-    answers.update({f"glob:{pattern}": {"files": []} for pattern in (*apt_sources.PATTERNS, *rpm_sources.PATTERNS.values())})
+    answers.update(
+        {
+            f"glob:{pattern}": {"files": []}
+            for pattern in (*apt_sources.PATTERNS, *rpm_sources.PATTERNS.values())
+        }
+    )
     for name, text in files.items():
         path = {"key": where.key_path, "list": where.list_path}[name]
-        answers[f"file:{path}"] = {"exists": True, "type": "file", "content": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+        answers[f"file:{path}"] = {
+            "exists": True,
+            "type": "file",
+            "content": text,
+            "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        }
     return Observation({"os_release": {"ID": os_id, "ID_LIKE": like}}, answers)
 
 
@@ -149,60 +190,112 @@ def seen(os_id: str, like: str = "", **files: str) -> Observation:
         ("sles", "suse", "/etc/zypp/repos.d/gpufleet-nvidia.repo"),
     ],
 )
-def test_each_distribution_gets_its_own_files_and_a_second_run_changes_nothing(os_id: str, like: str, list_path: str) -> None:
-    plan = repository.plan_repository_files(seen(os_id, like), url=URL, key=armor(OLD), expected=FINGERPRINT, state="present")
+def test_each_distribution_gets_its_own_files_and_a_second_run_changes_nothing(
+    os_id: str, like: str, list_path: str
+) -> None:
+    plan = repository.plan_repository_files(
+        seen(os_id, like), url=URL, key=armor(OLD), expected=FINGERPRINT, state="present"
+    )
     assert plan.changes[1]["path"] == list_path
     assert URL in plan.changes[1]["content"]
     again = seen(os_id, like, key=plan.changes[0]["content"], list=plan.changes[1]["content"])
-    assert repository.plan_repository_files(again, url=URL, key=armor(OLD), expected="", state="present").empty
+    assert repository.plan_repository_files(
+        again, url=URL, key=armor(OLD), expected="", state="present"
+    ).empty
     gone = repository.plan_repository_files(again, url=URL, key="", expected="", state="absent")
     assert [c["op"] for c in gone.changes] == ["remove", "remove"]
-    assert repository.plan_repository_files(seen(os_id, like), url=URL, key="", expected="", state="absent").empty
+    assert repository.plan_repository_files(
+        seen(os_id, like), url=URL, key="", expected="", state="absent"
+    ).empty
 
 
 @pytest.mark.parametrize("os_id", ["debian", "rocky", "sles"])
-@pytest.mark.parametrize("url", ["https://mirror.example/deb/$(ARCH)", "https://user:pw@mirror.example/?token=x", "http://ü.example/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://mirror.example/deb/$(ARCH)",
+        "https://user:pw@mirror.example/?token=x",
+        "http://ü.example/",
+    ],
+)
 @pytest.mark.parametrize("key", [armor(OLD), armor(OLD).replace("\n", " \r\n")])
-def test_what_was_written_here_is_seen_whole_by_who_wants_it_there(os_id: str, url: str, key: str) -> None:
-    plan = repository.plan_repository_files(seen(os_id, "rhel suse"), url=url, key=key, expected="", state="present")
-    keeps = {q["path"]: q["keep"] for q in repository.list_repository_questions(url=url) if q["kind"] == "file"}
+def test_what_was_written_here_is_seen_whole_by_who_wants_it_there(
+    os_id: str, url: str, key: str
+) -> None:
+    plan = repository.plan_repository_files(
+        seen(os_id, "rhel suse"), url=url, key=key, expected="", state="present"
+    )
+    keeps = {
+        q["path"]: q["keep"]
+        for q in repository.list_repository_questions(url=url)
+        if q["kind"] == "file"
+    }
     for change in plan.changes:
-        assert file_places.show_own_text(change["content"], keeps[change["path"]]) == change["content"]
+        assert (
+            file_places.show_own_text(change["content"], keeps[change["path"]]) == change["content"]
+        )
 
 
 @pytest.mark.parametrize("os_id", ["debian", "rocky", "sles"])
 def test_of_a_list_that_somebody_has_changed_no_password_travels(os_id: str) -> None:
     where = repository.get_repository_family({"ID": os_id, "ID_LIKE": "rhel suse"})
-    changed = where.text.format(url="https://user:hunter2@mirror.example", key=where.key_path) + "# hunter2\npassword=hunter2\n"
+    changed = (
+        where.text.format(url="https://user:hunter2@mirror.example", key=where.key_path)
+        + "# hunter2\npassword=hunter2\n"
+    )
     for url in ("", "https://mirror.example"):
-        keeps = {q["path"]: q["keep"] for q in repository.list_repository_questions(url=url) if q["kind"] == "file"}
+        keeps = {
+            q["path"]: q["keep"]
+            for q in repository.list_repository_questions(url=url)
+            if q["kind"] == "file"
+        }
         shown = file_places.show_own_text(changed, keeps[where.list_path])
         assert ("hunter2" in shown, where.key_path in shown) == (False, True)
-        assert "hunter2" not in file_places.show_own_text("-----BEGIN PGP PRIVATE KEY BLOCK-----\nhunter2\n", keeps[where.key_path])
+        assert "hunter2" not in file_places.show_own_text(
+            "-----BEGIN PGP PRIVATE KEY BLOCK-----\nhunter2\n", keeps[where.key_path]
+        )
 
 
 def test_absent_gives_back_what_stood_there_before() -> None:
     here = seen("debian", key="ours", list="ours, too")
     where = repository.get_repository_family({"ID": "debian"})
-    hashes = {f.path: f.sha256 for f in (here.get_file(where.key_path), here.get_file(where.list_path))}
-    kept = {where.list_path: {"existed": True, "content": "deb ...", "sha256_after": hashes[where.list_path]}}
+    hashes = {
+        f.path: f.sha256 for f in (here.get_file(where.key_path), here.get_file(where.list_path))
+    }
+    kept = {
+        where.list_path: {
+            "existed": True,
+            "content": "deb ...",
+            "sha256_after": hashes[where.list_path],
+        }
+    }
     found = Observation(here.host, {**here.answers, "originals": {"originals": kept}})
     gone = repository.plan_repository_files(found, url=URL, key="", expected="", state="absent")
-    assert [(c["op"], c["path"]) for c in gone.changes] == [("restore", where.list_path), ("remove", where.key_path)]
+    assert [(c["op"], c["path"]) for c in gone.changes] == [
+        ("restore", where.list_path),
+        ("remove", where.key_path),
+    ]
     assert gone.expect_files == hashes
 
 
 def test_another_key_than_expected_writes_nothing() -> None:
     with pytest.raises(PlanError) as refused:
-        repository.plan_repository_files(seen("debian"), url=URL, key=armor(OLD), expected="00" * 20, state="present")
-    assert (refused.value.code, refused.value.values) == ("repository.other-key", {"found": FINGERPRINT, "expected": "00" * 20})
+        repository.plan_repository_files(
+            seen("debian"), url=URL, key=armor(OLD), expected="00" * 20, state="present"
+        )
+    assert (refused.value.code, refused.value.values) == (
+        "repository.other-key",
+        {"found": FINGERPRINT, "expected": "00" * 20},
+    )
 
 
 def test_an_unknown_distribution_and_a_bad_address_are_named() -> None:
     with pytest.raises(PlanError, match=r"plan9.*\[repository.unknown-distribution\]"):
         repository.get_repository_family({"ID": "plan9"})
     with pytest.raises(PlanError, match=r"\[repository.not-an-address\]"):
-        repository.plan_repository_files(seen("debian"), url="mirror", key=armor(OLD), expected="", state="present")
+        repository.plan_repository_files(
+            seen("debian"), url="mirror", key=armor(OLD), expected="", state="present"
+        )
 
 
 # ---------------------------------------------------------------- whether one is needed
@@ -210,7 +303,10 @@ def test_an_unknown_distribution_and_a_bad_address_are_named() -> None:
 
 NO_SOURCES: dict[str, Any] = {repository.SOURCES["id"]: {"files": []}}
 REACHED = {**NO_SOURCES, "probe:reach": {"value": {"tried": True, "reached": True, "why": ""}}}
-LOST = {**NO_SOURCES, "probe:reach": {"value": {"tried": True, "reached": False, "why": "its name is not known"}}}
+LOST = {
+    **NO_SOURCES,
+    "probe:reach": {"value": {"tried": True, "reached": False, "why": "its name is not known"}},
+}
 FETCHED = {f"fetch:{repository.KEY_URL}": {"content": armor(OLD)}}
 MIRROR = {"toolkit_repository": URL, "toolkit_key": armor(OLD)}
 
@@ -228,15 +324,23 @@ NEEDED: dict[str, tuple[dict[str, str], bool, bool, bool]] = {
 }
 
 
-def needed(options: dict[str, str], missing: bool, offered: bool, answers: dict[str, Any] | None = None) -> Plan:
+def needed(
+    options: dict[str, str], missing: bool, offered: bool, answers: dict[str, Any] | None = None
+) -> Plan:
     here = seen("debian")
-    found = Observation({**here.host, "machine": "x86_64"}, {**here.answers, **(answers or {**REACHED, **FETCHED})})
+    found = Observation(
+        {**here.host, "machine": "x86_64"}, {**here.answers, **(answers or {**REACHED, **FETCHED})}
+    )
     policy = Policy(**{"toolkit_key_fingerprint": FINGERPRINT, **options})  # type: ignore[arg-type]
-    return repository.plan_needed_repository(policy, found, missing=missing, offered=lambda: offered)
+    return repository.plan_needed_repository(
+        policy, found, missing=missing, offered=lambda: offered
+    )
 
 
 @pytest.mark.parametrize(("options", "missing", "offered", "comes"), NEEDED.values(), ids=NEEDED)
-def test_a_repository_comes_only_where_it_is_needed_or_named(options: dict[str, str], missing: bool, offered: bool, comes: bool) -> None:
+def test_a_repository_comes_only_where_it_is_needed_or_named(
+    options: dict[str, str], missing: bool, offered: bool, comes: bool
+) -> None:
     assert bool(needed(options, missing, offered).changes) is comes
 
 
@@ -247,13 +351,22 @@ def test_nothing_is_asked_of_the_network_where_no_repository_is_needed() -> None
 
 
 def test_what_the_look_has_not_asked_is_asked_where_it_is_needed() -> None:
-    """A look has no question about NVIDIA's repository where the user names none, which is the default."""
+    """A look has no question about NVIDIA's repository where the user names none, which is the
+    default.
+    """
     here = Observation(seen("debian").host, {**REACHED, **FETCHED})
     with pytest.raises(NeedMore) as caught:
-        repository.plan_needed_repository(Policy(toolkit_key_fingerprint=FINGERPRINT), here, missing=True, offered=lambda: False)
+        repository.plan_needed_repository(
+            Policy(toolkit_key_fingerprint=FINGERPRINT), here, missing=True, offered=lambda: False
+        )
     where = repository.FAMILIES["debian"]
     asked = {question["id"] for question in caught.value.questions}
-    assert asked == {"originals", f"file:{where.key_path}", f"file:{where.list_path}", *(f"glob:{p}" for p in apt_sources.PATTERNS)}
+    assert asked == {
+        "originals",
+        f"file:{where.key_path}",
+        f"file:{where.list_path}",
+        *(f"glob:{p}" for p in apt_sources.PATTERNS),
+    }
 
 
 def test_nvidias_own_address_is_in_each_package_managers_words() -> None:
@@ -274,13 +387,21 @@ CHECKS = {
 
 @pytest.mark.parametrize("os_id", CHECKS)
 def test_the_package_manager_reads_the_repository_before_it_is_put_in_place(os_id: str) -> None:
-    where = repository.get_repository_family({"ID": os_id, "ID_LIKE": {"rocky": "rhel", "sles": "suse"}.get(os_id, "")})
+    where = repository.get_repository_family(
+        {"ID": os_id, "ID_LIKE": {"rocky": "rhel", "sles": "suse"}.get(os_id, "")}
+    )
     found = repository_check.build_repository_check(where.manager, where.list_path, where.key_path)
     assert all(
-        check["argv"][0] == name and word in check["argv"] for check, (name, word) in zip(found["validate"], CHECKS[os_id], strict=True)
+        check["argv"][0] == name and word in check["argv"]
+        for check, (name, word) in zip(found["validate"], CHECKS[os_id], strict=True)
     )
-    assert {staged["source"] for staged in found["stage_files"]} == {where.list_path, where.key_path}
-    assert "--gpg-auto-import-keys" not in str(found), "zypper would take the key that lies beside the metadata"
+    assert {staged["source"] for staged in found["stage_files"]} == {
+        where.list_path,
+        where.key_path,
+    }
+    assert "--gpg-auto-import-keys" not in str(found), (
+        "zypper would take the key that lies beside the metadata"
+    )
 
 
 def test_apt_reads_the_repository_before_it_is_put_in_place() -> None:
@@ -288,7 +409,9 @@ def test_apt_reads_the_repository_before_it_is_put_in_place() -> None:
     (check,) = plan.validate
     assert check["argv"][:3] == ["apt-get", "-q", "update"]
     assert "Dir::Etc::sourceparts=-" in check["argv"]
-    assert plan.substitute == ((repository.FAMILIES["debian"].key_path, "{stage}/gpufleet-nvidia.asc"),)
+    assert plan.substitute == (
+        (repository.FAMILIES["debian"].key_path, "{stage}/gpufleet-nvidia.asc"),
+    )
     assert "gpufleet_toolkit_repository" in plan.beforehand[0]
 
 
@@ -304,16 +427,29 @@ TRUSTED = {
 
 
 @pytest.mark.parametrize(("os_id", "comes", "there", "told"), TRUSTED.values(), ids=TRUSTED)
-def test_rpm_trusts_our_key_before_zypper_installs(os_id: str, comes: bool, there: bool, told: bool) -> None:
+def test_rpm_trusts_our_key_before_zypper_installs(
+    os_id: str, comes: bool, there: bool, told: bool
+) -> None:
     key = repository.FAMILIES["suse"].key_path
     like = {"ID": os_id, "ID_LIKE": {"rocky": "rhel", "sles": "suse"}.get(os_id, "")}
     source = Plan(changes=({"op": "remove", "path": "/x"},)) if comes else Plan()
     for known in (False, True):
         here = Observation(
-            {"os_release": like}, {f"stat:{key}": {"exists": there}, f"command:rpm --query {IN_RPM}": {"rc": int(not known)}}
+            {"os_release": like},
+            {
+                f"stat:{key}": {"exists": there},
+                f"command:rpm --query {IN_RPM}": {"rc": int(not known)},
+            },
         )
-        commands = [(c["argv"], c["undo"]) for c in repository.list_trust_commands(Policy(**MIRROR), here, source)]
-        assert commands == ([(["rpmkeys", "--import", key], ["rpm", "--erase", IN_RPM])] if told and not known else [])
+        commands = [
+            (c["argv"], c["undo"])
+            for c in repository.list_trust_commands(Policy(**MIRROR), here, source)
+        ]
+        assert commands == (
+            [(["rpmkeys", "--import", key], ["rpm", "--erase", IN_RPM])]
+            if told and not known
+            else []
+        )
 
 
 def test_whether_rpm_has_the_key_is_not_guessed() -> None:
@@ -321,41 +457,63 @@ def test_whether_rpm_has_the_key_is_not_guessed() -> None:
     key = repository.FAMILIES["suse"].key_path
     late = {"timed_out": True, "stdout": "", "stderr": ""}
     here = Observation(
-        {"os_release": {"ID": "sles", "ID_LIKE": "suse"}}, {f"stat:{key}": {"exists": True}, f"command:rpm --query {IN_RPM}": late}
+        {"os_release": {"ID": "sles", "ID_LIKE": "suse"}},
+        {f"stat:{key}": {"exists": True}, f"command:rpm --query {IN_RPM}": late},
     )
     with pytest.raises(QueryFailed, match="rpm --query"):
         repository.list_trust_commands(Policy(**MIRROR), here, Plan())
 
 
 def test_rpm_trusts_the_key_of_an_archive_where_no_repository_is_named() -> None:
-    """bundle_file excludes the address of a repository, so an empty one is no reason to leave its packages without a key."""
+    """bundle_file excludes the address of a repository, so an empty one is no reason to leave its
+    packages without a key.
+    """
     key = repository.FAMILIES["suse"].key_path
-    here = Observation({"os_release": {"ID": "sles", "ID_LIKE": "suse"}}, {f"command:rpm --query {IN_RPM}": {"rc": 1}})
-    archived = Policy(toolkit_repository="", bundle_file="/srv/bundle.tar", toolkit_key=MIRROR["toolkit_key"])
-    (command,) = repository.list_trust_commands(archived, here, Plan(changes=({"op": "remove", "path": "/x"},)))
+    here = Observation(
+        {"os_release": {"ID": "sles", "ID_LIKE": "suse"}},
+        {f"command:rpm --query {IN_RPM}": {"rc": 1}},
+    )
+    archived = Policy(
+        toolkit_repository="", bundle_file="/srv/bundle.tar", toolkit_key=MIRROR["toolkit_key"]
+    )
+    (command,) = repository.list_trust_commands(
+        archived, here, Plan(changes=({"op": "remove", "path": "/x"},))
+    )
     assert command["argv"] == ["rpmkeys", "--import", key]
 
 
 TIME = f"command:rpm --query --queryformat %{{INSTALLTIME}}\n {IN_RPM}"
 GOES: dict[str, tuple[dict[str, Any], str, bool]] = {
-    # what rpm says of our key, another source of NVIDIA's packages -> rpm loses it. Our file is of 1000.7.
+    # what rpm says of our key, another source of NVIDIA's packages -> rpm loses it. Our file is of
+    # 1000.7.
     "as we left it": ({"rc": 0, "stdout": "1000\n"}, "", True),
     "somebody has removed it": ({"rc": 1, "stdout": ""}, "", False),
-    "another source may need it": ({"rc": 0, "stdout": "1000\n"}, "/etc/zypp/repos.d/nvidia-container-toolkit.repo", False),
+    "another source may need it": (
+        {"rc": 0, "stdout": "1000\n"},
+        "/etc/zypp/repos.d/nvidia-container-toolkit.repo",
+        False,
+    ),
     "a person had imported it before": ({"rc": 0, "stdout": "999\n"}, "", False),
     "rpm does not say when": ({"rc": 0, "stdout": ""}, "", False),
 }
 
 
 @pytest.mark.parametrize(("said", "other", "goes"), GOES.values(), ids=GOES)
-def test_rpm_no_longer_trusts_our_key_when_the_repository_goes(said: dict[str, Any], other: str, goes: bool) -> None:
+def test_rpm_no_longer_trusts_our_key_when_the_repository_goes(
+    said: dict[str, Any], other: str, goes: bool
+) -> None:
     here = seen("sles", "suse", key=armor(OLD), list="ours")
     where = repository.FAMILIES["suse"]
     rest = {f"file:{path}": {"exists": False} for path in repository.PATHS}
     paths = [where.list_path, *([other] if other else [])]
-    more = {repository.SOURCES["id"]: {"files": [{"path": path, "type": "file"} for path in paths]}, TIME: said}
+    more = {
+        repository.SOURCES["id"]: {"files": [{"path": path, "type": "file"} for path in paths]},
+        TIME: said,
+    }
     key = {f"file:{where.key_path}": {**here.answers[f"file:{where.key_path}"], "mtime": 1000.7}}
-    gone = repository.plan_absent(Policy(state="absent"), Observation(here.host, {**rest, **here.answers, **more, **key}))
+    gone = repository.plan_absent(
+        Policy(state="absent"), Observation(here.host, {**rest, **here.answers, **more, **key})
+    )
     assert [c["argv"] for c in gone.commands] == ([["rpm", "--erase", IN_RPM]] if goes else [])
     assert [c["op"] for c in gone.changes] == ["remove", "remove"]
 
@@ -368,9 +526,15 @@ def test_a_package_manager_that_has_to_be_started_is_asked_last() -> None:
         asked.append("dnf")
         return False
 
-    source = {repository.SOURCES["id"]: {"files": [{"path": "/etc/yum.repos.d/gpufleet-nvidia.repo", "type": "file"}]}}
+    source = {
+        repository.SOURCES["id"]: {
+            "files": [{"path": "/etc/yum.repos.d/gpufleet-nvidia.repo", "type": "file"}]
+        }
+    }
     here = Observation({"os_release": {"ID": "rocky"}}, source)
-    assert repository.plan_needed_repository(Policy(), here, missing=True, offered=offered, slow=True).empty
+    assert repository.plan_needed_repository(
+        Policy(), here, missing=True, offered=offered, slow=True
+    ).empty
     assert asked == []
 
 
@@ -387,29 +551,49 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_source_out_of_reach_is_told_from_a_wrong_one(case: str) -> None:
-    """The rest of a plan is shown for the first, since a person corrects it without a look at the host."""
+    """The rest of a plan is shown for the first, since a person corrects it without a look at the
+    host.
+    """
     options, answers, _code = REFUSED[case]
     with pytest.raises(PlanError) as refused:
         needed(options, True, False, answers)
-    assert isinstance(refused.value, repository.NoSource) is (case in ("no key", "out of reach", "a mirror out of reach"))
+    assert isinstance(refused.value, repository.NoSource) is (
+        case in ("no key", "out of reach", "a mirror out of reach")
+    )
 
 
 @pytest.mark.parametrize(("options", "answers", "code"), REFUSED.values(), ids=REFUSED)
-def test_what_stands_in_the_way_is_said_before_anything_is_touched(options: dict[str, str], answers: dict[str, Any], code: str) -> None:
+def test_what_stands_in_the_way_is_said_before_anything_is_touched(
+    options: dict[str, str], answers: dict[str, Any], code: str
+) -> None:
     with pytest.raises(PlanError) as refused:
         needed(options, True, False, answers)
     assert refused.value.code == f"repository.{code}"
     assert refused.value.values.get("problem", "") in ("", "timed out", "its name is not known")
-    assert not options.get("toolkit_repository") or refused.value.where == options["toolkit_repository"]
+    assert (
+        not options.get("toolkit_repository")
+        or refused.value.where == options["toolkit_repository"]
+    )
 
 
 def test_a_given_key_needs_no_fetching_and_a_reach_that_could_not_be_tried_stops_nothing() -> None:
-    for answer in ({"value": {"tried": False, "reached": False, "why": "a proxy"}}, {"error": {"kind": "timeout", "message": ""}}):
-        assert needed({"toolkit_key": armor(OLD)}, True, False, {**NO_SOURCES, "probe:reach": answer}).changes
+    for answer in (
+        {"value": {"tried": False, "reached": False, "why": "a proxy"}},
+        {"error": {"kind": "timeout", "message": ""}},
+    ):
+        assert needed(
+            {"toolkit_key": armor(OLD)}, True, False, {**NO_SOURCES, "probe:reach": answer}
+        ).changes
 
 
 def test_a_source_that_no_package_list_knows_yet_is_a_configured_one() -> None:
-    found = {repository.SOURCES["id"]: {"files": [{"path": "/etc/apt/sources.list.d/nvidia-container-toolkit.list", "type": "file"}]}}
+    found = {
+        repository.SOURCES["id"]: {
+            "files": [
+                {"path": "/etc/apt/sources.list.d/nvidia-container-toolkit.list", "type": "file"}
+            ]
+        }
+    }
     assert needed({}, True, False, {**REACHED, **FETCHED, **found}).empty
 
 
@@ -417,6 +601,8 @@ def test_absent_knows_each_path_once() -> None:
     """dnf and zypper keep their keys in one place."""
     here = seen("fedora", key="ours", list="ours, too")
     rest = {f"file:{path}": {"exists": False} for path in repository.PATHS}
-    gone = repository.plan_absent(Policy(state="absent"), Observation(here.host, {**rest, **here.answers}))
+    gone = repository.plan_absent(
+        Policy(state="absent"), Observation(here.host, {**rest, **here.answers})
+    )
     where = repository.FAMILIES["fedora"]
     assert [c["path"] for c in gone.changes] == [where.list_path, where.key_path]

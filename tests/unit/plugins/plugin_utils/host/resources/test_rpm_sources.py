@@ -1,16 +1,24 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A repository of dnf or zypper that is there a second time is named if nothing that comes from it is checked."""
+"""A repository of dnf or zypper that is there a second time is named if nothing that comes from it
+is checked.
+"""
 
 from __future__ import annotations
 
 import hashlib
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import rpm_sources
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    rpm_sources,
+)
 
 from tests.unit.coded import read_all_coded
 
@@ -23,18 +31,28 @@ GUIDE = f"[libnvidia-container]\nname=libnvidia-container\nbaseurl={URL}\nrepo_g
 def named(text: str, path: str = OTHER, manager: str = "dnf") -> list[str]:
     shown = file_places.show_own_text(text, rpm_sources.keep_rpm_lines(URL))
     assert "hunter2" not in shown
-    file = {"path": path, "exists": True, "type": "file", "content": shown, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    file = {
+        "path": path,
+        "exists": True,
+        "type": "file",
+        "content": shown,
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+    }
     seen = Observation({}, {f"glob:{rpm_sources.PATTERNS[manager]}": {"files": [file]}})
     plan = rpm_sources.advise_on_unchecked_sources(seen, URL, manager, OWN)
     assert not plan.changes
     advice = read_all_coded(plan.advice)
-    assert {(code, values["manager"]) for code, values in advice} <= {("rpm.source-unchecked", manager)}
+    assert {(code, values["manager"]) for code, values in advice} <= {
+        ("rpm.source-unchecked", manager)
+    }
     return [values["path"] for _code, values in advice]
 
 
 UNCHECKED = {
     "as an older guide has it": GUIDE,
-    "with blanks, and a slash at the end": GUIDE.replace("=", " = ").replace("$basearch", "$basearch/"),
+    "with blanks, and a slash at the end": GUIDE.replace("=", " = ").replace(
+        "$basearch", "$basearch/"
+    ),
     "behind a section of another repository": f"[base]\nbaseurl=http://user:hunter2@mirror.example/base\ngpgcheck=1\n\n{GUIDE}",
     "on by default": GUIDE.replace("enabled=1\n", ""),
     "in capital letters, which both read": GUIDE.replace(
@@ -43,13 +61,17 @@ UNCHECKED = {
     "one check is off, and the other one is not named": GUIDE.replace("repo_gpgcheck=0\n", ""),
 }
 LEFT = {
-    "the metadata is checked, as in NVIDIA's own file": GUIDE.replace("repo_gpgcheck=0", "repo_gpgcheck=1"),
+    "the metadata is checked, as in NVIDIA's own file": GUIDE.replace(
+        "repo_gpgcheck=0", "repo_gpgcheck=1"
+    ),
     "the packages are checked, in capital letters": GUIDE.replace("\ngpgcheck=0", "\ngpgcheck=Yes"),
     "the packages are checked": GUIDE.replace("\ngpgcheck=0", "\ngpgcheck=yes"),
     "switched off": GUIDE.replace("enabled=1", "enabled=0"),
     "a comment": GUIDE.replace("baseurl", "#baseurl"),
     "another address": GUIDE.replace("/rpm/", "/experimental/rpm/"),
-    "the checks are those of the main configuration": GUIDE.replace("repo_gpgcheck=0\ngpgcheck=0\n", ""),
+    "the checks are those of the main configuration": GUIDE.replace(
+        "repo_gpgcheck=0\ngpgcheck=0\n", ""
+    ),
     "the address is in another section than the switch": GUIDE.replace(
         "repo_gpgcheck=0\ngpgcheck=0\n", "repo_gpgcheck=1\n[x]\ngpgcheck=0\n"
     ),

@@ -10,9 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import end_with_code, get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config as docker_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    toolkit_config,
+)
 
 from tests.unit.bare_trees import Tree
 from tests.unit.coded import read_coded
@@ -21,7 +28,8 @@ WHOLE, SHORT = "GPU-7af7a99b-0000-0000-0000-00000000000a", "GPU-7af7a99b"
 UNIT = "/usr/lib/systemd/system/docker.service"
 ROW, NAMES, BY_UUID = "toolkit-without-swarm", "swarm.not-a-uuid", "swarm.spec-without-uuids"
 MODE, PERHAPS = "swarm.assigns", "swarm.may-assign"
-# what Swarm offers, what the runtime reads, its mode before, release of the toolkit, options -> what is said, whether the plan is refused
+# what Swarm offers, what the runtime reads, its mode before, release of the toolkit, options ->
+# what is said, whether the plan is refused
 CASES: dict[str, tuple[list[str], str, str, str, dict[str, Any], set[str], bool]] = {
     "nothing": ([], "DOCKER_RESOURCE_GPU", "auto", "1.17.8", {}, set(), False),
     "not read by the runtime": ([f"GPU={WHOLE}"], "", "auto", "1.17.8", {}, set(), False),
@@ -44,9 +52,18 @@ CASES: dict[str, tuple[list[str], str, str, str, dict[str, Any], set[str], bool]
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("offers", "reads", "mode", "release", "options", "says", "refused"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("offers", "reads", "mode", "release", "options", "says", "refused"), CASES.values(), ids=CASES
+)
 def test_what_is_said_of_swarm(
-    offers: list[str], reads: str, mode: str, release: str, options: dict[str, Any], says: set[str], refused: bool, tmp_path: Path
+    offers: list[str],
+    reads: str,
+    mode: str,
+    release: str,
+    options: dict[str, Any],
+    says: set[str],
+    refused: bool,
+    tmp_path: Path,
 ) -> None:
     tree = swarm(tmp_path, offers, reads, mode, release)
     before = tree.read(docker_config.CONFIG)
@@ -63,16 +80,25 @@ def test_what_swarm_is_offered_by_a_flag(tmp_path: Path) -> None:
     tree = swarm(tmp_path, [], "DOCKER_RESOURCE_GPU", "auto", "1.17.8")
     tree.write(UNIT, f"[Service]\nExecStart=/usr/bin/dockerd --node-generic-resource GPU={SHORT}\n")
     result = tree.node(engines=("docker",), engine_version="26.1.5", known_bad="ignore")
-    assert (NAMES, {"place": f"{UNIT}:2", "gpus": SHORT}) in [read_coded(text) for text in result["advice"] if get_code(text)]
+    assert (NAMES, {"place": f"{UNIT}:2", "gpus": SHORT}) in [
+        read_coded(text) for text in result["advice"] if get_code(text)
+    ]
 
 
 def swarm(path: Path, offers: list[str], reads: str, mode: str, release: str) -> Tree:
     tree = Tree(path / "tree")
     offered = {"node-generic-resources": offers} if offers else {}
     runtimes = {"nvidia": {"path": "nvidia-container-runtime"}}
-    tree.write(docker_config.CONFIG, json.dumps({"default-runtime": "nvidia", "runtimes": runtimes, **offered}))
+    tree.write(
+        docker_config.CONFIG,
+        json.dumps({"default-runtime": "nvidia", "runtimes": runtimes, **offered}),
+    )
     line = f'swarm-resource = "{reads}"\n' if reads else ""
     tree.write(toolkit_config.PATH, f'{line}[nvidia-container-runtime]\nmode = "{mode}"\n')
-    package = f"Package: nvidia-container-toolkit-base\nStatus: install ok installed\nVersion: {release}-1\n\n" if release else ""
+    package = (
+        f"Package: nvidia-container-toolkit-base\nStatus: install ok installed\nVersion: {release}-1\n\n"
+        if release
+        else ""
+    )
     tree.write("/var/lib/dpkg/status", package)
     return tree

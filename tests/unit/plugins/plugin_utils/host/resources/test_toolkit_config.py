@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    toolkit_config,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,14 +95,26 @@ CRIO = instance("crio", "1.34.2", default_handler="crun", low_level="/usr/libexe
     ],
 )
 @pytest.mark.parametrize("before", [None, PACKAGED])
-def test_our_keys(before: str | None, case: str, policy: Policy, engine: Any, mode: str, strict: bool, runtimes: list[str]) -> None:
+def test_our_keys(
+    before: str | None,
+    case: str,
+    policy: Policy,
+    engine: Any,
+    mode: str,
+    strict: bool,
+    runtimes: list[str],
+) -> None:
     data = tomllib.loads(converge(policy, before, record(policy, engine)))
     assert data["nvidia-container-runtime"]["mode"] == mode, case
     assert data["nvidia-container-runtime"]["runtimes"] == runtimes
-    assert data["nvidia-container-runtime"]["modes"]["cdi"]["annotation-prefixes"] == ["nvidia.cdi.k8s.io/"]
+    assert data["nvidia-container-runtime"]["modes"]["cdi"]["annotation-prefixes"] == [
+        "nvidia.cdi.k8s.io/"
+    ]
     assert data["nvidia-container-runtime"]["modes"]["cdi"]["default-kind"] == "nvidia.com/gpu"
     assert data["accept-nvidia-visible-devices-envvar-when-unprivileged"] is not strict
-    assert data["accept-nvidia-visible-devices-as-volume-mounts"] is False, "no device plugin asks by mounts"
+    assert data["accept-nvidia-visible-devices-as-volume-mounts"] is False, (
+        "no device plugin asks by mounts"
+    )
     assert data.get("features", {}).get("ignore-imex-channel-requests", False) is strict
     if before:
         assert data["nvidia-container-cli"] == tomllib.loads(PACKAGED)["nvidia-container-cli"]
@@ -103,7 +122,14 @@ def test_our_keys(before: str | None, case: str, policy: Policy, engine: Any, mo
 
 def test_every_other_line_stays() -> None:
     text = converge(Policy(), PACKAGED, record())
-    ours = ("mode =", "runtimes =", "annotation-prefixes =", "accept-nvidia", "[features]", "ignore-imex")
+    ours = (
+        "mode =",
+        "runtimes =",
+        "annotation-prefixes =",
+        "accept-nvidia",
+        "[features]",
+        "ignore-imex",
+    )
     left = [x for x in text.splitlines() if x and not x.startswith(ours)]
     assert left == [x for x in PACKAGED.splitlines() if x and not x.startswith(ours)]
     assert "#accept-nvidia-visible-devices-as-volume-mounts = false\n" in text
@@ -112,7 +138,9 @@ def test_every_other_line_stays() -> None:
 def test_a_second_run_finds_nothing_to_do() -> None:
     for before in (None, PACKAGED):
         text = converge(Policy(), before, record())
-        assert toolkit_config.plan_toolkit_config(Policy(), obs(files={toolkit_config.PATH: text}), record()).empty
+        assert toolkit_config.plan_toolkit_config(
+            Policy(), obs(files={toolkit_config.PATH: text}), record()
+        ).empty
 
 
 STRICT = Policy(isolation="strict")
@@ -121,7 +149,12 @@ ACCEPTED = "accept-nvidia-visible-devices-as-volume-mounts"
 IGNORED = "features.ignore-imex-channel-requests"
 # What a policy makes of the two keys: values before, values after.
 TAKEN_BACK = [
-    ("an earlier release accepted mounts on strict hosts", STRICT, "true", {ACCEPTED: (True, False), IGNORED: (None, True)}),
+    (
+        "an earlier release accepted mounts on strict hosts",
+        STRICT,
+        "true",
+        {ACCEPTED: (True, False), IGNORED: (None, True)},
+    ),
     ("a new host", STRICT, "false", {IGNORED: (None, True)}),
     ("a plugin that asks by mounts", BY_MOUNTS, "true", {}),
     ("a new host with such a plugin", BY_MOUNTS, "false", {ACCEPTED: (False, True)}),
@@ -129,17 +162,27 @@ TAKEN_BACK = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "before", "changed"), [case[1:] for case in TAKEN_BACK], ids=[case[0] for case in TAKEN_BACK])
-def test_mounts_and_channels_by_variable(policy: Policy, before: str, changed: dict[str, tuple[Any, Any]]) -> None:
+@pytest.mark.parametrize(
+    ("policy", "before", "changed"),
+    [case[1:] for case in TAKEN_BACK],
+    ids=[case[0] for case in TAKEN_BACK],
+)
+def test_mounts_and_channels_by_variable(
+    policy: Policy, before: str, changed: dict[str, tuple[Any, Any]]
+) -> None:
     text = f"{ACCEPTED} = {before}\n" + PACKAGED
     made = record(policy, instance(), plugin_strategies=policy.device_plugin_strategy)
     plan = toolkit_config.plan_toolkit_config(policy, obs(files={toolkit_config.PATH: text}), made)
     found = {d.key: d for d in plan.differences if d.key in (ACCEPTED, IGNORED)}
     assert {key: (d.before, d.after) for key, d in found.items()} == changed
-    lowered = {key for key, (then, now) in changed.items() if (then, now) in ((True, False), (None, True))}
+    lowered = {
+        key for key, (then, now) in changed.items() if (then, now) in ((True, False), (None, True))
+    }
     assert {key for key, d in found.items() if get_code(d.why) in toolkit_config.SAFETY} == lowered
     assert {key for key, d in found.items() if d.cause == "safety"} == lowered
-    assert toolkit_config.may_ask_by_mounts(obs(files={toolkit_config.PATH: text}), plan.differences) is (policy is BY_MOUNTS)
+    assert toolkit_config.may_ask_by_mounts(
+        obs(files={toolkit_config.PATH: text}), plan.differences
+    ) is (policy is BY_MOUNTS)
 
 
 def test_spec_dirs_only_when_set() -> None:
@@ -150,7 +193,9 @@ def test_spec_dirs_only_when_set() -> None:
 
 
 def test_differences_name_key_and_reason() -> None:
-    plan = toolkit_config.plan_toolkit_config(Policy(), obs(files={toolkit_config.PATH: PACKAGED}), record())
+    plan = toolkit_config.plan_toolkit_config(
+        Policy(), obs(files={toolkit_config.PATH: PACKAGED}), record()
+    )
     mode = next(d for d in plan.differences if d.key == "nvidia-container-runtime.mode")
     assert (mode.before, mode.after, mode.path) == ("auto", "cdi", toolkit_config.PATH)
     assert all(d.why for d in plan.differences)
@@ -164,23 +209,40 @@ RUNTIME = "nvidia-container-runtime"
     [
         ("", "", ()),  # what the packages write is nobody's choice
         ('mode = "auto"', 'mode = "legacy"', (f"{RUNTIME}.mode",)),
-        ('runtimes = ["runc", "crun"]', 'runtimes = ["docker-runc", "runc", "crun"]', ()),  # the default up to 1.17
+        (
+            'runtimes = ["runc", "crun"]',
+            'runtimes = ["docker-runc", "runc", "crun"]',
+            (),
+        ),  # the default up to 1.17
         ('runtimes = ["runc", "crun"]', 'runtimes = ["/opt/runc"]', (f"{RUNTIME}.runtimes",)),
         ('["cdi.k8s.io/"]', '["example.org/"]', (f"{RUNTIME}.modes.cdi.annotation-prefixes",)),
         ('log-level = "info"', 'log-level = "debug"', ()),  # stays, so it is nothing to speak of
     ],
 )
-def test_a_value_that_somebody_set_and_that_changes_is_named(old: str, new: str, keys: tuple[str, ...]) -> None:
+def test_a_value_that_somebody_set_and_that_changes_is_named(
+    old: str, new: str, keys: tuple[str, ...]
+) -> None:
     text = PACKAGED.replace(old, new) if old else PACKAGED
-    found = toolkit_config.plan_toolkit_config(Policy(), obs(files={toolkit_config.PATH: text}), record()).leftovers
-    assert [(left.path, left.settings, left.fate) for left in found] == ([(toolkit_config.PATH, keys, "adopted")] if keys else [])
+    found = toolkit_config.plan_toolkit_config(
+        Policy(), obs(files={toolkit_config.PATH: text}), record()
+    ).leftovers
+    assert [(left.path, left.settings, left.fate) for left in found] == (
+        [(toolkit_config.PATH, keys, "adopted")] if keys else []
+    )
     kept = {toolkit_config.PATH: {"existed": True, "sha256_after": "a" * 64}}
-    assert toolkit_config.plan_toolkit_config(Policy(), obs(files={toolkit_config.PATH: text}, originals=kept), record()).leftovers == ()
+    assert (
+        toolkit_config.plan_toolkit_config(
+            Policy(), obs(files={toolkit_config.PATH: text}, originals=kept), record()
+        ).leftovers
+        == ()
+    )
 
 
 def test_a_broken_file_is_named_with_its_line() -> None:
     with pytest.raises(PlanError, match=r"config\.toml:2"):
-        toolkit_config.plan_toolkit_config(Policy(), obs(files={toolkit_config.PATH: "a = 1\nb = = 2\n"}), record())
+        toolkit_config.plan_toolkit_config(
+            Policy(), obs(files={toolkit_config.PATH: "a = 1\nb = = 2\n"}), record()
+        )
 
 
 def test_a_skipped_host_is_not_touched() -> None:
@@ -194,7 +256,10 @@ def test_a_skipped_host_is_not_touched() -> None:
 def test_absent(case: str, touched: bool, op: str) -> None:
     text = converge(Policy(), PACKAGED, record())
     now = text.replace('log-level = "info"', 'log-level = "debug"') if touched else text
-    seen = obs(files={toolkit_config.PATH: now}, originals={toolkit_config.PATH: {"existed": True, "sha256_after": sha(text)}})
+    seen = obs(
+        files={toolkit_config.PATH: now},
+        originals={toolkit_config.PATH: {"existed": True, "sha256_after": sha(text)}},
+    )
     plan = toolkit_config.plan_absent(Policy(state="absent"), seen)
     assert [c["op"] for c in plan.changes] == [op], case
     if touched:
@@ -205,17 +270,28 @@ def test_absent(case: str, touched: bool, op: str) -> None:
 
 
 def test_absent_leaves_a_file_alone_that_was_never_written_here() -> None:
-    assert toolkit_config.plan_absent(Policy(state="absent"), obs(files={toolkit_config.PATH: PACKAGED})).empty
+    assert toolkit_config.plan_absent(
+        Policy(state="absent"), obs(files={toolkit_config.PATH: PACKAGED})
+    ).empty
 
 
-VALUES = st.one_of(st.booleans(), st.integers(-9, 9), st.text("abc /:.", max_size=8), st.lists(st.text("ab", max_size=3), max_size=2))
-FOREIGN = st.dictionaries(st.sampled_from(["debug", "swarm-resource", "disable-require", "x"]), VALUES, max_size=4)
+VALUES = st.one_of(
+    st.booleans(),
+    st.integers(-9, 9),
+    st.text("abc /:.", max_size=8),
+    st.lists(st.text("ab", max_size=3), max_size=2),
+)
+FOREIGN = st.dictionaries(
+    st.sampled_from(["debug", "swarm-resource", "disable-require", "x"]), VALUES, max_size=4
+)
 
 
 @given(top=FOREIGN, cli=FOREIGN)
 def test_whatever_else_is_in_the_file_survives(top: dict[str, Any], cli: dict[str, Any]) -> None:
     def lines(table: dict[str, Any]) -> str:
-        return "".join(f"{k} = {toolkit_config.toml.dump_toml_value(v)}\n" for k, v in table.items())
+        return "".join(
+            f"{k} = {toolkit_config.toml.dump_toml_value(v)}\n" for k, v in table.items()
+        )
 
     before = f"# note\n{lines(top)}\n[nvidia-container-cli]\n{lines(cli)}"
     data = tomllib.loads(converge(Policy(), before, record()))

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What --diff shows: lines that change under the header of their table, and no other line of a file."""
+"""What --diff shows: lines that change under the header of their table, and no other line of a
+file.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,11 @@ SPEC = '{\n  "cdiVersion": "0.5.0",\n  "kind": "nvidia.com/gpu"\n}\n'
 
 
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\nmDMEZ\n-----END PGP PUBLIC KEY BLOCK-----\n"
-KEY_PATH, PROGRAM, NEW = "/etc/apt/keyrings/gpufleet-nvidia.asc", "/usr/local/libexec/gpufleet/modes.py", "new\n"
+KEY_PATH, PROGRAM, NEW = (
+    "/etc/apt/keyrings/gpufleet-nvidia.asc",
+    "/usr/local/libexec/gpufleet/modes.py",
+    "new\n",
+)
 
 
 def digest(text: str) -> str:
@@ -50,7 +56,9 @@ def digest(text: str) -> str:
 
 
 def shown(before: str, after: str, path: str = PATH, *, verbose: bool = False) -> str:
-    (one,) = diff.convert_diffs_for_ansible([diff.build_diff_entry(path, before, after)], verbose=verbose)
+    (one,) = diff.convert_diffs_for_ansible(
+        [diff.build_diff_entry(path, before, after)], verbose=verbose
+    )
     assert (one["before_header"], one["after_header"]) == (path, path)
     return one["prepared"] if "prepared" in one else f"{one['before']}=>{one['after']}"
 
@@ -64,7 +72,11 @@ def test_lines_that_change_and_their_tables() -> None:
     ("before", "after", "text"),
     [
         ("", "a = 1\n", f"--- {PATH}\n+++ {PATH}\n@@ -0,0 +1 @@\n+a = 1\n"),
-        ("a = 1\n", "", f"--- {PATH} (kept whole in the journal on the host)\n+++ {PATH}\n@@ -1 +0,0 @@\n-a = 1\n"),
+        (
+            "a = 1\n",
+            "",
+            f"--- {PATH} (kept whole in the journal on the host)\n+++ {PATH}\n@@ -1 +0,0 @@\n-a = 1\n",
+        ),
         (
             "[a]\nb = 1\nc = SECRET\n",
             "[a]\nc = SECRET\n",
@@ -80,20 +92,50 @@ def test_files_that_come_and_go(before: str, after: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("path", "before", "after", "text"),
     [
-        ("/var/run/cdi/nvidia.yaml", "", SPEC, "/var/run/cdi/nvidia.yaml: 4 lines, new (-v shows it)\n"),
-        ("/etc/cdi/n.yaml", "cdiVersion: 0.5.0\nkind: x\n", "", "/etc/cdi/n.yaml: removed (-v shows it)\n"),
-        (KEY_PATH, "", KEY, f"{KEY_PATH}: a public key, 3 lines, new, sha256 {digest(KEY)} (-v shows it)\n"),
+        (
+            "/var/run/cdi/nvidia.yaml",
+            "",
+            SPEC,
+            "/var/run/cdi/nvidia.yaml: 4 lines, new (-v shows it)\n",
+        ),
+        (
+            "/etc/cdi/n.yaml",
+            "cdiVersion: 0.5.0\nkind: x\n",
+            "",
+            "/etc/cdi/n.yaml: removed (-v shows it)\n",
+        ),
+        (
+            KEY_PATH,
+            "",
+            KEY,
+            f"{KEY_PATH}: a public key, 3 lines, new, sha256 {digest(KEY)} (-v shows it)\n",
+        ),
         (KEY_PATH, KEY, "", f"{KEY_PATH}: a public key, removed (-v shows it)\n"),
-        (PROGRAM, "old\n", "new\n", f"{PROGRAM}: a program of this collection, 1 lines, changed, sha256 {digest(NEW)} (-v shows it)\n"),
-        (decision_file.DECISION_PATH, "{}\n", '{"a": 1}\n', f"{decision_file.DECISION_PATH}: 1 lines, changed (-v shows it)\n"),
+        (
+            PROGRAM,
+            "old\n",
+            "new\n",
+            f"{PROGRAM}: a program of this collection, 1 lines, changed, sha256 {digest(NEW)} (-v shows it)\n",
+        ),
+        (
+            decision_file.DECISION_PATH,
+            "{}\n",
+            '{"a": 1}\n',
+            f"{decision_file.DECISION_PATH}: 1 lines, changed (-v shows it)\n",
+        ),
     ],
 )
-def test_what_a_program_writes_whole_is_one_line_unless_asked_for(path: str, before: str, after: str, text: str) -> None:
+def test_what_a_program_writes_whole_is_one_line_unless_asked_for(
+    path: str, before: str, after: str, text: str
+) -> None:
     assert shown(before, after, path) == text
     assert shown(before, after, path, verbose=True) == f"{before}=>{after}"
 
 
-LINES = st.lists(st.sampled_from(["a = 1", "b = 2", "[t]", "[[u]]", "", "x = 'FOREIGN'", "# FOREIGN"]), max_size=12)
+LINES = st.lists(
+    st.sampled_from(["a = 1", "b = 2", "[t]", "[[u]]", "", "x = 'FOREIGN'", "# FOREIGN"]),
+    max_size=12,
+)
 
 
 @settings(max_examples=count_examples(400))
@@ -129,7 +171,13 @@ def test_what_stands_for_hidden_text_is_explained_once(case: str, way: str) -> N
     assert (found.count(diff.HIDDEN), found.splitlines()[2]) == (1, diff.HIDDEN), found
 
 
-PLAIN = ['a = ""\n', "version = 2\n[plugins]\n", 'x = 1\nmax = "x"\n', 'path = "/usr/bin/xx"\n', '{"a": [1, 2], "b": {}}\n']
+PLAIN = [
+    'a = ""\n',
+    "version = 2\n[plugins]\n",
+    'x = 1\nmax = "x"\n',
+    'path = "/usr/bin/xx"\n',
+    '{"a": [1, 2], "b": {}}\n',
+]
 
 
 @pytest.mark.parametrize("text", PLAIN)

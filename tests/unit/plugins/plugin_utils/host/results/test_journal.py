@@ -22,7 +22,14 @@ DONE: dict[str, Any] = {
     "ran": ["apt-get install -y --no-install-recommends nvidia-container-toolkit-base"],
     "units": ["a.service"],
 }
-BACK = {**DONE, "ran": [], "removed": [], "state": "rolled_back", "by": "the next boot", "why": "the host was switched off"}
+BACK = {
+    **DONE,
+    "ran": [],
+    "removed": [],
+    "state": "rolled_back",
+    "by": "the next boot",
+    "why": "the host was switched off",
+}
 HISTORY = {
     "all of it": (
         DONE,
@@ -31,24 +38,41 @@ HISTORY = {
             "wrote /etc/a; removed /etc/b; restarted a.service: stands"
         ),
     ),
-    "taken back": (BACK, "wrote /etc/a, /etc/b; restarted a.service: rolled back at the next boot because: the host was switched off"),
+    "taken back": (
+        BACK,
+        "wrote /etc/a, /etc/b; restarted a.service: rolled back at the next boot because: the host was switched off",
+    ),
     "watched": (
         {**DONE, "ran": [], "removed": [], "state": "probation"},
         "wrote /etc/a, /etc/b; restarted a.service: the engine serves; the transaction is still being monitored",
     ),
-    "cut short": ({**DONE, "files": [], "removed": [], "ran": [], "units": [], "state": "armed"}, "nothing: not finished (state armed)"),
+    "cut short": (
+        {**DONE, "files": [], "removed": [], "ran": [], "units": [], "state": "armed"},
+        "nothing: not finished (state armed)",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", HISTORY)
 def test_one_line_for_each_transaction(case: str) -> None:
     entry, line = HISTORY[case]
-    assert journal.describe_journal_entry(entry) == f"2026-01-31T16:58:44Z gpufleet.nvidia.host: {line}"
+    assert (
+        journal.describe_journal_entry(entry)
+        == f"2026-01-31T16:58:44Z gpufleet.nvidia.host: {line}"
+    )
 
 
 def test_what_stands_in_the_way_of_taking_back_later_is_told_early() -> None:
-    damaged = [{"path": "/etc/a", "directory": "/var/lib/gpufleet/originals/a", "why": "/etc/a: the copy of the original cannot be used"}]
-    seen = obs(answers={"originals": {"originals": {}, "damaged": damaged, "strays": ["/etc/.gpufleet-x"]}})
+    damaged = [
+        {
+            "path": "/etc/a",
+            "directory": "/var/lib/gpufleet/originals/a",
+            "why": "/etc/a: the copy of the original cannot be used",
+        }
+    ]
+    seen = obs(
+        answers={"originals": {"originals": {}, "damaged": damaged, "strays": ["/etc/.gpufleet-x"]}}
+    )
     assert read_all_coded(journal.advise_on_journal(seen)) == [
         ("journal.damaged", {"problem": "/etc/a: the copy of the original cannot be used"}),
         ("journal.stray", {"path": "/etc/.gpufleet-x"}),
@@ -60,7 +84,11 @@ def test_what_was_taken_back_is_told_with_the_units_words_and_the_files() -> Non
     why = f"systemctl restart a.service: Job for a.service failed. {hint}"
     show = "journalctl --unit=containerd.service --since=@1"
     logs: dict[str, Any] = {
-        "containerd.service": {"failed": True, "causes": [{"code": "panic", "values": {}}], "evidence": show},
+        "containerd.service": {
+            "failed": True,
+            "causes": [{"code": "panic", "values": {}}],
+            "evidence": show,
+        },
         "other.service": {"failed": False, "causes": [], "evidence": show},
         "third.service": "a log as an earlier release kept it",
     }
@@ -79,8 +107,16 @@ def test_what_was_taken_back_is_told_with_the_units_words_and_the_files() -> Non
 ACTIONS = [
     # units, what was done to each, how it is said
     (["docker.service"], ["reload"], "reloaded docker.service"),
-    (["containerd.service", "crio.service"], ["restart", "restart"], "restarted containerd.service, crio.service"),
-    (["docker.service", "crio.service"], ["reload", "restart"], "reloaded docker.service; restarted crio.service"),
+    (
+        ["containerd.service", "crio.service"],
+        ["restart", "restart"],
+        "restarted containerd.service, crio.service",
+    ),
+    (
+        ["docker.service", "crio.service"],
+        ["reload", "restart"],
+        "reloaded docker.service; restarted crio.service",
+    ),
     (["gpufleet-cdi-guard.path"], ["start"], "started gpufleet-cdi-guard.path"),
     (["k3s.service"], ["wait"], "waited for k3s.service"),
     (["containerd.service"], [], "restarted containerd.service"),
@@ -89,5 +125,7 @@ ACTIONS = [
 
 
 @pytest.mark.parametrize(("units", "actions", "said"), ACTIONS)
-def test_the_journal_says_what_was_done_to_a_unit(units: list[str], actions: list[str], said: str) -> None:
+def test_the_journal_says_what_was_done_to_a_unit(
+    units: list[str], actions: list[str], said: str
+) -> None:
     assert journal.describe_transaction({"units": units, "actions": actions}) == said

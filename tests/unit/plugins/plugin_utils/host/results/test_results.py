@@ -9,15 +9,21 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 
 BY_HAND = "Run the command on the host by hand; nothing else was changed"
-# Causes that are known of a command's output, and whether a person would learn more from running it again.
+# Causes that are known of a command's output, and whether a person would learn more from running it
+# again.
 COMMANDS: dict[str, tuple[list[dict[str, Any]], bool]] = {
     "nothing is known": ([], True),
     "another package manager": ([{"code": "package-lock"}], False),
-    "a package that no repository has": ([{"code": "package-unknown", "name": "nvidia-container-toolkit-base"}], False),
+    "a package that no repository has": (
+        [{"code": "package-unknown", "name": "nvidia-container-toolkit-base"}],
+        False,
+    ),
 }
 
 
@@ -37,8 +43,14 @@ def test_a_command_whose_cause_is_known_is_not_to_be_run_by_hand(case: str) -> N
 # the end of an answer -> the parts of it that a person needs as evidence
 SEEN: dict[str, tuple[dict[str, Any], tuple[int, int, int]]] = {
     "nothing": ({}, (0, 0, 0)),
-    "all is well": ({"validation": [{"rc": 0}], "health": [{"ok": True}], "ran": [{"rc": 0}]}, (0, 0, 0)),
-    "a validation was refused": ({"validation": [{"rc": 1}, {"findings": ["line 3"]}, {"rc": 0}]}, (2, 0, 0)),
+    "all is well": (
+        {"validation": [{"rc": 0}], "health": [{"ok": True}], "ran": [{"rc": 0}]},
+        (0, 0, 0),
+    ),
+    "a validation was refused": (
+        {"validation": [{"rc": 1}, {"findings": ["line 3"]}, {"rc": 0}]},
+        (2, 0, 0),
+    ),
     "a unit is not well": ({"health": [{"ok": True}, {"ok": False}]}, (0, 1, 0)),
     "a command failed": ({"ran": [{"rc": 0}, {"rc": 100}]}, (0, 0, 1)),
 }
@@ -51,8 +63,12 @@ def test_evidence_is_what_was_refused_or_failed(case: str) -> None:
     assert tuple(len(found[key]) for key in ("validation", "health", "commands")) == numbers
 
 
-@pytest.mark.parametrize(("drift", "shown"), [(False, ["gpu2", "gpu10"]), (True, ["gpu1", "gpu2", "gpu10"])])
-def test_the_hosts_that_ansible_shows_as_failed_are_those_that_need_a_person(drift: bool, shown: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("drift", "shown"), [(False, ["gpu2", "gpu10"]), (True, ["gpu1", "gpu2", "gpu10"])]
+)
+def test_the_hosts_that_ansible_shows_as_failed_are_those_that_need_a_person(
+    drift: bool, shown: list[str]
+) -> None:
     hosts = {
         "gpu10": {"failed": True, "msg": "no space left"}, "gpu1": {"changed": True, "row": {"x": 1}},
         "gpu2": {"unreachable": True}, "gpu3": {"row": {"x": 1}},

@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import gpu_holders, gpu_users, modes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
+    gpu_holders,
+    gpu_users,
+    modes,
+)
 
 from tests.unit.builders import obs
 from tests.unit.gpus import BUSES, UUIDS, host
@@ -34,7 +38,9 @@ def test_how_a_user_is_named(group: str, expected: str) -> None:
     assert gpu_holders.name_holder(group) == expected
 
 
-@pytest.mark.parametrize("row", [["x", ["0"], "/a"], [7, 5, "/a"], [7, ["0"]], [7, ["0"], 5], "7", None])
+@pytest.mark.parametrize(
+    "row", [["x", ["0"], "/a"], [7, 5, "/a"], [7, ["0"]], [7, ["0"], 5], "7", None]
+)
 def test_a_row_of_another_shape_names_nobody(row: Any) -> None:
     assert gpu_holders.map_groups_to_holders({"held": [row, [8, ["0"], "/b"]]}, "0") == {"/b": [8]}
 
@@ -54,21 +60,65 @@ TWO = "sharing.users-on-dedicated-gpu"
 FAILED = {"error": {"kind": "failed", "message": "hidepid"}}
 CASES: list[tuple[str, dict[str, Any], Any, list[str], str | None]] = [
     ("nobody", DEDICATED, {"held": [], "closed": 0}, [], ""),
-    ("one with two processes", DEDICATED, {"held": [[7, ["0"], A], [8, ["0"], A]], "closed": 0}, [A], ""),
-    ("two on a dedicated GPU", DEDICATED, {"held": [[7, ["0"], A], [8, ["0", "1"], B]], "closed": 0}, [A, B], TWO),
-    ("two on a shared GPU", SHARED, {"held": [[7, ["0"], A], [8, ["0"], B]], "closed": 0}, [A, B], ""),
+    (
+        "one with two processes",
+        DEDICATED,
+        {"held": [[7, ["0"], A], [8, ["0"], A]], "closed": 0},
+        [A],
+        "",
+    ),
+    (
+        "two on a dedicated GPU",
+        DEDICATED,
+        {"held": [[7, ["0"], A], [8, ["0", "1"], B]], "closed": 0},
+        [A, B],
+        TWO,
+    ),
+    (
+        "two on a shared GPU",
+        SHARED,
+        {"held": [[7, ["0"], A], [8, ["0"], B]], "closed": 0},
+        [A, B],
+        "",
+    ),
     ("two on two GPUs", DEDICATED, {"held": [[7, ["0"], A], [8, ["1"], B]], "closed": 0}, [A], ""),
-    ("another one's process cannot be looked into", DEDICATED, {"held": [[7, ["0"], A]], "closed": 1}, [A], None),
-    ("a look that was ended", DEDICATED, {"held": [[7, ["0"], A]], "closed": 0, "partial": {"processes": 3, "users": [9]}}, [A], None),
-    ("two, and one that cannot be looked into", DEDICATED, {"held": [[7, ["0"], A], [8, ["0"], B]], "closed": 1}, [A, B], TWO),
+    (
+        "another one's process cannot be looked into",
+        DEDICATED,
+        {"held": [[7, ["0"], A]], "closed": 1},
+        [A],
+        None,
+    ),
+    (
+        "a look that was ended",
+        DEDICATED,
+        {"held": [[7, ["0"], A]], "closed": 0, "partial": {"processes": 3, "users": [9]}},
+        [A],
+        None,
+    ),
+    (
+        "two, and one that cannot be looked into",
+        DEDICATED,
+        {"held": [[7, ["0"], A], [8, ["0"], B]], "closed": 1},
+        [A, B],
+        TWO,
+    ),
     ("nothing is known", DEDICATED, FAILED, [], None),
 ]
 
 
-@pytest.mark.parametrize(("sharing", "answer", "named", "violation"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_what_the_policy_does_not_allow(sharing: dict[str, Any], answer: Any, named: list[str], violation: str | None) -> None:
+@pytest.mark.parametrize(
+    ("sharing", "answer", "named", "violation"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_what_the_policy_does_not_allow(
+    sharing: dict[str, Any], answer: Any, named: list[str], violation: str | None
+) -> None:
     rows = "".join(f"{n}, {UUIDS[n]}, 0000{BUSES[n]}, Default, Disabled\n" for n in (0, 1))
-    seen = obs(files=host(2), commands={" ".join(modes.QUERY): rows}, answers={gpu_holders.HOLDERS["id"]: answer})
+    seen = obs(
+        files=host(2),
+        commands={" ".join(modes.QUERY): rows},
+        answers={gpu_holders.HOLDERS["id"]: answer},
+    )
     policy = Policy(sharing=sharing)
     (row,) = gpu_users.report_gpu_users(policy, seen, gpus.parse_driver(policy, seen))
     assert (row["gpu"], row["bus"], row["compute_mode"]) == (UUIDS[0], BUSES[0], "DEFAULT")
@@ -92,8 +142,14 @@ DAEMONS: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("sharing", "units", "state", "violation"), DAEMONS, ids=[f"{c[2] or 'none'}: {c[3]}" for c in DAEMONS])
-def test_whether_a_daemon_serves(sharing: dict[str, Any], units: dict[str, Any], state: str, violation: str) -> None:
+@pytest.mark.parametrize(
+    ("sharing", "units", "state", "violation"),
+    DAEMONS,
+    ids=[f"{c[2] or 'none'}: {c[3]}" for c in DAEMONS],
+)
+def test_whether_a_daemon_serves(
+    sharing: dict[str, Any], units: dict[str, Any], state: str, violation: str
+) -> None:
     mode = "Exclusive_Process" if sharing == MPS else "Default"
     rows = "".join(f"{n}, {UUIDS[n]}, 0000{BUSES[n]}, {mode}, Disabled\n" for n in (0, 1))
     answers = {gpu_holders.HOLDERS["id"]: {"held": [], "closed": 0}}
@@ -117,12 +173,25 @@ COMPUTE_MODES: list[tuple[Any, str, str]] = [
 def test_a_mode_that_somebody_has_changed_is_said(policy_: Any, mode: str, violation: str) -> None:
     """Also of the GPUs that are there, where another one of the option has fallen off the bus."""
     rows = f"0, {UUIDS[0]}, 0000{BUSES[0]}, {mode}, Disabled\n"
-    seen = obs(files=host(1), commands={" ".join(modes.QUERY): rows}, answers={gpu_holders.HOLDERS["id"]: {"held": [], "closed": 0}})
+    seen = obs(
+        files=host(1),
+        commands={" ".join(modes.QUERY): rows},
+        answers={gpu_holders.HOLDERS["id"]: {"held": [], "closed": 0}},
+    )
     policy = Policy(sharing={UUIDS[1]: "dedicated", UUIDS[0]: policy_})
     (row,) = gpu_users.report_gpu_users(policy, seen, gpus.parse_driver(policy, seen))
     assert (row["gpu"], get_codes(row)) == (UUIDS[0], violation)
 
 
 def test_without_the_option_nobody_is_asked() -> None:
-    assert gpu_users.list_gpu_user_questions(Policy()) == gpu_users.list_gpu_user_questions(Policy(sharing={})) == []
-    assert gpu_users.report_gpu_users(Policy(), obs(files=host(2)), gpus.parse_driver(Policy(), obs(files=host(2)))) == []
+    assert (
+        gpu_users.list_gpu_user_questions(Policy())
+        == gpu_users.list_gpu_user_questions(Policy(sharing={}))
+        == []
+    )
+    assert (
+        gpu_users.report_gpu_users(
+            Policy(), obs(files=host(2)), gpus.parse_driver(Policy(), obs(files=host(2)))
+        )
+        == []
+    )

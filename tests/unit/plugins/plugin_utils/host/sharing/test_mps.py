@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""MPS on a host without Kubernetes, case by case: which daemons begin, begin again and end, what is refused, and what is given back."""
+"""MPS on a host without Kubernetes, case by case: which daemons begin, begin again and end, what is
+refused, and what is given back.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,22 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.transaction import rollback
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, get_code
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Kubelet, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    get_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Kubelet,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
     gpu_holders,
@@ -34,7 +48,10 @@ TWO: dict[str, Any] = {**ONE, UUIDS[1]: {"mps": {"memory": "8G"}}}
 CONTROL = "/usr/bin/nvidia-cuda-mps-control"
 UNITS = [mps.name_mps_service(uuid) for uuid in UUIDS]
 FILES = ["/etc/gpufleet/mps.json", "/usr/local/libexec/gpufleet/mps.py"]
-TEXTS = [f"/etc/systemd/system/{name}" for name in (*mps.TEMPLATES, "multi-user.target.d/gpufleet-mps.conf")]
+TEXTS = [
+    f"/etc/systemd/system/{name}"
+    for name in (*mps.TEMPLATES, "multi-user.target.d/gpufleet-mps.conf")
+]
 
 
 def look(
@@ -50,14 +67,32 @@ def look(
 ) -> Observation:
     rows = "".join(f"{n}, {UUIDS[n]}, 0000{BUSES[n]}, {mode}, {mig}\n" for n in (0, 1))
     said = {QUERY: rows, MEMORY: f"{UUIDS[0]}, 81559\n{UUIDS[1]}, 81559\n"}
-    units = {name: {"ActiveState": "active" if n in active else "inactive"} for n, name in enumerate(UNITS)}
+    units = {
+        name: {"ActiveState": "active" if n in active else "inactive"}
+        for n, name in enumerate(UNITS)
+    }
     there = {**host(2), **({CONTROL: ""} if control else {}), **(files or {})}
-    return obs(files=there, commands=said, units=units, answers={gpu_holders.HOLDERS["id"]: {"held": list(held), "closed": closed}}, **more)
+    return obs(
+        files=there,
+        commands=said,
+        units=units,
+        answers={gpu_holders.HOLDERS["id"]: {"held": list(held), "closed": closed}},
+        **more,
+    )
 
 
-def planned(sharing: dict[str, Any], seen: Observation, kubelet: Kubelet | None = None, **more: Any) -> Plan:
+def planned(
+    sharing: dict[str, Any], seen: Observation, kubelet: Kubelet | None = None, **more: Any
+) -> Plan:
     policy = Policy(sharing=sharing, **more)
-    return resource.plan_sharing(policy, seen, gpus.parse_driver(policy, seen), kubelet or Kubelet(), "the modes' program", PROGRAM)
+    return resource.plan_sharing(
+        policy,
+        seen,
+        gpus.parse_driver(policy, seen),
+        kubelet or Kubelet(),
+        "the modes' program",
+        PROGRAM,
+    )
 
 
 def written(plan: Plan) -> dict[str, Any]:
@@ -69,18 +104,32 @@ def acts(plan: Plan) -> list[tuple[str, str]]:
 
 
 def limits(plan: Plan) -> dict[str, list[str]]:
-    return {gpu: [limit["set"] for limit in of["limits"]] for gpu, of in json.loads(written(plan)[mps.SETTINGS])["daemons"].items()}
+    return {
+        gpu: [limit["set"] for limit in of["limits"]]
+        for gpu, of in json.loads(written(plan)[mps.SETTINGS])["daemons"].items()
+    }
 
 
 def test_a_daemon_for_each_gpu_after_its_mode() -> None:
     """As NVIDIA's device plugin does it: nobody goes past the daemon, and clients have equal parts."""
     plan = planned(TWO, look())
-    assert [c["argv"][0] for c in plan.commands] == ["install", "install", "install", "nvidia-smi", "nvidia-smi"]
-    assert [c["argv"] for c in plan.commands[3:]] == [["nvidia-smi", "-i", uuid, "-c", "EXCLUSIVE_PROCESS"] for uuid in UUIDS[:2]]
+    assert [c["argv"][0] for c in plan.commands] == [
+        "install",
+        "install",
+        "install",
+        "nvidia-smi",
+        "nvidia-smi",
+    ]
+    assert [c["argv"] for c in plan.commands[3:]] == [
+        ["nvidia-smi", "-i", uuid, "-c", "EXCLUSIVE_PROCESS"] for uuid in UUIDS[:2]
+    ]
     assert acts(plan) == [("start", resource.SERVICE), ("start", UNITS[0]), ("start", UNITS[1])]
     assert {*FILES, *TEXTS} <= written(plan).keys()
     assert limits(plan) == {
-        UUIDS[0]: ["set_default_active_thread_percentage 25", "set_default_device_pinned_mem_limit 0 20389M"],
+        UUIDS[0]: [
+            "set_default_active_thread_percentage 25",
+            "set_default_device_pinned_mem_limit 0 20389M",
+        ],
         UUIDS[1]: ["set_default_device_pinned_mem_limit 0 8192M"],
     }
     assert f"Wants={UNITS[0]} {UNITS[1]}\n" in written(plan)[TEXTS[2]]
@@ -89,8 +138,12 @@ def test_a_daemon_for_each_gpu_after_its_mode() -> None:
 
 
 def test_a_daemon_that_is_taken_back_leaves_nothing_behind() -> None:
-    """What is mounted goes first, then what it was mounted on, then what is above it if nobody else has anything there."""
-    undone = [c["undo"] for c in reversed(planned(ONE, look()).commands) if c["argv"][0] == "install"]
+    """What is mounted goes first, then what it was mounted on, then what is above it if nobody else
+    has anything there.
+    """
+    undone = [
+        c["undo"] for c in reversed(planned(ONE, look()).commands) if c["argv"][0] == "install"
+    ]
     place, log = f"/run/gpufleet-mps/{UUIDS[0]}", f"/var/lib/gpufleet-mps/{UUIDS[0]}"
     assert undone == [
         ["umount", "--lazy", "--", f"{place}/pipe", f"{place}/shm", log],
@@ -108,9 +161,16 @@ def test_the_daemons_see_their_gpu_alone_and_begin_before_engines() -> None:
     }
     unit = mps.render_mps_units()[mps.TEMPLATE]
     before = next(line for line in unit.splitlines() if line.startswith("Before="))
-    assert {"containerd.service", "docker.service", "crio.service"} <= set(before.partition("=")[2].split())
+    assert {"containerd.service", "docker.service", "crio.service"} <= set(
+        before.partition("=")[2].split()
+    )
     assert resource.SERVICE in next(line for line in unit.splitlines() if line.startswith("After="))
-    assert {"ProtectSystem=strict", "NoNewPrivileges=yes", "ProtectHome=yes", "KillMode=mixed"} <= set(unit.splitlines())
+    assert {
+        "ProtectSystem=strict",
+        "NoNewPrivileges=yes",
+        "ProtectHome=yes",
+        "KillMode=mixed",
+    } <= set(unit.splitlines())
     # systemd would end clients before the program that waits for them gives up
     stop = next(line for line in unit.splitlines() if line.startswith("TimeoutStopSec="))
     assert int(stop.partition("=")[2]) > told["patience"]
@@ -118,7 +178,9 @@ def test_the_daemons_see_their_gpu_alone_and_begin_before_engines() -> None:
 
 def test_the_units_have_no_text_of_one_gpu() -> None:
     """systemd reads their text once, and would not see that it has changed."""
-    first, second = (written(planned(sharing, look())) for sharing in (ONE, {UUIDS[1]: {"mps": {"threads": 7}}}))
+    first, second = (
+        written(planned(sharing, look())) for sharing in (ONE, {UUIDS[1]: {"mps": {"threads": 7}}})
+    )
     assert [first[path] for path in TEXTS[:2]] == [second[path] for path in TEXTS[:2]]
 
 
@@ -135,11 +197,17 @@ def test_a_daemon_that_has_ended_begins_again() -> None:
     assert acts(plan) == [("start", UNITS[1])]
     assert written(plan) == {}
     # The playbooks plan and rollout judge a host by what differs.
-    assert [(d.what, d.path, d.key, d.before, d.after) for d in plan.differences] == [("unit", UNITS[1], "state", "inactive", "active")]
+    assert [(d.what, d.path, d.key, d.before, d.after) for d in plan.differences] == [
+        ("unit", UNITS[1], "state", "inactive", "active")
+    ]
 
 
-@pytest.mark.parametrize(("sharing", "files", "running"), [(TWO, {}, ()), (TWO, SETTLED, ()), (OTHER, SETTLED, (0, 1))])
-def test_a_gpu_that_is_kept_out_of_use_gets_no_daemon(sharing: dict[str, Any], files: dict[str, str], running: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("sharing", "files", "running"), [(TWO, {}, ()), (TWO, SETTLED, ()), (OTHER, SETTLED, (0, 1))]
+)
+def test_a_gpu_that_is_kept_out_of_use_gets_no_daemon(
+    sharing: dict[str, Any], files: dict[str, str], running: tuple[int, ...]
+) -> None:
     """Nor another one. Once it is DEFAULT again, all that is due is done."""
     shut = look(mode="Prohibited", files=files, active=running)
     plan = planned(sharing, shut)
@@ -167,7 +235,11 @@ def test_a_gpu_that_leaves_loses_its_daemon_first_and_then_its_mode() -> None:
     assert plan.commands[0]["undo"] == ["systemctl", "start", UNITS[1]]
 
 
-ENDING: list[tuple[str, dict[str, Any]]] = [("other limits", OTHER), ("it leaves", ONE), ("all is taken back", {})]
+ENDING: list[tuple[str, dict[str, Any]]] = [
+    ("other limits", OTHER),
+    ("it leaves", ONE),
+    ("all is taken back", {}),
+]
 
 
 @pytest.mark.parametrize("sharing", [c[1] for c in ENDING], ids=[c[0] for c in ENDING])
@@ -182,7 +254,9 @@ def test_a_daemon_with_clients_is_not_ended(sharing: dict[str, Any]) -> None:
 
 
 def test_other_limits_can_wait_for_clients() -> None:
-    """`restart: never` writes them down and leaves the restart to someone. What has to end has to end now."""
+    """`restart: never` writes them down and leaves the restart to someone. What has to end has to
+    end now.
+    """
     seen = look(**RUNNING, held=[*HELD, *SERVER])
     plan = planned(OTHER, seen, restart="never")
     assert mps.SETTINGS in written(plan)
@@ -201,7 +275,9 @@ OTHERS = [
 
 @pytest.mark.parametrize("group", OTHERS)
 def test_nobody_calls_a_client_the_daemon_itself(group: str) -> None:
-    """Anybody may have a group of the daemon's name below their own: a unit of a user's manager, for example."""
+    """Anybody may have a group of the daemon's name below their own: a unit of a user's manager,
+    for example.
+    """
     with pytest.raises(PlanError) as refused:
         planned(ONE, look(**RUNNING, held=[[77, ["1"], group]]))
     assert "(process 77)" in str(refused.value)
@@ -211,9 +287,16 @@ def test_nobody_calls_a_client_the_daemon_itself(group: str) -> None:
 
 
 def test_what_containers_and_clients_fill_has_a_limit() -> None:
-    """Of bytes, and of files: each takes memory of the kernel. What the daemon logs is the clients' choice, too."""
-    (settings,) = [json.loads(c["content"]) for c in planned(ONE, look()).changes if c["path"] == mps.SETTINGS]  # type: ignore[typeddict-item]
-    options = {kind: dict(word.split("=") for word in of["options"].split(",") if "=" in word) for kind, of in settings["mounts"].items()}
+    """Of bytes, and of files: each takes memory of the kernel. What the daemon logs is the clients'
+    choice, too.
+    """
+    (settings,) = [
+        json.loads(c["content"]) for c in planned(ONE, look()).changes if c["path"] == mps.SETTINGS
+    ]  # type: ignore[typeddict-item]
+    options = {
+        kind: dict(word.split("=") for word in of["options"].split(",") if "=" in word)
+        for kind, of in settings["mounts"].items()
+    }
     assert set(options) == set(settings["places"]) == {"pipe", "shm", "log"}
     assert {kind: (of["size"], of["nr_inodes"]) for kind, of in options.items()} == {
         "pipe": ("1m", "1k"),
@@ -228,20 +311,33 @@ UNSEEN = [
     # the answer about holders, the code of what is not known, its values
     ({"held": [], "closed": 1}, "closed-processes", {"processes": "1 process"}),
     ({"held": [], "closed": 2}, "closed-processes", {"processes": "2 processes"}),
-    ({"held": [], "closed": 0, "partial": LEFT}, "processes-left", {"processes": "240 processes of users 1001, 1002"}),
-    ({"held": [], "closed": 0, "partial": {"processes": 1, "users": []}}, "processes-left", {"processes": "1 process"}),
+    (
+        {"held": [], "closed": 0, "partial": LEFT},
+        "processes-left",
+        {"processes": "240 processes of users 1001, 1002"},
+    ),
+    (
+        {"held": [], "closed": 0, "partial": {"processes": 1, "users": []}},
+        "processes-left",
+        {"processes": "1 process"},
+    ),
     ({"error": {"kind": "timeout", "message": "no time"}}, "look-failed", {"problem": "no time"}),
     ({"error": {"kind": "timeout", "message": ""}}, "look-failed-silently", {}),
 ]
 
 
 @pytest.mark.parametrize(("answer", "code", "values"), UNSEEN)
-def test_clients_that_are_not_seen_are_not_taken_for_none(answer: dict[str, Any], code: str, values: dict[str, Any]) -> None:
+def test_clients_that_are_not_seen_are_not_taken_for_none(
+    answer: dict[str, Any], code: str, values: dict[str, Any]
+) -> None:
     first = look(**RUNNING)
     seen = Observation(first.host, ChainMap({gpu_holders.HOLDERS["id"]: answer}, first.answers))  # type: ignore[arg-type]
     with pytest.raises(PlanError) as refused:
         planned(ONE, seen)
-    assert (refused.value.code, refused.value.values["gpus"]) == ("sharing.daemon-use-unknown", UUIDS[1])
+    assert (refused.value.code, refused.value.values["gpus"]) == (
+        "sharing.daemon-use-unknown",
+        UUIDS[1],
+    )
     problem = refused.value.values["problem"]
     assert (problem.code, problem.values) == (f"sharing.{code}", values)
     assert planned(ONE, seen, restart="force").commands
@@ -251,10 +347,15 @@ def test_clients_that_are_not_seen_are_not_taken_for_none(answer: dict[str, Any]
 def test_two_reasons_why_holders_are_not_known_are_both_told() -> None:
     problem = gpu_holders.explain_unknown_holders({"held": [], "closed": 2, "partial": LEFT})
     assert problem is not None
-    assert [get_code(problem.values[name]) for name in ("closed", "left")] == ["sharing.closed-processes", "sharing.processes-left"]
+    assert [get_code(problem.values[name]) for name in ("closed", "left")] == [
+        "sharing.closed-processes",
+        "sharing.processes-left",
+    ]
 
 
-@pytest.mark.parametrize(("number", "code"), [(1, "sharing.others-process"), (2, "sharing.others-processes")])
+@pytest.mark.parametrize(
+    ("number", "code"), [(1, "sharing.others-process"), (2, "sharing.others-processes")]
+)
 def test_daemons_of_other_users_are_advice(number: int, code: str) -> None:
     plan = planned(TWO, look(**RUNNING, others={mps.CONTROL: number}))
     assert plan.empty
@@ -262,7 +363,9 @@ def test_daemons_of_other_users_are_advice(number: int, code: str) -> None:
 
 
 def test_a_watcher_that_the_hosts_systemd_runs_is_no_client() -> None:
-    """nvidia-persistenced has every GPU's node open for as long as the host runs, and docs/sharing.md asks for it."""
+    """nvidia-persistenced has every GPU's node open for as long as the host runs, and
+    docs/sharing.md asks for it.
+    """
     assert "nvidia-persistenced" in gpu_holders.HOLDERS["services"]
 
 
@@ -271,20 +374,33 @@ def test_clients_of_a_daemon_that_stays_are_none_of_its_affair() -> None:
 
 
 STRANGER = {"pid": 5, "exe": CONTROL, "cgroup": "/system.slice/mps.service"}
-OWN = {"pid": 6, "exe": CONTROL, "cgroup": f"/system.slice/system-gpufleet\\x2dmps.slice/{UNITS[0]}"}
+OWN = {
+    "pid": 6,
+    "exe": CONTROL,
+    "cgroup": f"/system.slice/system-gpufleet\\x2dmps.slice/{UNITS[0]}",
+}
 GRES = {"/etc/slurm/gres.conf": "Name=mps Count=400\n"}
 REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("the program is missing", ONE, {"control": False}, "no-control-program"),
     ("another daemon runs", ONE, {"processes": [OWN, STRANGER]}, "other-daemon"),
-    ("another one, of which nothing is proven", ONE, {"processes": [{**STRANGER, "unverified": "path"}]}, "other-daemon"),
+    (
+        "another one, of which nothing is proven",
+        ONE,
+        {"processes": [{**STRANGER, "unverified": "path"}]},
+        "other-daemon",
+    ),
     ("MIG is on", ONE, {"mig": "Enabled"}, "mig-on"),
     ("Slurm shares them", ONE, {"files": GRES}, "shared-by-slurm"),
     ("it is not there", {UUIDS[2]: "mps"}, {}, "no-such-gpu-or-product"),
 ]
 
 
-@pytest.mark.parametrize(("sharing", "host", "code"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED])
-def test_what_is_refused_on_a_host(sharing: dict[str, Any], host: dict[str, Any], code: str) -> None:
+@pytest.mark.parametrize(
+    ("sharing", "host", "code"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED]
+)
+def test_what_is_refused_on_a_host(
+    sharing: dict[str, Any], host: dict[str, Any], code: str
+) -> None:
     with pytest.raises(PlanError) as refused:
         planned(sharing, look(**host))
     assert refused.value.code == f"sharing.{code}"
@@ -303,26 +419,42 @@ def test_a_unit_that_somebody_has_enabled_beside_ours_is_advice() -> None:
     units = {"nvidia-mps.service": {"ActiveState": "inactive", "UnitFileState": "enabled"}}
     units.update({name: {"ActiveState": "active"} for name in UNITS[:2]})
     seen = look(**RUNNING)
-    seen.answers["units:of this test"]["units"].update({n: {"LoadState": "loaded", **u} for n, u in units.items()})
+    seen.answers["units:of this test"]["units"].update(
+        {n: {"LoadState": "loaded", **u} for n, u in units.items()}
+    )
     (advice,) = planned(TWO, seen).advice
     assert isinstance(advice, Message)
-    assert (advice.code, advice.values) == ("sharing.other-unit-enabled", {"unit": "nvidia-mps.service"})
+    assert (advice.code, advice.values) == (
+        "sharing.other-unit-enabled",
+        {"unit": "nvidia-mps.service"},
+    )
 
 
 def test_a_daemon_whose_unit_systemd_no_longer_has_is_refused() -> None:
-    """Its file was removed, and systemd has read its units again: it goes on with what runs, and takes no other one for it."""
+    """Its file was removed, and systemd has read its units again: it goes on with what runs, and
+    takes no other one for it.
+    """
     seen = look(**RUNNING, processes=[OWN])
     assert planned(TWO, seen) == Plan()
-    seen.answers["units:of this test"]["units"][UNITS[0]] = {"LoadState": "not-found", "ActiveState": "active"}
+    seen.answers["units:of this test"]["units"][UNITS[0]] = {
+        "LoadState": "not-found",
+        "ActiveState": "active",
+    }
     with pytest.raises(PlanError) as refused:
         planned(TWO, seen)
-    assert (refused.value.code, refused.value.values) == ("sharing.unit-not-loaded", {"unit": UNITS[0]})
+    assert (refused.value.code, refused.value.values) == (
+        "sharing.unit-not-loaded",
+        {"unit": UNITS[0]},
+    )
 
 
 def test_a_daemon_of_which_nobody_knows_the_limits_begins_again() -> None:
     left = {path: text for path, text in SETTLED.items() if path != mps.SETTINGS}
     plan = planned(TWO, look(**{**RUNNING, "files": left}))
-    assert [act for act in acts(plan) if act[1] in UNITS] == [("restart", UNITS[0]), ("restart", UNITS[1])]
+    assert [act for act in acts(plan) if act[1] in UNITS] == [
+        ("restart", UNITS[0]),
+        ("restart", UNITS[1]),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -332,7 +464,9 @@ def test_a_daemon_of_which_nobody_knows_the_limits_begins_again() -> None:
         ({"rc": 0, "stdout": "No devices were found\n"}, "memory-not-named", {"command": MEMORY}),
     ],
 )
-def test_memory_that_is_not_known_is_not_guessed(answer: dict[str, Any], code: str, values: dict[str, Any]) -> None:
+def test_memory_that_is_not_known_is_not_guessed(
+    answer: dict[str, Any], code: str, values: dict[str, Any]
+) -> None:
     seen = look()
     seen.answers[f"command:{MEMORY}"] = answer  # type: ignore[index]
     with pytest.raises(PlanError) as refused:
@@ -344,8 +478,15 @@ def test_memory_that_is_not_known_is_not_guessed(answer: dict[str, Any], code: s
 def test_what_is_asked() -> None:
     """By UUID all in the first look; else the unit's name is known only once the GPUs are."""
     asked = {str(q["id"]) for q in resource.list_questions(Policy(sharing=TWO))}
-    assert {f"units:{','.join([*mps.OTHER_UNITS, *UNITS[:2]])}", f"command:{MEMORY}", mps.FOUND["id"], mps.DAEMONS["id"]} <= asked
-    assert mps.FOUND["id"] not in {q["id"] for q in resource.list_questions(Policy(sharing={UUIDS[0]: "dedicated"}))}
+    assert {
+        f"units:{','.join([*mps.OTHER_UNITS, *UNITS[:2]])}",
+        f"command:{MEMORY}",
+        mps.FOUND["id"],
+        mps.DAEMONS["id"],
+    } <= asked
+    assert mps.FOUND["id"] not in {
+        q["id"] for q in resource.list_questions(Policy(sharing={UUIDS[0]: "dedicated"}))
+    }
     unasked = look()
     unasked.answers["units:of this test"] = {"units": {}, "monotonic": None}  # type: ignore[index]
     with pytest.raises(NeedMore) as need:
@@ -357,36 +498,55 @@ def test_all_is_given_back() -> None:
     """Of what was converged: daemons end, then modes go back, and no file is left."""
     seen = look(**RUNNING)
     back = resource.plan_absent(Policy(state="absent"), seen)
-    assert [c["argv"][:3] for c in back.commands if c["argv"][0] == "systemctl"] == [["systemctl", "stop", unit] for unit in UNITS[:2]]
-    assert [c["argv"][0] for c in back.commands] == ["systemctl", "/bin/sh"] * 2 + ["nvidia-smi"] * 2
-    assert {str(c["path"]) for c in back.changes if c["op"] == "remove"} == {*FILES, *TEXTS, *resource.PATHS}
+    assert [c["argv"][:3] for c in back.commands if c["argv"][0] == "systemctl"] == [
+        ["systemctl", "stop", unit] for unit in UNITS[:2]
+    ]
+    assert [c["argv"][0] for c in back.commands] == ["systemctl", "/bin/sh"] * 2 + [
+        "nvidia-smi"
+    ] * 2
+    assert {str(c["path"]) for c in back.changes if c["op"] == "remove"} == {
+        *FILES,
+        *TEXTS,
+        *resource.PATHS,
+    }
     assert resource.plan_absent(Policy(state="absent"), look()).empty
 
 
 def test_a_daemon_whose_program_somebody_has_removed_is_stopped_all_the_same() -> None:
     left = {path: text for path, text in SETTLED.items() if path != FILES[1]}
     back = resource.plan_absent(Policy(state="absent"), look(**{**RUNNING, "files": left}))
-    assert [c["argv"] for c in back.commands if "mps" in str(c["argv"])] == [["systemctl", "stop", unit] for unit in UNITS[:2]]
+    assert [c["argv"] for c in back.commands if "mps" in str(c["argv"])] == [
+        ["systemctl", "stop", unit] for unit in UNITS[:2]
+    ]
 
 
 @pytest.mark.parametrize(("sharing", "state"), [({}, "present"), ({}, "absent"), (None, "absent")])
-def test_daemons_whose_record_somebody_has_removed_are_stopped_all_the_same(sharing: dict[str, Any] | None, state: Any) -> None:
+def test_daemons_whose_record_somebody_has_removed_are_stopped_all_the_same(
+    sharing: dict[str, Any] | None, state: Any
+) -> None:
     """They would run on without a unit, on GPUs that nobody else can use."""
     left = {path: text for path, text in SETTLED.items() if path != mps.SETTINGS}
 
     def back(**more: Any) -> Plan:
         seen = look(**{**RUNNING, "files": left, **more})
         seen.answers[mps.DAEMONS["id"]] = {}  # type: ignore[index]
-        return mps.plan_mps_removal(Policy(sharing=sharing, state=state), seen, lambda: {UUIDS[0]: 0, UUIDS[1]: 1}, "")
+        return mps.plan_mps_removal(
+            Policy(sharing=sharing, state=state), seen, lambda: {UUIDS[0]: 0, UUIDS[1]: 1}, ""
+        )
 
     with pytest.raises(NeedMore) as need:
-        mps.plan_mps_removal(Policy(sharing=sharing, state=state), look(**{**RUNNING, "files": left}), dict, "")
+        mps.plan_mps_removal(
+            Policy(sharing=sharing, state=state), look(**{**RUNNING, "files": left}), dict, ""
+        )
     assert need.value.questions == [mps.DAEMONS]
     assert [c["argv"] for c in back(processes=[OWN]).commands] == [["systemctl", "stop", UNITS[0]]]
     (stay,) = back(processes=[OWN]).advice
     assert isinstance(stay, Message)
     places = f"/run/gpufleet-mps/{UUIDS[0]} and /var/lib/gpufleet-mps/{UUIDS[0]}"
-    assert (stay.code, stay.values) == ("sharing.places-stay", {"path": mps.SETTINGS, "places": places})
+    assert (stay.code, stay.values) == (
+        "sharing.places-stay",
+        {"path": mps.SETTINGS, "places": places},
+    )
     assert back(processes=[]).commands == ()
     with pytest.raises(PlanError, match=r"\[sharing.daemon-in-use\]"):
         back(processes=[OWN], held=[[77, ["0"], "/a"]])
@@ -398,10 +558,15 @@ def test_a_broken_record_is_not_taken_for_no_daemon(text: str) -> None:
     for sharing, state in ((TWO, "present"), ({}, "present"), ({}, "absent")):
         with pytest.raises(PlanError) as refused:
             planned(sharing, seen, state=state)
-        assert (refused.value.code, refused.value.where) == ("sharing.daemon-record-broken", "/etc/gpufleet/mps.json")
+        assert (refused.value.code, refused.value.where) == (
+            "sharing.daemon-record-broken",
+            "/etc/gpufleet/mps.json",
+        )
         assert refused.value.values == {"units": "gpufleet-mps@*.service"}
 
 
 def test_what_is_quick_here_is_quick_enough_for_a_host_that_boots() -> None:
-    """Else it would be left to a person (rollback.py), and the places of a daemon that never came would stay."""
+    """Else it would be left to a person (rollback.py), and the places of a daemon that never came
+    would stay.
+    """
     assert mps.QUICK <= rollback.QUICK

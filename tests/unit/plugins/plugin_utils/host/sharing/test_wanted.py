@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The option `sharing`: what it may say, case by case, and the code of the refusal for what it may not."""
+"""The option `sharing`: what it may say, case by case, and the code of the refusal for what it may
+not.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,35 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import wanted
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.by_plugin import Replicas
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.mps_limits import Limits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.wanted import GpuEntry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.by_plugin import (
+    Replicas,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.mps_limits import (
+    Limits,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing.wanted import (
+    GpuEntry,
+)
 
 UUID = "GPU-11111111-0000-5000-8000-000000000001"
 GOOD: list[tuple[str, dict[str, Any], GpuEntry]] = [
     ("dedicated by agreement", {UUID: {"dedicated": {}}}, GpuEntry(UUID, "uuid", "dedicated")),
     ("in one word", {UUID: "dedicated"}, GpuEntry(UUID, "uuid", "dedicated")),
-    ("exclusive", {UUID: {"dedicated": {"exclusive": True}}}, GpuEntry(UUID, "uuid", "dedicated", exclusive=True)),
-    ("a PCI address", {"0000:17:00.0": "time_slicing"}, GpuEntry("0000:17:00.0", "bus", "time_slicing")),
-    ("a PCI address as nvidia-smi writes it", {"00000000:9D:00.0": "dedicated"}, GpuEntry("00000000:9D:00.0", "bus", "dedicated")),
+    (
+        "exclusive",
+        {UUID: {"dedicated": {"exclusive": True}}},
+        GpuEntry(UUID, "uuid", "dedicated", exclusive=True),
+    ),
+    (
+        "a PCI address",
+        {"0000:17:00.0": "time_slicing"},
+        GpuEntry("0000:17:00.0", "bus", "time_slicing"),
+    ),
+    (
+        "a PCI address as nvidia-smi writes it",
+        {"00000000:9D:00.0": "dedicated"},
+        GpuEntry("00000000:9D:00.0", "bus", "dedicated"),
+    ),
     ("without its domain", {"17:00.0": "dedicated"}, GpuEntry("17:00.0", "bus", "dedicated")),
     (
         "a product",
@@ -30,8 +50,21 @@ GOOD: list[tuple[str, dict[str, Any], GpuEntry]] = [
     ),
     (
         "by a device plugin",
-        {UUID: {"time_slicing": {"replicas": 4, "rename_by_default": True, "fail_requests_greater_than_one": True}}},
-        GpuEntry(UUID, "uuid", "time_slicing", replicas=Replicas("time_slicing", 4, rename=True, fail=True)),
+        {
+            UUID: {
+                "time_slicing": {
+                    "replicas": 4,
+                    "rename_by_default": True,
+                    "fail_requests_greater_than_one": True,
+                }
+            }
+        },
+        GpuEntry(
+            UUID,
+            "uuid",
+            "time_slicing",
+            replicas=Replicas("time_slicing", 4, rename=True, fail=True),
+        ),
     ),
     (
         "by its MPS daemon, and nothing runs beneath that root",
@@ -39,14 +72,26 @@ GOOD: list[tuple[str, dict[str, Any], GpuEntry]] = [
         GpuEntry(UUID, "uuid", "mps", replicas=Replicas("mps", 48)),
     ),
     ("by MPS, without limits", {UUID: "mps"}, GpuEntry(UUID, "uuid", "mps", limits=Limits())),
-    ("for so many clients", {UUID: {"mps": {"clients": 4}}}, GpuEntry(UUID, "uuid", "mps", limits=Limits(4))),
+    (
+        "for so many clients",
+        {UUID: {"mps": {"clients": 4}}},
+        GpuEntry(UUID, "uuid", "mps", limits=Limits(4)),
+    ),
     (
         "with limits of its own",
         {UUID: {"mps": {"memory": "8Gi", "threads": 25}}},
         GpuEntry(UUID, "uuid", "mps", limits=Limits(memory=8192, threads=25)),
     ),
-    ("in megabytes", {UUID: {"mps": {"memory": "512M"}}}, GpuEntry(UUID, "uuid", "mps", limits=Limits(memory=512))),
-    ("an index, which YAML reads as a number", {2: {"dedicated": None}}, GpuEntry("2", "index", "dedicated")),
+    (
+        "in megabytes",
+        {UUID: {"mps": {"memory": "512M"}}},
+        GpuEntry(UUID, "uuid", "mps", limits=Limits(memory=512)),
+    ),
+    (
+        "an index, which YAML reads as a number",
+        {2: {"dedicated": None}},
+        GpuEntry("2", "index", "dedicated"),
+    ),
 ]
 
 
@@ -157,8 +202,12 @@ BAD: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "code", "values"), BAD, ids=[f"{code} {given}" for given, code, _values in BAD])
-def test_what_it_may_not_say_is_refused_before_any_host_is_looked_at(given: dict[str, Any], code: str, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("given", "code", "values"), BAD, ids=[f"{code} {given}" for given, code, _values in BAD]
+)
+def test_what_it_may_not_say_is_refused_before_any_host_is_looked_at(
+    given: dict[str, Any], code: str, values: dict[str, Any]
+) -> None:
     with pytest.raises(PlanError) as refused:
         options.check_options(given)
     assert (refused.value.code, refused.value.values) == (f"sharing.{code}", values)
@@ -175,13 +224,27 @@ PARTS: list[tuple[Limits, int, Limits, str]] = [
     (Limits(), 81559, Limits(), ""),
     (Limits(4), 81559, Limits(4, 20389, 25), "4 clients, 20389 MiB, 25 % of the threads"),
     (Limits(3), 0, Limits(3, 0, 33), "3 clients, 33 % of the threads"),
-    (Limits(4, memory=8192), 81559, Limits(4, 8192, 25), "4 clients, 8192 MiB, 25 % of the threads"),
-    (Limits(4, threads=60), 81559, Limits(4, 20389, 60), "4 clients, 20389 MiB, 60 % of the threads"),
+    (
+        Limits(4, memory=8192),
+        81559,
+        Limits(4, 8192, 25),
+        "4 clients, 8192 MiB, 25 % of the threads",
+    ),
+    (
+        Limits(4, threads=60),
+        81559,
+        Limits(4, 20389, 60),
+        "4 clients, 20389 MiB, 60 % of the threads",
+    ),
     (Limits(memory=512), 81559, Limits(memory=512), "512 MiB"),
 ]
 
 
-@pytest.mark.parametrize(("written", "total", "told", "text"), PARTS, ids=[case[3] or "nothing" for case in PARTS])
-def test_a_number_of_clients_makes_equal_parts(written: Limits, total: int, told: Limits, text: str) -> None:
+@pytest.mark.parametrize(
+    ("written", "total", "told", "text"), PARTS, ids=[case[3] or "nothing" for case in PARTS]
+)
+def test_a_number_of_clients_makes_equal_parts(
+    written: Limits, total: int, told: Limits, text: str
+) -> None:
     assert written.complete_limits(total) == told
     assert told.text == text

@@ -1,23 +1,36 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which files a unit has beneath a directory. Every row was held against systemd 252, which shows them (systemd --test)."""
+"""Which files a unit has beneath a directory. Every row was held against systemd 252, which shows
+them (systemd --test).
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import search
 
 from tests.unit.bare_trees import Tree
 
-ETC, RUN, USR, LIB = "/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"
+ETC, RUN, USR, LIB = (
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+)
 D = "d.service"
 LINK = "-> "  # before the target of a link
-# what is there: files of no content that counts, or links -> the unit's own file, and its drop-ins in their order
+# what is there: files of no content that counts, or links -> the unit's own file, and its drop-ins
+# in their order
 CASES: dict[str, tuple[str, dict[str, str], str, list[str]]] = {
     "nothing": (D, {}, "", []),
     "only a drop-in": (D, {f"{ETC}/{D}.d/a.conf": ""}, "", []),
@@ -65,7 +78,9 @@ CASES: dict[str, tuple[str, dict[str, str], str, list[str]]] = {
 
 
 @pytest.mark.parametrize(("unit", "there", "own", "drop_ins"), CASES.values(), ids=CASES)
-def test_the_files_of_a_unit(unit: str, there: dict[str, str], own: str, drop_ins: list[str], tmp_path: Path) -> None:
+def test_the_files_of_a_unit(
+    unit: str, there: dict[str, str], own: str, drop_ins: list[str], tmp_path: Path
+) -> None:
     tree = Tree(tmp_path / "tree")
     for path, text in there.items():
         if text.startswith(LINK):

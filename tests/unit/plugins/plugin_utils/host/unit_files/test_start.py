@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The arguments that units start programs with, from files of hosts and of trees to what engines are planned by."""
+"""The arguments that units start programs with, from files of hosts and of trees to what engines
+are planned by.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import daemons
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import detect as containerd_detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import config as crio_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import config as docker_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    daemons,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect as containerd_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    config as crio_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    config as docker_config,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import start
 
 from tests.unit.bare_trees import Tree
 from tests.unit.builders import obs
 
-UNIT, DROP_IN = "/usr/lib/systemd/system/docker.service", "/etc/systemd/system/docker.service.d/a.conf"
+UNIT, DROP_IN = (
+    "/usr/lib/systemd/system/docker.service",
+    "/etc/systemd/system/docker.service.d/a.conf",
+)
 HIDDEN = "(hidden)"
 
 
@@ -45,7 +63,10 @@ def asked(tree: Tree, make: Any) -> tuple[Any, Observation]:
 
 def started(tree: Tree, flags: Any = None) -> tuple[start.Start, Observation]:
     wanted = docker_config.READ_FLAGS if flags is None else flags
-    return asked(tree, lambda seen: start.read_start(str(tree.root), seen, "docker.service", "dockerd", wanted))
+    return asked(
+        tree,
+        lambda seen: start.read_start(str(tree.root), seen, "docker.service", "dockerd", wanted),
+    )
 
 
 D = "/usr/bin/dockerd"
@@ -121,8 +142,24 @@ def test_a_stopped_daemon_of_a_host_by_the_files_that_systemd_names(tmp_path: Pa
     tree = in_tree(tmp_path, {UNIT: f"[Service]\nExecStart={D}\n", other: f"[Service]\nExecStart={D}\n",
                               DROP_IN: f"[Service]\nExecStart=\nExecStart={D} --config-file=/x.json\n"})  # fmt: skip
     for unit, argv in (
-        ({"LoadState": "loaded", "FragmentPath": other, "DropInPaths": DROP_IN, "Id": "docker.service"}, (D, "--config-file=/x.json")),
-        ({"LoadState": "loaded", "FragmentPath": UNIT, "DropInPaths": "", "Id": "docker.service"}, (D,)),
+        (
+            {
+                "LoadState": "loaded",
+                "FragmentPath": other,
+                "DropInPaths": DROP_IN,
+                "Id": "docker.service",
+            },
+            (D, "--config-file=/x.json"),
+        ),
+        (
+            {
+                "LoadState": "loaded",
+                "FragmentPath": UNIT,
+                "DropInPaths": "",
+                "Id": "docker.service",
+            },
+            (D,),
+        ),
         ({"LoadState": "masked", "FragmentPath": UNIT}, ()),
         ({"LoadState": "not-found"}, ()),
     ):
@@ -130,7 +167,9 @@ def test_a_stopped_daemon_of_a_host_by_the_files_that_systemd_names(tmp_path: Pa
         plain = Observation({}, dict(seen.answers))
         while True:
             try:
-                found = start.read_start("/", plain, "docker.service", "dockerd", docker_config.READ_FLAGS)
+                found = start.read_start(
+                    "/", plain, "docker.service", "dockerd", docker_config.READ_FLAGS
+                )
                 break
             except NeedMore as more:
                 plain = tree.look(plain, more.questions)
@@ -158,8 +197,16 @@ def test_a_unit_of_more_than_is_read_is_refused(files: dict[str, str], tmp_path:
 
 def test_a_stopped_daemon_whose_unit_cannot_be_read_stops_no_plan() -> None:
     """Another engine of the host may run. One that does not run is refused for that."""
-    unit = {"LoadState": "loaded", "FragmentPath": UNIT, "DropInPaths": "", "ActiveState": "inactive"}
-    doubt = {"type": "file", "error": {"kind": "untrusted", "message": f"{UNIT} may be written to by others"}}
+    unit = {
+        "LoadState": "loaded",
+        "FragmentPath": UNIT,
+        "DropInPaths": "",
+        "ActiveState": "inactive",
+    }
+    doubt = {
+        "type": "file",
+        "error": {"kind": "untrusted", "message": f"{UNIT} may be written to by others"},
+    }
     for content in (doubt, f"[Service]\nExecStart={D} --config-file=%h/x.json\n"):
         seen = obs(files={UNIT: content}, units={"docker.service": unit})
         assert docker_config.find_docker_paths(Policy(), seen).config == docker_config.CONFIG
@@ -167,11 +214,17 @@ def test_a_stopped_daemon_whose_unit_cannot_be_read_stops_no_plan() -> None:
 
 # ---------------------------------------------------------------- engines
 
-CONTAINERD, CRIO = "/usr/lib/systemd/system/containerd.service", "/usr/lib/systemd/system/crio.service"
+CONTAINERD, CRIO = (
+    "/usr/lib/systemd/system/containerd.service",
+    "/usr/lib/systemd/system/crio.service",
+)
 
 
 def test_containerd_in_a_tree_by_its_unit(tmp_path: Path) -> None:
-    files = {CONTAINERD: "[Service]\nExecStart=/usr/bin/containerd -c /opt/c.toml --address /run/c.sock\n", "/opt/c.toml": "version = 2\n"}
+    files = {
+        CONTAINERD: "[Service]\nExecStart=/usr/bin/containerd -c /opt/c.toml --address /run/c.sock\n",
+        "/opt/c.toml": "version = 2\n",
+    }
     tree = in_tree(tmp_path, files)
     policy = Policy(root=str(tree.root), single=True, engine_version="1.7.24")
     (found,), _seen = asked(tree, lambda seen: containerd_detect.find_instances(policy, seen))
@@ -185,7 +238,9 @@ def test_containerd_in_a_tree_by_its_unit(tmp_path: Path) -> None:
 def test_a_file_that_is_not_known_is_refused_by_the_line_that_names_it(tmp_path: Path) -> None:
     for unit, program, engine, flag in ((CONTAINERD, "/usr/bin/containerd", "containerd", "--config"), (UNIT, D, "docker", "--config-file"),
                                         (CRIO, "/usr/bin/crio", "crio", "--config")):  # fmt: skip
-        tree = in_tree(tmp_path / engine, {unit: f"[Service]\nExecStart={program} {flag}=/etc/%m.toml\n"})
+        tree = in_tree(
+            tmp_path / engine, {unit: f"[Service]\nExecStart={program} {flag}=/etc/%m.toml\n"}
+        )
         version = {"containerd": "1.7.24", "docker": "26.1.5", "crio": "1.34.0"}[engine]
         policy = Policy(root=str(tree.root), single=True, engines=(engine,), engine_version=version)
         find = {"containerd": lambda s, p=policy: containerd_detect.find_instances(p, s),
@@ -199,8 +254,15 @@ def test_a_file_that_is_not_known_is_refused_by_the_line_that_names_it(tmp_path:
 def test_containerd_that_does_not_run_by_its_unit() -> None:
     argv = ("/usr/bin/containerd", "--config", "/opt/c.toml")
     text = f"[Service]\nExecStart={' '.join(argv)}\n"
-    unit = {"LoadState": "loaded", "FragmentPath": CONTAINERD, "DropInPaths": "", "ActiveState": "inactive"}
-    seen = obs(files={CONTAINERD: text, "/usr/bin/containerd": ""}, units={"containerd.service": unit})
+    unit = {
+        "LoadState": "loaded",
+        "FragmentPath": CONTAINERD,
+        "DropInPaths": "",
+        "ActiveState": "inactive",
+    }
+    seen = obs(
+        files={CONTAINERD: text, "/usr/bin/containerd": ""}, units={"containerd.service": unit}
+    )
     (found,) = daemons.find_containerd_daemons(Policy(), seen)
     assert (found.config, found.running) == ("/opt/c.toml", False)
 
@@ -215,11 +277,22 @@ def test_what_crio_gets_as_arguments_outranks_its_files(tmp_path: Path) -> None:
     tree = in_tree(tmp_path, files)
     policy = Policy(root=str(tree.root), single=True, engine_version="1.34.0")
     where, _seen = asked(tree, lambda seen: crio_config.find_crio_paths(policy, seen))
-    assert (where.directory, where.given.hooks_dirs, where.given.cdi_dirs) == ("/opt/crio.d", ("/a", "/b", "/c"), ("/x",))
-    force, _seen = asked(
-        tree, lambda seen: crio_config.read_settings_in_force(policy, seen, crio_config.find_crio_paths(policy, seen), "", (1, 34))
+    assert (where.directory, where.given.hooks_dirs, where.given.cdi_dirs) == (
+        "/opt/crio.d",
+        ("/a", "/b", "/c"),
+        ("/x",),
     )
-    assert (force.hooks_dirs, force.cdi_dirs, force.default) == (("/a", "/b", "/c"), ("/x",), "crun")
+    force, _seen = asked(
+        tree,
+        lambda seen: crio_config.read_settings_in_force(
+            policy, seen, crio_config.find_crio_paths(policy, seen), "", (1, 34)
+        ),
+    )
+    assert (force.hooks_dirs, force.cdi_dirs, force.default) == (
+        ("/a", "/b", "/c"),
+        ("/x",),
+        "crun",
+    )
     assert tree.single("crio", engine_version="1.34.0")["changed"]
 
 
@@ -231,11 +304,17 @@ def test_what_crio_reads_of_its_environment_counts_where_no_flag_says_it(tmp_pat
     tree = in_tree(tmp_path, files)
     policy = Policy(root=str(tree.root), single=True, engine_version="1.34.0")
     where, _seen = asked(tree, lambda seen: crio_config.find_crio_paths(policy, seen))
-    assert (where.directory, where.given.hooks_dirs, where.given.cdi_dirs) == ("/opt/crio.d", ("/a", "/b"), ("/x",))
+    assert (where.directory, where.given.hooks_dirs, where.given.cdi_dirs) == (
+        "/opt/crio.d",
+        ("/a", "/b"),
+        ("/x",),
+    )
 
 
 def test_a_default_that_an_argument_of_crio_outranks_is_refused(tmp_path: Path) -> None:
-    tree = in_tree(tmp_path, {CRIO: "[Service]\nExecStart=/usr/bin/crio \\\n  --default-runtime runc\n"})
+    tree = in_tree(
+        tmp_path, {CRIO: "[Service]\nExecStart=/usr/bin/crio \\\n  --default-runtime runc\n"}
+    )
     result = tree.single("crio", engine_version="1.34.0", set_as_default="enabled")
     assert result["failed"]
     assert "--default-runtime (runc)" in result["msg"]
@@ -246,21 +325,56 @@ def test_a_default_that_an_argument_of_crio_outranks_is_refused(tmp_path: Path) 
 # arguments, version, file, options -> what the refusal says, or the advice; None: nothing
 RUNTIMES: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
     # https://github.com/NVIDIA/nvidia-docker/issues/751
-    "the same program": ("--add-runtime=nvidia=/usr/bin/nvidia-container-runtime", "26.1.5", "{}", {}, "by the flag --add-runtime"),
-    "another program": ("--add-runtime=nvidia=/opt/x", "26.1.5", "{}", {}, "the flag --add-runtime defines the runtime nvidia"),
+    "the same program": (
+        "--add-runtime=nvidia=/usr/bin/nvidia-container-runtime",
+        "26.1.5",
+        "{}",
+        {},
+        "by the flag --add-runtime",
+    ),
+    "another program": (
+        "--add-runtime=nvidia=/opt/x",
+        "26.1.5",
+        "{}",
+        {},
+        "the flag --add-runtime defines the runtime nvidia",
+    ),
     "another runtime": ("--add-runtime=kata=/opt/kata", "26.1.5", "{}", {}, ""),
     # https://github.com/moby/moby/pull/37871
-    "another runtime before 18.09": ("--add-runtime=kata=/opt/kata", "18.6.1", "{}", {}, "runtimes is set by the flag --add-runtime"),
-    "a default": ("--default-runtime=runc", "26.1.5", "{}", {"set_as_default": "enabled"}, "default-runtime is set by the flag"),
-    "a switch": ("--feature cdi=false", "26.1.5", "{}", {"cdi": "enabled"}, "features is set by the flag"),
+    "another runtime before 18.09": (
+        "--add-runtime=kata=/opt/kata",
+        "18.6.1",
+        "{}",
+        {},
+        "runtimes is set by the flag --add-runtime",
+    ),
+    "a default": (
+        "--default-runtime=runc",
+        "26.1.5",
+        "{}",
+        {"set_as_default": "enabled"},
+        "default-runtime is set by the flag",
+    ),
+    "a switch": (
+        "--feature cdi=false",
+        "26.1.5",
+        "{}",
+        {"cdi": "enabled"},
+        "features is set by the flag",
+    ),
 }
 
 
-@pytest.mark.parametrize(("arguments", "version", "text", "options", "says"), RUNTIMES.values(), ids=RUNTIMES)
+@pytest.mark.parametrize(
+    ("arguments", "version", "text", "options", "says"), RUNTIMES.values(), ids=RUNTIMES
+)
 def test_dockers_flags_in_its_unit(
     arguments: str, version: str, text: str, options: dict[str, Any], says: str, tmp_path: Path
 ) -> None:  # fmt: skip
-    tree = in_tree(tmp_path, {UNIT: f"[Service]\nExecStart={D} -H fd:// {arguments}\n", docker_config.CONFIG: text})
+    tree = in_tree(
+        tmp_path,
+        {UNIT: f"[Service]\nExecStart={D} -H fd:// {arguments}\n", docker_config.CONFIG: text},
+    )
     result = tree.single("docker", engine_version=version, **options)
     told = " ".join([result.get("msg") or "", *result["advice"]])
     assert says in told

@@ -42,15 +42,22 @@ def test_commands(text: str) -> None:
 
 def test_drop_ins_add_to_the_units_file_and_take_back_what_it_says() -> None:
     texts = [
-        ("/a.service", "[Service]\nEnvironment=A=1 'B=x y'\nEnvironmentFile=-/one\nExecStart=/bin/a\n"),
+        (
+            "/a.service",
+            "[Service]\nEnvironment=A=1 'B=x y'\nEnvironmentFile=-/one\nExecStart=/bin/a\n",
+        ),
         ("/1.conf", "[Service]\nEnvironment=A=2\nEnvironmentFile=/two/*.env\n"),
         ("/2.conf", "# reset\n[Service]\nExecStart=\nExecStart=:/bin/b %n\n"),
     ]
     found = syntax.read_service(texts, "a.service")
     assert found.assignments == ("A=1", "B=x y", "A=2")
     assert found.files == ("-/one", "/two/*.env")
-    assert found.commands == (syntax.StartCommand(("/bin/b", "a.service"), "/2.conf", 4, verbatim=True),)
-    emptied = syntax.read_service([*texts, ("/3.conf", "[Service]\nEnvironment=\nEnvironmentFile=\n")], "a.service")
+    assert found.commands == (
+        syntax.StartCommand(("/bin/b", "a.service"), "/2.conf", 4, verbatim=True),
+    )
+    emptied = syntax.read_service(
+        [*texts, ("/3.conf", "[Service]\nEnvironment=\nEnvironmentFile=\n")], "a.service"
+    )
     assert (emptied.assignments, emptied.files) == ((), ())
 
 

@@ -1,12 +1,16 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Words of unit files. Every row was held against systemd 252 itself: the command line that it shows, or the arguments of the process."""
+"""Words of unit files. Every row was held against systemd 252 itself: the command line that it
+shows, or the arguments of the process.
+"""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.unit_places import FILLER
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.unit_places import (
+    FILLER,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import words
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +42,10 @@ def test_a_quote_without_its_end(value: str) -> None:
 
 @given(st.lists(st.text("ab \t\"'\\$%;=", max_size=6), max_size=5))
 def test_what_is_quoted_comes_back(given_words: list[str]) -> None:
-    quoted = ('"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t") + '"' for word in given_words)
+    quoted = (
+        '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t") + '"'
+        for word in given_words
+    )
     assert [word.text for word in words.split_words(" ".join(quoted), escapes=True)] == given_words
 
 
@@ -61,7 +68,14 @@ def test_specifiers(text: str, unit: str) -> None:
     assert words.fill_specifiers(text, unit) == SPECIFIERS[text, unit]
 
 
-VARIABLES = {"A": "one two", "B": '"q r" s', "C": "", "D": "$A", "F": 'dq "esc" \\x y', "S": "it's one"}
+VARIABLES = {
+    "A": "one two",
+    "B": '"q r" s',
+    "C": "",
+    "D": "$A",
+    "F": 'dq "esc" \\x y',
+    "S": "it's one",
+}
 # a word of ExecStart -> the arguments that it becomes
 FILLED: dict[str, list[str]] = {
     "$A": ["one", "two"],
@@ -87,4 +101,8 @@ def test_variables(word: str, arguments: list[str]) -> None:
 
 
 def test_the_variables_that_words_refer_to() -> None:
-    assert words.name_variables(["$A", "x${B}", "x$C", "$$D", "$${E}", "--f=${G}"]) == {"A", "B", "G"}
+    assert words.name_variables(["$A", "x${B}", "x$C", "$$D", "$${E}", "--f=${G}"]) == {
+        "A",
+        "B",
+        "G",
+    }

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which containers prove a decision: one row per way of injection, each container with what it asks for and what it must find."""
+"""Which containers prove a decision: one row per way of injection, each container with what it asks
+for and what it must find.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,22 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import causes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Message, get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
     Instance,
     Policy,
     SeenGpu,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import verify as containerd_verify
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import cases as verify_cases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    verify as containerd_verify,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
+    cases as verify_cases,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,12 +41,23 @@ MOUNTS = "/var/run/nvidia-container-devices"
 
 
 def driver(*minors: int) -> Driver:
-    return Driver("ok", "580.95.05", tuple(SeenGpu(index, minor, "", f"GPU-{minor}") for index, minor in enumerate(minors)), "procfs")
+    return Driver(
+        "ok",
+        "580.95.05",
+        tuple(SeenGpu(index, minor, "", f"GPU-{minor}") for index, minor in enumerate(minors)),
+        "procfs",
+    )
 
 
-def cases(policy: Policy, *instances: Instance, gpus: tuple[int, ...] = (0, 1), evidence_file: str = "") -> list[dict[str, Any]]:
-    host = record(policy, *instances, driver=driver(*gpus), plugin_strategies=policy.device_plugin_strategy)
-    return verify_cases.list_cases(host, instances, driver(*gpus), image=IMAGE, evidence_file=evidence_file)
+def cases(
+    policy: Policy, *instances: Instance, gpus: tuple[int, ...] = (0, 1), evidence_file: str = ""
+) -> list[dict[str, Any]]:
+    host = record(
+        policy, *instances, driver=driver(*gpus), plugin_strategies=policy.device_plugin_strategy
+    )
+    return verify_cases.list_cases(
+        host, instances, driver(*gpus), image=IMAGE, evidence_file=evidence_file
+    )
 
 
 def nodes(case: dict[str, Any], expect: str) -> list[str]:
@@ -49,18 +69,37 @@ def asked(case: dict[str, Any]) -> str:
     annotations = ",".join(f"{k}={v}" for k, v in (case.get("annotations") or {}).items())
     mounts = ",".join(target for _source, target in case.get("mounts") or ())
     variable = (case.get("env") or {}).get("NVIDIA_VISIBLE_DEVICES", "")
-    return " ".join(p for p in ("+".join(case.get("devices") or ()), annotations, variable and f"env:{variable}", mounts) if p)
+    return " ".join(
+        p
+        for p in (
+            "+".join(case.get("devices") or ()),
+            annotations,
+            variable and f"env:{variable}",
+            mounts,
+        )
+        if p
+    )
 
 
 def told(case: dict[str, Any]) -> tuple[str, str, str, str, str]:
-    """A case as a row of the tables below: name, handler, how it asks, nodes it must be able to open, nodes that it must be refused."""
+    """A case as a row of the tables below: name, handler, how it asks, nodes it must be able to
+    open, nodes that it must be refused.
+    """
     allowed, refused = ",".join(nodes(case, "allowed")), ",".join(nodes(case, "refused"))
     return case["name"].partition(": ")[2], case["handler"], asked(case), allowed, refused
 
 
 DOCKER_26 = instance("docker", "26.1.5", cri=False)
-DOCKER_20 = dc.replace(DOCKER_26, version="20.10.24", cdi=dc.replace(DOCKER_26.cdi, able=False, enabled=False, max_version=""))
-CONTAINERD_16, CONTAINERD_21, CRIO = instance(version="1.6.20"), instance(version="2.1.9"), instance("crio", "1.34.0")
+DOCKER_20 = dc.replace(
+    DOCKER_26,
+    version="20.10.24",
+    cdi=dc.replace(DOCKER_26.cdi, able=False, enabled=False, max_version=""),
+)
+CONTAINERD_16, CONTAINERD_21, CRIO = (
+    instance(version="1.6.20"),
+    instance(version="2.1.9"),
+    instance("crio", "1.34.0"),
+)
 OLD_FIELD = dc.replace(CRIO, version="1.26.0", cdi=dc.replace(CRIO.cdi, cri_field=False))
 COMPATIBLE, STRICT = Policy(isolation="compatible"), Policy(isolation="strict")
 BY_MOUNTS = dc.replace(STRICT, device_plugin_strategy=("volume-mounts",))
@@ -130,8 +169,12 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("policy", "engine", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
-def test_each_way_of_injection_is_proven_by_its_own_path(policy: Policy, engine: Instance, expected: list[tuple[str, ...]]) -> None:
+@pytest.mark.parametrize(
+    ("policy", "engine", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
+def test_each_way_of_injection_is_proven_by_its_own_path(
+    policy: Policy, engine: Instance, expected: list[tuple[str, ...]]
+) -> None:
     assert [told(case) for case in cases(policy, engine)] == expected
 
 
@@ -142,19 +185,32 @@ def test_docker_is_asked_in_its_own_words() -> None:
     gpu = [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=0"]}]
     assert one["create"] == {**common, "Env": [], "HostConfig": {**host, "DeviceRequests": gpu}}
     assert none["create"] == {**common, "Env": [], "HostConfig": host}
-    assert runtime["create"] == {**common, "Env": ["NVIDIA_VISIBLE_DEVICES=all"], "HostConfig": {**host, "Runtime": "nvidia"}}
+    assert runtime["create"] == {
+        **common,
+        "Env": ["NVIDIA_VISIBLE_DEVICES=all"],
+        "HostConfig": {**host, "Runtime": "nvidia"},
+    }
     strict = cases(STRICT, DOCKER_20)[0]["create"]
-    assert strict["HostConfig"]["CapAdd"] == ["MKNOD", "SYS_ADMIN"], "the variable counts for privileged containers only"
+    assert strict["HostConfig"]["CapAdd"] == ["MKNOD", "SYS_ADMIN"], (
+        "the variable counts for privileged containers only"
+    )
     assert "Binds" not in strict["HostConfig"]
 
 
 def test_companion_nodes_may_come_with_a_gpu() -> None:
     """Which of them a container gets depends on who wrote the CDI spec."""
-    assert nodes(cases(COMPATIBLE, CONTAINERD_21)[0], "optional") == ["-uvm", "-uvm-tools", "-modeset"]
+    assert nodes(cases(COMPATIBLE, CONTAINERD_21)[0], "optional") == [
+        "-uvm",
+        "-uvm-tools",
+        "-modeset",
+    ]
 
 
 def test_one_gpu_needs_no_case_of_its_own_for_all() -> None:
-    assert [c["name"] for c in cases(COMPATIBLE, CONTAINERD_16, gpus=(0,))] == ["containerd: one", "containerd: none"]
+    assert [c["name"] for c in cases(COMPATIBLE, CONTAINERD_16, gpus=(0,))] == [
+        "containerd: one",
+        "containerd: none",
+    ]
 
 
 def test_a_gpu_is_asked_for_by_index_and_found_by_minor() -> None:
@@ -174,9 +230,18 @@ def test_every_engine_of_a_host_is_proven() -> None:
 
 
 def test_two_instances_of_one_engine_are_told_apart() -> None:
-    second = dc.replace(CONTAINERD_21, socket="/run/other.sock", config_path="/etc/other/config.toml")
-    names = [c["name"] for c in cases(COMPATIBLE, CONTAINERD_21, second, gpus=(0,)) if c["name"].endswith(": one")]
-    assert names == ["containerd:/etc/containerd/config.toml: one", "containerd:/etc/other/config.toml: one"]
+    second = dc.replace(
+        CONTAINERD_21, socket="/run/other.sock", config_path="/etc/other/config.toml"
+    )
+    names = [
+        c["name"]
+        for c in cases(COMPATIBLE, CONTAINERD_21, second, gpus=(0,))
+        if c["name"].endswith(": one")
+    ]
+    assert names == [
+        "containerd:/etc/containerd/config.toml: one",
+        "containerd:/etc/other/config.toml: one",
+    ]
 
 
 def test_an_engine_that_serves_no_cri_has_no_cases() -> None:
@@ -202,28 +267,60 @@ def test_a_record_is_for_the_legacy_ways_only() -> None:
     assert not any(c.get("record") for c in cases(COMPATIBLE, CONTAINERD_16, evidence_file=RECORD))
 
 
-def test_a_management_container_under_strict_isolation_needs_the_capability_that_makes_the_variable_count() -> None:
+def test_a_management_container_under_strict_isolation_needs_the_capability_that_makes_the_variable_count() -> (
+    None
+):
     management = cases(STRICT, CONTAINERD_21)[-1]
     assert management["capabilities"] == ["SYS_ADMIN"]
 
 
-SYSTEMD = {"runc": {"options": {"SystemdCgroup": True}}, "nvidia": {"options": {"SystemdCgroup": False}}}
+SYSTEMD = {
+    "runc": {"options": {"SystemdCgroup": True}},
+    "nvidia": {"options": {"SystemdCgroup": False}},
+}
 CGROUPS = [
     ("no status", {}, "", ""),
-    ("the default handler's driver", {"containerd": {"defaultRuntimeName": "runc", "runtimes": SYSTEMD}}, "", "system.slice"),
-    ("the named handler's driver", {"containerd": {"defaultRuntimeName": "runc", "runtimes": SYSTEMD}}, "nvidia", ""),
-    ("1.x, no options written", {"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": {"options": None}}}}, "", ""),
-    ("1.x, one switch for all", {"systemdCgroup": True, "containerd": {"runtimes": {}}}, "", "system.slice"),
+    (
+        "the default handler's driver",
+        {"containerd": {"defaultRuntimeName": "runc", "runtimes": SYSTEMD}},
+        "",
+        "system.slice",
+    ),
+    (
+        "the named handler's driver",
+        {"containerd": {"defaultRuntimeName": "runc", "runtimes": SYSTEMD}},
+        "nvidia",
+        "",
+    ),
+    (
+        "1.x, no options written",
+        {"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": {"options": None}}}},
+        "",
+        "",
+    ),
+    (
+        "1.x, one switch for all",
+        {"systemdCgroup": True, "containerd": {"runtimes": {}}},
+        "",
+        "system.slice",
+    ),
     ("CRI-O", {"crio": {"CgroupManager": "systemd"}}, "", ""),
 ]
 
 
-@pytest.mark.parametrize(("config", "handler", "parent"), [row[1:] for row in CGROUPS], ids=[row[0] for row in CGROUPS])
-def test_the_cgroup_parent_follows_the_driver_in_force(config: dict[str, Any], handler: str, parent: str) -> None:
+@pytest.mark.parametrize(
+    ("config", "handler", "parent"), [row[1:] for row in CGROUPS], ids=[row[0] for row in CGROUPS]
+)
+def test_the_cgroup_parent_follows_the_driver_in_force(
+    config: dict[str, Any], handler: str, parent: str
+) -> None:
     assert containerd_verify.get_pod_cgroup_parent({"info": {"config": config}}, handler) == parent
 
 
-@given(st.lists(st.integers(0, 63), min_size=1, max_size=16, unique=True), st.sampled_from([COMPATIBLE, STRICT]))
+@given(
+    st.lists(st.integers(0, 63), min_size=1, max_size=16, unique=True),
+    st.sampled_from([COMPATIBLE, STRICT]),
+)
 def test_every_case_says_of_every_gpu_what_is_expected(minors: list[int], policy: Policy) -> None:
     for engine in (CONTAINERD_16, CONTAINERD_21, CRIO):
         for case in cases(policy, engine, gpus=tuple(minors)):
@@ -236,24 +333,81 @@ def test_every_case_says_of_every_gpu_what_is_expected(minors: list[int], policy
 ADVICE = [
     ("containerd", "native-cdi", "ImageStatus: image x is not on this host", "load-image"),
     ("crio", "native-cdi", "ImageStatus: image x is not on this host", "load-image"),
-    ("containerd", "native-cdi", 'RunPodSandbox: no runtime for "nvidia" is configured', "handler-unknown"),
-    ("crio", "native-cdi", "RunPodSandbox: failed to find runtime handler nvidia from runtime list map[]", "handler-unknown"),
-    ("containerd", "native-cdi", "CreateContainer: unresolvable CDI devices nvidia.com/gpu=0", "device-unresolvable"),
-    ("containerd", "native-cdi", "RunPodSandbox: unknown service runtime.v1.RuntimeService", "no-cri"),
-    ("crio", "native-cdi", "RunPodSandbox: unable to try pulling possible OCI artifact: pinging container registry", "no-sandbox-image"),
-    ("containerd", "native-cdi", "RunPodSandbox: /run/containerd/containerd.sock: Connection refused", "socket-silent"),
-    ("containerd", "native-cdi", "/dev/nvidia0 was requested and is not in the container", "cdi-ignored"),
-    ("crio", "native-cdi", "/dev/nvidia0 was requested and is not in the container", "not-injected"),
-    ("containerd", "native-cdi", "/dev/nvidia1 can be opened although it was not requested (ENXIO)", "more-than-requested"),
-    ("crio", "oci-hook", "/var/log/cli.jsonl says nothing that matches --device=0", "hook-not-called"),
+    (
+        "containerd",
+        "native-cdi",
+        'RunPodSandbox: no runtime for "nvidia" is configured',
+        "handler-unknown",
+    ),
+    (
+        "crio",
+        "native-cdi",
+        "RunPodSandbox: failed to find runtime handler nvidia from runtime list map[]",
+        "handler-unknown",
+    ),
+    (
+        "containerd",
+        "native-cdi",
+        "CreateContainer: unresolvable CDI devices nvidia.com/gpu=0",
+        "device-unresolvable",
+    ),
+    (
+        "containerd",
+        "native-cdi",
+        "RunPodSandbox: unknown service runtime.v1.RuntimeService",
+        "no-cri",
+    ),
+    (
+        "crio",
+        "native-cdi",
+        "RunPodSandbox: unable to try pulling possible OCI artifact: pinging container registry",
+        "no-sandbox-image",
+    ),
+    (
+        "containerd",
+        "native-cdi",
+        "RunPodSandbox: /run/containerd/containerd.sock: Connection refused",
+        "socket-silent",
+    ),
+    (
+        "containerd",
+        "native-cdi",
+        "/dev/nvidia0 was requested and is not in the container",
+        "cdi-ignored",
+    ),
+    (
+        "crio",
+        "native-cdi",
+        "/dev/nvidia0 was requested and is not in the container",
+        "not-injected",
+    ),
+    (
+        "containerd",
+        "native-cdi",
+        "/dev/nvidia1 can be opened although it was not requested (ENXIO)",
+        "more-than-requested",
+    ),
+    (
+        "crio",
+        "oci-hook",
+        "/var/log/cli.jsonl says nothing that matches --device=0",
+        "hook-not-called",
+    ),
     ("crio", "native-cdi", "RunPodSandbox: something new", ""),
-    ("containerd", "nvidia-runtime", "/dev/nvidia0 was requested and is not in the container", "not-injected"),
+    (
+        "containerd",
+        "nvidia-runtime",
+        "/dev/nvidia0 was requested and is not in the container",
+        "not-injected",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("engine", "injection", "text", "code"), ADVICE)
 def test_a_failure_says_what_to_do(engine: str, injection: str, text: str, code: str) -> None:
-    assert get_code(verify_cases.advise_on_case(engine, injection, text)) == (f"verify.{code}" if code else "")
+    assert get_code(verify_cases.advise_on_case(engine, injection, text)) == (
+        f"verify.{code}" if code else ""
+    )
 
 
 IMAGES = [("containerd", "ctr -n k8s.io images import"), ("crio", "skopeo copy")]
@@ -261,7 +415,9 @@ IMAGES = [("containerd", "ctr -n k8s.io images import"), ("crio", "skopeo copy")
 
 @pytest.mark.parametrize(("engine", "way"), IMAGES)
 def test_an_image_is_loaded_by_the_engines_own_way(engine: str, way: str) -> None:
-    advice = verify_cases.advise_on_case(engine, "native-cdi", "ImageStatus: image x is not on this host")
+    advice = verify_cases.advise_on_case(
+        engine, "native-cdi", "ImageStatus: image x is not on this host"
+    )
     assert isinstance(advice, Message)
     assert way in advice.values["way"]
 
@@ -269,10 +425,20 @@ def test_an_image_is_loaded_by_the_engines_own_way(engine: str, way: str) -> Non
 def test_evidence_joins_what_was_planned_with_what_was_found() -> None:
     planned = cases(COMPATIBLE, CONTAINERD_16, gpus=(0,))
     problem = "/dev/nvidia0 was requested and is not in the container"
-    found = {"name": "containerd: one", "ok": False, "problems": [problem], "error": None, "found": {"/dev/nvidia0": "absent"}}
+    found = {
+        "name": "containerd: one",
+        "ok": False,
+        "problems": [problem],
+        "error": None,
+        "found": {"/dev/nvidia0": "absent"},
+    }
     answer = {"cases": [found]}
     one, none = verify_cases.list_case_evidence(planned, answer)
-    assert (one["injection"], one["env"], one["found"]) == ("nvidia-runtime", {"NVIDIA_VISIBLE_DEVICES": "0"}, {"/dev/nvidia0": "absent"})
+    assert (one["injection"], one["env"], one["found"]) == (
+        "nvidia-runtime",
+        {"NVIDIA_VISIBLE_DEVICES": "0"},
+        {"/dev/nvidia0": "absent"},
+    )
     assert none["error"] == {"step": "run", "message": "the node returned no result"}
     assert one["advice"].endswith("[verify.not-injected]")
     code, values = read_coded(verify_cases.describe_unproven([one, none]))
@@ -283,13 +449,19 @@ def test_evidence_joins_what_was_planned_with_what_was_found() -> None:
 
 def test_a_proven_host_has_no_complaint() -> None:
     planned = cases(COMPATIBLE, CONTAINERD_21)
-    good = {"cases": [{"name": c["name"], "ok": True, "problems": [], "error": None} for c in planned]}
+    good = {
+        "cases": [{"name": c["name"], "ok": True, "problems": [], "error": None} for c in planned]
+    }
     assert verify_cases.describe_unproven(verify_cases.list_case_evidence(planned, good)) == ""
 
 
 def test_check_mode_tells_the_cases_and_proves_none() -> None:
     first = verify_cases.list_unproven_cases(cases(COMPATIBLE, CONTAINERD_21))[0]
-    assert (first["ok"], first["expected"]["/dev/nvidia1"], first["devices"]) == (None, "refused", ["nvidia.com/gpu=0"])
+    assert (first["ok"], first["expected"]["/dev/nvidia1"], first["devices"]) == (
+        None,
+        "refused",
+        ["nvidia.com/gpu=0"],
+    )
     assert first["found"] == {}, "playbooks show this key in check mode, too"
 
 
@@ -298,9 +470,14 @@ def test_check_mode_tells_the_cases_and_proves_none() -> None:
 
 def mig_cases(*migs: int, fabric: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
     """A host whose GPUs have so many MIG devices."""
-    seen = dc.replace(driver(*range(len(migs))), gpus=tuple(SeenGpu(i, i, "", f"GPU-{i}", migs=count) for i, count in enumerate(migs)))
+    seen = dc.replace(
+        driver(*range(len(migs))),
+        gpus=tuple(SeenGpu(i, i, "", f"GPU-{i}", migs=count) for i, count in enumerate(migs)),
+    )
     engine = instance("containerd", "2.4.0")
-    found = verify_cases.list_cases(record(Policy(), engine, driver=seen), (engine,), seen, image=IMAGE, fabric=fabric)
+    found = verify_cases.list_cases(
+        record(Policy(), engine, driver=seen), (engine,), seen, image=IMAGE, fabric=fabric
+    )
     return {case["name"].rpartition(": ")[2]: case for case in found}
 
 
@@ -313,9 +490,13 @@ def mig_cases(*migs: int, fabric: tuple[str, ...] = ()) -> dict[str, dict[str, A
         ((0, 0), "0", ["0", "1"], []),
     ],
 )
-def test_a_gpu_with_mig_devices_is_asked_for_by_one_of_them(migs: tuple[int, ...], one: str, sure: list[str], perhaps: list[str]) -> None:
+def test_a_gpu_with_mig_devices_is_asked_for_by_one_of_them(
+    migs: tuple[int, ...], one: str, sure: list[str], perhaps: list[str]
+) -> None:
     found = mig_cases(*migs)
-    assert one in str(found["one"].get("devices") or found["one"].get("annotations") or found["one"].get("env"))
+    assert one in str(
+        found["one"].get("devices") or found["one"].get("annotations") or found["one"].get("env")
+    )
     assert [n for n in nodes(found["all"], "allowed") if n.isdigit()] == sure
     assert [n for n in nodes(found["all"], "optional") if n.isdigit()] == perhaps
 
@@ -323,7 +504,9 @@ def test_a_gpu_with_mig_devices_is_asked_for_by_one_of_them(migs: tuple[int, ...
 @pytest.mark.parametrize("case", ["one", "all", "none"])
 def test_no_container_may_open_what_it_has_not_asked_for(case: str) -> None:
     fabric = ("/dev/nvidia-nvswitchctl", "/dev/nvidia-caps-imex-channels/channel0")
-    refused = {n["path"] for n in mig_cases(0, 0, fabric=fabric)[case]["nodes"] if n["expect"] == "refused"}
+    refused = {
+        n["path"] for n in mig_cases(0, 0, fabric=fabric)[case]["nodes"] if n["expect"] == "refused"
+    }
     assert refused >= set(fabric)
 
 

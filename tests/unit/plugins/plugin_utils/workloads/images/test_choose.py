@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which image a host gets: the hosts of a mixed cluster against the images that are built for them, row by row."""
+"""Which image a host gets: the hosts of a mixed cluster against the images that are built for them,
+row by row.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
     cpu,
     facts,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.document import YamlFile, read_yaml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.requires import Image
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.document import (
+    YamlFile,
+    read_yaml_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.requires import (
+    Image,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,24 +52,37 @@ def images(*entries: dict[str, Any]) -> tuple[Image, ...]:
     return catalogue.parse_catalogue(YamlFile({"schema": 1, "images": full}), TARGETS)
 
 
-def host(driver: str, *gpus: dict[str, Any], flags: frozenset[str] = BROADWELL, **more: Any) -> facts.ImageHost:
+def host(
+    driver: str, *gpus: dict[str, Any], flags: frozenset[str] = BROADWELL, **more: Any
+) -> facts.ImageHost:
     own = {"arch": "x86_64", "vendor": "GenuineIntel", "flags": sorted(flags)}
-    return facts.parse_host_facts({"driver": driver, "gpus": list(gpus), "cpu": own, **more}, TARGETS)
+    return facts.parse_host_facts(
+        {"driver": driver, "gpus": list(gpus), "cpu": own, **more}, TARGETS
+    )
 
 
-def outcome(found: tuple[Image, ...], of: facts.ImageHost, across: choose.Across = "all") -> dict[str, Any]:
+def outcome(
+    found: tuple[Image, ...], of: facts.ImageHost, across: choose.Across = "all"
+) -> dict[str, Any]:
     return choose.report_choices(found, of, across, TARGETS)
 
 
-# One application for the nodes of a cluster that grew: by CPU and by CUDA, for the GPUs of its time.
+# One application for the nodes of a cluster that grew: by CPU and by CUDA, for the GPUs of its
+# time.
 OLD = {"compute_capability": {"real": ["3.7", "5.2"]}}
 SOURCE = images(
     {"name": "generic-cuda9.0", "requires": {"cuda": "9.0", **OLD}},
     {"name": "generic-cuda9.2", "requires": {"cuda": "9.2", **OLD}},
     {"name": "broadwell-cuda9.0", "requires": {"cuda": "9.0", "cpu_march": "broadwell", **OLD}},
     {"name": "broadwell-cuda9.2", "requires": {"cuda": "9.2", "cpu_march": "broadwell", **OLD}},
-    {"name": "skylake512-cuda9.0", "requires": {"cuda": "9.0", "cpu_march": "skylake_avx512", **OLD}},
-    {"name": "skylake512-cuda9.2", "requires": {"cuda": "9.2", "cpu_march": "skylake_avx512", **OLD}},
+    {
+        "name": "skylake512-cuda9.0",
+        "requires": {"cuda": "9.0", "cpu_march": "skylake_avx512", **OLD},
+    },
+    {
+        "name": "skylake512-cuda9.2",
+        "requires": {"cuda": "9.2", "cpu_march": "skylake_avx512", **OLD},
+    },
 )
 CLUSTER = [
     # driver, GPU, CPU, the image that this node gets
@@ -78,7 +98,9 @@ CLUSTER = [
 
 
 @pytest.mark.parametrize(("driver", "gpu", "flags", "name"), CLUSTER)
-def test_a_node_of_a_cluster_that_grew_gets(driver: str, gpu: dict[str, Any], flags: frozenset[str], name: str) -> None:
+def test_a_node_of_a_cluster_that_grew_gets(
+    driver: str, gpu: dict[str, Any], flags: frozenset[str], name: str
+) -> None:
     found = outcome(SOURCE, host(driver, gpu, flags=flags))
     assert found["choices"][0]["chosen"].get("name", "") == name
     assert found["fits"] is bool(name)
@@ -86,9 +108,17 @@ def test_a_node_of_a_cluster_that_grew_gets(driver: str, gpu: dict[str, Any], fl
 
 
 def test_skylake_code_on_a_broadwell_is_an_illegal_instruction() -> None:
-    reasons = {r["name"]: r["reasons"] for r in outcome(SOURCE, host("396.44", K80))["choices"][0]["rejected"]}
-    assert read_all_coded(reasons["skylake512-cuda9.2"]) == [("image-fit.other-march", {"wanted": "skylake_avx512"})]
-    preferred = ("image-fit.second", {"best": "broadwell-cuda9.2", "criterion": "its CUDA is older"})
+    reasons = {
+        r["name"]: r["reasons"]
+        for r in outcome(SOURCE, host("396.44", K80))["choices"][0]["rejected"]
+    }
+    assert read_all_coded(reasons["skylake512-cuda9.2"]) == [
+        ("image-fit.other-march", {"wanted": "skylake_avx512"})
+    ]
+    preferred = (
+        "image-fit.second",
+        {"best": "broadwell-cuda9.2", "criterion": "its CUDA is older"},
+    )
     assert read_all_coded(reasons["broadwell-cuda9.0"]) == [preferred]
 
 
@@ -99,39 +129,75 @@ EXACT = images(
 
 
 @pytest.mark.parametrize(("kernel", "other"), [("390.30", "396.44"), ("396.44", "390.30")])
-def test_an_image_with_its_own_driver_wants_the_kernel_module_of_just_that_version(kernel: str, other: str) -> None:
-    (found,) = outcome(EXACT, host(kernel, K80, engines=[{"engine": "e", "injection": "legacy"}]))["choices"]
+def test_an_image_with_its_own_driver_wants_the_kernel_module_of_just_that_version(
+    kernel: str, other: str
+) -> None:
+    (found,) = outcome(EXACT, host(kernel, K80, engines=[{"engine": "e", "injection": "legacy"}]))[
+        "choices"
+    ]
     assert found["chosen"]["name"] == f"with-{kernel}"
-    assert read_coded(found["rejected"][0]["reasons"][0]) == ("image-fit.brings-other-driver", {"wanted": other, "found": kernel})
+    assert read_coded(found["rejected"][0]["reasons"][0]) == (
+        "image-fit.brings-other-driver",
+        {"wanted": other, "found": kernel},
+    )
     (engine,) = found["engines"]
-    assert (engine["inject"], engine["environment"]) == ("device-nodes", {"NVIDIA_VISIBLE_DEVICES": "void"})
+    assert (engine["inject"], engine["environment"]) == (
+        "device-nodes",
+        {"NVIDIA_VISIBLE_DEVICES": "void"},
+    )
 
 
 NEEDS = [
-    # what an image needs, a host, the code below image-fit and the values of the reason why it does not get it (None where it does)
+    # what an image needs, a host, the code below image-fit and the values of the reason why it does
+    # not get it (None where it does)
     ({"cuda": "12.4"}, host("550.54.14", A100), None),
     ({"cuda": "12.4"}, host("525.60.13", A100), None),
     (
         {"cuda": "12.4"},
         host("520.61.05", A100),
-        ("cuda-older", {"wanted": "12.4", "driver": "driver 520.61.05 brings CUDA 11.8", "more": ": drivers from 525.60.13 on run it"}),
+        (
+            "cuda-older",
+            {
+                "wanted": "12.4",
+                "driver": "driver 520.61.05 brings CUDA 11.8",
+                "more": ": drivers from 525.60.13 on run it",
+            },
+        ),
     ),
     ({"cuda": "12.4"}, host("", A100), ("cuda-without-driver", {"wanted": "12.4"})),
     ({"cuda": "12.4"}, host("550.54.14"), ("no-gpu", {})),
     (
         {"cuda": "9.2"},
         host("390.30", K80),
-        ("cuda-older", {"wanted": "9.2", "driver": "driver 390.30 brings CUDA 9.1", "more": ": drivers from 396.26 on run it"}),
+        (
+            "cuda-older",
+            {
+                "wanted": "9.2",
+                "driver": "driver 390.30 brings CUDA 9.1",
+                "more": ": drivers from 396.26 on run it",
+            },
+        ),
     ),
     ({"driver": ">=525, <580"}, host("535.104.05"), None),
-    ({"driver": ">=525, <580"}, host("580.65.06"), ("other-driver", {"wanted": ">=525, <580", "found": "580.65.06"})),
+    (
+        {"driver": ">=525, <580"},
+        host("580.65.06"),
+        ("other-driver", {"wanted": ">=525, <580", "found": "580.65.06"}),
+    ),
     ({"driver": "535"}, host(""), ("no-driver", {"wanted": ">=535"})),
     ({"compute_capability": {"real": ["8.0"]}}, host("550.54.14", A100), None),
     ({"compute_capability": {"real": ["8.0"]}}, host("550.54.14", RTX), None),
     (
         {"compute_capability": {"real": ["8.9"]}},
         host("550.54.14", A100),
-        ("other-code", {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "code": "machine code for 8.9", "found": "8.0"}),
+        (
+            "other-code",
+            {
+                "gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)",
+                "code": "machine code for 8.9",
+                "found": "8.0",
+            },
+        ),
     ),
     ({"compute_capability": {"real": ["9.0a"]}}, host("550.54.14", H100), None),
     (
@@ -143,12 +209,18 @@ NEEDS = [
     (
         {"compute_capability": {"ptx": ["8.0"]}, "cuda": "12.4"},
         host("535.54.03", H100),
-        ("ptx-too-new", {"gpu": "GPU h100 (NVIDIA H100 80GB HBM3)", "code": "PTX for 8.0", "found": "9.0"}),
+        (
+            "ptx-too-new",
+            {"gpu": "GPU h100 (NVIDIA H100 80GB HBM3)", "code": "PTX for 8.0", "found": "9.0"},
+        ),
     ),
     (
         {"compute_capability": {"ptx": ["9.0"]}, "cuda": "12.4"},
         host("550.54.14", A100),
-        ("other-code", {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "code": "PTX for 9.0", "found": "8.0"}),
+        (
+            "other-code",
+            {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "code": "PTX for 9.0", "found": "8.0"},
+        ),
     ),
     ({"memory": "70GB"}, host("550.54.14", A100), None),
     ({"memory": "80000MB"}, host("550.54.14", A100), None),
@@ -156,25 +228,53 @@ NEEDS = [
     (
         {"memory": "76294MiB"},
         host("550.54.14", A100),
-        ("less-memory", {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": 76294, "found": 76293}),
+        (
+            "less-memory",
+            {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": 76294, "found": 76293},
+        ),
     ),
     ({"memory": "80GiB"}, host("550.54.14", {**A100, "memory": 81920}), None),
     (
         {"memory": "90GB"},
         host("550.54.14", A100),
-        ("less-memory", {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": 85830, "found": 76293}),
+        (
+            "less-memory",
+            {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": 85830, "found": 76293},
+        ),
     ),
-    ({"memory": "16GB"}, host("550.54.14", RTX), ("memory-unknown", {"gpu": "GPU rtx (NVIDIA GeForce RTX 4090)", "wanted": 15258})),
+    (
+        {"memory": "16GB"},
+        host("550.54.14", RTX),
+        ("memory-unknown", {"gpu": "GPU rtx (NVIDIA GeForce RTX 4090)", "wanted": 15258}),
+    ),
     ({"mig": True}, host("550.54.14", {**A100, "mig": True}), None),
-    ({"mig": True}, host("550.54.14", A100), ("other-mig", {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": "with", "found": "none"})),
+    (
+        {"mig": True},
+        host("550.54.14", A100),
+        (
+            "other-mig",
+            {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": "with", "found": "none"},
+        ),
+    ),
     (
         {"mig": False},
         host("550.54.14", {**A100, "mig": True}),
-        ("other-mig", {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": "without", "found": "some"}),
+        (
+            "other-mig",
+            {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": "without", "found": "some"},
+        ),
     ),
-    ({"mig": False}, host("390.30", K80), ("mig-unknown", {"gpu": "GPU k80 (Tesla K80)", "wanted": "without"})),
+    (
+        {"mig": False},
+        host("390.30", K80),
+        ("mig-unknown", {"gpu": "GPU k80 (Tesla K80)", "wanted": "without"}),
+    ),
     ({"cpu_arch": "amd64"}, host("550.54.14"), None),
-    ({"cpu_arch": ["arm64"]}, host("550.54.14"), ("other-architecture", {"wanted": "aarch64", "found": "x86_64"})),
+    (
+        {"cpu_arch": ["arm64"]},
+        host("550.54.14"),
+        ("other-architecture", {"wanted": "aarch64", "found": "x86_64"}),
+    ),
     ({"cpu_level": "x86-64-v3"}, host("550.54.14", cpu={"level": "x86-64-v4"}), None),
     (
         {"cpu_level": "x86-64-v3"},
@@ -193,11 +293,23 @@ NEEDS = [
             },
         ),
     ),
-    ({"cpu_level": "x86-64-v2"}, host("550.54.14", cpu={}), ("level-unknown", {"wanted": "x86-64-v2"})),
-    ({"cpu_march": "haswell"}, host("550.54.14", cpu={"arch": "x86_64"}), ("march-unknown", {"wanted": "haswell"})),
+    (
+        {"cpu_level": "x86-64-v2"},
+        host("550.54.14", cpu={}),
+        ("level-unknown", {"wanted": "x86-64-v2"}),
+    ),
+    (
+        {"cpu_march": "haswell"},
+        host("550.54.14", cpu={"arch": "x86_64"}),
+        ("march-unknown", {"wanted": "haswell"}),
+    ),
     ({"cpu_march": "haswell"}, host("550.54.14", cpu={"march": ["haswell"]}), None),
     ({"glibc": "2.34"}, host("550.54.14", glibc="2.36"), None),
-    ({"glibc": "2.34"}, host("550.54.14", glibc="2.28"), ("glibc-older", {"wanted": "2.34", "found": "2.28"})),
+    (
+        {"glibc": "2.34"},
+        host("550.54.14", glibc="2.28"),
+        ("glibc-older", {"wanted": "2.34", "found": "2.28"}),
+    ),
     ({"glibc": "2.34"}, host("550.54.14"), ("glibc-unknown", {"wanted": "2.34"})),
 ]
 
@@ -212,14 +324,23 @@ def test_what_an_image_needs(needs: dict[str, Any], of: facts.ImageHost, why: Co
     code, values = why
     (reason,) = found["choices"][0]["nearest"]["reasons"]
     assert read_coded(reason) == (f"image-fit.{code}", values)
-    assert read_coded(found["problem"]) == ("image-fit.none", {"name": "app", "reasons": str(reason)})
+    assert read_coded(found["problem"]) == (
+        "image-fit.none",
+        {"name": "app", "reasons": str(reason)},
+    )
 
 
 RANKS = [
     # what the better image and the worse one need, on an H100 with driver 550.54.14
-    ({"compute_capability": {"real": ["9.0"]}}, {"compute_capability": {"ptx": ["9.0"]}, "cuda": "12.4"}),
+    (
+        {"compute_capability": {"real": ["9.0"]}},
+        {"compute_capability": {"ptx": ["9.0"]}, "cuda": "12.4"},
+    ),
     ({"compute_capability": {"ptx": ["9.0"]}, "cuda": "12.4"}, {"cuda": "12.4"}),
-    ({"compute_capability": {"real": ["9.0"]}, "cuda": "12.0"}, {"compute_capability": {"ptx": ["8.0"]}, "cuda": "12.4"}),
+    (
+        {"compute_capability": {"real": ["9.0"]}, "cuda": "12.0"},
+        {"compute_capability": {"ptx": ["8.0"]}, "cuda": "12.4"},
+    ),
     ({"cpu_march": "broadwell", "cuda": "11.0"}, {"cpu_march": "haswell", "cuda": "12.0"}),
     ({"cpu_march": "haswell"}, {}),
     ({"cuda": "12.4"}, {"cuda": "12.3"}),
@@ -228,8 +349,13 @@ RANKS = [
 
 
 @pytest.mark.parametrize(("better", "worse"), RANKS)
-def test_of_two_images_that_fit_one_is_preferred(better: dict[str, Any], worse: dict[str, Any]) -> None:
-    both = images({"name": "a-worse", "requires": worse, "weight": 9}, {"name": "b-better", "requires": better})
+def test_of_two_images_that_fit_one_is_preferred(
+    better: dict[str, Any], worse: dict[str, Any]
+) -> None:
+    both = images(
+        {"name": "a-worse", "requires": worse, "weight": 9},
+        {"name": "b-better", "requires": better},
+    )
     (found,) = outcome(both, host("550.54.14", H100))["choices"]
     assert found["chosen"]["name"] == "b-better", found
 
@@ -240,17 +366,32 @@ def test_same_major_code_comes_between_native_code_and_ptx() -> None:
         {"name": "major", "requires": {"compute_capability": {"real": ["8.0"]}}},
         {"name": "native", "requires": {"compute_capability": {"real": ["8.9"]}}},
     )
-    choice = choose.choose_image(three, host("550.54.14", RTX), host("550.54.14", RTX).gpus, TARGETS)
-    assert [(f.image.name, f.code) for f in choice.ranked] == [("native", "native"), ("major", "same-major"), ("ptx", "ptx")]
+    choice = choose.choose_image(
+        three, host("550.54.14", RTX), host("550.54.14", RTX).gpus, TARGETS
+    )
+    assert [(f.image.name, f.code) for f in choice.ranked] == [
+        ("native", "native"),
+        ("major", "same-major"),
+        ("ptx", "ptx"),
+    ]
 
 
 def test_weight_then_name_decide_between_equals() -> None:
-    found = outcome(images({"name": "b"}, {"name": "a"}, {"name": "c", "weight": 1}), host("550.54.14", A100))["choices"][0]
+    found = outcome(
+        images({"name": "b"}, {"name": "a"}, {"name": "c", "weight": 1}), host("550.54.14", A100)
+    )["choices"][0]
     assert [found["chosen"]["name"], *(r["name"] for r in found["rejected"])] == ["c", "a", "b"]
-    assert [r["reasons"][0].values["criterion"] for r in found["rejected"]] == ["its weight is less", "its weight is less"]
+    assert [r["reasons"][0].values["criterion"] for r in found["rejected"]] == [
+        "its weight is less",
+        "its weight is less",
+    ]
 
 
-COMPAT = {"name": "forward", "requires": {"cuda": "12.4", "compute_capability": {"ptx": ["8.0"]}}, "forward_compat": [470, 535]}
+COMPAT = {
+    "name": "forward",
+    "requires": {"cuda": "12.4", "compute_capability": {"ptx": ["8.0"]}},
+    "forward_compat": [470, 535],
+}
 FORWARD = [
     # driver, GPU, injection, whether it fits, the code of the note or of the reason
     ("470.256.02", A100, "native-cdi", True, "image-fit.own-libcuda-by-hook"),
@@ -262,15 +403,24 @@ FORWARD = [
 
 
 @pytest.mark.parametrize(("driver", "gpu", "injection", "fits", "code"), FORWARD)
-def test_forward_compatibility(driver: str, gpu: dict[str, Any], injection: str, fits: bool, code: str) -> None:
-    found = outcome(images(COMPAT), host(driver, gpu, engines=[{"engine": "e", "injection": injection}]))
+def test_forward_compatibility(
+    driver: str, gpu: dict[str, Any], injection: str, fits: bool, code: str
+) -> None:
+    found = outcome(
+        images(COMPAT), host(driver, gpu, engines=[{"engine": "e", "injection": injection}])
+    )
     assert found["fits"] is fits, found
     (choice,) = found["choices"]
-    assert get_codes(choice["engines"][0]["notes"] if fits else choice["nearest"]["reasons"]) == [code]
+    assert get_codes(choice["engines"][0]["notes"] if fits else choice["nearest"]["reasons"]) == [
+        code
+    ]
 
 
 def test_a_newer_cuda_with_its_own_libcuda_is_not_preferred() -> None:
-    both = images(COMPAT, {"name": "older", "requires": {"cuda": "11.4", "compute_capability": {"ptx": ["8.0"]}}})
+    both = images(
+        COMPAT,
+        {"name": "older", "requires": {"cuda": "11.4", "compute_capability": {"ptx": ["8.0"]}}},
+    )
     assert outcome(both, host("470.256.02", A100))["choices"][0]["chosen"]["name"] == "older"
 
 
@@ -286,10 +436,16 @@ OWN = [
 
 
 @pytest.mark.parametrize(("heeded", "injection", "fits", "variables"), OWN)
-def test_what_an_image_says_of_itself(heeded: bool, injection: str, fits: bool, variables: dict[str, str]) -> None:
-    """Driver 535 runs CUDA 12.4 by minor-version compatibility, which the image's own condition knows nothing of."""
+def test_what_an_image_says_of_itself(
+    heeded: bool, injection: str, fits: bool, variables: dict[str, str]
+) -> None:
+    """Driver 535 runs CUDA 12.4 by minor-version compatibility, which the image's own condition
+    knows nothing of.
+    """
     entry = {"name": "app", "heed_require": heeded, **REQUIRE}
-    found = outcome(images(entry), host("535.104.05", RTX, engines=[{"engine": "e", "injection": injection}]))
+    found = outcome(
+        images(entry), host("535.104.05", RTX, engines=[{"engine": "e", "injection": injection}])
+    )
     assert found["fits"] is fits
     assert fits or "NVIDIA_REQUIRE_CUDA=cuda>=12.4 is not met by cuda 12.2" in found["problem"]
     assert not fits or found["choices"][0]["engines"][0]["environment"] == variables
@@ -303,14 +459,25 @@ def test_a_host_with_different_gpus_gets_one_image_for_all_or_one_for_each() -> 
     of = host("550.54.14", A100, H100)
     (both,) = outcome(MIXED, of)["choices"]
     assert (both["chosen"]["name"], both["gpus"]) == ("for-all", ["a100", "h100"])
-    values = {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "code": "machine code for 9.0", "found": "8.0"}
+    values = {
+        "gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)",
+        "code": "machine code for 9.0",
+        "found": "8.0",
+    }
     assert ("image-fit.other-code", values) in read_all_coded(both["rejected"][0]["reasons"])
     each = outcome(MIXED, of, "each")["choices"]
-    assert [(c["gpus"], c["chosen"]["name"]) for c in each] == [(["a100"], "for-all"), (["h100"], "h")]
+    assert [(c["gpus"], c["chosen"]["name"]) for c in each] == [
+        (["a100"], "for-all"),
+        (["h100"], "h"),
+    ]
 
 
 PINNED = [
-    ("registry.example.org:5000/team/app:1.2", "sha256:" + "a" * 64, "registry.example.org:5000/team/app@sha256:" + "a" * 64),
+    (
+        "registry.example.org:5000/team/app:1.2",
+        "sha256:" + "a" * 64,
+        "registry.example.org:5000/team/app@sha256:" + "a" * 64,
+    ),
     ("registry.example.org/team/app:1.2", "", "registry.example.org/team/app:1.2"),
 ]
 
@@ -320,14 +487,17 @@ def test_an_image_with_a_digest_is_named_by_it(reference: str, digest: str, pinn
     assert choose.pin_reference(Image("app", reference, digest)) == pinned
 
 
-# ---------------------------------------------------------------- what holds for all catalogues and hosts
+# ---------------------------------------------------------------- what holds for all catalogues and
+# hosts
 
 CUDAS = st.sampled_from(["9.0", "11.8", "12.0", "12.4", "13.0"])
 CODE = st.lists(st.sampled_from(["3.7", "5.2", "8.0", "8.6", "9.0", "9.0a"]), max_size=3)
 REQUIRES = st.fixed_dictionaries(
     {"cuda": CUDAS},
     optional={
-        "compute_capability": st.fixed_dictionaries({"real": CODE, "ptx": CODE}).filter(lambda c: c["real"] or c["ptx"]),
+        "compute_capability": st.fixed_dictionaries({"real": CODE, "ptx": CODE}).filter(
+            lambda c: c["real"] or c["ptx"]
+        ),
         "driver": st.sampled_from([">=390", ">=525, <580", "<550"]),
         "cpu_march": st.sampled_from(["haswell", "broadwell", "skylake_avx512"]),
         "memory": st.sampled_from(["10GB", "70GB", "100GB"]),
@@ -335,31 +505,49 @@ REQUIRES = st.fixed_dictionaries(
         "glibc": st.sampled_from(["2.28", "2.36"]),
     },
 )
-ENTRY = st.fixed_dictionaries({"requires": REQUIRES}, optional={"weight": st.integers(0, 2), "forward_compat": st.just([470, 535])})
-ENTRIES = st.lists(ENTRY, min_size=1, max_size=5).map(lambda found: [{"name": f"i{n}", **entry} for n, entry in enumerate(found)])
-GPUS = st.lists(st.sampled_from([K80, A100, H100, RTX, {**A100, "mig": True}]), min_size=1, max_size=3)
+ENTRY = st.fixed_dictionaries(
+    {"requires": REQUIRES},
+    optional={"weight": st.integers(0, 2), "forward_compat": st.just([470, 535])},
+)
+ENTRIES = st.lists(ENTRY, min_size=1, max_size=5).map(
+    lambda found: [{"name": f"i{n}", **entry} for n, entry in enumerate(found)]
+)
+GPUS = st.lists(
+    st.sampled_from([K80, A100, H100, RTX, {**A100, "mig": True}]), min_size=1, max_size=3
+)
 DRIVERS = st.sampled_from(["390.30", "470.256.02", "535.104.05", "550.54.14", "580.65.06", ""])
 HOSTS = st.builds(
-    lambda driver, gpus, flags: host(driver, *gpus, flags=flags, glibc="2.31"), DRIVERS, GPUS, st.sampled_from([HASWELL, SKYLAKE])
+    lambda driver, gpus, flags: host(driver, *gpus, flags=flags, glibc="2.31"),
+    DRIVERS,
+    GPUS,
+    st.sampled_from([HASWELL, SKYLAKE]),
 )
 
 
 @given(ENTRIES, HOSTS, st.randoms())
-def test_the_order_of_the_catalogue_does_not_matter(entries: list[dict[str, Any]], of: facts.ImageHost, random: Any) -> None:
+def test_the_order_of_the_catalogue_does_not_matter(
+    entries: list[dict[str, Any]], of: facts.ImageHost, random: Any
+) -> None:
     mixed = list(entries)
     random.shuffle(mixed)
     assert outcome(images(*entries), of) == outcome(images(*mixed), of)
 
 
 @given(ENTRIES, HOSTS)
-def test_each_image_is_chosen_or_has_a_reason(entries: list[dict[str, Any]], of: facts.ImageHost) -> None:
+def test_each_image_is_chosen_or_has_a_reason(
+    entries: list[dict[str, Any]], of: facts.ImageHost
+) -> None:
     (found,) = outcome(images(*entries), of)["choices"]
-    assert sorted([*filter(None, [found["chosen"].get("name")]), *(r["name"] for r in found["rejected"])]) == [e["name"] for e in entries]
+    assert sorted(
+        [*filter(None, [found["chosen"].get("name")]), *(r["name"] for r in found["rejected"])]
+    ) == [e["name"] for e in entries]
     assert all(r["reasons"] and all(r["reasons"]) for r in found["rejected"])
 
 
 @given(ENTRIES, HOSTS)
-def test_what_is_chosen_has_all_that_it_needs(entries: list[dict[str, Any]], of: facts.ImageHost) -> None:
+def test_what_is_chosen_has_all_that_it_needs(
+    entries: list[dict[str, Any]], of: facts.ImageHost
+) -> None:
     """Judged here by words of the catalogue, and not by the code that chooses."""
     name = outcome(images(*entries), of)["choices"][0]["chosen"].get("name")
     for entry in entries:
@@ -367,22 +555,39 @@ def test_what_is_chosen_has_all_that_it_needs(entries: list[dict[str, Any]], of:
             continue
         needs = entry["requires"]
         major = int(needs["cuda"].partition(".")[0])
-        runs_it = {"390.30": [9], "470.256.02": [9, 11], "535.104.05": [9, 11, 12], "550.54.14": [9, 11, 12], "580.65.06": [9, 11, 12, 13]}
+        runs_it = {
+            "390.30": [9],
+            "470.256.02": [9, 11],
+            "535.104.05": [9, 11, 12],
+            "550.54.14": [9, 11, 12],
+            "580.65.06": [9, 11, 12, 13],
+        }
         assert major in runs_it[of.driver] or int(of.driver[:3]) in entry.get("forward_compat", [])
         assert needs.get("glibc", "2.28") == "2.28"
         assert needs.get("cpu_march") in (None, *(of.cpu.names or ()))
-        assert all(needs.get("memory", "0GB") in ("0GB", "10GB", "70GB") and gpu.memory for gpu in of.gpus if "memory" in needs)
+        assert all(
+            needs.get("memory", "0GB") in ("0GB", "10GB", "70GB") and gpu.memory
+            for gpu in of.gpus
+            if "memory" in needs
+        )
         assert all(needs.get("mig") in (None, gpu.mig) for gpu in of.gpus)
 
 
 @given(ENTRIES, HOSTS, st.sampled_from([K80, A100, H100, RTX]))
-def test_another_gpu_never_widens_the_choice(entries: list[dict[str, Any]], of: facts.ImageHost, more: dict[str, Any]) -> None:
+def test_another_gpu_never_widens_the_choice(
+    entries: list[dict[str, Any]], of: facts.ImageHost, more: dict[str, Any]
+) -> None:
     (another,) = host("", more).gpus
-    both = [choose.choose_image(images(*entries), of, gpus, TARGETS).ranked for gpus in (of.gpus, (*of.gpus, another))]
+    both = [
+        choose.choose_image(images(*entries), of, gpus, TARGETS).ranked
+        for gpus in (of.gpus, (*of.gpus, another))
+    ]
     before, after = ({fit.image.name for fit in ranked} for ranked in both)
     assert after <= before
 
 
 def test_facts_of_the_file_are_read_as_those_of_a_variable() -> None:
     text = "schema: 1\nimages:\n  - name: a\n    image: registry.example.org/a:1\n"
-    assert catalogue.parse_catalogue(read_yaml_file(text, "c.yml"), {}) == images({"name": "a", "image": "registry.example.org/a:1"})
+    assert catalogue.parse_catalogue(read_yaml_file(text, "c.yml"), {}) == images(
+        {"name": "a", "image": "registry.example.org/a:1"}
+    )

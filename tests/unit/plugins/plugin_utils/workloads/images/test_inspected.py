@@ -1,17 +1,30 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What images say of themselves, as tools print it, and what follows for a host: from tables of real outputs, cut to what is read."""
+"""What images say of themselves, as tools print it, and what follows for a host: from tables of
+real outputs, cut to what is read.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import toolkit_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import facts, inspected, preflight
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.inspected import Inspected
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.requires import Image, Requires
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    toolkit_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    facts,
+    inspected,
+    preflight,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.inspected import (
+    Inspected,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images.requires import (
+    Image,
+    Requires,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,23 +32,57 @@ from tests.unit.builders import obs
 from tests.unit.coded import read_coded
 
 DIGEST = "sha256:" + "a" * 64
-ENV = ["PATH=/bin", "NVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver>=470,driver<471", "CUDA_VERSION=12.4.1"]
-VARIABLES = (("CUDA_VERSION", "12.4.1"), ("NVIDIA_REQUIRE_CUDA", "cuda>=12.4 brand=tesla,driver>=470,driver<471"), ("PATH", "/bin"))
+ENV = [
+    "PATH=/bin",
+    "NVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver>=470,driver<471",
+    "CUDA_VERSION=12.4.1",
+]
+VARIABLES = (
+    ("CUDA_VERSION", "12.4.1"),
+    ("NVIDIA_REQUIRE_CUDA", "cuda>=12.4 brand=tesla,driver>=470,driver<471"),
+    ("PATH", "/bin"),
+)
 OUTPUTS = [
     # a tool, what it prints, what the image says
     (
         "skopeo inspect",
-        {"Name": "registry.example.org/app", "Digest": DIGEST, "Architecture": "amd64", "Os": "linux", "Env": ENV},
+        {
+            "Name": "registry.example.org/app",
+            "Digest": DIGEST,
+            "Architecture": "amd64",
+            "Os": "linux",
+            "Env": ENV,
+        },
         Inspected(VARIABLES, DIGEST, ("x86_64",)),
     ),
-    ("skopeo inspect --config", {"architecture": "arm64", "os": "linux", "config": {"Env": ENV}}, Inspected(VARIABLES, "", ("aarch64",))),
+    (
+        "skopeo inspect --config",
+        {"architecture": "arm64", "os": "linux", "config": {"Env": ENV}},
+        Inspected(VARIABLES, "", ("aarch64",)),
+    ),
     (
         "docker image inspect",
-        [{"Id": DIGEST, "RepoTags": ["app:1"], "Architecture": "amd64", "Variant": "v3", "Config": {"Env": ENV}}],
+        [
+            {
+                "Id": DIGEST,
+                "RepoTags": ["app:1"],
+                "Architecture": "amd64",
+                "Variant": "v3",
+                "Config": {"Env": ENV},
+            }
+        ],
         Inspected(VARIABLES, "", ("x86_64",), "x86-64-v3"),
     ),
-    ("an image without variables", {"architecture": "amd64", "config": {}}, Inspected((), "", ("x86_64",))),
-    ("an architecture that is not known", {"architecture": "s390x", "config": {"Env": []}}, Inspected()),
+    (
+        "an image without variables",
+        {"architecture": "amd64", "config": {}},
+        Inspected((), "", ("x86_64",)),
+    ),
+    (
+        "an architecture that is not known",
+        {"architecture": "s390x", "config": {"Env": []}},
+        Inspected(),
+    ),
 ]
 
 
@@ -66,7 +113,11 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["config", "Config", "Env", "architecture", "Architecture", "Digest"]), inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["config", "Config", "Env", "architecture", "Architecture", "Digest"]),
+            inner,
+            max_size=4,
+        )
     ),
 )
 
@@ -93,7 +144,9 @@ PLATFORMS = [
 
 
 @pytest.mark.parametrize(("found", "architectures", "level"), PLATFORMS)
-def test_the_platforms_of_an_image(found: list[tuple[str, str]], architectures: tuple[str, ...], level: str) -> None:
+def test_the_platforms_of_an_image(
+    found: list[tuple[str, str]], architectures: tuple[str, ...], level: str
+) -> None:
     assert inspected.list_image_platforms(found) == (architectures, level)
 
 
@@ -103,18 +156,30 @@ def test_a_catalogue_is_completed_and_counts_before_the_image() -> None:
     assert (plain.digest, plain.environment, plain.requires) == (
         DIGEST, VARIABLES, Requires(cuda=(12, 4), cpu_arch=("x86_64",), cpu_level="x86-64-v3")
     )  # fmt: skip
-    own = Image("a", "example.org/a:1", "sha256:" + "b" * 64, environment=(("CUDA_VERSION", "11.8"),))
+    own = Image(
+        "a", "example.org/a:1", "sha256:" + "b" * 64, environment=(("CUDA_VERSION", "11.8"),)
+    )
     wanted = Requires(cuda=(11, 8), cpu_arch=("aarch64",), cpu_march="neoverse_n1")
-    kept = inspected.complete_image(Image(own.name, own.reference, own.digest, 0, wanted, (), own.environment), said)
+    kept = inspected.complete_image(
+        Image(own.name, own.reference, own.digest, 0, wanted, (), own.environment), said
+    )
     assert (kept.digest, kept.requires) == (own.digest, wanted)
     assert dict(kept.environment)["CUDA_VERSION"] == "11.8"
 
 
-A100 = facts.parse_host_facts({"driver": "535.104.05", "gpus": [{"model": "Tesla V100-SXM2-16GB", "device": "0x1db1"}]}, {})
+A100 = facts.parse_host_facts(
+    {"driver": "535.104.05", "gpus": [{"model": "Tesla V100-SXM2-16GB", "device": "0x1db1"}]}, {}
+)
 VERDICTS = [
     # environment, injections of the host, met, enforced, a part of the reason
     (["NVIDIA_REQUIRE_CUDA=cuda>=12.2"], ["native-cdi"], True, False, ""),
-    (ENV, ["native-cdi"], False, False, "is not met by cuda 12.2, driver 535.104.05, arch 7.0, brand tesla"),
+    (
+        ENV,
+        ["native-cdi"],
+        False,
+        False,
+        "is not met by cuda 12.2, driver 535.104.05, arch 7.0, brand tesla",
+    ),
     (ENV, ["native-cdi", "legacy"], False, True, "is not met by cuda 12.2"),
     (["CUDA_VERSION=twelve"], [], False, False, "CUDA_VERSION=twelve is no version"),
     ([*ENV, "NVIDIA_DISABLE_REQUIRE=1"], ["legacy"], True, True, ""),
@@ -122,9 +187,13 @@ VERDICTS = [
 
 
 @pytest.mark.parametrize(("env", "injections", "met", "enforced", "said"), VERDICTS)
-def test_what_the_legacy_runtime_would_refuse(env: list[str], injections: list[str], met: bool, enforced: bool, said: str) -> None:
+def test_what_the_legacy_runtime_would_refuse(
+    env: list[str], injections: list[str], met: bool, enforced: bool, said: str
+) -> None:
     decision = {"decisions": [{"injection": injection} for injection in injections]}
-    found = preflight.judge_image_requirements(Inspected(inspected.parse_image_environment(env)), A100, decision)
+    found = preflight.judge_image_requirements(
+        Inspected(inspected.parse_image_environment(env)), A100, decision
+    )
     assert (found["met"], found["enforced"]) == (met, enforced)
     if not met:
         code, values = read_coded(preflight.explain_preflight_refusal(found))
@@ -144,10 +213,14 @@ OFF = [
 
 
 @pytest.mark.parametrize(("text", "injections", "met", "enforced"), OFF)
-def test_the_owner_of_a_host_may_switch_requirements_off(text: str | None, injections: list[str], met: bool, enforced: bool) -> None:
+def test_the_owner_of_a_host_may_switch_requirements_off(
+    text: str | None, injections: list[str], met: bool, enforced: bool
+) -> None:
     off = preflight.is_switched_off(obs(files={toolkit_config.PATH: text}))
     decision = {"decisions": [{"injection": injection} for injection in injections]}
-    found = preflight.judge_image_requirements(Inspected(inspected.parse_image_environment(ENV)), A100, decision, off=off)
+    found = preflight.judge_image_requirements(
+        Inspected(inspected.parse_image_environment(ENV)), A100, decision, off=off
+    )
     assert (found["met"], found["enforced"]) == (met, enforced)
 
 
@@ -157,4 +230,9 @@ def test_a_file_that_is_no_toml_switches_nothing_off() -> None:
 
 
 def test_on_a_host_without_a_known_driver_nothing_is_refused() -> None:
-    assert preflight.judge_image_requirements(Inspected(inspected.parse_image_environment(ENV)), facts.ImageHost(), {})["met"] is None
+    assert (
+        preflight.judge_image_requirements(
+            Inspected(inspected.parse_image_environment(ENV)), facts.ImageHost(), {}
+        )["met"]
+        is None
+    )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host offers to images, from files as procfs and sysfs have them and from a machine's own words."""
+"""What a host offers to images, from files as procfs and sysfs have them and from a machine's own
+words.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,33 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file, host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import cpu, facts, look
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decision_file,
+    host,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    cpu,
+    facts,
+    look,
+)
 
 from tests.unit import gpus
 from tests.unit.builders import obs
 
-TARGETS = {"x86_64": cpu.CpuTarget("generic", frozenset()), "haswell": cpu.CpuTarget("GenuineIntel", frozenset({"avx2"}), ("x86_64",))}
-MACHINE = {"architecture": "x86_64", "vendor": "GenuineIntel", "flags": ["avx2", "sse2"], "library": "glibc 2.36"}
-RECORD = {"writer": "gpufleet.nvidia", "engines": [{"engine": "containerd", "injection": "native-cdi"}, "odd"]}
+TARGETS = {
+    "x86_64": cpu.CpuTarget("generic", frozenset()),
+    "haswell": cpu.CpuTarget("GenuineIntel", frozenset({"avx2"}), ("x86_64",)),
+}
+MACHINE = {
+    "architecture": "x86_64",
+    "vendor": "GenuineIntel",
+    "flags": ["avx2", "sse2"],
+    "library": "glibc 2.36",
+}
+RECORD = {
+    "writer": "gpufleet.nvidia",
+    "engines": [{"engine": "containerd", "injection": "native-cdi"}, "odd"],
+}
 BUSES = "/sys/bus/pci/devices"
 DEVICES = {
     f"{BUSES}/{gpus.BUSES[0]}/device": "0x2330\n",
@@ -28,16 +48,26 @@ DEVICES = {
 }
 
 
-def seen(files: dict[str, Any], machine: dict[str, Any] | None = None) -> tuple[facts.ImageHost, str]:
-    answer = {"probe:machine": {"value": machine} if machine else {"error": {"code": "timeout", "message": "it took too long"}}}
+def seen(
+    files: dict[str, Any], machine: dict[str, Any] | None = None
+) -> tuple[facts.ImageHost, str]:
+    answer = {
+        "probe:machine": {"value": machine}
+        if machine
+        else {"error": {"code": "timeout", "message": "it took too long"}}
+    }
     return look.read_image_host(Policy(), obs(files=files, answers=answer), TARGETS)
 
 
 def test_a_host_offers_its_driver_its_gpus_and_its_cpu() -> None:
-    host, trouble = seen({**gpus.host(), **DEVICES, decision_file.DECISION_PATH: json.dumps(RECORD)}, MACHINE)
+    host, trouble = seen(
+        {**gpus.host(), **DEVICES, decision_file.DECISION_PATH: json.dumps(RECORD)}, MACHINE
+    )
     assert trouble == ""
     assert (host.driver, host.cuda, host.glibc) == ("550.163.01", (12, 4), (2, 36))
-    assert [(g.name, g.capability, g.memory, g.mig) for g in host.gpus] == [(bus, (9,), 76293, False) for bus in gpus.BUSES[:2]]
+    assert [(g.name, g.capability, g.memory, g.mig) for g in host.gpus] == [
+        (bus, (9,), 76293, False) for bus in gpus.BUSES[:2]
+    ]
     assert (host.cpu.architecture, host.cpu.names) == ("x86_64", {"x86_64", "haswell"})
     assert host.engines == (facts.ImageEngine("containerd", "native-cdi"),)
 
@@ -60,11 +90,15 @@ ABSENT = [
 
 
 @pytest.mark.parametrize(("files", "machine", "unknown"), ABSENT)
-def test_what_cannot_be_seen_is_not_known(files: dict[str, Any], machine: dict[str, Any] | None, unknown: tuple[str, ...]) -> None:
+def test_what_cannot_be_seen_is_not_known(
+    files: dict[str, Any], machine: dict[str, Any] | None, unknown: tuple[str, ...]
+) -> None:
     host, trouble = seen(files, machine)
-    assert [name for name in ("driver", "cuda", "gpus", "cpu", "glibc") if getattr(host, name) == getattr(facts.ImageHost(), name)] == [
-        *unknown
-    ]
+    assert [
+        name
+        for name in ("driver", "cuda", "gpus", "cpu", "glibc")
+        if getattr(host, name) == getattr(facts.ImageHost(), name)
+    ] == [*unknown]
     assert bool(trouble) is ("driver" in unknown)
 
 

@@ -1,12 +1,17 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`NVIDIA_REQUIRE_*` as nvidia-container-cli reads them: a table of its language, and of which variables count."""
+"""`NVIDIA_REQUIRE_*` as nvidia-container-cli reads them: a table of its language, and of which
+variables count.
+"""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import nvidia_require, preflight
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (
+    nvidia_require,
+    preflight,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,16 +119,25 @@ VARIABLES = [
     # the image's environment, the expressions that count
     ({}, {}),
     ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}, {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}),
-    ({"NVIDIA_REQUIRE_DRIVER": "driver>=535", "PATH": "/bin"}, {"NVIDIA_REQUIRE_DRIVER": "driver>=535"}),
+    (
+        {"NVIDIA_REQUIRE_DRIVER": "driver>=535", "PATH": "/bin"},
+        {"NVIDIA_REQUIRE_DRIVER": "driver>=535"},
+    ),
     ({"NVIDIA_REQUIRE_JETPACK": "csv-mounts=all", "NVIDIA_REQUIRE_JETPACK_HOST_MOUNTS": "x"}, {}),
     ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.4", "NVIDIA_DISABLE_REQUIRE": "1"}, {}),
     ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.4", "NVIDIA_DISABLE_REQUIRE": "true"}, {}),
-    ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.4", "NVIDIA_DISABLE_REQUIRE": "yes"}, {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}),
+    (
+        {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4", "NVIDIA_DISABLE_REQUIRE": "yes"},
+        {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"},
+    ),
     # an image from before these variables
     ({"CUDA_VERSION": "9.0.176"}, {"CUDA_VERSION": "cuda>=9.0"}),
     ({"CUDA_VERSION": "9.2"}, {"CUDA_VERSION": "cuda>=9.2"}),
     ({"CUDA_VERSION": "v8"}, {"CUDA_VERSION": "cuda>=8.0"}),
-    ({"CUDA_VERSION": "9.0.176", "NVIDIA_REQUIRE_CUDA": "cuda>=8"}, {"NVIDIA_REQUIRE_CUDA": "cuda>=8"}),
+    (
+        {"CUDA_VERSION": "9.0.176", "NVIDIA_REQUIRE_CUDA": "cuda>=8"},
+        {"NVIDIA_REQUIRE_CUDA": "cuda>=8"},
+    ),
     ({"CUDA_VERSION": ""}, {}),
 ]
 
@@ -135,10 +149,20 @@ def test_which_variables_count(environment: dict[str, str], counts: dict[str, st
 
 VERDICTS = [
     # environment, GPUs that the container sees, met, a part of why
-    ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}, [A100], False, "NVIDIA_REQUIRE_CUDA=cuda>=12.4 is not met by cuda 12.2, driver 535.104.05"),
+    (
+        {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"},
+        [A100],
+        False,
+        "NVIDIA_REQUIRE_CUDA=cuda>=12.4 is not met by cuda 12.2, driver 535.104.05",
+    ),
     ({"NVIDIA_REQUIRE_CUDA": "cuda>=12"}, [A100, GEFORCE], True, ""),
     ({"NVIDIA_REQUIRE_GPU": "arch>=8.6"}, [A100, GEFORCE], False, "arch 8.0"),
-    ({"NVIDIA_REQUIRE_CUDA": "cuda>=12", "NVIDIA_REQUIRE_GPU": "brand=tesla"}, [GEFORCE], False, "brand geforcertx or geforce"),
+    (
+        {"NVIDIA_REQUIRE_CUDA": "cuda>=12", "NVIDIA_REQUIRE_GPU": "brand=tesla"},
+        [GEFORCE],
+        False,
+        "brand geforcertx or geforce",
+    ),
     # which brand a GeForce RTX is depends on the driver's release
     ({"NVIDIA_REQUIRE_GPU": "brand=geforcertx"}, [GEFORCE], None, "is not known from"),
     ({"NVIDIA_REQUIRE_CUDA": CUDA_12_4}, [GEFORCE], True, ""),
@@ -147,9 +171,24 @@ VERDICTS = [
     ({f"NVIDIA_REQUIRE_{n}": "" for n in range(33)}, [A100], False, "at most 32"),
     ({"NVIDIA_REQUIRE_GPU": "arch>=8.6"}, [], None, "what is known of this host"),
     # the first refusal is the answer, whatever stands behind it
-    ({"NVIDIA_REQUIRE_A": "cuda>=12.4", "NVIDIA_REQUIRE_B": "nonsense"}, [A100], False, "NVIDIA_REQUIRE_A=cuda>=12.4 is not met"),
-    ({"NVIDIA_REQUIRE_A": "cuda>=12", "NVIDIA_REQUIRE_B": "nonsense"}, [A100], False, "the condition 'nonsense' is invalid"),
-    ({"NVIDIA_REQUIRE_A": "brand=geforce", "NVIDIA_REQUIRE_B": "cuda>=12.4"}, [GEFORCE], False, "NVIDIA_REQUIRE_B=cuda>=12.4 is not met"),
+    (
+        {"NVIDIA_REQUIRE_A": "cuda>=12.4", "NVIDIA_REQUIRE_B": "nonsense"},
+        [A100],
+        False,
+        "NVIDIA_REQUIRE_A=cuda>=12.4 is not met",
+    ),
+    (
+        {"NVIDIA_REQUIRE_A": "cuda>=12", "NVIDIA_REQUIRE_B": "nonsense"},
+        [A100],
+        False,
+        "the condition 'nonsense' is invalid",
+    ),
+    (
+        {"NVIDIA_REQUIRE_A": "brand=geforce", "NVIDIA_REQUIRE_B": "cuda>=12.4"},
+        [GEFORCE],
+        False,
+        "NVIDIA_REQUIRE_B=cuda>=12.4 is not met",
+    ),
 ]
 
 
@@ -183,34 +222,56 @@ SHORT = [
 @pytest.mark.parametrize("environment", SHORT)
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 def test_what_is_shown_of_an_image_stays_short(environment: dict[str, str], known: bool) -> None:
-    found = nvidia_require.judge_requirements(environment, [A100 if known else nvidia_require.Subject()])
+    found = nvidia_require.judge_requirements(
+        environment, [A100 if known else nvidia_require.Subject()]
+    )
     assert found.met is not True
     assert 0 < len(found.why) < 500
     shown = preflight.list_bounded_expressions(environment)
     assert len(shown) <= nvidia_require.MOST
     assert all(len(name) < 200 and len(text) < 2100 for name, text in shown.items())
-    assert preflight.list_bounded_expressions({"NVIDIA_REQUIRE_CUDA": CUDA_12_4}) == {"NVIDIA_REQUIRE_CUDA": CUDA_12_4}
+    assert preflight.list_bounded_expressions({"NVIDIA_REQUIRE_CUDA": CUDA_12_4}) == {
+        "NVIDIA_REQUIRE_CUDA": CUDA_12_4
+    }
 
 
-CONDITIONS = st.sampled_from(["cuda>=12.0", "cuda>=12.4", "arch>=8.0", "arch>=9.0", "driver<500", "brand=tesla", "brand=geforce"])
-EXPRESSION = st.lists(st.lists(CONDITIONS, min_size=1, max_size=3).map(",".join), min_size=1, max_size=4).map(" ".join)
+CONDITIONS = st.sampled_from(
+    [
+        "cuda>=12.0",
+        "cuda>=12.4",
+        "arch>=8.0",
+        "arch>=9.0",
+        "driver<500",
+        "brand=tesla",
+        "brand=geforce",
+    ]
+)
+EXPRESSION = st.lists(
+    st.lists(CONDITIONS, min_size=1, max_size=3).map(",".join), min_size=1, max_size=4
+).map(" ".join)
 HIDDEN = st.sets(st.sampled_from(["cuda", "driver", "arch", "brands"]))
 
 
 @given(EXPRESSION, HIDDEN)
 def test_an_answer_without_all_facts_is_the_one_with_them(text: str, hidden: set[str]) -> None:
     """What is not known may leave a question open, and never turns an answer round."""
-    known = {name: getattr(A100, name) for name in ("cuda", "driver", "arch", "brands") if name not in hidden}
+    known = {
+        name: getattr(A100, name)
+        for name in ("cuda", "driver", "arch", "brands")
+        if name not in hidden
+    }
     found = nvidia_require.evaluate_requirement(text, nvidia_require.Subject(**known))
     assert found in (None, nvidia_require.evaluate_requirement(text, A100))
 
 
 @given(EXPRESSION, st.randoms())
-def test_the_order_of_alternatives_and_conditions_does_not_matter(text: str, random: object) -> None:
+def test_the_order_of_alternatives_and_conditions_does_not_matter(
+    text: str, random: object
+) -> None:
     alternatives = [alternative.split(",") for alternative in text.split(" ")]
     for alternative in alternatives:
         random.shuffle(alternative)  # type: ignore[attr-defined]
     random.shuffle(alternatives)  # type: ignore[attr-defined]
-    assert nvidia_require.evaluate_requirement(" ".join(map(",".join, alternatives)), A100) is nvidia_require.evaluate_requirement(
-        text, A100
-    )
+    assert nvidia_require.evaluate_requirement(
+        " ".join(map(",".join, alternatives)), A100
+    ) is nvidia_require.evaluate_requirement(text, A100)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Drivers, CUDA, chips and CPUs: the tables are in order, and give what their sources say of known machines."""
+"""Drivers, CUDA, chips and CPUs: the tables are in order, and give what their sources say of known
+machines.
+"""
 
 from __future__ import annotations
 
@@ -45,15 +47,23 @@ def test_the_cuda_of_a_driver(driver: str, brings: str) -> None:
 
 
 def test_the_table_of_drivers_is_monotone() -> None:
-    versions = [(dotted.parse_known_dotted(toolkit), dotted.parse_known_dotted(driver)) for toolkit, driver in cuda.TOOLKITS]
+    versions = [
+        (dotted.parse_known_dotted(toolkit), dotted.parse_known_dotted(driver))
+        for toolkit, driver in cuda.TOOLKITS
+    ]
     assert all(a[0] < b[0] and a[1] < b[1] for a, b in zip(versions, versions[1:], strict=False))
-    assert [dotted.parse_known_dotted(cuda.FLOORS[major]) for major in sorted(cuda.FLOORS)] == sorted(
-        map(dotted.parse_known_dotted, cuda.FLOORS.values())
-    )
+    assert [
+        dotted.parse_known_dotted(cuda.FLOORS[major]) for major in sorted(cuda.FLOORS)
+    ] == sorted(map(dotted.parse_known_dotted, cuda.FLOORS.values()))
 
 
-@given(st.tuples(st.integers(340, 700), st.integers(0, 200), st.integers(0, 99)), st.tuples(st.integers(0, 60), st.integers(0, 200)))
-def test_a_newer_driver_brings_no_older_cuda(driver: tuple[int, ...], more: tuple[int, int]) -> None:
+@given(
+    st.tuples(st.integers(340, 700), st.integers(0, 200), st.integers(0, 99)),
+    st.tuples(st.integers(0, 60), st.integers(0, 200)),
+)
+def test_a_newer_driver_brings_no_older_cuda(
+    driver: tuple[int, ...], more: tuple[int, int]
+) -> None:
     later = (driver[0] + more[0], driver[1] + more[1], driver[2])
     assert (cuda.get_cuda_of_driver(driver) or ()) <= (cuda.get_cuda_of_driver(later) or ())
 
@@ -76,9 +86,16 @@ SUPPORTS = [
 
 
 @pytest.mark.parametrize(("wanted", "driver", "compat", "ways"), SUPPORTS)
-def test_how_an_image_of_one_cuda_runs_with_a_driver(wanted: str, driver: str, compat: tuple[int, ...], ways: tuple[str, ...]) -> None:
+def test_how_an_image_of_one_cuda_runs_with_a_driver(
+    wanted: str, driver: str, compat: tuple[int, ...], ways: tuple[str, ...]
+) -> None:
     have = dotted.parse_known_dotted(driver)
-    assert cuda.supports(dotted.parse_known_dotted(wanted), have, cuda.get_cuda_of_driver(have) or (), compat) == ways
+    assert (
+        cuda.supports(
+            dotted.parse_known_dotted(wanted), have, cuda.get_cuda_of_driver(have) or (), compat
+        )
+        == ways
+    )
 
 
 CARDS = [
@@ -108,7 +125,9 @@ CARDS = [
 ]
 
 
-@pytest.mark.parametrize(("device", "card", "capability"), CARDS, ids=[card for _id, card, _cc in CARDS])
+@pytest.mark.parametrize(
+    ("device", "card", "capability"), CARDS, ids=[card for _id, card, _cc in CARDS]
+)
 def test_the_compute_capability_of_a_card(device: int, card: str, capability: str) -> None:
     assert written(chips.compute_capability(device)) == capability, card
 
@@ -148,7 +167,9 @@ MODELS = [
 
 
 @pytest.mark.parametrize(("model", "brand", "forward", "memory"), MODELS)
-def test_what_a_name_tells(model: str, brand: str, forward: bool | None, memory: int | None) -> None:
+def test_what_a_name_tells(
+    model: str, brand: str, forward: bool | None, memory: int | None
+) -> None:
     assert next(iter(chips.list_gpu_brands(model)), "") == brand
     assert (chips.serves_forward(model), chips.get_model_memory(model)) == (forward, memory)
 
@@ -172,7 +193,10 @@ def test_the_level_of_a_cpu(flags: str, level: str) -> None:
     assert cpu.get_cpu_level(flags.split()) == level
 
 
-@given(st.sets(st.sampled_from(sorted(cpu.list_level_flags("x86-64-v4")))), st.sampled_from(sorted(cpu.list_level_flags("x86-64-v4"))))
+@given(
+    st.sets(st.sampled_from(sorted(cpu.list_level_flags("x86-64-v4")))),
+    st.sampled_from(sorted(cpu.list_level_flags("x86-64-v4"))),
+)
 def test_another_flag_never_lowers_the_level(flags: set[str], another: str) -> None:
     assert cpu.get_cpu_level(flags) <= cpu.get_cpu_level({*flags, another})
 
@@ -184,7 +208,9 @@ TARGETS = {
     "x86_64_v3": cpu.CpuTarget("generic", V3, (X86,)),
     "haswell": cpu.CpuTarget(INTEL, V3 | {"aes"}, ("x86_64_v3", X86)),
     "broadwell": cpu.CpuTarget(INTEL, V3 | {"aes", "adx"}, ("haswell", "x86_64_v3", X86)),
-    "skylake_avx512": cpu.CpuTarget(INTEL, V3 | {"aes", "adx", "avx512f"}, ("broadwell", "haswell", "x86_64_v3", X86)),
+    "skylake_avx512": cpu.CpuTarget(
+        INTEL, V3 | {"aes", "adx", "avx512f"}, ("broadwell", "haswell", "x86_64_v3", X86)
+    ),
     "zen": cpu.CpuTarget("AuthenticAMD", V3, ("x86_64_v3", X86)),
     "aarch64": cpu.CpuTarget("generic", frozenset()),
     "armv8.2a": cpu.CpuTarget("generic", frozenset(), ("aarch64",)),
@@ -194,7 +220,12 @@ TARGETS = {
 MACHINES = [
     # architecture, vendor, flags, the microarchitectures that it can stand in for (None: not known)
     (X86, INTEL, "pni avx2 bmi2 aes adx", {"x86_64", "x86_64_v3", "haswell", "broadwell"}),
-    (X86, INTEL, "pni avx2 bmi2 aes adx avx512f", {"x86_64", "x86_64_v3", "haswell", "broadwell", "skylake_avx512"}),
+    (
+        X86,
+        INTEL,
+        "pni avx2 bmi2 aes adx avx512f",
+        {"x86_64", "x86_64_v3", "haswell", "broadwell", "skylake_avx512"},
+    ),
     (X86, "AuthenticAMD", "pni avx2 bmi2 aes adx", {"x86_64", "x86_64_v3", "zen"}),
     (X86, INTEL, "pni", {"x86_64"}),
     (X86, "", "pni avx2 bmi2", None),
@@ -205,13 +236,24 @@ MACHINES = [
 
 
 @pytest.mark.parametrize(("architecture", "vendor", "flags", "names"), MACHINES)
-def test_the_microarchitectures_of_a_machine(architecture: str, vendor: str, flags: str, names: set[str] | None) -> None:
+def test_the_microarchitectures_of_a_machine(
+    architecture: str, vendor: str, flags: str, names: set[str] | None
+) -> None:
     assert cpu.list_microarchitectures(architecture, vendor, flags.split(), TARGETS) == names
     assert cpu.list_microarchitectures(architecture, vendor, flags.split(), {}) is None
 
 
 def test_code_for_a_microarchitecture_is_more_specific_than_for_its_ancestor() -> None:
-    order = [("", ""), ("x86-64-v3", ""), ("", "haswell"), ("", "broadwell"), ("", "skylake_avx512"), ("", "not_in_archspec")]
+    order = [
+        ("", ""),
+        ("x86-64-v3", ""),
+        ("", "haswell"),
+        ("", "broadwell"),
+        ("", "skylake_avx512"),
+        ("", "not_in_archspec"),
+    ]
     found = [cpu.weigh_code(level, march, TARGETS) for level, march in order]
     assert found == sorted(set(found))
-    assert [cpu.weigh_code(level, "", {}) for level in cpu.LEVELS] == sorted({cpu.weigh_code(level, "", {}) for level in cpu.LEVELS})
+    assert [cpu.weigh_code(level, "", {}) for level in cpu.LEVELS] == sorted(
+        {cpu.weigh_code(level, "", {}) for level in cpu.LEVELS}
+    )

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 # ---------------------------------------------------------------- refusals
 
@@ -101,19 +103,31 @@ BOOT_FILE_MISPLACED = Sentence(
 
 # ---------------------------------------------------------------- evidence of CDI
 
-NOT_INSPECTED = Sentence("containerd.not-inspected", "not inspected: another system owns the configuration")
+NOT_INSPECTED = Sentence(
+    "containerd.not-inspected", "not inspected: another system owns the configuration"
+)
 NOT_INSTALLED = Sentence("containerd.not-installed", "containerd is not installed here")
-NOT_RUNNING_NO_VERSION = Sentence("containerd.stopped-without-version", "it does not run, so its version is not known")
-CDI_UNSUPPORTED = Sentence("containerd.cdi-unsupported-by-release", "containerd {version} does not support CDI")
+NOT_RUNNING_NO_VERSION = Sentence(
+    "containerd.stopped-without-version", "it does not run, so its version is not known"
+)
+CDI_UNSUPPORTED = Sentence(
+    "containerd.cdi-unsupported-by-release", "containerd {version} does not support CDI"
+)
 CDI_UNSUPPORTED_BY_KEYS = Sentence(
     "containerd.cdi-unsupported-by-keys",
     "neither {switch} nor {directories}: this containerd does not support CDI",
 )
-CDI_ALWAYS_BY_KEYS = Sentence("containerd.cdi-always-on-by-keys", "{directories} and no {switch}: CDI is always on")
+CDI_ALWAYS_BY_KEYS = Sentence(
+    "containerd.cdi-always-on-by-keys", "{directories} and no {switch}: CDI is always on"
+)
 CDI_ALWAYS = Sentence("containerd.cdi-always-on", "CDI is always on in containerd {version}")
 CDI_SWITCH = Sentence("containerd.cdi-switch", "{switch} = {value}")
-CDI_ON_BY_DEFAULT = Sentence("containerd.cdi-on-by-default", "CDI is on by default in containerd {version}")
-CDI_OFF_BY_DEFAULT = Sentence("containerd.cdi-off-by-default", "CDI is off by default in containerd {version}")
+CDI_ON_BY_DEFAULT = Sentence(
+    "containerd.cdi-on-by-default", "CDI is on by default in containerd {version}"
+)
+CDI_OFF_BY_DEFAULT = Sentence(
+    "containerd.cdi-off-by-default", "CDI is off by default in containerd {version}"
+)
 CDI_NO_SETTING = Sentence(
     "containerd.cdi-without-setting",
     "{evidence}, and the manager that renders the configuration has no setting for it",

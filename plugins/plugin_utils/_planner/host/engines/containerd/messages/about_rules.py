@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
 
 # ---------------------------------------------------------------- what happens
 
@@ -133,7 +135,8 @@ MIRRORS_AND_DEFAULT_PATH = Sentence(
     next="Update containerd to 2.2.2 or newer, or move the mirrors to files in /etc/containerd/certs.d and remove them here",
 )
 
-# ---------------------------------------------------------------- tables that are not read, or that outrank ours
+# ---------------------------------------------------------------- tables that are not read, or that
+# outrank ours
 
 CRI_TABLE_UNREAD = Sentence(
     "containerd.old-cri-table-unread",

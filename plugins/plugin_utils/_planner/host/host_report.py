@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Report a host as results show it: its row of the table, its decision, and by what it differs."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    host,
+    host_messages,
+    originals,
+    refusals,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    packages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
+    journal,
+    table_row,
+)
+
+# os-release(5): letters, digits and a few signs, for use in scripts
+OF_RELEASE = re.compile(r"[A-Za-z0-9._~+-]{1,64}")
+
+
+def report_host_facts(
+    seen: host.SeenHost, plan: Plan, state: str = "present", *, done: bool = False
+) -> dict[str, Any]:
+    """Return what a result reports in addition to the plan. done: the plan is carried out, and not
+    only shown.
+    """
+    row: dict[str, Any] = {
+        **table_row.build_host_row(seen.instances, seen.record, plan, seen.driver),
+        "managed": not refusals.is_host_left_alone(seen.record),
+    }
+    stale = staleness.summarise_verdicts(seen.freshness)
+    if state == "absent":
+        row = {**row, "injection": "-", "why": describe_taken_back(plan, done)}
+    elif stale:
+        row = {**row, "why": f"{stale}; {row['why']}"}
+    return {
+        "decision": dc.asdict(seen.record),
+        "row": row,
+        "freshness": staleness.convert_verdicts(seen.freshness),
+    }
+
+
+def report_compared_values(seen: host.SeenHost, obs: Observation) -> dict[str, Any]:
+    """Return the values by which hosts of a fleet are compared, and the drift and pending restarts
+    of a host by its journal.
+    """
+    return {
+        "versions": {"driver": seen.driver.version, "toolkit": packages.get_installed_toolkit(obs)},
+        "drift": originals.list_drift(obs),
+        "pending": list(journal.get_journal(obs).get("pending") or ()),
+    }
+
+
+def describe_taken_back(plan: Plan, done: bool) -> str:
+    """Return the words of the table for what happens to the host, and for what is left to do."""
+    if not plan.changes:
+        return host_messages.NOTHING_WRITTEN.fill()
+    row = host_messages.FILES_TAKEN_BACK if done else host_messages.TO_BE_TAKEN_BACK
+    whole = row.fill(files=count_plan_files(plan))
+    if not plan.pending:
+        return whole
+    return host_messages.RESTART_LEFT_TO_YOU.fill(done=whole, units=" and ".join(plan.pending))
+
+
+def count_plan_files(plan: Plan) -> str:
+    return f"{len(plan.changes)} file{'' if len(plan.changes) == 1 else 's'}"
+
+
+def get_operating_system(obs: Observation) -> dict[str, str]:
+    """Return the operating system's ID and version, for classes of hosts; '' for a value of an
+    unusual form.
+    """
+    release = obs.host.get("os_release") or {}
+    texts = {"id": str(release.get("ID") or ""), "version": str(release.get("VERSION_ID") or "")}
+    return {name: text if OF_RELEASE.fullmatch(text) else "" for name, text in texts.items()}
+
+
+def report_host(
+    policy: Policy, obs: Observation, seen: host.SeenHost, plan: Plan
+) -> dict[str, Any]:
+    return {
+        **report_host_facts(seen, plan, policy.state),
+        **report_compared_values(seen, obs),
+        "os": get_operating_system(obs),
+        "instances": [
+            {"key": i.key, **dc.asdict(i), "refusal": end_with_code(i.refusal.message)}
+            for i in seen.instances
+        ],
+        "driver": dc.asdict(seen.driver),
+        "kubelet": dc.asdict(seen.kubelet),
+        "dra": dra.report_dra(
+            host.judge_claims(policy, obs, seen, after=policy.state == "present")
+        ),
+    }
