@@ -42,13 +42,11 @@ class Finder:
         if path[0] not in self.folders:
             self.folders[path[0]] = FileFinder(path[0], (SourceFileLoader, SOURCE_SUFFIXES))
         found = self.folders[path[0]].find_spec(name, target)
-        return (
-            found if found and found.loader else None
-        )  # without a loader: a directory that is not a package
+        # without a loader: a directory that is not a package
+        return found if found and found.loader else None
 
 
-ANSIBLES = (
-    AnsibleCollectionConfig.collection_finder
-)  # None if it was not installed, as in a unit test
+# None if it was not installed, as in a unit test
+ANSIBLES = AnsibleCollectionConfig.collection_finder
 if ANSIBLES in sys.meta_path:
     sys.meta_path.insert(sys.meta_path.index(ANSIBLES), Finder())

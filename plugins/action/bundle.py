@@ -219,9 +219,8 @@ def read_apt_repository(
         found = {"Release": release, "Release.gpg": proof}
     text = None
     for file in listed.list_release_indexes(release.decode("utf-8", "replace"), source.address):
-        data = online.download(
-            f"{source.address}/{file.path}"
-        )  # a repository need not have all that its Release lists
+        # a repository need not have all that its Release lists
+        data = online.download(f"{source.address}/{file.path}")
         if data is not None:
             found[file.path] = require_signed_digest(source, file, data)
             text = unpack_index(source, file.path, data)

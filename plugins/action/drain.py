@@ -35,9 +35,8 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        drain.check_commands(
-            self._task.args.get("commands")
-        )  # before the argument spec makes a list of a string
+        # before the argument spec makes a list of a string
+        drain.check_commands(self._task.args.get("commands"))
         args = arguments.read_task_options(self, SPEC)
         drain.check_drain_settings(args)
         variables = task_vars or {}

@@ -106,9 +106,8 @@ def map_image_nodes(
     for host, result in results.items():
         name, cluster = (str(known[host].get(variable) or "") for variable in (NODE, CLUSTER))
         if cluster:
-            members.get_cluster_name(
-                {}, members.OfInventory(cluster=cluster)
-            )  # refuses a name that cannot be the name of a file
+            # refuses a name that cannot be the name of a file
+            members.get_cluster_name({}, members.OfInventory(cluster=cluster))
         if (
             name
             or cluster

@@ -42,9 +42,8 @@ class ActionModule(ActionBase):
             if args["registry"]
             else None
         )
-        images = catalogues.read_catalogue_images(
-            args["catalogue"], access
-        )  # before the host is looked at
+        # before the host is looked at
+        images = catalogues.read_catalogue_images(args["catalogue"], access)
         host, trouble, bare = self._read_host(args, task_vars or {})
         found = {
             "changed": False,

@@ -450,9 +450,8 @@ def get_host_word(variables: Mapping[str, Any], check: bool) -> str:
     said = progress.get_outcome_word(
         get_converged_result(variables), list_other_steps(variables), check
     )
-    return (
-        "lost" if said == "not reached" else said
-    )  # its batch has started, so something kept its change from having a result
+    # its batch has started, so something kept its change from having a result
+    return "lost" if said == "not reached" else said
 
 
 def get_converged_result(variables: Mapping[str, Any]) -> dict[str, Any]:

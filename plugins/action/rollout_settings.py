@@ -178,9 +178,8 @@ def read_approval(name: str) -> bytes:
     The owner decides who shares the file with the owner or its group: the approval may belong to
     another account.
     """
-    handle = os.open(
-        Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-    )  # a pipe would never end
+    # a pipe would never end
+    handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as opened:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:

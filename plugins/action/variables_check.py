@@ -216,9 +216,8 @@ def list_wrong_cluster_values(variables: Mapping[str, Any]) -> list[Message]:
     """Return what is wrong with a host's settings of its cluster and its node."""
     try:
         given = {name: variables[name] for name in settings.RULES if name in variables}
-    except (
-        AnsibleError
-    ):  # reported when the host's task reads it, with everything else that the task needs
+    except AnsibleError:
+        # reported when the host's task reads it, with everything else that the task needs
         return []
     return settings.list_cluster_setting_problems(given)
 
@@ -260,9 +259,8 @@ def list_wrong_archives(variables: Mapping[str, Any]) -> list[Message]:
     """
     try:
         file, state = (variables.get(name) for name in (ARCHIVE, "gpufleet_state"))
-    except (
-        AnsibleError
-    ):  # reported when the host's task reads it, with everything else that the task needs
+    except AnsibleError:
+        # reported when the host's task reads it, with everything else that the task needs
         return []
     try:
         if file and state != "absent":
@@ -280,9 +278,8 @@ def list_wrong_versions(variables: Mapping[str, Any]) -> list[Message]:
     for name in VERSIONS:
         try:
             value = variables.get(name)
-        except (
-            AnsibleError
-        ):  # reported when the host's task reads it, with everything else that the task needs
+        except AnsibleError:
+            # reported when the host's task reads it, with everything else that the task needs
             continue
         found += [error.placed for error in planner_given.find_versions_as_numbers(name, value)]
     return found
@@ -295,9 +292,8 @@ def list_wrong_drain_values(variables: Mapping[str, Any]) -> list[Message]:
     """
     try:
         given = {option: variables[name] for option, name in DRAIN.items() if name in variables}
-    except (
-        AnsibleError
-    ):  # reported when the host's task reads it, with everything else that the task needs
+    except AnsibleError:
+        # reported when the host's task reads it, with everything else that the task needs
         return []
     given = {option: value for option, value in given.items() if value not in ("", None)}
     if not given:
@@ -329,9 +325,8 @@ def list_wrong_values(
             cause = str(error).splitlines()[0].rstrip(".")
             wrong.append(messages.UNREADABLE_VALUE.fill(name=name, cause=cause))
             continue
-        if (
-            isinstance(value, str) and "{{" in value
-        ):  # ansible-core before 2.19 returns such a text for a template with something undefined
+        # ansible-core before 2.19 returns such a text for a template with something undefined
+        if isinstance(value, str) and "{{" in value:
             wrong.append(messages.UNDEFINED_VALUE.fill(name=name, value=value))
             continue
         given[name] = value

@@ -83,18 +83,16 @@ class LookupModule(LookupBase):
         own = named_playbooks.is_own_playbook_named(context.CLIARGS.get("args") or ())
         if own and context.CLIARGS.get("start_at_task"):
             return messages.START_AT_TASK.fill()
-        if is_playbook_only_read() or slices.get_sliced_template(
-            variables
-        ):  # --syntax-check needs no inventory, and a slice may have no host of a group
+        # --syntax-check needs no inventory, and a slice may have no host of a group
+        if is_playbook_only_read() or slices.get_sliced_template(variables):
             return None
         groups = {
             str(name): [str(host) for host in hosts]
             for name, hosts in (variables.get("groups") or {}).items()
         }
         matching = self._list_matching(pattern, groups)
-        if (
-            not own
-        ):  # a user's playbook does other things as well, and the limit may be meant for those
+        # a user's playbook does other things as well, and the limit may be meant for those
+        if not own:
             return planner_variables.describe_unknown_hosts(pattern, matching, groups)
         return planner_variables.describe_no_hosts(
             pattern,

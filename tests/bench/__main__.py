@@ -126,9 +126,8 @@ def measured(minutes: float) -> tuple[table.Measured, str]:
             try:
                 measure(lab, bench)
             finally:
-                signal.setitimer(
-                    signal.ITIMER_REAL, 0
-                )  # taking the hosts down is not to be interrupted
+                # taking the hosts down is not to be interrupted
+                signal.setitimer(signal.ITIMER_REAL, 0)
                 for number in (signal.SIGTERM, signal.SIGINT):
                     signal.signal(number, signal.SIG_IGN)
     except (Failed, LabError, Stopped) as why:

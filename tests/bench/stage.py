@@ -62,9 +62,8 @@ class Stage:
     """Hosts that are up, and how they are reached."""
 
     fleet: onlab.Fleet
-    names: Mapping[str, str] = dc.field(
-        default_factory=dict
-    )  # further names of the hosts, with their addresses; then tasks run on these
+    # further names of the hosts, with their addresses; then tasks run on these
+    names: Mapping[str, str] = dc.field(default_factory=dict)
 
     def named(self, count: int) -> Stage:
         """The same hosts under many names, each of which is a host to Ansible."""

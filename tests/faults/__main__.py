@@ -31,9 +31,8 @@ from tests.faults import sweep
 from tests.faults.victim import Victim, executor_version
 from tests.lab.lab import Lab
 
-ROOT = Path(
-    conftest.ROOT
-)  # importing it makes this checkout importable as the collection that it is
+# importing it makes this checkout importable as the collection that it is
+ROOT = Path(conftest.ROOT)
 PLACE = ROOT / ".cache/faults"
 TABLE = ROOT / "docs/faults.md"
 KINDS = (

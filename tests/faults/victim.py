@@ -430,9 +430,8 @@ class Victim:
         script += [
             f"rm -rf {shlex.quote(p)}; cp -a {KEPT}{shlex.quote(p)} {shlex.quote(p)}" for p in back
         ]
-        if (
-            now.invocation != self.started
-        ):  # tries follow one another faster than systemd lets a unit start
+        # tries follow one another faster than systemd lets a unit start
+        if now.invocation != self.started:
             script.append(f"systemctl reset-failed {self.unit} || true")
         if now.handler != before.handler or not now.serves:
             script.append(f"systemctl restart {self.unit}; {self.until_it_serves()}")

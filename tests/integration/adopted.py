@@ -31,9 +31,8 @@ from typing import Any
 
 import conftest
 
-ROOT = Path(
-    conftest.ROOT
-)  # importing it makes this checkout importable as the collection that it is
+# importing it makes this checkout importable as the collection that it is
+ROOT = Path(conftest.ROOT)
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml

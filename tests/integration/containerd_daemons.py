@@ -97,10 +97,11 @@ def _serves(socket: str) -> bool:
         try:
             cri.ask_cri(socket, "Version", [], 20)
         except CriError as exc:
+            # it has no CRI, or does not even listen without a plugin
             if exc.code in (
                 cri.UNIMPLEMENTED,
                 cri.UNAVAILABLE,
-            ):  # it has no CRI, or does not even listen without a plugin
+            ):
                 return False
             if exc.code != UNKNOWN:
                 raise

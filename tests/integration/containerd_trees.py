@@ -73,9 +73,8 @@ def binary(release: str) -> Path:
         if shutil.which("go") is None:
             pytest.skip("containerd 2.x is built with Go, and there is no Go here")
         return artefacts.go_tool(f"containerd-{release}") / "containerd"
-    obstacle = (
-        doctor.machine_obstacle()
-    )  # elsewhere a root that cannot be built is a failure, not a reason to pass over its release
+    # elsewhere a root that cannot be built is a failure, not a reason to pass over its release
+    obstacle = doctor.machine_obstacle()
     if obstacle:
         pytest.skip(f"Debian's containerd {release} comes with the lab's roots: {obstacle}")
     layers = roots.layers(kinds.KINDS[f"containerd-{release}"])
@@ -114,15 +113,13 @@ def rest_of(
         runtimes.pop(name, None)
     for entry in runtimes.values():
         entry["options"] = {k: v for k, v in (entry.get("options") or {}).items() if v}
-        entry["sandbox_mode"] = (
-            entry.get("sandbox_mode") or "podsandbox"
-        )  # 1.7 takes the one for the other
+        # 1.7 takes the one for the other
+        entry["sandbox_mode"] = entry.get("sandbox_mode") or "podsandbox"
     for key in keys:
         cri_of(whole)["containerd"].pop(key, None)
         cri_of(whole).pop(key, None)
-    whole.pop(
-        "imports", None
-    )  # containerd prints what it loaded, in any order (1.x), and its default (2.2 and newer)
+    # containerd prints what it loaded, in any order (1.x), and its default (2.2 and newer)
+    whole.pop("imports", None)
     return whole
 
 
@@ -260,9 +257,8 @@ def shapes(release: str) -> dict[str, dict[str, str]]:
         }.items():
             text = template.replace("@V@", str(schema)).replace("@CRI@", NATURAL[schema])
             if schema == 3:
-                text = text.replace(
-                    'bin_dir = "/usr/lib/cni"', "max_conf_num = 1"
-                )  # 2.4 knows only bin_dirs
+                # 2.4 knows only bin_dirs
+                text = text.replace('bin_dir = "/usr/lib/cni"', "max_conf_num = 1")
                 text = text.replace(
                     '\tsandbox_image = "registry.example/pause:3.9" # mirror\n',
                     "\tenable_selinux = false # no\n",
@@ -345,9 +341,10 @@ class Node:
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
         answer: dict[str, Any] = observe.run({"schema": 1, "root": "/", "questions": questions})
         queries.note_lists(answer["answers"], questions)
+        # no systemd is asked here
         answer["answers"].update(
             {qid: {"units": {}} for qid in answer["answers"] if qid.startswith("units:")}
-        )  # no systemd is asked here
+        )
         answer["answers"].pop("units:containerd.service", None)
         # Nor what runs on this machine: the containerds of the lab's hosts are in its process
         # table, and are none of this tree's.
@@ -360,11 +357,12 @@ class Node:
         return answer
 
     def plan(self, state: str) -> Plan:
+        # of the module of one engine (host.single_questions)
         rooms = (
             containerd_detect,
             gpu_operator,
             programs,
-        )  # of the module of one engine (host.single_questions)
+        )
         answer = self.see(
             [
                 *(q for room in rooms for q in room.list_questions(self.policy)),
@@ -372,14 +370,12 @@ class Node:
             ]
         )
         self.seen = obs = Observation(answer["host"], answer["answers"])
-        for _look in range(
-            5
-        ):  # one of them for the version, which a daemon that runs tells in the first
+        # one of them for the version, which a daemon that runs tells in the first
+        for _look in range(5):
             try:
                 (stopped,) = containerd_detect.find_instances(self.policy, obs)
-                instance = dc.replace(
-                    stopped, refusal=Refusal()
-                )  # nothing runs here; a stopped one has a test of its own
+                # nothing runs here; a stopped one has a test of its own
+                instance = dc.replace(stopped, refusal=Refusal())
                 if state == "absent":
                     return containerd_detect.plan_absent(self.policy, obs, instance)
                 usual = instance.cdi.able and not instance.cdi.enabled
@@ -396,10 +392,11 @@ class Node:
         request = base.build_transaction_request(
             plan, self.policy, self.seen, check=check, reason="test", pending=[]
         )
+        # in this process: what outlives it has tests on hosts
         here = {
             "journal_dir": str(self.journal),
             "alone": False,
-        }  # in this process: what outlives it has tests on hosts
+        }
         answer: dict[str, Any] = transaction_entry.run({**request, **here})
         assert not answer["error"], answer
         assert not answer["conflict"], answer

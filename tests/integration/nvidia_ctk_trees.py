@@ -101,13 +101,14 @@ def files(tree: Tree) -> dict[str, tuple[str, int]]:
 
 def effective(tree: Tree, *without: str) -> dict[str, Any]:
     """What containerd makes of it; without handlers of these names."""
+    # it warns of keys of the tool that it does not know
     command = [
         binary(tree.release),
         "-c",
         tree.config,
         "config",
         "dump",
-    ]  # it warns of keys of the tool that it does not know
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     whole = tomllib.loads(done.stdout.replace(str(tree.home), ""))
     whole.pop("imports", None)  # the list of what it has loaded

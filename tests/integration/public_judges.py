@@ -82,9 +82,8 @@ def judged(
     older = before["default_runtime"] if base == "default" else None
     default = "runc" if older else default
     ours, theirs = after["runtimes"]["nvidia"], older or before["runtimes"][base]
-    says = {
-        key.lower(): value for key, value in ours["options"].items()
-    }  # in any spelling, as containerd decodes them
+    # in any spelling, as containerd decodes them
+    says = {key.lower(): value for key, value in ours["options"].items()}
     assert bool(says.get("systemdcgroup")) is systemd
     assert {key: ours[key] for key in copied} == {key: theirs[key] for key in copied}
     kept = {

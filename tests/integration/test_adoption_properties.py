@@ -85,9 +85,8 @@ def take_copies_out(
                 del here[key]
                 here.update({key: without[key]} if key in without else {})
             for key, value in here.items():
-                if isinstance(value, list) and isinstance(
-                    tools.get(key), list
-                ):  # with what is this collection's beside it
+                # with what is this collection's beside it
+                if isinstance(value, list) and isinstance(tools.get(key), list):
                     here[key] = [
                         item
                         for item in value

@@ -93,9 +93,8 @@ def test_a_failing_upgrade_is_taken_back_as_a_set_and_works_once_it_can(fleet: F
 def test_a_first_installation_that_fails_half_way_takes_away_what_it_brought(fleet: Fleet) -> None:
     fleet.shell(HOST, f"apt-get -qq purge -y {' '.join(PACKAGES)}; touch /etc/fails")
     failed = moved(fleet, NEW)
-    assert (failed["status"], failed["changed"]) == ("failed", True), (
-        failed
-    )  # their configuration files stay
+    # their configuration files stay
+    assert (failed["status"], failed["changed"]) == ("failed", True), failed
     assert "a script of the package nvidia-container-toolkit-base failed" in failed["msg"]
     assert installed(fleet) == {}
     fleet.shell(HOST, "rm /etc/fails")

@@ -265,9 +265,8 @@ def test_a_host_without_a_repository_is_converged(fleet: Fleet, archive: Path) -
     )
     assert f"URIs: file://{PLACE}/apt\n" in fleet.text(HOST, SOURCE)
     assert BASE in fleet.shell(HOST, f"ls {PLACE}/apt")
-    fleet.shell(
-        HOST, "apt-get update -o APT::Update::Error-Mode=any"
-    )  # as its own user, and with nothing else to read
+    # as its own user, and with nothing else to read
+    fleet.shell(HOST, "apt-get update -o APT::Update::Error-Mode=any")
 
     again = fleet.task("host", [HOST], own)
     assert (again.changed, again.failed, again.operations) == ({}, {}, {HOST: 1}), again.words

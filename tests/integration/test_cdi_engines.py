@@ -87,9 +87,8 @@ COMMON = {"cdi_owner": "collection", "cdi_version": "{{ caps[inventory_hostname]
 TASKS = [
     {"gpufleet.nvidia.cdi_spec": {**COMMON, "cdi_profile": "{{ profile }}"}},
     {"gpufleet.nvidia.cdi_spec": {**COMMON, "cdi_profile": "devices", "cdi_layout": "management"}},
-    {
-        "gpufleet.nvidia.cdi_spec": {**COMMON, "cdi_profile": "devices", "cdi_class": "gpu-nodes"}
-    },  # as docs/images.md has it
+    # as docs/images.md has it
+    {"gpufleet.nvidia.cdi_spec": {**COMMON, "cdi_profile": "devices", "cdi_class": "gpu-nodes"}},
 ]
 REPOSITORY = [{"hosts": "all", "gather_facts": False, "roles": ["gpufleet.nvidia.toolkit"]}]
 HOOKS = "apt-get -qq update; apt-get -qq install -y nvidia-container-toolkit-base >/dev/null 2>&1"
@@ -116,11 +115,12 @@ class Asked:
 
 
 SHARED = ("/dev/nvidiactl", "/dev/nvidia-modeset", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+# MIG is made and watched by these
 CONTROL = (
     *SHARED,
     "/dev/nvidia-caps/nvidia-cap1",
     "/dev/nvidia-caps/nvidia-cap2",
-)  # MIG is made and watched by these
+)
 CASES = (
     "nothing",
     "one by index, the others hidden",

@@ -66,10 +66,11 @@ def test_written_once_and_given_back(fleet: Fleet) -> None:
         "all",
     ]
     assert [len(found[name]) for name in ("0:0", "0:1", "0:2")] == [3, 3, 3]
+    # one GPU instance
     assert set(found["0:1"]) & set(found["0:2"]) == {
         "/dev/nvidia0",
         "/dev/nvidia-caps/nvidia-cap21",
-    }  # one GPU instance
+    }
     assert found["1"] == ["/dev/nvidia1", "/dev/dri/card1", "/dev/dri/renderD129"]
     shared = nodes(written)
     assert set(shared) == {
@@ -173,10 +174,11 @@ def test_management_and_models_have_files_of_their_own(fleet: Fleet) -> None:
     for options in ({"cdi_model_class": "model"}, {"cdi_layout": "management"}):
         again = result(fleet, options)
         assert again["changed"] is False
+    # the first that came made the folder, and takes it along
     for options in (
         {"cdi_layout": "management"},
         {"cdi_model_class": "model"},
-    ):  # the first that came made the folder, and takes it along
+    ):
         result(fleet, {**options, "state": "absent"})
     assert fleet.tree(HOST) == before
 

@@ -61,9 +61,8 @@ def test_pods_of_our_handler_run_as_pods_of_the_node_run(
         for k, v in was.items()
         if v and k not in ("runtime_type", "options", "container_annotations")
     }
-    now["sandboxer"] = (
-        now.get("sandboxer") or "podsandbox"
-    )  # 2.x prints it for the handler that is built in, and means the same by ''
+    # 2.x prints it for the handler that is built in, and means the same by ''
+    now["sandboxer"] = now.get("sandboxer") or "podsandbox"
     assert {k: now.get(k) for k in theirs} == theirs
     assert {
         k: now["options"].get(k) for k, v in was["options"].items() if v and k != "BinaryName"

@@ -126,9 +126,10 @@ class Node:
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
         answer: dict[str, Any] = observe.run({"schema": 1, "root": "/", "questions": questions})
         queries.note_lists(answer["answers"], questions)
+        # no systemd is asked here
         answer["answers"].update(
             {qid: {"units": {}} for qid in answer["answers"] if qid.startswith("units:")}
-        )  # no systemd is asked here
+        )
         return answer
 
     def instance(self) -> Instance:
@@ -166,9 +167,8 @@ class Node:
                         self.instance(),
                         dc.replace(decision(default, True), engine="docker"),
                     )
-                return dc.replace(
-                    plan, restarts=(), health=(), expect_units={}, pending=()
-                )  # nothing runs here
+                # nothing runs here
+                return dc.replace(plan, restarts=(), health=(), expect_units={}, pending=())
             except NeedMore as more:
                 obs = obs.add_answers(self.see(more.questions))
         raise AssertionError("more than three looks")

@@ -160,9 +160,8 @@ def test_a_node_in_other_hands_is_left_out_also_where_no_drain_is_needed(
             )
         }
         metadata = {"namespace": "kube-system", "name": "kured", "annotations": lock}
-        template = {
-            "spec": {"volumes": [{"hostPath": {"path": "/var/run"}}]}
-        }  # by which kured sees that a host wants to reboot
+        # by which kured sees that a host wants to reboot
+        template = {"spec": {"volumes": [{"hostPath": {"path": "/var/run"}}]}}
         lab.cluster.daemon_sets = [
             {
                 "apiVersion": "apps/v1",

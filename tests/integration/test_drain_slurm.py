@@ -112,9 +112,8 @@ def test_a_job_that_outlasts_the_time_limit_goes_on_and_the_node_is_given_back(
         f"slurm: the node {HOST} is ALLOCATED+DRAIN. The node is in service again"
         in done.failed[HOST]
     )
-    until(
-        fleet, "ALLOCATED"
-    )  # a resumed node counts as not responding until slurmctld has asked it
+    # a resumed node counts as not responding until slurmctld has asked it
+    until(fleet, "ALLOCATED")
 
 
 def test_a_node_that_is_kept_is_taken_up_by_the_next_run_when_its_job_has_ended(

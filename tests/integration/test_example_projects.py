@@ -123,11 +123,12 @@ def column(words: str, heading: str) -> dict[str, str]:
     return {row.split()[0]: row[at:].split("  ")[0] for row in rows if ".example.org" in row[:20]}
 
 
+# their own tests: in this file, test_awx_workflow.py and test_runners.py
 ELSEWHERE = {
     "ci",
     "awx",
     "pull",
-}  # their own tests: in this file, test_awx_workflow.py and test_runners.py
+}
 
 
 def test_every_example_has_a_fleet_here() -> None:

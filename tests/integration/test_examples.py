@@ -46,9 +46,8 @@ class Needs:
     host: str = "ex-containerd"
     script: str = ""  # what has to be on the host before
     before: tuple[Mapping[str, Any], ...] = ()  # tasks that a playbook has had before
-    options: Mapping[str, str] = dc.field(
-        default_factory=dict
-    )  # what a reader has to set to their own
+    # what a reader has to set to their own
+    options: Mapping[str, str] = dc.field(default_factory=dict)
     hosts: str = ""  # the name of the group in an example that is a play
 
 
@@ -115,11 +114,12 @@ NEEDS: dict[str, Needs] = {
 
 def plays(module: str) -> list[dict[str, Any]]:
     """The examples as plays: tasks together as one, since they register what later ones show."""
+    # not installed here
     entries = [
         entry
         for entry in documented(module, "EXAMPLES")
         if "community.docker.docker_container" not in entry
-    ]  # not installed here
+    ]
     if "hosts" in entries[0]:
         return [dict(entry) for entry in entries]
     return [

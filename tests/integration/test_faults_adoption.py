@@ -36,10 +36,11 @@ OURS = {
     "adopt24": "/etc/containerd/conf.d/90-gpufleet.toml",
     "adoptcrio": "/etc/crio/crio.conf.d/90-gpufleet.conf",
 }
+# who takes it back: how many calls are tried, spread over all that there are
 SAMPLE = {
     "systemd": 10,
     "next": 2,
-}  # who takes it back: how many calls are tried, spread over all that there are
+}
 
 
 def struck(victim: Victim) -> tuple[sweep.Sides, list[sweep.Try]]:

@@ -65,9 +65,8 @@ def test_a_host_that_changes_between_two_runs(fleet: Fleet) -> None:
     fleet.shell(HOST, "mknod /dev/nvidia-caps/nvidia-cap99 c 510 99")
     fleet.shell(HOST, UNTIL.format(SET_ASIDE))
     assert "the set of GPUs changed" in fleet.shell(HOST, f"journalctl -u {WATCH} -o cat")
-    fleet.shell(
-        HOST, SWAP + f"systemctl start {WATCH}; [ -e {SPEC} ]"
-    )  # and is back as soon as it is true again
+    # and is back as soon as it is true again
+    fleet.shell(HOST, SWAP + f"systemctl start {WATCH}; [ -e {SPEC} ]")
     assert verdict(run(fleet)) == [(SPEC, "fresh")]
 
     fleet.shell(HOST, QUIET + SWAP)

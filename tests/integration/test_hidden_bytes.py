@@ -123,9 +123,8 @@ def test_no_secret_is_told_and_each_stays_where_it_was(host: tuple[Fleet, str, s
         line for line in text.splitlines() if "SECRET" in line and line not in after.splitlines()
     ] == []
     assert fleet.shell(name, f"systemctl is-active {unit}").strip() == "active"
-    if kind.startswith(
-        "crio"
-    ):  # our handler is a whole copy, with what the controller has never seen
+    # our handler is a whole copy, with what the controller has never seen
+    if kind.startswith("crio"):
         ours = "/etc/crio/crio.conf.d/90-gpufleet.conf"
         assert "MONITOR_KEY=SECRET3" in fleet.text(name, ours)
         assert fleet.shell(name, f"stat -c %a {ours}").strip() == "600", (

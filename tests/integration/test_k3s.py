@@ -22,11 +22,12 @@ pytestmark = pytest.mark.lab
 # host -> (kind, unit, data directory)
 HOSTS = {
     "k3s-server": ("k3s-like", "k3s.service", "/var/lib/rancher/k3s"),
+    # in memory, since an engine mounts no overlay on the hosts' own
     "k3s-moved": (
         "k3s-like",
         "k3s.service",
         "/run/edge",
-    ),  # in memory, since an engine mounts no overlay on the hosts' own
+    ),
     "rke2-agent": ("rke2-like", "rke2-agent.service", "/var/lib/rancher/rke2"),
 }
 MOVED = {"/etc/rancher/k3s/config.yaml": "data-dir: /run/edge\n"}

@@ -61,9 +61,8 @@ def started(fleet: Fleet, host: str) -> str:
 @pytest.mark.parametrize("host", BOTH)
 def test_the_package_and_one_restart_bring_the_handler(fleet: Fleet, host: str) -> None:
     before, tree = started(fleet, host), fleet.tree(host, HOME)
-    announced = site(
-        fleet, host, "--check"
-    )  # the order of a rollout needs to know of the restart before the package is there
+    # the order of a rollout needs to know of the restart before the package is there
+    announced = site(fleet, host, "--check")
     assert (announced["status"], announced["restarted"], started(fleet, host)) == (
         "ok",
         [UNITS[host]],
@@ -77,9 +76,8 @@ def test_the_package_and_one_restart_bring_the_handler(fleet: Fleet, host: str) 
         found["runc"]["SystemdCgroup"],
     )
     assert started(fleet, host) != before
-    assert sorted(fleet.tree(host, HOME)) == sorted(
-        tree
-    )  # nothing is written beside what k3s renders
+    # nothing is written beside what k3s renders
+    assert sorted(fleet.tree(host, HOME)) == sorted(tree)
     again = fleet.play("site", [host], variables=onlab.repository())
     assert (again.of("host")[host]["changed"], again.operations[host]) == (False, 1)
 

@@ -244,11 +244,12 @@ def test_a_spec_that_the_plugin_has_left_behind_counts_no_more(kube: Kube) -> No
     assert known() == by_cdi
 
 
+# what pods have to name where nvidia is not the default handler
 CLASS = {
     "native": "nvidia",
     "fallback": "",
     "crio": "nvidia",
-}  # what pods have to name where nvidia is not the default handler
+}
 
 
 @BY_NIGHT

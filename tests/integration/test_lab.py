@@ -96,10 +96,11 @@ def test_an_engine_serves_cri_and_its_network_is_ready(lab: Lab, kind: str) -> N
 @pytest.mark.parametrize(
     "devices, answer",
     [
+        # allowed by the device filter, and no driver answers
         (
             [DEVICE],
             "No such device or address",
-        ),  # allowed by the device filter, and no driver answers
+        ),
         ([], "No such file or directory"),
     ],
 )

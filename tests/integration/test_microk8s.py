@@ -119,8 +119,7 @@ def test_all_is_taken_back_from_the_template_of_the_newer_revision(fleet: Fleet)
     run = fleet.play("rollback", [HOST])
     assert run.failed == {}, run.words
     assert "/usr/bin/nvidia" not in fleet.text(HOST, TEMPLATE)
-    assert "nvidia-container-runtime.options]" in fleet.text(
-        HOST, TEMPLATE
-    )  # MicroK8s' own handler
+    # MicroK8s' own handler
+    assert "nvidia-container-runtime.options]" in fleet.text(HOST, TEMPLATE)
     assert fleet.play("rollback", [HOST]).changed == {}
     assert handlers(fleet) == {"runc", "kata", "nvidia-container-runtime"}

@@ -43,9 +43,8 @@ def fleet(boot: Any, lab: Any) -> Fleet:
     found: Fleet = boot(
         {name: {"kind": kind, "gpus": 1, "driver": "ok"} for name, kind in HOSTS.items()}
     )
-    assert (
-        found.play("site", list(HOSTS), variables=settings()).failed == {}
-    )  # the packages, with NVIDIA's tool
+    # the packages, with NVIDIA's tool
+    assert found.play("site", list(HOSTS), variables=settings()).failed == {}
     assert found.play("rollback", list(HOSTS), variables=settings()).failed == {}
     for host in HOSTS:
         found.shell(host, CONFIGURE)

@@ -26,6 +26,7 @@ HOSTS = {
     "old-nogpu": {"kind": "containerd-1.6", "gpus": 0, "driver": "none"},
 }
 RUNS = {"plan": (), "site": ("--check", "--diff")}
+# WHY stands beside them, or below where there is no room
 HEADINGS = [
     "HOST",
     "ENGINE",
@@ -33,7 +34,7 @@ HEADINGS = [
     "INJECTION",
     "CHANGED",
     "RESTARTED",
-]  # WHY stands beside them, or below where there is no room
+]
 
 
 @pytest.fixture(scope="module")

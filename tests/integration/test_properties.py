@@ -43,9 +43,8 @@ OURS = (
 
 
 def lines_that_went(before: str, after: str) -> list[str]:
-    end = (
-        "\r\n" if "\r\n" in before else "\n"
-    )  # a last line without one may get it, wherever ours come
+    # a last line without one may get it, wherever ours come
+    end = "\r\n" if "\r\n" in before else "\n"
     old, new = (
         (text if text.endswith("\n") else text + end).split("\n") for text in (before, after)
     )
@@ -235,9 +234,8 @@ def test_crio_sees_ours_and_no_other_difference() -> None:
             )
             assert (now.pop("default_runtime", "crun") == "nvidia") is default
             was.pop("default_runtime", None)
-            if (
-                "runtimes" not in was
-            ):  # it prints what is not built in, and of a table that is changed everything
+            # it prints what is not built in, and of a table that is changed everything
+            if "runtimes" not in was:
                 assert set(now.pop("runtimes")) == {"crun"}
             assert now == was
             assert host.plan(host.policy(), default).empty

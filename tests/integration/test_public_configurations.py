@@ -100,9 +100,8 @@ def test_cri_o_sees_a_handler_like_its_default_and_no_other_difference(
     assert {k: ours.get(k) for k in named} == {k: base[k] for k in named}
     assert set(row.copied) <= named
     assert now["runtimes"] == was["runtimes"]
-    assert {printed.pop("default_runtime", "crun") for printed in (now, was)} == {
-        row.default
-    }  # a comment where it is CRI-O's own
+    # a comment where it is CRI-O's own
+    assert {printed.pop("default_runtime", "crun") for printed in (now, was)} == {row.default}
     assert now == was
     assert tree.plan(tree.policy()).empty
 

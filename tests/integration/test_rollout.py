@@ -18,10 +18,11 @@ from tests.tools.onlab import Fleet, Run, repository
 
 pytestmark = pytest.mark.lab
 
+# two classes: another release of the engine, and of the system
 NEW, OLD = (
     ["new1", "new2"],
     ["old1", "old2"],
-)  # two classes: another release of the engine, and of the system
+)
 HOSTS = [*NEW, *OLD]
 
 

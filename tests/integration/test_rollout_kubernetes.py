@@ -77,11 +77,12 @@ class Kube:
     def web(self, replicas: int, available: int) -> None:
         """A service of so many pods, of which a disruption budget keeps some available."""
         label = {"app": WEB}
+        # as first process it has to handle SIGTERM itself
         command = [
             "/bin/sh",
             "-c",
             "trap exit TERM; sleep 9999 & wait",
-        ]  # as first process it has to handle SIGTERM itself
+        ]
         container = {"name": WEB, "image": PROBE, "imagePullPolicy": "Never", "command": command}
         spread = {
             "maxSkew": 1,

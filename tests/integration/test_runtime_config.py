@@ -55,9 +55,8 @@ CASES: dict[str, tuple[str, dict[str, tuple[str, str | None]], str]] = {
 def text(home: str, schema: int, default: str, handlers: dict[str, tuple[str, str | None]]) -> str:
     names = trees.NATURAL[schema]
     lines = [HEAD.format(schema=schema, home=home), IMAGES[schema]]
-    lines += (
-        [f"[plugins.{names}.containerd]\n"] if schema == 3 else []
-    )  # the images' table is the same one before
+    # the images' table is the same one before
+    lines += [f"[plugins.{names}.containerd]\n"] if schema == 3 else []
     lines.append(f'default_runtime_name = "{default}"\n')
     for name, (kind, options) in handlers.items():
         lines.append(HANDLER.format(cri=names, name=name, kind=kind))

@@ -193,9 +193,10 @@ def test_a_driver_that_is_loaded_again_gets_its_modes_again(fleet: Fleet) -> Non
         f"sed -i 's#/bus/pci/drivers/nvidia#{driver.removeprefix('/sys')}#' {RULES}; udevadm control --reload",
     )
     for _time in range(2):
+        # the driver has forgotten
         fleet.shell(
             HOST, f"echo remove >{driver}/uevent; udevadm settle; rm /run/fakegpu/modes.json"
-        )  # the driver has forgotten
+        )
         assert modes(fleet)[0][0] == "Default"
         ended = f"{MODES} | grep -q Exclusive_Process && [ $(systemctl show -p ActiveState --value {SERVICE}) = inactive ]"
         fleet.shell(

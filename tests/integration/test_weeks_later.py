@@ -213,10 +213,11 @@ def weeks(boot: Boot) -> Story:
         }
     )
     hosts = list(HOSTS)
+    # the packages are there from the beginning, so all that differs is ours
     for playbook in (
         "site",
         "rollback",
-    ):  # the packages are there from the beginning, so all that differs is ours
+    ):
         assert fleet.play(playbook, hosts, variables=repository()).failed == {}
     for host in hosts:
         for path in (TOOLKIT, "/etc/containerd/config.toml"):

@@ -21,9 +21,8 @@ from .lab import Lab, take_all_away, take_leftovers_away
 
 def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # unwinds the stack, so what was begun is taken down
+    # unwinds the stack, so what was begun is taken down
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         return int(options.verb(Lab(), options) or 0)
     except LabError as why:

@@ -123,9 +123,8 @@ class GoTool:
     stamps: tuple[
         tuple[str, str], ...
     ] = ()  # what -ldflags -X sets, so that the programs report their version
-    static: bool = field(
-        default=False, repr=False
-    )  # without cgo, as upstream builds them; in the key only if true
+    # without cgo, as upstream builds them; in the key only if true
+    static: bool = field(default=False, repr=False)
 
 
 def _kubernetes(version: str) -> GoTool:
@@ -209,9 +208,8 @@ def go_version() -> str:
 def go_tool(name: str) -> Path:
     """Return the directory with the programs of one entry of GO_TOOLS, built on first use."""
     tool, module = GO_TOOLS[name], HERE / "gomods" / name
-    own = sorted(
-        path for path in module.iterdir() if path.suffix in (".go", ".tmpl")
-    )  # of modules that are our own
+    # of modules that are our own
+    own = sorted(path for path in module.iterdir() if path.suffix in (".go", ".tmpl"))
     key = digest(
         module / "go.mod",
         module / "go.sum",

@@ -18,9 +18,8 @@ from .kinds import KINDS
 
 FLEETS = Path(__file__).with_name("fleets")
 DEMO = FLEETS / "debian.json"  # engines as Debian packages them, so little has to be built
-ENGINES = (
-    FLEETS / "engines.json"
-)  # engines and their releases, one host each: what the tests of the main line boot
+# engines and their releases, one host each: what the tests of the main line boot
+ENGINES = FLEETS / "engines.json"
 ALL = FLEETS / "all.json"  # these, and every manager and package manager
 NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 OWN_KEYS = ("kind", "files")

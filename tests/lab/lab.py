@@ -142,9 +142,8 @@ class Lab:
             network.down(self.name)
             shutil.rmtree(self.hosts_home, ignore_errors=True)
             _unmount(self.runtime)
-            shutil.rmtree(
-                self.runtime, ignore_errors=True
-            )  # last, since `owner` is there: what is cut short can be done again
+            # last, since `owner` is there: what is cut short can be done again
+            shutil.rmtree(self.runtime, ignore_errors=True)
             if self.claim:
                 self.claim.release()
                 self.claim = None

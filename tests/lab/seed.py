@@ -23,12 +23,13 @@ from .network import GATEWAY
 
 TREES = Path(__file__).with_name("tree")
 OPERATOR = "ops"  # an account that becomes root by sudo, as many fleets have it
+# links to /usr in the roots; a directory of that name would hide everything below it
 MERGED = (
     "bin",
     "lib",
     "lib64",
     "sbin",
-)  # links to /usr in the roots; a directory of that name would hide everything below it
+)
 
 # Units that make no sense without hardware, udev or a network of their own, or that would work at
 # unwanted times.
@@ -81,9 +82,8 @@ def write(
         shutil.copytree(TREES / name, tree, symlinks=True, dirs_exist_ok=True)
     _put(tree, "etc/hostname", f"{spec.name}\n")
     _put(tree, "etc/hosts", f"127.0.0.1 localhost\n{address} {spec.name}\n")
-    _put(
-        tree, "etc/resolv.conf", ""
-    )  # engines copy it into containers and fail where there is none
+    # engines copy it into containers and fail where there is none
+    _put(tree, "etc/resolv.conf", "")
     _put(tree, "etc/machine-id", "")
     _put(tree, "etc/lab-host", f"ADDRESS={address}\nGATEWAY={GATEWAY}\n")
     _put(
@@ -109,9 +109,8 @@ def _put(tree: Path, path: str, text: str | None, mode: int = 0o644) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     if text is None:
-        os.mknod(
-            target, stat.S_IFCHR, os.makedev(0, 0)
-        )  # overlayfs: the lower layers' file is gone
+        # overlayfs: the lower layers' file is gone
+        os.mknod(target, stat.S_IFCHR, os.makedev(0, 0))
     else:
         target.write_text(text)
         target.chmod(mode)

@@ -126,10 +126,11 @@ class Stage:
     def start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         """Begin an Ansible command in a process group of its own, and leave it to the caller."""
         silent = subprocess.DEVNULL
+        # who is killed leaves files there
         environment = {
             **self.environment,
             "ANSIBLE_LOCAL_TEMP": str(PLACE),
-        }  # who is killed leaves files there
+        }
         return subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=silent, stdout=silent, stderr=silent, start_new_session=True
         )  # fmt: skip
@@ -342,9 +343,8 @@ def main(arguments: list[str]) -> int:
         )
         return 1
     PLACE.mkdir(parents=True, exist_ok=True)
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # unwinds the stack, so the hosts are taken down
+    # unwinds the stack, so the hosts are taken down
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     lab = Lab.of_run("demo", client=False)
     lab.kept = options.keep
     try:

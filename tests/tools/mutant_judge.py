@@ -98,9 +98,8 @@ class Notes:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] += report.duration
-        if (
-            not report.passed
-        ):  # a test that fails or is skipped for an account without privileges judges nothing
+        # a test that fails or is skipped for an account without privileges judges nothing
+        if not report.passed:
             self.failed.add(report.nodeid)
 
     def pytest_unconfigure(self) -> None:

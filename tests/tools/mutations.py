@@ -24,12 +24,13 @@ COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
 LONGEST = 90  # characters of code in a key
+# `-` of these fails at once, in whatever test comes first
 TEXTS = (
     ast.JoinedStr,
     ast.List,
     ast.Tuple,
     ast.ListComp,
-)  # `-` of these fails at once, in whatever test comes first
+)
 
 
 @dataclass(frozen=True)

@@ -39,18 +39,18 @@ def main(command: list[str]) -> int:
     os.chdir(ROOT)
     os.environ.update(inventory.imitated())
     if command[:1] != ["--lab"]:
-        os.execvp(
-            command[0], command
-        )  # no process in between: it alone is interrupted, and tidies up
+        # no process in between: it alone is interrupted, and tidies up
+        os.execvp(command[0], command)
     with Lab.of_run(command[1]) as lab:
         lab.hold()
         child = subprocess.Popen(
             tied(command[2:]), env={**os.environ, "GPUFLEET_LAB_NAME": lab.name}
         )
+        # a terminal's goes to both; the hosts are taken down when the child is done
         for number in (
             signal.SIGINT,
             signal.SIGTERM,
-        ):  # a terminal's goes to both; the hosts are taken down when the child is done
+        ):
             signal.signal(
                 number,
                 lambda number, _frame: (

@@ -62,9 +62,8 @@ def stand_in(path: str) -> str:
     return f"printf '#!/bin/sh\\nexec runc \"$@\"\\n' >{path}; chmod 755 {path}"
 
 
-RUNTIME = stand_in(
-    NVIDIA_RUNTIME
-)  # for the packages' own, where a test is about configuration and installs nothing
+# for the packages' own, where a test is about configuration and installs nothing
+RUNTIME = stand_in(NVIDIA_RUNTIME)
 
 
 @dc.dataclass(frozen=True)

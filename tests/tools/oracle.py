@@ -144,9 +144,8 @@ def ours(
 
 def observed(root: Path, wanted: Policy) -> Observation:
     """Return all that a spec takes, NVML's answers included."""
-    os.environ["FAKE_NVML"] = str(
-        root / "etc/fake-nvml.conf"
-    )  # reaches the probe because each request names it
+    # reaches the probe because each request names it
+    os.environ["FAKE_NVML"] = str(root / "etc/fake-nvml.conf")
     seen = look(wanted)
     for _round in range(6):
         try:

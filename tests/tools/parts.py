@@ -73,9 +73,8 @@ LAB = {
     "packages": ("rpm_hosts", "bundle"),
     "managers": ("k3s", "crio_hook"),
     "sharing": ("device_nodes", "sharing"),
-    "night: hand over": (
-        "hand_over",
-    ),  # a cluster's processes end with its lab, so each has one of its own
+    # a cluster's processes end with its lab, so each has one of its own
+    "night: hand over": ("hand_over",),
     "night: kubernetes": ("rollout_kubernetes",),
     "night: objects": ("kubernetes_objects",),
     "night: rollout": ("rollout", "waves", "weeks_later"),

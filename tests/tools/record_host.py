@@ -94,9 +94,8 @@ def blanked(value: Any, names: Sequence[str]) -> Any:
     def of_any(found: Any) -> Any:
         if isinstance(found, str):
             return of_text(found)
-        if isinstance(
-            found, Mapping
-        ):  # a query's name has what was asked for; the other keys are those of the format
+        # a query's name has what was asked for; the other keys are those of the format
+        if isinstance(found, Mapping):
             return {
                 of_text(key) if ":" in key or "/" in key else key: of_any(inner)
                 for key, inner in found.items()

@@ -65,9 +65,8 @@ def row(number: int, line: str, colour: str) -> str:
         BAR + MARGIN + number * LINE + SIZE,
         len(line.lstrip()) * ADVANCE,
     )
-    words = escape(line.lstrip(), quote=False).replace(
-        " ", "\u00a0"
-    )  # plain blanks in a row count as one
+    # plain blanks in a row count as one
+    words = escape(line.lstrip(), quote=False).replace(" ", "\u00a0")
     return f'<text x="{x:.1f}" y="{y}" textLength="{width:.1f}" fill="{colour}">{words}</text>\n'
 
 

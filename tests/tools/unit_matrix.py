@@ -48,9 +48,8 @@ READ_YAML = tuple(
                  "workloads/images/test_catalogue", "host/kubelet/test_cgroup_driver")
 )  # fmt: skip
 
-ENVIRONMENT = re.compile(
-    r"(-oldest|-planner|(-other)?-playbooks)$"
-)  # what follows an environment's name
+# what follows an environment's name
+ENVIRONMENT = re.compile(r"(-oldest|-planner|(-other)?-playbooks)$")
 # tests of an environment, which the beginning of the name names -> the arguments of pytest; every
 # other name runs the node side's
 TESTS = {

@@ -102,9 +102,8 @@ def _default(
             tells(table["containerd"].get("runtimes") or {}, name)
             for table, name in ((before, old), (after, new))
         ]
-        kept = said[0] is said[1] or (
-            old == new and said[1]
-        )  # one that stays and did not say it may get systemd
+        # one that stays and did not say it may get systemd
+        kept = said[0] is said[1] or (old == new and said[1])
         return [] if kept else [f"the kubelet is told {said[1]} instead of {said[0]}"]
     if not fits(then):
         return []

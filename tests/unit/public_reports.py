@@ -96,9 +96,8 @@ class Report:
     right: str
     tasks: tuple[Task, ...]
     files: Mapping[str, str] = dc.field(default_factory=dict)
-    encodings: Mapping[str, str] = dc.field(
-        default_factory=dict
-    )  # of such a file; UTF-8 for others
+    # of such a file; UTF-8 for others
+    encodings: Mapping[str, str] = dc.field(default_factory=dict)
     links: Mapping[str, str] = dc.field(default_factory=dict)
     directories: tuple[str, ...] = ()
     modes: Mapping[str, str] = dc.field(default_factory=dict)

@@ -74,9 +74,8 @@ class Node:
     default: str = "runc"
     cdi: bool = True
     kind: str = "notify"  # of its unit
-    properties: Mapping[str, str] = dc.field(
-        default_factory=dict
-    )  # of its unit, where they are not the usual ones
+    # of its unit, where they are not the usual ones
+    properties: Mapping[str, str] = dc.field(default_factory=dict)
 
     @property
     def directory(self) -> str:

@@ -140,11 +140,12 @@ def _running(report: Report, place: Path) -> Iterator[Host]:
         probe = (
             (f"{sys.executable} -I -S - ", 0, json.dumps(hardware.nvml(seen)), "") if seen else None
         )
+        # the first that fits answers
         host.known = [
             *wanted.programs,
             *([probe] if probe else []),
             *host.known,
-        ]  # the first that fits answers
+        ]
         yield RunningHost(host)
     finally:
         host.close()

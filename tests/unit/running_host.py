@@ -72,9 +72,8 @@ def node(pipe: Any) -> None:
                 ("gid_map", f"0 {mine} 1"),
             ):
                 pathlib.Path("/proc/self", name).write_text(text)
-        importlib.import_module(
-            "http.client"
-        )  # what the programs import late is not to be found once their root is the host's
+        # what the programs import late is not to be found once their root is the host's
+        importlib.import_module("http.client")
         outside = os.open("/", os.O_RDONLY)
         os.chroot("/")
     except OSError as error:
@@ -214,9 +213,8 @@ class Host:
 
     def __init__(self, node_: Node) -> None:
         self.node = node_
-        self.root = pathlib.Path(
-            tempfile.mkdtemp(prefix="gf", dir="/tmp")
-        )  # a socket's path has to be short
+        # a socket's path has to be short
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="gf", dir="/tmp"))
         self.root.chmod(0o755)
         self.known: list[Row] = []
         self.devices: dict[str, tuple[int, int, int, int]] = {}  # see with_devices

@@ -319,12 +319,13 @@ def test_arrows_between_the_planners_packages_point_one_way() -> None:
     assert [*graphlib.TopologicalSorter(arrows).static_order()]
 
 
+# of the last: the tables and keys in an engine's own files
 KNOWS_ENGINES = {
     "traits.py",
     "engines",
     "managers",
     "projections",
-}  # of the last: the tables and keys in an engine's own files
+}
 OF_ONE_TOOL = {"nvidia_ctk_crio.py": {"crio"}}  # the table of that name in CRI-O's files
 ELSEWHERE = [path for path in sources("plugin_utils") if not KNOWS_ENGINES & set(path.parts)]
 
@@ -543,9 +544,8 @@ def not_texts(value: object, key: str = "") -> list[object]:
     and a blank as a table.
     """
     if isinstance(value, dict):
-        broken = (
-            key in SENTENCES and "description" not in value
-        )  # an option may have one of these names
+        # an option may have one of these names
+        broken = key in SENTENCES and "description" not in value
         return (
             [value]
             if broken

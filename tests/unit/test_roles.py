@@ -86,11 +86,12 @@ ENTRIES = [
 GIVEN = {"drain": {"state", "results", "drained"}, "kubernetes": {"results"}}
 OF_TASKS = {"drain": {"gpufleet_drain_delegate"}, "kubernetes": {"gpufleet_kubernetes_delegate"}}
 # Decided by the look of refresh_cdi, which is for a host as it is.
+# the look says the first two, and a refresh takes nothing back
 DECIDED = {
     "cdi_owner",
     "cdi_version",
     "state",
-}  # the look says the first two, and a refresh takes nothing back
+}
 
 
 def specs(role: str) -> dict[str, Any]:

@@ -66,10 +66,11 @@ def test_it_is_written_in_one_place_of_each_side(value: tuple[str, ...]) -> None
 # a part of a line -> the files that may have it
 PARTS = {
     "1e-9": {"waves.py"},  # that rounds a percentage of hosts
+    # a moment, on the controller and on the node
     '"%Y-%m-%dT%H:%M:%SZ"': {
         "values.py",
         "journal_writer.py",
-    },  # a moment, on the controller and on the node
+    },
     ".disable_units or ": {"model.py"},  # whether a plan acts
     '("http://", "https://")': {"sink.py"},
 }

@@ -12,9 +12,8 @@ import tomlkit
 from tomlkit import container, items
 
 Path = tuple[str, ...]
-Fact = tuple[
-    str, Path, str
-]  # what it is, the key or table that it belongs to, and how it is written
+# what it is, the key or table that it belongs to, and how it is written
+Fact = tuple[str, Path, str]
 
 
 def data(text: str) -> dict[str, Any]:

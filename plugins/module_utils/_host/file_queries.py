@@ -280,9 +280,8 @@ def find_mentioned_paths(root, pattern, finds, cap=host_files.MIB, readable=None
             )
         except placeholders.UnreadableText:
             continue
-        except (
-            host_files.NodeError
-        ):  # a directory, something too large: the glob question reports it
+        except host_files.NodeError:
+            # a directory, something too large: the glob question reports it
             continue
         for find in finds:
             try:

@@ -36,11 +36,12 @@ _ERRNO_KINDS = {
     errno.EACCES: "denied",
     errno.EPERM: "denied",
 }
+# none of that name, or a file system without any
 NO_ATTRIBUTE = (
     errno.ENODATA,
     errno.EOPNOTSUPP,
     errno.ENOSYS,
-)  # none of that name, or a file system without any
+)
 _REMEDIES = {
     errno.EROFS: "Mount this file system writable, then run again",
     errno.ENOSPC: "Make room on this file system, then run again",
@@ -220,9 +221,8 @@ def read_regular(root, real, cap=MIB):
     found = get_lstat(root, real)
     if found is None:
         raise NodeError("not-found", "%s: there is no such file" % real)
-    if not stat.S_ISREG(
-        found.st_mode
-    ):  # asked before open(): opening a device can already do something
+    # asked before open(): opening a device can already do something
+    if not stat.S_ISREG(found.st_mode):
         raise NodeError("failed", "%s: is a %s, not a regular file" % (real, name_file_type(found)))
     try:
         fd = os.open(get_full_path(root, real), flags)

@@ -115,9 +115,10 @@ def _show_original(root, base, meta, cap, keep):
 
 
 def _place(root, directory):
+    # it looks at all that lies there
     return host_files.look_once(
         (root, "journal " + directory), lambda: journal.get_journal_directory(root, directory)
-    )  # it looks at all that lies there
+    )
 
 
 def may_show_whole_file(root, path, data, keep):

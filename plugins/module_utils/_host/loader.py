@@ -30,10 +30,11 @@ except ImportError:
     except ImportError:
         from hashlib import sha256
 
+# types and importlib.machinery take their time to import
 _Module, _Spec = (
     type(sys),
     type(sys.__spec__),
-)  # types and importlib.machinery take their time to import
+)
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LARGEST = 1 << 23  # bytes of a compiled form
 KEPT = 6  # compiled forms: of looks, changes and proofs, of this release and of the one before

@@ -38,6 +38,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.rpc import c
 
 SCHEMA = 1
 DEFAULT_LIMITS = {"bytes": 16 * host_files.MIB, "seconds": 60}
+# for a tree at another root
 OFFLINE_KINDS = (
     "file",
     "dir",
@@ -48,7 +49,7 @@ OFFLINE_KINDS = (
     "package",
     "originals",
     "tags",
-)  # for a tree at another root
+)
 
 
 def run(request):
@@ -95,9 +96,8 @@ def _add_list(question, keeps):
 
 
 def describe_host(root):
-    system = (
-        os.uname()
-    )  # the kernel, the boot and the name of the machine on which a tree lies are not the tree's
+    # the kernel, the boot and the name of the machine on which a tree lies are not the tree's
+    system = os.uname()
     return {
         "python": list(sys.version_info[:3]),
         "system": system.sysname,
@@ -317,9 +317,8 @@ def _tags(root, question):
                 "offline", "a command needs the running host, but root is another directory"
             )
         answer = _run_question(question)
-        if (
-            answer["rc"] or answer["timed_out"]
-        ):  # what was printed until then is a part of it, or nothing
+        # what was printed until then is a part of it, or nothing
+        if answer["rc"] or answer["timed_out"]:
             why = (
                 "gave no answer in time"
                 if answer["timed_out"]
@@ -404,9 +403,8 @@ def _run_question(question):
     """
     _require_roots(question)
     argv, process = question["argv"], question.get("process")
-    if isinstance(
-        process, str
-    ):  # whichever process of that name the host's own service manager has started
+    # whichever process of that name the host's own service manager has started
+    if isinstance(process, str):
         running = [
             found
             for found in process_queries.list_processes([re.escape(process)])["processes"]
@@ -455,9 +453,8 @@ def _probe(_root, question):
     try:
         return {"value": json.loads(answer["stdout"])}
     except ValueError:
-        last = (answer["stderr"].strip().splitlines() or ["it printed no JSON"])[
-            -1
-        ]  # our own program: it reads no configuration
+        # our own program: it reads no configuration
+        last = (answer["stderr"].strip().splitlines() or ["it printed no JSON"])[-1]
         raise host_files.NodeError(
             "failed", "the probe ended with exit status %s: %s" % (answer["rc"], last)
         )

@@ -103,9 +103,8 @@ def _judge_process(found, flags, environment):
             "btime ",
         )[0]
     )
-    _list_process_units(
-        sorted({unit for unit in map(judge.find_unit, found) if unit})
-    )  # one call for all
+    # one call for all
+    _list_process_units(sorted({unit for unit in map(judge.find_unit, found) if unit}))
     judged = []
     for process in found:
         doubt = judge.find_doubt(process)
@@ -154,9 +153,8 @@ def _list_process_units(names):
         except host_files.NodeError as exc:
             if exc.kind != "not-found":
                 raise
-            system.heard.update(
-                {name: {} for name in lacking}
-            )  # no systemd, so nothing vouches for a service
+            # no systemd, so nothing vouches for a service
+            system.heard.update({name: {} for name in lacking})
     return system.heard
 
 
@@ -231,10 +229,11 @@ class _Walk(object):
     """A walk through what processes have open, as far as the bounds permit."""
 
     def __init__(self, wanted, every):
+        # every: all devices of a process are wanted, and not whether it has one
         self.wanted, self.every = (
             wanted,
             every,
-        )  # every: all devices of a process are wanted, and not whether it has one
+        )
         self.end = time.monotonic() + SECONDS
         self.left, self.room, self.closed = PER_USER, DESCRIPTORS, 0
         self.found, self.devices, self.unknown = {}, {}, {}
@@ -385,9 +384,8 @@ def _is_no_device(link, exc):
     are (fs/fuse/inode.c, fuse_statfs), which all of the kernel's own do. This is also so after it
     is unmounted.
     """
-    long = (
-        exc.errno == errno.ENAMETOOLONG
-    )  # of a path that any account may make, to a file of any kind
+    # of a path that any account may make, to a file of any kind
+    long = exc.errno == errno.ENAMETOOLONG
     with contextlib.suppress(OSError):
         return (
             long

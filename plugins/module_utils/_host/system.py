@@ -217,9 +217,8 @@ def list_units(names, properties=None):
         unit = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
         for name in unit.get("Names", "").split() + [unit.get("Id", "")]:
             shown[name] = unit
-    if answer[
-        "rc"
-    ]:  # it ends at the first unit of which it cannot tell: nothing is known of the others
+    # it ends at the first unit of which it cannot tell: nothing is known of the others
+    if answer["rc"]:
         said = failures.extract_systemd_words(answer["stderr"]) or "exit status %s" % answer["rc"]
         raise host_files.NodeError("failed", "systemctl show: " + said)
     states = {
@@ -241,9 +240,8 @@ def _list_asked_names(names):
     """
     try:
         with open(_MANAGERS_ENVIRONMENT, "rb") as opened:
-            if (
-                b"SYSTEMD_UNIT_PATH=" in opened.read()
-            ):  # by the kernel's command line, for example: it has units elsewhere
+            # by the kernel's command line, for example: it has units elsewhere
+            if b"SYSTEMD_UNIT_PATH=" in opened.read():
                 return list(names)
         there = {name for folder in _UNIT_FOLDERS for name in _names_in(folder)}
     except OSError:  # a directory that cannot be read does not prove that a name is absent

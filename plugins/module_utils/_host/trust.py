@@ -282,9 +282,8 @@ def get_process_name(pid):
 
 
 def _read_process(pid, place):
-    fields = (
-        read_proc_file("stat", place).rpartition(")")[2].split()
-    )  # the name before may contain anything, a ")" too
+    # the name before may contain anything, a ")" too
+    fields = read_proc_file("stat", place).rpartition(")")[2].split()
     status = read_proc_file("status", place)
     exe = os.readlink("exe", dir_fd=place)
     root = os.stat("root", dir_fd=place)

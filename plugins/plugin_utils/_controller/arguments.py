@@ -42,9 +42,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 
 MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
 FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
-LOADER = getattr(
-    yaml, "CSafeLoader", yaml.SafeLoader
-)  # libyaml's if PyYAML has it: it takes a tenth of the time
+# libyaml's if PyYAML has it: it takes a tenth of the time
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 TEST_HOSTS = "GPUFLEET_TEST_HOSTS"
 SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases")
 

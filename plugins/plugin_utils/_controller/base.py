@@ -354,10 +354,11 @@ def list_left_out_restarts(
     """
     if wanted.restart != "never" or wanted.root != "/":
         return list(plan.pending)
+    # "auto" may refuse a restart because it ends work, and the restart is due all the same
     for restart in (
         "auto",
         "force",
-    ):  # "auto" may refuse a restart because it ends work, and the restart is due all the same
+    ):
         with contextlib.suppress(NeedMore, PlanError):
             return list(
                 dict.fromkeys(

@@ -294,9 +294,8 @@ def _write(path: Path, claim: Mapping[str, Any], owner: Process) -> None:
     with whole.open("w", encoding="utf-8") as opened:
         opened.write(json.dumps({**claim, "schema": SCHEMA, "process": dc.asdict(owner)}))
         opened.flush()
-        os.fsync(
-            opened.fileno()
-        )  # otherwise a power loss may leave an empty file under the new name
+        # otherwise a power loss may leave an empty file under the new name
+        os.fsync(opened.fileno())
     whole.replace(path)
 
 

@@ -206,9 +206,8 @@ class ClusterApi:
         result = self._call("k8s_info", {"api_version": "v1", **what})
         if result.get("failed"):
             raise drain_kubernetes.build_api_error(result, doing, DELEGATE, RIGHTS)
-        if (
-            result.get("api_found") is False or "resources" not in result
-        ):  # the module does not fail then, and lists nothing
+        # the module does not fail then, and lists nothing
+        if result.get("api_found") is False or "resources" not in result:
             cause = drain_kubernetes.get_api_message(result)
             raise PlanError(drain_messages.ODD_ANSWER.fill(doing=doing, cause=cause))
         # Plain values: up to ansible-core 2.18, a text of a module's answer is of a class that YAML
@@ -228,9 +227,8 @@ class ClusterApi:
             if "kubernetes.core" not in str(error):
                 raise
             raise PlanError(controller_messages.KUBERNETES_CORE_FOR_FILES.fill()) from None
-        event = getattr(
-            result.get("exception"), "event", None
-        )  # since ansible-core 2.19, an exception that ended a module is a value
+        # since ansible-core 2.19, an exception that ended a module is a value
+        event = getattr(result.get("exception"), "event", None)
         return drain_kubernetes.add_api_message(
             {**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))}
         )

@@ -236,9 +236,8 @@ class Commands:
     args: Mapping[str, Any]
     host: str
     why: str
-    begun: list[str] = dc.field(
-        default_factory=list
-    )  # that `before` was begun, whether or not it succeeded
+    # that `before` was begun, whether or not it succeeded
+    begun: list[str] = dc.field(default_factory=list)
 
     def get_standing(self) -> drain.Standing:
         if not self.args["commands"].get("marked"):
@@ -458,9 +457,8 @@ class Kubernetes:
             )
         if standing.state == "broken":
             return standing.text
-        if (
-            self.args["method"] == "evict" and drain_kubernetes.find_hold_method(node) == "taint"
-        ):  # held by a run with other settings
+        # held by a run with other settings
+        if self.args["method"] == "evict" and drain_kubernetes.find_hold_method(node) == "taint":
             step = "set gpufleet_drain_method to wait"
             raise Refused(
                 f"the node {standing.node} is held by a taint, and {drain.EVICTION_CORDONS}; {step}"
@@ -554,9 +552,8 @@ class Kubernetes:
         result = self._call("k8s_info", {"api_version": "v1", **what})
         if result.get("failed"):
             raise drain_kubernetes.build_api_error(result, doing)
-        if (
-            result.get("api_found") is False or "resources" not in result
-        ):  # the module does not fail then, and lists nothing
+        # the module does not fail then, and lists nothing
+        if result.get("api_found") is False or "resources" not in result:
             cause = drain_kubernetes.get_api_message(result)
             raise PlanError(drain_messages.ODD_ANSWER.fill(doing=doing, cause=cause))
         return drain_kubernetes.list_api_objects(result["resources"] or (), doing)
@@ -573,9 +570,8 @@ class Kubernetes:
             if "kubernetes.core" not in str(error):
                 raise
             raise PlanError(messages.KUBERNETES_CORE_FOR_DRAIN.fill()) from None
-        event = getattr(
-            result.get("exception"), "event", None
-        )  # since ansible-core 2.19, an exception that ended a module is a value
+        # since ansible-core 2.19, an exception that ended a module is a value
+        event = getattr(result.get("exception"), "event", None)
         return drain_kubernetes.add_api_message(
             {**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))}
         )

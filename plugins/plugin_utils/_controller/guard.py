@@ -83,9 +83,8 @@ def _build_expected_failure(error: Exception) -> dict[str, Any] | None:
         return {**error.kept, **arguments.build_option_failure(error), **failed, "msg": str(error)}
     if isinstance(error, AnsibleActionFail):
         given: Mapping[str, Any] = error.result or {}
-        kept = {
-            key: value for key, value in given.items() if key != "exception"
-        }  # the traceback that ansible-core adds by itself
+        # the traceback that ansible-core adds by itself
+        kept = {key: value for key, value in given.items() if key != "exception"}
         return {**kept, **failed, "msg": str(error)}
     if isinstance(error, AnsibleConnectionFailure):
         return {"unreachable": True, "changed": False, "msg": describe_ansible_error(error)}

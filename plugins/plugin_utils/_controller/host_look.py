@@ -157,9 +157,8 @@ def plan_from(
             return seen, planner(wanted, seen)
         except NeedMore as need:
             wants = {str(q["id"]) for q in need.questions}
-            repeated = ", ".join(
-                sorted({str(q.get("kind")) for q in need.questions})
-            )  # an id may quote the host
+            # an id may quote the host
+            repeated = ", ".join(sorted({str(q.get("kind")) for q in need.questions}))
             if wants <= asked:
                 raise PlanError(messages.REPEATED_QUERIES.fill(kinds=repeated)) from None
             asked |= wants

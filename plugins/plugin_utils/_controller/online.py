@@ -32,10 +32,11 @@ LARGEST = 1 << 28  # bytes of a package
 SECONDS = 20  # limit for one text, and for each part of a package
 WHOLE = 600  # seconds that one package may take
 PART = 1 << 16
+# seconds, and the bytes a second that a server has to give on average after them
 SLOW, SLOWEST = (
     60,
     4096,
-)  # seconds, and the bytes a second that a server has to give on average after them
+)
 CALL = 600  # seconds that one module that asks an API may take
 Found = TypeVar("Found")
 
@@ -55,9 +56,10 @@ def fetch(url: str) -> dict[str, Any]:
     kept = _get_kept_place(url)
     with contextlib.suppress(OSError):
         return {"content": kept.read_text(encoding="utf-8")}
+    # this import takes a tenth of an action's start, and few runs fetch
     from ansible.module_utils.urls import (
         open_url,
-    )  # this import takes a tenth of an action's start, and few runs fetch
+    )
 
     def whole() -> str:
         with open_url(url, timeout=SECONDS, http_agent="gpufleet.nvidia") as answer:

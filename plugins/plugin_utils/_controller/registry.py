@@ -57,12 +57,13 @@ WORDS = {
         "Wait, log in, or read the image once with `skopeo inspect` and name that file",
     ),
 }
+# OpenSSL's X509_V_ERR_*: self-signed, or by an issuer that is not known here
 UNKNOWN_CA = (
     18,
     19,
     20,
     21,
-)  # OpenSSL's X509_V_ERR_*: self-signed, or by an issuer that is not known here
+)
 OWN_CA = (
     "Make its CA one that this machine trusts, or name the CA's file by SSL_CERT_FILE in the environment; or read the image with "
     "`skopeo inspect`, and name that file as `inspected` in the catalogue"
@@ -282,9 +283,8 @@ class Client:
             address, headers={"Accept": distribution.ACCEPT, "User-Agent": "gpufleet.nvidia"}
         )
         if allowed:
-            request.add_unredirected_header(
-                "Authorization", allowed
-            )  # not sent to the target of a redirect
+            # not sent to the target of a redirect
+            request.add_unredirected_header("Authorization", allowed)
         try:
             return online.ask_within_limit(SECONDS, lambda: self._fetch_whole(request))
         except (urllib.error.HTTPError, Odd):

@@ -167,9 +167,10 @@ def list_asked_variables(written: Mapping[str, Any]) -> Iterable[str]:
     """Return the names of variables that roles and connections read and whose values are not
     constants.
     """
+    # reads the specs of all roles, which few tables need
     from ansible_collections.gpufleet.nvidia.plugins.action import (
         variables_check,
-    )  # reads the specs of all roles, which few tables need
+    )
 
     return sorted(
         name

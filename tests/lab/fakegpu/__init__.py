@@ -69,9 +69,8 @@ class Inventory:
     switches: int = 0  # NVSwitches, whose nodes are there
     channels: int = 0  # IMEX channels, whose nodes are there
     errors: Mapping[str, int] = field(default_factory=dict)  # NVML call, or call@GPU, -> error code
-    delays: Mapping[str, int] = field(
-        default_factory=dict
-    )  # NVML call, or call@GPU, -> milliseconds
+    # NVML call, or call@GPU, -> milliseconds
+    delays: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def installed(self) -> bool:
@@ -303,9 +302,8 @@ def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
         ("/dev/nvidia-uvm-tools", UVM_MAJOR, 1),
     ]
     gpus = [(f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in inv.gpus]
-    capable = (
-        (1, 2) if any(gpu.mig != "-" for gpu in inv.gpus) else ()
-    )  # the nodes of MIG's configuration and monitor
+    # the nodes of MIG's configuration and monitor
+    capable = (1, 2) if any(gpu.mig != "-" for gpu in inv.gpus) else ()
     caps = [
         (f"/dev/nvidia-caps/nvidia-cap{minor}", CAPS_MAJOR, minor)
         for minor in (*capable, *(access[1] for access in _mig_access(inv)))
@@ -414,9 +412,8 @@ def compile_libraries(out: Path) -> None:
     }
     for name, suffix in suffixes.items():
         base = name.rpartition("/")[2]
-        named = (
-            [f"-Wl,-soname,{base}.so.{suffix}"] if suffix else []
-        )  # without one, readers take the file's name for it
+        # without one, readers take the file's name for it
+        named = [f"-Wl,-soname,{base}.so.{suffix}"] if suffix else []
         run([*flags, "-nostdlib", *named, "-x", "c", "/dev/null", "-o", str(out / base)])
 
 

@@ -39,10 +39,11 @@ def written(path: Path, text: str) -> Path:
 
 def run(place: Path, program: str, *arguments: Any, **environment: str) -> tuple[int, str]:
     """Run one of Ansible's programs beside this Python, and return the exit status and the output."""
+    # rollouts at the same time know nothing of each other
     own = {
         "ANSIBLE_HOME": str(place / "home"),
         "ANSIBLE_LOCAL_TEMP": str(place / "tmp"),
-    }  # rollouts at the same time know nothing of each other
+    }
     settled = {**os.environ, **own, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORKS": "4", **environment}
     command = [Path(sys.executable).with_name(program), *arguments]
     done = subprocess.run(

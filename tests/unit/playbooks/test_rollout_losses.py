@@ -52,10 +52,11 @@ def test_a_host_that_is_lost_after_its_change_is_not_put_back_into_service(
 ) -> None:
     then = f"{last} is defined and {lost_in} is not defined"
     root = bare.variables(tmp_path, "gpu9")["gpufleet_root"]
+    # in a directory tree nothing runs
     away = {
         **gone(then),
         "gpufleet_root": f"{{{{ '/' if {then} else '{root}' }}}}",
-    }  # in a directory tree nothing runs
+    }
     extra = noted(tmp_path, gpufleet_rollout_max_failed=1, **settings)
     status, words = play(
         tmp_path, fleet(tmp_path, gpu9=away), "rollout", "--limit", "gpu9", **extra

@@ -59,9 +59,8 @@ def test_the_table_names_the_variable_and_says_why(case: str, book: str, tmp_pat
     )
     more = {"gpufleet_max_failed": 1, "gpufleet_serial": 2} if book == "site" else {}
     status, words = play(tmp_path, inventory, book, **more)
-    left_out = book == "rollout" and not name.startswith(
-        "ansible_"
-    )  # without a connection the host fails for Ansible as well
+    # without a connection the host fails for Ansible as well
+    left_out = book == "rollout" and not name.startswith("ansible_")
     assert status == (0 if left_out else 2), words
     assert f"  {WORDS[book]}  " in row(words, "gpu2"), words
     told = " ".join(row(words, "gpu2").split())

@@ -417,10 +417,11 @@ def build_container_config(case, image):
     }
     return {
         "metadata": {"name": "check"},
+        # a node agent gives both, and signature policies look at the second
         "image": {
             "image": image,
             "user_specified_image": image,
-        },  # a node agent gives both, and signature policies look at the second
+        },
         "command": list(case.get("command") or ("/bin/sh", "-c", "exec sleep 600")),
         "envs": [
             {"key": key, "value": value} for key, value in sorted((case.get("env") or {}).items())
@@ -527,9 +528,8 @@ def _record(record, before):
         with open(path, "rb") as stream:
             stream.seek(before.get(path, 0))
             lines += stream.read(1 << 16).decode("utf-8", "replace").splitlines()
-    shown = [
-        " ".join(re.findall(record.get("shows") or "$^", line)) for line in lines
-    ]  # of each line what is asked for
+    # of each line what is asked for
+    shown = [" ".join(re.findall(record.get("shows") or "$^", line)) for line in lines]
     if record.get("silent"):
         return shown, ["%s grew although nothing was requested" % record["path"]] if lines else []
     missing = [

@@ -54,9 +54,8 @@ def open_kernel_log(path):
     take input away from a person.
     """
     try:
-        require_kernels_log(
-            os.lstat(path), path
-        )  # before it is opened, which may be enough for a device to act
+        # before it is opened, which may be enough for a device to act
+        require_kernels_log(os.lstat(path), path)
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as exc:
         raise Unknown("%s cannot be read: %s" % (path, exc.strerror))
@@ -91,9 +90,8 @@ def read_kernel_log(fd):
             data = os.read(fd, RECORD)
         except BlockingIOError:
             return decode_log_chunks(chunks), complete
-        except (
-            BrokenPipeError
-        ):  # the next record was written over; the read after it goes on with the oldest one
+        except BrokenPipeError:
+            # the next record was written over; the read after it goes on with the oldest one
             complete = False
             continue
         except OSError:
@@ -111,9 +109,8 @@ def search_log_lines(lines, complete, pattern):
     found, first, last = [], None, None
     up, now = time.clock_gettime(time.CLOCK_MONOTONIC), time.time()
     for line in lines:
-        record = HEADER.match(
-            line
-        )  # properties of a record follow it, each in a line that begins with a space
+        # properties of a record follow it, each in a line that begins with a space
+        record = HEADER.match(line)
         if not record:
             continue
         sequence = int(record.group(2))

@@ -25,9 +25,8 @@ import urllib.request
 
 SECONDS = 10  # for each part of an answer
 WHOLE = 15  # for all of it: a server that gives a byte now and then begins the others again
-ENABLED = re.compile(
-    r"^PROXY_ENABLED=[\"']?yes", re.IGNORECASE | re.MULTILINE
-)  # /etc/sysconfig/proxy of SUSE's systems, which zypper reads
+# /etc/sysconfig/proxy of SUSE's systems, which zypper reads
+ENABLED = re.compile(r"^PROXY_ENABLED=[\"']?yes", re.IGNORECASE | re.MULTILINE)
 PROXY = re.compile(
     r"^[^#/\n]*\bproxy(?:-auto-detect)?\b[\s\"=:{]+[^\s;]", re.IGNORECASE | re.MULTILINE
 )

@@ -276,9 +276,8 @@ class _DocumentWork(object):
         if shown == value.data and "\n" not in raw:
             return
         lines = "".join(re.sub(r"[^\r\n]", " ", line) for line in re.findall(r"\r?\n[^\r\n]*", raw))
-        blanks = (
-            _TRAILING.match(self.text, value.end) if lines else None
-        )  # a tab there would be an indentation then
+        # a tab there would be an indentation then
+        blanks = _TRAILING.match(self.text, value.end) if lines else None
         self.spans.append(
             (value.start, blanks.end() if blanks else value.end, '"%s"%s' % (shown, lines))
         )

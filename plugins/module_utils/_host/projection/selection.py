@@ -224,9 +224,8 @@ def show_value_in_shape(shape: "Any", value: "Any") -> "Any":
     if fits_listed_shape(shape, value):
         return value
     if shape in _LISTS:
-        items = (
-            value if isinstance(value, list) and len(value) <= MANY else [HIDDEN]
-        )  # never a part, taken for the whole
+        # never a part, taken for the whole
+        items = value if isinstance(value, list) and len(value) <= MANY else [HIDDEN]
         return [
             item if item is not None and fits_listed_shape(_LISTS[shape], item) else HIDDEN
             for item in items
@@ -251,9 +250,8 @@ def show_plain_value(value: "Any") -> "Any":
 def _select_pairs(data: "Any", keep: "Any", path: "Any") -> "Any":
     pairs = {}
     for key, value in data.items():
-        named = (
-            key if isinstance(key, str) and _is_plain(key) else HIDDEN
-        )  # if any key is listed ("*"), an unusual one is hidden
+        # if any key is listed ("*"), an unusual one is hidden
+        named = key if isinstance(key, str) and _is_plain(key) else HIDDEN
         below = path + [named]
         if get_listed_shape(keep, below) is not None and not isinstance(value, dict):
             pairs[named] = select(value, keep, below)

@@ -46,9 +46,8 @@ _COLON = re.compile(r"[ \t]*:(?=[ \t\r\n]|\Z)")
 _FLOW_COLON = re.compile(r"[ \t]*:")
 _STEPS = "{0,%d}" % placeholders.STEPS
 _PART = r"(?:[^ \t\r\n:#]+|:(?=[^ \t\r\n])|#|[ \t]+(?=[^ \t\r\n#:]|:(?=[^ \t\r\n])))" + _STEPS
-_MORE = (
-    r"(?:[^ \t\r\n:#]|:(?=[^ \t\r\n]))" + _PART
-)  # as texts, here and below: rules that few files need
+# as texts, here and below: rules that few files need
+_MORE = r"(?:[^ \t\r\n:#]|:(?=[^ \t\r\n]))" + _PART
 _PLAIN = re.compile(r"(?:[^ \t\r\n,\[\]{}#&*!|>'\"%@`?:-]|[?:-](?=[^ \t\r\n]))" + _PART)
 _IN_FLOW = (
     r"(?:[^ \t\r\n,\[\]{}#&*!|>'\"%@`?:-]|-(?=[^ \t\r\n,\[\]{}?]))"

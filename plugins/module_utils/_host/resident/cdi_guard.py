@@ -143,9 +143,8 @@ def set_aside(entry, kept, false):
     data = read_regular_file(name_moved_file(path))
     if data is not None and hashlib.sha256(data).hexdigest() == sha256:
         write_guarded_file(kept, data, 0o600)
-        if (
-            digest_guarded_file(name_moved_file(path)) == sha256
-        ):  # no program has written to it in place meanwhile
+        # no program has written to it in place meanwhile
+        if digest_guarded_file(name_moved_file(path)) == sha256:
             remove_guarded_file(name_moved_file(path))
             say(
                 WARNING

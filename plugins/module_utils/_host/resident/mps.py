@@ -153,9 +153,8 @@ def serve(wanted, name):
         remove_daemon(wanted, os.path.join(pipes, left))
     logs = get_daemon_directory(wanted, "log", name)
     for log in os.listdir(logs) if wanted.get("logged") else ():
-        if (
-            os.lstat(os.path.join(logs, log)).st_size > wanted["logged"]
-        ):  # else this one would soon have no room for its own
+        # else this one would soon have no room for its own
+        if os.lstat(os.path.join(logs, log)).st_size > wanted["logged"]:
             remove_daemon(wanted, os.path.join(logs, log))
     os.execve(
         find_trusted_program(wanted["program"]),
@@ -233,9 +232,8 @@ def clear(wanted, name):
     for kind in sorted(wanted["mounts"]):
         path = get_daemon_directory(wanted, kind, name)
         if os.path.ismount(path):
-            run_program(
-                ["umount", "-l", path], wanted["seconds"]
-            )  # containers that have it mounted keep theirs
+            # containers that have it mounted keep theirs
+            run_program(["umount", "-l", path], wanted["seconds"])
     for kind in sorted(wanted["places"]):
         path = get_daemon_directory(wanted, kind, name)
         remove_daemon(wanted, path)

@@ -209,9 +209,8 @@ def turn(units):
         mine = take_shared_lock(lock) or is_unit_awaited(lock, units)
         if not mine and units:
             note_waiting_unit(units[0])
-            mine = take_shared_lock(lock) or is_unit_awaited(
-                lock, units
-            )  # its holder may have looked for notes just before, or begun to wait for this unit
+            # its holder may have looked for notes just before, or begun to wait for this unit
+            mine = take_shared_lock(lock) or is_unit_awaited(lock, units)
         yield mine
     finally:
         os.close(lock)
@@ -240,9 +239,8 @@ def take_shared_lock(lock):
     except BlockingIOError:
         return False
     now = get_lock_stamp()
-    return (
-        now is not None and now[0] == os.fstat(lock).st_ino
-    )  # else the directory was cleared, and others lock a new file
+    # else the directory was cleared, and others lock a new file
+    return now is not None and now[0] == os.fstat(lock).st_ino
 
 
 def is_unit_awaited(lock, units):
@@ -271,9 +269,8 @@ def read_process_start(pid):
 
 def note_waiting_unit(unit):
     place = os.path.join(os.path.dirname(LOCK), WAITING)
-    with contextlib.suppress(
-        OSError
-    ):  # of a full disk, for example: then the unit's next start does its work
+    # of a full disk, for example: then the unit's next start does its work
+    with contextlib.suppress(OSError):
         with contextlib.suppress(FileExistsError):
             os.mkdir(place, 0o700)
         os.close(

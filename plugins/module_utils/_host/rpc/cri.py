@@ -32,10 +32,11 @@ CODES = (
     "FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED"
 ).split()
 MAX_ANSWER = 32 * 1024 * 1024
+# the second: engines of before 2022
 SERVICES = (
     "runtime.v1.RuntimeService",
     "runtime.v1alpha2.RuntimeService",
-)  # the second: engines of before 2022
+)
 _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = (
     0,
     1,
@@ -82,9 +83,8 @@ def _build_frame(kind, flags, stream, payload=b""):
 
 
 def _encode_literal(name, value):
-    coded = bytearray(
-        b"\x00"
-    )  # a literal field, not indexed, its name not indexed, no Huffman code
+    # a literal field, not indexed, its name not indexed, no Huffman code
+    coded = bytearray(b"\x00")
     for word in (name.encode("ascii"), value.encode("ascii")):
         coded += (
             bytes(bytearray((len(word),)))

@@ -166,9 +166,8 @@ def _list_line_differences(old, new):
     if len(old) * len(new) > _MANY * _MANY:
         return [(0, len(old), b"".join(new))]
     found = []
-    bodies = [
-        [line.rstrip(b"\n") for line in lines] for lines in (old, new)
-    ]  # a last line may be one without an end
+    # a last line may be one without an end
+    bodies = [[line.rstrip(b"\n") for line in lines] for lines in (old, new)]
     for _kind, a, b, c, d in difflib.SequenceMatcher(
         None, bodies[0], bodies[1], False
     ).get_opcodes():

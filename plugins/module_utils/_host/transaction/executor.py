@@ -214,9 +214,8 @@ class Transaction(object):
                 self.phase = "command"
                 self._run_commands()
                 self.phase = "expect"
-                planned = self._expect(
-                    False
-                )  # a package's scripts may have written a file that the plan is about
+                # a package's scripts may have written a file that the plan is about
+                planned = self._expect(False)
             changes = [change for change in planned if staging.is_different_change(change)]
             if here:
                 self._validate(changes)
@@ -294,9 +293,8 @@ class Transaction(object):
         self.memory = self.memory._replace(
             opened={"commands": wanted, "causes": known, "guarded": bool(self.program)}
         )
-        self.memory.opened["program"] = os.path.basename(
-            self.program or ""
-        )  # which is not to be removed as long as this is open
+        # which is not to be removed as long as this is open
+        self.memory.opened["program"] = os.path.basename(self.program or "")
         self.name = journal_writer.begin_transaction(self.base, self.request, **self.memory.opened)
         self.answer["journal"] = self.entry[len(self.root) :]
         if self.program:
@@ -491,9 +489,8 @@ class Transaction(object):
         if not self.name:
             return
         ended, early = self._take_back(first)
-        if not journal.list_entry_states(
-            self.entry
-        ):  # cleared during the rollback: files that are back already stay
+        # cleared during the rollback: files that are back already stay
+        if not journal.list_entry_states(self.entry):
             ended, early = self._take_back(first)
         self.answer["health"] += ended["health"][len(self.answer["health"]) :]
         self.answer["ran"] += ended["ran"]

@@ -183,9 +183,8 @@ def require_replacement(check):
     if check["kind"] != "cri":
         return check
     trust.answered.pop(check["socket"], None)
-    with contextlib.suppress(
-        cri.CriError
-    ):  # of one that listens and is slow to answer, the process is known all the same
+    # of one that listens and is slow to answer, the process is known all the same
+    with contextlib.suppress(cri.CriError):
         cri.read_cri_version(check["socket"], 2)
     return dict(check, replaces=trust.answered.get(check["socket"]))
 
@@ -319,9 +318,8 @@ def _ask_http(check, left):
     Return (as wanted, an answer that will hardly change, evidence).
     """
     try:
-        answer = system.get_over_socket(
-            check["socket"], check["path"], max(min(left, 10), 2)
-        )  # the last answer is the one that is reported
+        # the last answer is the one that is reported
+        answer = system.get_over_socket(check["socket"], check["path"], max(min(left, 10), 2))
     except host_files.NodeError as exc:
         return False, False, exc.message
     if answer["status"] != 200:

@@ -44,9 +44,8 @@ def sync_directory(path):
 def write_durably(path, data, mode=0o600):
     """Write our file so that after a power loss it is there whole or not at all."""
     spare = path + ".new"
-    with contextlib.suppress(
-        FileNotFoundError
-    ):  # of a process that died: never written to, since it need not be as we would make it
+    # of a process that died: never written to, since it need not be as we would make it
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(spare)
     fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
@@ -108,9 +107,8 @@ def hold_transaction_lock(base, who, keep, wait=0, token="", root=""):
     directory that did not exist before does not exist afterwards. Raise NodeError if the lock stays
     taken for `wait` seconds.
     """
-    made = make_durable_dirs(
-        base, 0o755
-    )  # the status file in it is for everyone, all else is private by itself
+    # the status file in it is for everyone, all else is private by itself
+    made = make_durable_dirs(base, 0o755)
     journal.require_own(base)
     fd = _lock(os.path.join(base, "lock"), time.monotonic() + wait)
     try:
@@ -280,9 +278,8 @@ def list_kept_originals(base, changes):
     """Return path -> (meta, bytes) of the originals that are already kept of these files."""
     found = {}
     for change in changes:
-        with contextlib.suppress(
-            host_files.NodeError, OSError
-        ):  # damaged: then there is nothing to remember
+        # damaged: then there is nothing to remember
+        with contextlib.suppress(host_files.NodeError, OSError):
             kept = journal.read_original(base, change.path)
             if kept is not None:
                 found[change.path] = (kept[0], kept[1].data if kept[1] is not None else None)
@@ -502,9 +499,8 @@ def restore_originals(base, records, foreign=()):
         if record.get("original") is None and record["path"] not in foreign:
             drop_original(base, record["path"])
             continue
-        with contextlib.suppress(
-            host_files.NodeError
-        ):  # the next look reports a damaged one, which must not stop the rest
+        # the next look reports a damaged one, which must not stop the rest
+        with contextlib.suppress(host_files.NodeError):
             kept = journal.read_original_meta(base, record["path"])
             if kept is not None:
                 ours = (

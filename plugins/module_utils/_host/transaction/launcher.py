@@ -225,9 +225,8 @@ def _listen(fd, job, request):
         heard += data
         if events and not data:  # the other end is closed
             return heard.strip().decode("ascii")
-        if (
-            not events and not heard and not _runs(deadline.name_transaction_unit(request["id"]))
-        ):  # it died before it opened its end
+        # it died before it opened its end
+        if not events and not heard and not _runs(deadline.name_transaction_unit(request["id"])):
             return ""
         if not heard and time.monotonic() - began > START and _withdraw_job(job):
             why = (
@@ -303,9 +302,8 @@ def _run(base, token, program):
     pipe = None
     with contextlib.suppress(OSError):  # the caller does not listen: the job is done all the same
         pipe = os.open(os.path.join(job, "pipe"), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    os.rename(
-        os.path.join(job, "request.json"), os.path.join(job, "taken.json")
-    )  # the process that does this first does the job
+    # the process that does this first does the job
+    os.rename(os.path.join(job, "request.json"), os.path.join(job, "taken.json"))
     given = journal.read_json(os.path.join(job, "taken.json"))
     os.unlink(os.path.join(job, "taken.json"))
     os.environ.update(given["environ"])

@@ -22,12 +22,13 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_
 
 _GETFLAGS = 0x80006601 | struct.calcsize("l") << 16  # FS_IOC_GETFLAGS: _IOR('f', 1, long)
 _IMMUTABLE, _APPEND = 0x10, 0x20
+# a file system without such attributes
 _NO_FLAGS = (
     errno.ENOTTY,
     errno.EOPNOTSUPP,
     errno.ENOSYS,
     errno.EINVAL,
-)  # a file system without such attributes
+)
 _IMAGE_BASED = "/run/ostree-booted"
 
 

@@ -351,9 +351,8 @@ def _bring_units_back(base, meta, acted, checks, outcome):
                     _choose_way_back(unit, before[unit["name"]]),
                     unit.get("timeout", health.DEFAULT_TIMEOUT),
                 )
-            if (
-                before[unit["name"]] == "inactive"
-            ):  # one that has failed since would stay so, and its file may be gone
+            # one that has failed since would stay so, and its file may be gone
+            if before[unit["name"]] == "inactive":
                 health.run_unit_action(unit["name"], "reset-failed")
         except host_files.NodeError as exc:
             if unit in ran_before:

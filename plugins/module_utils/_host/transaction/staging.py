@@ -86,9 +86,8 @@ def plan_file_changes(root, base, changes):
             after, made = kept[1], kept[0].get("made_dirs") or []
         else:
             after = _AFTER[change["op"]](root, change, before)
-            kept = journal.read_original_meta(
-                base, change["path"]
-            )  # a damaged one is reported before anything is touched
+            # a damaged one is reported before anything is touched
+            kept = journal.read_original_meta(base, change["path"])
             made = kept.get("made_dirs") or [] if kept and after is None else []
         if after is not None and before is None:
             made = preconditions.list_missing_dirs(root, real)
@@ -286,9 +285,8 @@ def _validate(check, request, stage, tolerate_missing):
         )
         found = commands.decode_answer(commands.run(argv, timeout, process=process))
     except host_files.NodeError as exc:
-        if (
-            exc.kind != "not-found" or not tolerate_missing
-        ):  # check mode: a package that brings it is not installed yet
+        # check mode: a package that brings it is not installed yet
+        if exc.kind != "not-found" or not tolerate_missing:
             report["findings"].append(exc.message)
         return report
     names = _list_staged_names(request, stage)
@@ -304,16 +302,14 @@ def _validate(check, request, stage, tolerate_missing):
     words = stderr
     if before is not None:
         report["baseline_rc"] = before["rc"]
-        if (
-            before["rc"] == 0 and not findings
-        ):  # else there is nothing to compare with: the configuration before was not valid
+        # else there is nothing to compare with: the configuration before was not valid
+        if before["rc"] == 0 and not findings:
             findings, lines = _list_differences(
                 before["stdout"], stdout, check.get("allow") or [], check.get("names") or []
             )
             words += "\n".join(lines)
-    if found[
-        "rc"
-    ]:  # then all of the output may tell why; some programs print it on stdout (zypper)
+    # then all of the output may tell why; some programs print it on stdout (zypper)
+    if found["rc"]:
         news = (stderr if before else stderr + "\n" + stdout).splitlines()
     known_causes = (
         causes.recognise_causes("\n".join(news), request.get("causes")) if findings else []
@@ -343,9 +339,8 @@ def _words_of(pid, ticks, without):
     NodeError if it is gone or replaced.
     """
     argv = (host_files.read_text("", "/proc/%d/cmdline" % pid, 256 * 1024) or "").split("\0")[:-1]
-    if (
-        not argv or system.get_process_start(pid) != ticks
-    ):  # asked after the reading: a number that was given again has another beginning
+    # asked after the reading: a number that was given again has another beginning
+    if not argv or system.get_process_start(pid) != ticks:
         raise host_files.NodeError(
             "conflict", "process %d is gone or was replaced by another one" % pid
         )
@@ -373,9 +368,8 @@ def _own_findings(check, found, stdout, stderr, timeout):
             for line in stderr + (stdout.splitlines() if unwanted.get("anywhere") else [])
         ):
             findings.append(unwanted["says"])
-    for wanted in (
-        [] if found["rc"] else check.get("require") or []
-    ):  # a failed program need not have printed anything
+    # a failed program need not have printed anything
+    for wanted in [] if found["rc"] else check.get("require") or []:
         if not any(re.search(wanted["pattern"], line) for line in stdout.splitlines()):
             findings.append(wanted["says"])
     return findings

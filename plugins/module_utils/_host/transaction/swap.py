@@ -37,9 +37,8 @@ def stage_renames(root, changes, token):
             if change.after is not None:
                 _write_new(root, change, directory)
             if change.before is not None:
-                with contextlib.suppress(
-                    OSError
-                ):  # a file system without hard links: the journal has the bytes as well
+                # a file system without hard links: the journal has the bytes as well
+                with contextlib.suppress(OSError):
                     os.link(
                         host_files.get_full_path(root, change.real),
                         directory + "/old",
@@ -233,9 +232,8 @@ def _write_spare(path, state, keep_time):
         os.fchown(stream.fileno(), state.uid, state.gid)
         for name, value in sorted(state.xattrs.items()):
             _set_xattr(stream.fileno(), name, value)
-        os.fchmod(
-            stream.fileno(), state.mode
-        )  # last: a change of owner clears the set-id bits, an ACL sets the group's
+        # last: a change of owner clears the set-id bits, an ACL sets the group's
+        os.fchmod(stream.fileno(), state.mode)
         if keep_time:
             os.utime(stream.fileno(), ns=(state.mtime, state.mtime))
         os.fsync(stream.fileno())

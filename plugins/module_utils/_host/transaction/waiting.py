@@ -43,9 +43,8 @@ def write_awaited_units(base, words):
 
 def _say(base, **more):
     path = os.path.join(base, "lock")
-    with contextlib.suppress(
-        OSError, ValueError, AttributeError
-    ):  # then the program ends, and its unit is started once more afterwards
+    # then the program ends, and its unit is started once more afterwards
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         held = journal.read_json(path)
         if held.get("pid") == os.getpid():
             fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -28,9 +28,8 @@ STEPS = ("before", "wait", "after", "marked")
 ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 LONGEST = 30 * 24 * 3600
 NAMED = 5
-HOSTNAME = re.compile(
-    r"[a-z0-9]([a-z0-9_.-]{0,251}[a-z0-9])?"
-)  # what hostname(7) allows: no option of a program, no list of nodes
+# what hostname(7) allows: no option of a program, no list of nodes
+HOSTNAME = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,251}[a-z0-9])?")
 
 
 class OutOfReach(PlanError):

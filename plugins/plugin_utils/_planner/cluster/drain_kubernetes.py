@@ -61,9 +61,8 @@ UNREACHABLE = re.compile(
 NO_CONFIG = re.compile(
     r"Invalid kube-config file|No configuration found|Failed to load kubeconfig|context .* not found|Expected object with name"
 )
-NO_FILE = re.compile(
-    r"Invalid kube-config file\. No configuration found"
-)  # of kubernetes-client: there is no file, or an empty one
+# of kubernetes-client: there is no file, or an empty one
+NO_FILE = re.compile(r"Invalid kube-config file\. No configuration found")
 CERTIFICATE = re.compile(r"CERTIFICATE_VERIFY_FAILED[^)]*")
 Patch = list[dict[str, Any]]  # RFC 6902
 ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"

@@ -139,9 +139,8 @@ def list_file_strategies(text: str) -> tuple[str, ...]:
     for key in ("flags", "plugin", "deviceListStrategy"):
         found = found.get(key) if isinstance(found, dict) else None
     said = found.split(",") if isinstance(found, str) else found if isinstance(found, list) else []
-    return tuple(
-        name for name in said if isinstance(name, str)
-    )  # a few lines can make a list of lists of any size
+    # a few lines can make a list of lists of any size
+    return tuple(name for name in said if isinstance(name, str))
 
 
 def build_plugin_sharing(setting: MemberSetting) -> dict[str, Any]:

@@ -184,9 +184,8 @@ def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
     if result.get("unreachable"):
         cause = escape.escape_line(str(result.get("msg") or ""))
         raise PlanError(messages.HOST_LOST.fill(host=name, cause=cause))
-    found = result.get(
-        "journal"
-    )  # a look has a list of transactions here, a change its own directory
+    # a look has a list of transactions here, a change its own directory
+    found = result.get("journal")
     newest: Mapping[str, Any] = found[0] if found and isinstance(found, list) else {}
     if (
         to == OPERATOR

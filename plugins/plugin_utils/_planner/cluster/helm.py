@@ -33,9 +33,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
 )
 
 CHART, OPERATOR = PROFILES = ("chart", "operator")
-Kept = Mapping[
-    str, operator_toolkit.ToolkitSettings | None
-]  # hosts that keep the operator's toolkit
+# hosts that keep the operator's toolkit
+Kept = Mapping[str, operator_toolkit.ToolkitSettings | None]
 NAMESPACES = {CHART: "nvidia-device-plugin", OPERATOR: "gpu-operator"}
 ENVIRONMENT = "gpufleet_kubernetes_operator_environment"
 # The variables that the operator sets with CDI on, its default since 25.10, and the toolkit off. It

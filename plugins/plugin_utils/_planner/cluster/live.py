@@ -331,11 +331,12 @@ def release_nodes(
 ) -> list[Call]:
     """Build the calls that remove what this collection has written to nodes."""
     own = [node for node in nodes if any(owners.own_keys(node, part) for part in api_calls.PARTS)]
+    # the removals; none is added
     taints = [
         call
         for node in own
         for call in node_taints.add_taints(build_bare_node(node), node, (), known)[1]
-    ]  # the removals; none is added
+    ]
     pairs = [(build_bare_node(node), node) for node in own]
     return [*taints, *api_calls.build_apply_calls("take the labels from the nodes", pairs, why)]
 

@@ -41,9 +41,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
 )
 
 NAMESPACE_NAME = re.compile(node_names.LABEL)
-HANDLER = re.compile(
-    r"[a-z0-9]([-a-z0-9]{0,53}[a-z0-9])?"
-)  # as a label of nodes, it follows a prefix of eight signs
+# as a label of nodes, it follows a prefix of eight signs
+HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,53}[a-z0-9])?")
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # names a directory, too
 DEFAULT_CLUSTER = "default"
 PREFIXES = ("", "cdi.k8s.io/", "nvidia.cdi.k8s.io/")

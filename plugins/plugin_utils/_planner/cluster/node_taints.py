@@ -41,9 +41,8 @@ def add_taints(
     note is written, and added after it: a taint that no note names any more is never taken back.
     known: the taints that this collection sets on nodes of this cluster.
     """
-    own = own_taints(
-        node, known
-    )  # as noted now: the note may be another one when a patch is made again
+    # as noted now: the note may be another one when a patch is made again
+    own = own_taints(node, known)
     share = split_taints(node, taints, own)
     note = {objects.TAINTS: objects.write_taint_note(share.own)} if share.own else {}
     metadata = {

@@ -34,10 +34,12 @@ Cause = Literal["policy", "uninstalled", "hardware_gone", "adoption", "safety"]
 
 RUNTIME_BINARY = "/usr/bin/nvidia-container-runtime"
 HOOK_BINARY = "/usr/bin/nvidia-container-runtime-hook"
+# DefaultSpecDirs of the CDI library (pkg/cdi/spec-dirs.go)
 CDI_DIRS = (
     "/etc/cdi",
     "/var/run/cdi",
-)  # DefaultSpecDirs of the CDI library (pkg/cdi/spec-dirs.go)
+)
+# systemd's for its services
 STANDARD_PATH = (
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -45,7 +47,7 @@ STANDARD_PATH = (
     "/usr/bin",
     "/sbin",
     "/bin",
-)  # systemd's for its services
+)
 JOURNAL_DIR = "/var/lib/gpufleet"
 
 
@@ -475,9 +477,8 @@ def merge_plans(every: list[Plan]) -> Plan:
     """Merge the plans of several resources into one transaction. A unit that several of them
     restart is restarted once.
     """
-    plans = [
-        plan for plan in every if plan != NOTHING
-    ]  # on a converged host that is nearly all of them
+    # on a converged host that is nearly all of them
+    plans = [plan for plan in every if plan != NOTHING]
     if not plans:
         return NOTHING
     restarts: dict[str, Restart] = {}

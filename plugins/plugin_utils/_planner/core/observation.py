@@ -44,6 +44,7 @@ UNKNOWN = {
     "probe": "this library could not be queried",
     "originals": "the journal of this host could not be read",
 }
+# whose ids end in a place that a person knows
 PLACED = (
     "file",
     "stat",
@@ -54,7 +55,7 @@ PLACED = (
     "command",
     "cri",
     "http",
-)  # whose ids end in a place that a person knows
+)
 FAILED_BY = {
     "timeout": messages.QUERY_TIMEOUT,
     "too-large": messages.QUERY_TOO_LARGE,

@@ -43,17 +43,19 @@ OUTCOMES = {
     )
 }
 URGENCY = {word: n for n, word in enumerate(OUTCOMES)}
+# totals that are never a success
 WRONG = (
     "failed",
     "rolled_back",
     "not_proven",
     "lost",
     "not_reached",
-)  # totals that are never a success
+)
+# an error only for those who want the fleet to be converged already
 DRIFT = (
     "refused",
     "would_change",
-)  # an error only for those who want the fleet to be converged already
+)
 
 
 def judge_outcome(result: Result, check: bool = False) -> HostOutcome:

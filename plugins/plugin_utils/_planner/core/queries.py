@@ -91,9 +91,8 @@ def _serve_both(one: Question, other: Question) -> Question:
         both["content"] = bool(one.get("content", True) or other.get("content", True))
     if isinstance(one.get("keep"), Mapping) and isinstance(other.get("keep"), Mapping):
         both["keep"] = _keep_both(one["keep"], other["keep"])
-    if (
-        "shows" in both
-    ):  # of a command's output that is a configuration, lines travel by the list alone
+    # of a command's output that is a configuration, lines travel by the list alone
+    if "shows" in both:
         shown = [*one.get("shows", ()), *other.get("shows", ())]
         both["shows"] = [] if both.get("keep") else list(dict.fromkeys(shown))
     return both

@@ -148,9 +148,8 @@ class Validator(_ValidatorKeys, total=False):
     baseline: Sequence[str | Words] | None  # the same for the present state
     timeout: float
     why: str
-    process: (
-        Mapping[str, int] | None
-    )  # pid and ticks (when it began) of the process whose program it is
+    # pid and ticks (when it began) of the process whose program it is
+    process: Mapping[str, int] | None
     refuse: Sequence[Sign]
     require: Sequence[Sign]
     allow: Sequence[str]

@@ -55,16 +55,16 @@ UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re
 IDENTITY = re.compile(
     rf"{UUID.pattern}|[0-9a-f]{{1,8}}:[0-9a-f]{{2}}:[0-9a-f]{{2}}\.[0-9a-f]", re.IGNORECASE
 )
+# majors that the kernel hands out (Documentation/admin-guide/devices.txt)
 DYNAMIC = (
     *range(234, 255),
     *range(384, 512),
-)  # majors that the kernel hands out (Documentation/admin-guide/devices.txt)
+)
 # no driver has it, and it has as many digits as those above, so spans of answers stay right
 FIRST_MAJOR = 600
 OF_DRIVER = re.compile(r"nvidia[\w-]*")
-MAJOR = re.compile(
-    r'(?m)^(\s*-?\s*"?major"?: )(\d{3})\b'
-)  # of a device node in a CDI spec, YAML or JSON
+# of a device node in a CDI spec, YAML or JSON
+MAJOR = re.compile(r'(?m)^(\s*-?\s*"?major"?: )(\d{3})\b')
 DEVICES = re.compile(r"(?m)^(devices:\n)((?:[ -].*\n)*)")  # of a CDI spec in YAML
 DEVICE = re.compile(r"(?m)^ *- name: ")
 LINKS, LINK = queries.ask_for_directory(device_nodes.LINKS)["id"], re.compile(r"(\d{3}):(\d+)")

@@ -22,12 +22,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sin
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import gpu_health
 
+# timeout(1) of the host ends the command, so that it is not the task that is ended
 LIMIT = (
     "timeout",
     "-k",
     "10",
     str(COMMAND_SECONDS),
-)  # timeout(1) of the host ends the command, so that it is not the task that is ended
+)
 ENDED_LATE = 124  # its exit status
 
 

@@ -52,15 +52,12 @@ class Fleet:
     drained: frozenset[str] = frozenset()
     first: frozenset[str] = frozenset()  # hosts that an earlier run took out of service
     proof: frozenset[str] = frozenset()  # hosts for which a proof is configured
-    proven: frozenset[str] = (
-        frozenset()
-    )  # hosts that an earlier run of this controller has proven before it died
-    unproven: frozenset[str] = (
-        frozenset()
-    )  # hosts that such a run had, and did not come to the end of
-    others: Mapping[str, str] = dc.field(
-        default_factory=dict
-    )  # host -> why it is left out, by what its look does not tell
+    # hosts that an earlier run of this controller has proven before it died
+    proven: frozenset[str] = frozenset()
+    # hosts that such a run had, and did not come to the end of
+    unproven: frozenset[str] = frozenset()
+    # host -> why it is left out, by what its look does not tell
+    others: Mapping[str, str] = dc.field(default_factory=dict)
 
 
 @dc.dataclass(frozen=True)
@@ -116,9 +113,8 @@ def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
         {h.name: h.domain for h in hosts.values()},
         settings.seed,
     )
-    line.sort(
-        key=lambda h: (h not in fleet.first, bool(hosts[h].change))
-    )  # stable: else the order is as it was
+    # stable: else the order is as it was
+    line.sort(key=lambda h: (h not in fleet.first, bool(hosts[h].change)))
     first = list_canaries(line, hosts, settings.canaries, fleet)
     found = [first, *waves.cut_waves([h for h in line if h not in set(first)], settings.waves)]
     limits = waves.limit(

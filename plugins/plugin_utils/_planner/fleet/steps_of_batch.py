@@ -45,10 +45,11 @@ def choose_files(needs: Needs, own: Mapping[str, str]) -> dict[str, list[str]]:
     change = [
         *first,
         ("drain", needs.drains),
+        # an error that the user's tasks cause is one since the change
         (
             "gpu_errors_before",
             needs.soaks,
-        ),  # an error that the user's tasks cause is one since the change
+        ),
         ("own_before", bool(own.get("before"))),
         ("own_change", bool(own.get("change"))),
         ("converge", True),

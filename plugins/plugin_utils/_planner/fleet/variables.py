@@ -184,10 +184,11 @@ RESULTS = frozenset(
         *("rollout_asked", "rollout_ready", "rollout_answer"),
         *("rollout_applied_before", "rollout_applied_after", "rollout_applied_end"),
         *("rollout_health_before", "rollout_health", "rollout_diagnosis", "rollout_soak_result"),
+        # statistics, which AWX passes to the next job as variables
         *(
             "rollout_result",
             "rollout_totals",
-        ),  # statistics, which AWX passes to the next job as variables
+        ),
     )
 )
 
@@ -255,9 +256,8 @@ def _list_wave_problems(serial: Any) -> list[Message]:
     """List the sizes of waves that would make Ansible end the run without naming the variable, or
     take all hosts at once.
     """
-    if serial is None or (
-        isinstance(serial, str) and serial.startswith("[")
-    ):  # a list as text, which older ansible-core reads as a list
+    # a list as text, which older ansible-core reads as a list
+    if serial is None or (isinstance(serial, str) and serial.startswith("[")):
         return []
     sizes = [str(size).strip() for size in (serial if isinstance(serial, list) else [serial])]
     wrong = (

@@ -154,9 +154,8 @@ def explain_no_gpu(policy: Policy, driver: Driver) -> str:
         return ""
     if policy.no_gpu == "fail":
         raise PlanError(decision_messages.NO_GPU_FAILS.fill(evidence=driver.evidence))
-    if (
-        driver.platform in platforms.OWN_MODES
-    ):  # a GPU is there already, and the modes of this collection do not serve it
+    # a GPU is there already, and the modes of this collection do not serve it
+    if driver.platform in platforms.OWN_MODES:
         return driver.evidence
     return (
         ""
@@ -231,9 +230,8 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
     answered = list_runtime_prefixes(policy) if injection == "nvidia-runtime" else (RUNTIME_PREFIX,)
     plugin_prefix = {"native-cdi": ENGINE_PREFIX, "nvidia-runtime": answered[-1]}.get(injection, "")
     enable = injection == "native-cdi" and not instance.cdi.enabled
-    prefixes = (
-        () if instance.detects else answered
-    )  # a handler that a manager renders by itself passes no annotation on
+    # a handler that a manager renders by itself passes no annotation on
+    prefixes = () if instance.detects else answered
     reasons = (
         Reason("injection", injection, why, evidence),
         Reason("default", str(default).lower(), default_why),

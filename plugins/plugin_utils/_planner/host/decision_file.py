@@ -177,9 +177,8 @@ def plan_decision_write(obs: Observation, path: str, wanted: dict[str, Any]) -> 
         mode=MODE,
     )
     found = written.differences
-    if (
-        before and summarise_decision(before) == after
-    ):  # what both begin with, so the values that differ are shown
+    # what both begin with, so the values that differ are shown
+    if before and summarise_decision(before) == after:
         # Not the reasons beside them, which read otherwise once a decision is in force.
         now, will = (
             dict(owned_file.list_value_leaves(drop_momentary_values(record)))

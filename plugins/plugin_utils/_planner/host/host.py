@@ -112,10 +112,11 @@ ENGINES = {
 CONFIGURED = {name: engine for name, engine in ENGINES.items() if traits.get_traits(name).handlers}
 LEFTOVERS = {traits.CRIO: crio_detect.list_left_alone_leftovers}
 REASONED = {traits.CONTAINERD: containerd_detect}  # whose handlers have a cgroup driver each
+# what comes with it, or needs it
 KUBERNETES = (
     *managers_known.list_kubernetes_managers(),
     gpu_operator.TOOL,
-)  # what comes with it, or needs it
+)
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 # CRI-O's own packages put its runtimes outside PATH.
 LOW_LEVEL_PATHS = [*STANDARD_PATH, "/usr/libexec/crio"]
@@ -318,9 +319,8 @@ def plan_host(
     except PlanError as error:
         try:
             more = judge_host_combinations(policy, obs, seen, None)
-        except (
-            PlanError
-        ):  # what the table needs could not be learned, and the plan is refused as it is
+        except PlanError:
+            # what the table needs could not be learned, and the plan is refused as it is
             raise error from None
         raise verdict.explain_refused_plan(policy, more, error) from None
     return verdict.add_known_bad_advice(

@@ -28,9 +28,8 @@ KNOWN = ("runc", "crun", "youki")
 # them.
 SANDBOXED = frozenset(("runsc", "kata-runtime", "sysbox-runc", "crun-wasm"))
 PROGRAM = "nvidia-container-runtime"
-NVIDIA = re.compile(
-    rf"{PROGRAM}(?:\.\w+)?"
-)  # and its mode-specific siblings: .cdi, .legacy, .experimental
+# and its mode-specific siblings: .cdi, .legacy, .experimental
+NVIDIA = re.compile(rf"{PROGRAM}(?:\.\w+)?")
 
 
 def is_nvidia_runtime(program: object) -> bool:

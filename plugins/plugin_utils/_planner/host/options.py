@@ -42,9 +42,8 @@ CDI_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
 # annotations").
 PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/")
 CHANNEL = re.compile(r"0|[1-9][0-9]{0,6}")
-CHANNELS = (
-    1 << 20
-)  # a channel's number is the minor of its node (nvidia-container-toolkit, pkg/nvcdi/lib-imex.go)
+# a channel's number is the minor of its node (nvidia-container-toolkit, pkg/nvcdi/lib-imex.go)
+CHANNELS = 1 << 20
 FABRIC_KINDS = {"cdi_imex_channels": "imex-channel", "cdi_nvswitch": "nvswitch"}
 SWITCHES = ("cdi", "set_as_default")
 BOOLEANS = {

@@ -194,6 +194,5 @@ def _plan_restore(obs: Observation, one: Original) -> Plan:
     answer = owned_file.get_journal_originals(obs)[one.path]
     file = ObservedFile(one.path, one.now is not None, "file", None, one.now)
     seen = obs.get_file(one.path) if f"file:{one.path}" in obs.answers else file
-    return owned_file.restore(
-        file if seen.error else seen, answer, WHY
-    )  # the executor reports what is wrong with its place
+    # the executor reports what is wrong with its place
+    return owned_file.restore(file if seen.error else seen, answer, WHY)

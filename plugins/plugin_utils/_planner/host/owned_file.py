@@ -159,9 +159,8 @@ def plan_owned_file_restore(obs: Observation, file: ObservedFile, *, why: str, o
     it, whatever the journal has. A file that cannot be read shows nothing.
     """
     original = get_journal_originals(obs).get(file.path)
-    if original or (
-        file.error and not obs.get_answer(ORIGINALS).get("known")
-    ):  # if the journal is known and has no copy, the file is another's
+    # if the journal is known and has no copy, the file is another's
+    if original or (file.error and not obs.get_answer(ORIGINALS).get("known")):
         file = require_readable(file)
     if original and (file.sha256 if file.exists else None) == original.get("sha256_after"):
         return restore(file, original, why)

@@ -134,11 +134,12 @@ def test_every_option_of_a_module_has_a_type_and_a_description(module: str) -> N
             (Handler("gpu", "/opt/nv", {}, True),),
         ),
         ({"handlers": {}}, "handlers", (Handler(),)),
+        # the first counts
         (
             {"handlers": {"zeta": {}, "alpha": {}}},
             "handlers",
             (Handler("zeta"), Handler("alpha")),
-        ),  # the first counts
+        ),
         (
             {"handlers": '{"zeta": {}, "alpha": {}}'},
             "handlers",

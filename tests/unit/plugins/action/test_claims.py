@@ -88,9 +88,10 @@ os.kill(os.getpid(), 9)
 def test_a_child_that_outlives_its_run_takes_no_host_in_the_name_of_whoever_is_its_parent_then(
     tmp_path: Path,
 ) -> None:
+    # until the child has ended
     done = subprocess.run(
         [sys.executable, "-c", KILLED, ROOT, tmp_path], stdout=subprocess.PIPE, check=False
-    )  # until the child has ended
+    )
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"taken")
     assert claims.list_claims_of_others(tmp_path) == claims.Earlier({}, frozenset(), frozenset())
     assert list(tmp_path.iterdir()) == []

@@ -25,10 +25,11 @@ GOOD: list[dict[str, Any]] = [
     {"gpufleet_drain_commands": BOTH, "gpufleet_drain_by": "commands,slurm"},
     {"gpufleet_drain_timeout": "7200", "gpufleet_drain_interval": 60},
     {"gpufleet_rollout_id": "driver-580-2026-03"},
+    # questions of a survey that nobody answered
     {
         "gpufleet_rollout_id": "",
         "gpufleet_drain_by": "",
-    },  # questions of a survey that nobody answered
+    },
 ]
 WRONG: list[tuple[dict[str, Any], str]] = [
     (

@@ -31,12 +31,13 @@ LIMITS = [
     # batches
     ({}, {}, "not_needed", [3]),
     (CHECKS, {}, "not_needed", [3]),
+    # no process uses a GPU now, and the file reboots the hosts all the same
     (
         CHANGES,
         {},
         "not_needed",
         [1, 1, 1],
-    ),  # no process uses a GPU now, and the file reboots the hosts all the same
+    ),
     (CHANGES, {}, "", [1, 1, 1]),  # nobody was asked
     (CHANGES, {"gpufleet_drain_driver_changes": False}, "not_needed", [3]),
     (CHANGES, {"gpufleet_drain_driver_changes": "no"}, "not_needed", [3]),

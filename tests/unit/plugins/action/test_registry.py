@@ -147,9 +147,10 @@ def test_an_index_says_its_platforms(played: Played) -> None:
             for a, v in entries
         ]
     }
+    # an attestation
     index["manifests"].append(
         {"digest": own, "platform": {"os": "unknown", "architecture": "unknown"}}
-    )  # an attestation
+    )
     wanted = played.put("manifests/2", index)
     found = read(played, "2")
     assert (found.digest, found.architectures, found.level) == (

@@ -147,6 +147,7 @@ STOPS = [
     ({"gpu1": {**CHANGED, registered.ROLLOUT_STEP: {**BEGUN, "point": "end"}}}, "", False),
     ({"gpu1": CHANGED}, "what became of batch 1 of the rollout is not known", True),
     ({"gpu1": {}}, "what became of batch 1 of the rollout is not known", True),
+    # told at its end
     (
         {
             "gpu1": {
@@ -159,7 +160,7 @@ STOPS = [
         },
         "1 failed",
         False,
-    ),  # told at its end
+    ),
 ]
 
 

@@ -122,13 +122,14 @@ def test_a_gate_takes_a_host_that_started_and_has_no_result_for_lost(
         ({}, False),
         ({"failed": True, "msg": "no such file", "timedout": {}}, False),
         ({"failed": True, "msg": "Timed out after 5 second(s).", "timedout": {"period": 5}}, True),
+        # 2.16
         (
             {
                 "failed": True,
                 "msg": "The node action failed to execute in the expected time frame (5) and was terminated",
             },
             True,
-        ),  # 2.16
+        ),
     ],
 )
 def test_a_host_that_took_longer_than_it_may_is_lost(failure: dict[str, Any], lost: bool) -> None:

@@ -338,11 +338,12 @@ def test_a_directory_that_is_named_twice_counts_in_its_last_place(
 FLAGS: list[tuple[str, list[str], str]] = [
     ("containerd", ["--config", "/etc//containerd/./config.toml"], ROOT),
     ("containerd", ["--config=/etc/containerd/config.toml/"], ROOT),
+    # a link can lead elsewhere
     (
         "containerd",
         ["-c", "/etc/other/../containerd/config.toml"],
         "/etc/other/../containerd/config.toml",
-    ),  # a link can lead elsewhere
+    ),
     ("crio", ["--config", "/etc//crio/crio.conf"], "/etc/crio/crio.conf"),
     ("dockerd", ["--config-file", "/etc//docker/./daemon.json"], "/etc/docker/daemon.json"),
 ]
@@ -434,9 +435,8 @@ def test_the_engines_directories_have_one_name(how: str) -> None:
         "cdi_spec_dirs": [spell("/etc/cdi", how)],
     }
     force = crio_config.merge_crio_tables([{"crio": {"runtime": said}}], (1, 34), "files")
-    hooks = (
-        "/etc/x/../hooks.d" if how == "two dots" else "/etc/hooks.d"
-    )  # CRI-O opens it as it is, and the CDI library does not
+    # CRI-O opens it as it is, and the CDI library does not
+    hooks = "/etc/x/../hooks.d" if how == "two dots" else "/etc/hooks.d"
     assert (force.hooks_dirs, force.cdi_dirs) == ((hooks,), ("/etc/cdi",))
     assert docker_detect.describe_docker_cdi(
         "28.5.2", {"CDISpecDirs": [spell("/etc/cdi", how)]}, None

@@ -67,11 +67,12 @@ CASES: list[tuple[Any, Any, str]] = [
     ),
     ("{{ known.deeper }}", "{{ known.deeper }}", "something in {{ known.deeper }} is undefined"),
     ({"a": ["{{ of_the_site }}"]}, {"a": ["{{ of_the_site }}"]}, "of_the_site is undefined"),
+    # a value, and no template of the user's
     (
         "{{ words_of_a_host }}",
         "{{ lookup('pipe', 'id') }}",
         "",
-    ),  # a value, and no template of the user's
+    ),
     (Hidden(), Hidden(), "no vault secrets found"),
     ({"a": Hidden()}, {"a": Hidden()}, "no vault secrets found"),
 ]
@@ -159,29 +160,32 @@ OWN = f"{arguments.OWN_TASKS[0]}host/tasks/look.yml:5"
 # variable that is named.
 OMITTED: list[tuple[str, str, dict[str, str], dict[str, Any], str]] = [
     ("host_info", OWN, {}, {"gpufleet_root": "{{ of_the_site }}"}, "gpufleet_root"),
+    # Ansible has rendered it
     (
         "host_info",
         OWN,
         {"root": "/"},
         {"gpufleet_root": "{{ of_the_site }}"},
         "",
-    ),  # Ansible has rendered it
+    ),
     ("host_info", OWN, {}, {"gpufleet_root": "{{ known }}"}, ""),
     ("host_info", OWN, {}, {"gpufleet_root": "{{ omit }}"}, ""),
+    # no option of this module
     (
         "host_info",
         OWN,
         {},
         {"gpufleet_root": "/", "gpufleet_drain": "{{ of_the_site }}"},
         "",
-    ),  # no option of this module
+    ),
+    # a user's task
     (
         "host_info",
         "/etc/site.yml:3",
         {},
         {"gpufleet_root": "{{ of_the_site }}"},
         "",
-    ),  # a user's task
+    ),
     ("host_verify", OWN, {}, {"gpufleet_root": "{{ of_the_site }}"}, "gpufleet_root"),
     ("drain", OWN, {}, {"gpufleet_drain": "{{ of_the_site }}"}, "gpufleet_drain"),
 ]

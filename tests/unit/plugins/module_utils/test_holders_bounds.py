@@ -93,9 +93,8 @@ def a_player(monkeypatch):
 
 
 WORK = [process(ROOT, 40, gpu=True), process(ALICE, 90, gpu=True)]  # 11 and 12
-MANY = (
-    process_queries.PER_USER // 19000
-)  # processes of that many files that one user's share is enough for
+# processes of that many files that one user's share is enough for
+MANY = process_queries.PER_USER // 19000
 CASES = [
     # name, processes besides WORK, pids that are found, what is not known, at most so many calls of
     # (readlink, scandir, status)

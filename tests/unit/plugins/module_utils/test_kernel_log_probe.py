@@ -81,12 +81,13 @@ def flood(*xids):
 # The errors in the order of the log, what is reported: the numbers of lines with Xid 79, how many
 # of others, the first line it speaks for.
 FLOODS = [
+    # an application of whoever may use a GPU cannot push the error of the GPU out
     (
         [79] + [31] * 2000,
         [0],
         10,
         0,
-    ),  # an application of whoever may use a GPU cannot push the error of the GPU out
+    ),
     ([31] * 2000 + [79], [2000], 10, 0),
     ([79] * 30, list(range(20, 30)), 0, 0),
     ([79] + [(31, gpu) for gpu in range(999)], [0], 999, 0),

@@ -58,11 +58,12 @@ def kill(_name, _args):
 
 def fail(number):
     def then(name, _args):
+        # those need no room, and a full disk does not hinder them
         if name not in (
             "unlink",
             "rmdir",
             "run",
-        ):  # those need no room, and a full disk does not hinder them
+        ):
             raise OSError(number, os.strerror(number))
 
     return then
@@ -243,9 +244,8 @@ class Patched(object):
             if hasattr(pytest, "MonkeyPatch")
             else __import__("_pytest.monkeypatch").monkeypatch.MonkeyPatch()
         )
-        self.patch.setattr(
-            os, "fsync", lambda fd: None
-        )  # no power is lost here, and disks are slow
+        # no power is lost here, and disks are slow
+        self.patch.setattr(os, "fsync", lambda fd: None)
         first_on_path(self.patch, str(self.directory / "bin"))
         return self
 

@@ -118,9 +118,8 @@ DEAR = (
     "traceback",
     "typing",
 )
-LATE = [
-    name for name in DEAR if name != "traceback" or sys.version_info >= (3, 8)
-]  # threading of older ones imports it by itself
+# threading of older ones imports it by itself
+LATE = [name for name in DEAR if name != "traceback" or sys.version_info >= (3, 8)]
 
 
 def test_a_look_imports_nothing_that_is_dear():

@@ -80,9 +80,8 @@ def test_a_command_is_killed_with_its_children_at_the_limit(tmp_path):
     )
     assert (found["rc"], found["timed_out"]) == (None, True)
     os.set_blocking(reader, True)
-    assert (
-        os.read(reader, 1) == b""
-    )  # returns when the last process that holds the other end is gone
+    # returns when the last process that holds the other end is gone
+    assert os.read(reader, 1) == b""
     os.close(reader)
 
 
@@ -231,12 +230,13 @@ def test_the_whole_answer_is_bounded_in_size(tmp_path):
 
 def test_the_whole_look_is_bounded_in_time(tmp_path):
     (tmp_path / "a").write_text("a" * 40 + "b")
+    # takes forever, in one call of re
     slow = {
         "id": "1",
         "kind": "mentioned",
         "pattern": str(tmp_path / "a"),
         "find": ["(a+)+$"],
-    }  # takes forever, in one call of re
+    }
     answers = observe.run(
         {
             "schema": 1,

@@ -186,10 +186,11 @@ def test_a_directory(tmp_path):
 @pytest.mark.parametrize(
     "pattern, paths",
     [
+        # as Go: byte order, dot files too
         (
             "/d/*.toml",
             ["/d/.hidden.toml", "/d/10-a.toml", "/d/9-b.toml"],
-        ),  # as Go: byte order, dot files too
+        ),
         ("/d/?-b.toml", ["/d/9-b.toml"]),
         ("/*/10-a.toml", ["/d/10-a.toml", "/e/10-a.toml"]),
         ("/d/10-a.toml", ["/d/10-a.toml"]),

@@ -218,6 +218,7 @@ def own_process(**more):
     return own
 
 
+# whoever runs it, and where
 ROWS_OF_A_TEST = (
     "user",
     "user namespace",
@@ -225,7 +226,7 @@ ROWS_OF_A_TEST = (
     "root directory",
     "service",
     "main process",
-)  # whoever runs it, and where
+)
 
 
 def test_processes(monkeypatch):

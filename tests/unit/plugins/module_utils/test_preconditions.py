@@ -182,9 +182,8 @@ def test_everything_about_an_existing_file_stays_through_change_and_return(node)
     node.config.chmod(0o2640)
     given = []
     for name, value in ATTRIBUTES.items():
-        with contextlib.suppress(
-            OSError
-        ):  # a file system or a kernel without them: the rest is to stay all the same
+        # a file system or a kernel without them: the rest is to stay all the same
+        with contextlib.suppress(OSError):
             os.setxattr(str(node.config), name, value)
             given.append(name)
     assert sorted(given) == sorted(os.listxattr(str(node.config)))

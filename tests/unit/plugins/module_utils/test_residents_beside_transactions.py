@@ -151,9 +151,8 @@ def test_a_guard_that_is_held_at_any_step_takes_no_new_file_away(tmp_path, monke
     assert len(locked) > 20
     assert [host.now()[0] for host in done] == [NEW] * len(done)
     assert {host.said["error"]["message"].partition(" ")[0] for host in locked} == {"locked"}
-    assert [host.now() for host in locked] == [[None, OLD]] * len(
-        locked
-    )  # it is not true, and the next run makes it again
+    # it is not true, and the next run makes it again
+    assert [host.now() for host in locked] == [[None, OLD]] * len(locked)
     assert [host.left_over() for host in hosts] == [[]] * len(hosts)
 
 

@@ -36,10 +36,11 @@ def test_a_new_file_in_new_directories(node):
     assert node.dropin.read_text() == "a = 1\n"
     assert stat.S_IMODE(node.dropin.stat().st_mode) == 0o600
     assert stat.S_IMODE(node.dropin.parent.stat().st_mode) == 0o755
+    # nothing temporary is left anywhere
     assert sorted(os.listdir(str(node.etc))) == [
         "conf.d",
         "config.toml",
-    ]  # nothing temporary is left anywhere
+    ]
     assert os.listdir(str(node.directory / "etc")) == ["engine"]
     assert node.states() == ["committed"]
 
@@ -237,9 +238,8 @@ def test_a_journal_that_others_may_write_to_is_refused(node):
 def test_restore_gives_back_bytes_mode_time_absence_and_directories(node):
     before, time_before = node.tree(), os.stat(str(node.config)).st_mtime_ns
     node.run([node.write(node.config, "first\n"), node.write(node.dropin, "a\n")])
-    node.run(
-        [node.write(node.config, "second\n", mode="0600")], id="2" * 32
-    )  # the original is the one from before the first
+    # the original is the one from before the first
+    node.run([node.write(node.config, "second\n", mode="0600")], id="2" * 32)
     found = node.run([restore(node.config), restore(node.dropin)], id="3" * 32)
     assert found["error"] is None
     assert found["changed"]
@@ -301,9 +301,8 @@ def test_restore_of_a_file_that_somebody_changed_since_is_a_conflict(node):
         }
     ]
     assert node.config.read_text() == "theirs\n"
-    forced = dict(
-        restore(node.config), expect=sha("theirs\n"), changed=True
-    )  # a file that is ours alone
+    # a file that is ours alone
+    forced = dict(restore(node.config), expect=sha("theirs\n"), changed=True)
     assert node.run([forced], id="3" * 32)["error"] is None
     assert (node.config.read_text(), node.originals()) == (CONFIG, {})
 

@@ -190,9 +190,8 @@ def test_what_does_not_work_is_taken_back(node, systemd, runtime, why):
 def test_a_handler_that_does_not_appear_is_taken_back_with_the_runtimes_own_word(
     node, systemd, runtime, monkeypatch
 ):
-    monkeypatch.setattr(
-        health, "SETTLED", 0.1
-    )  # how long a runtime that serves is given to change its answer
+    # how long a runtime that serves is given to change its answer
+    monkeypatch.setattr(health, "SETTLED", 0.1)
     systemd.add("engine.service")
     server = runtime(answer(status_message({}, ["runc"])))
     check = {
@@ -336,9 +335,8 @@ def test_a_runtime_whose_cri_part_never_loads_is_told_as_that(node, systemd, run
     server = runtime(answer(None, "12", "unknown service"))
     check = {"kind": "cri", "socket": server.path, "timeout": 60}
     found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
-    assert (
-        found["error"]["phase"] == "rollback"
-    )  # it does not serve with the old configuration either: said, not hidden
+    # it does not serve with the old configuration either: said, not hidden
+    assert found["error"]["phase"] == "rollback"
     assert "serves no CRI" in found["error"]["message"]
     assert node.config.read_text() == CONFIG
 
@@ -352,9 +350,8 @@ def test_what_cannot_be_taken_back_says_where_the_bytes_are(node, systemd):
     assert "while rolling back after: " in found["error"]["message"]
     assert found["error"]["where"] == found["journal"]
     assert "put them back" in found["error"]["next"]
-    assert (
-        node.config.read_text() == CONFIG
-    )  # the files are back, the unit is what could not be helped
+    # the files are back, the unit is what could not be helped
+    assert node.config.read_text() == CONFIG
 
 
 def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(node, systemd):

@@ -48,10 +48,11 @@ CONVERGE: dict[str, dict[str, Any]] = {
     "Docker": {"engines": ("docker",), "engine_version": "26.1.5"},
     "CRI-O": {"engines": ("crio",), "engine_version": "1.34.0"},
 }
+# all that were ever asked for
 HANDLERS = (
     Handler(),
     Handler("gpu", "/opt/nvidia-container-runtime"),
-)  # all that were ever asked for
+)
 EVENT = st.one_of(
     st.tuples(st.just("converge"), st.sampled_from(sorted(CONVERGE))),
     st.tuples(st.just("comment"), st.sampled_from([ROOT, DROP_IN, CRIO, RUNTIME])),

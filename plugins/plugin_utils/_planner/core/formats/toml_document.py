@@ -133,9 +133,8 @@ def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
 
 def look_up_toml(data: Mapping[str, Any], path: Path, default: Any = None) -> Any:
     for key in path:
-        if (
-            not isinstance(data, (dict, Mapping)) or key not in data
-        ):  # nearly always a dict, which is found out much faster
+        # nearly always a dict, which is found out much faster
+        if not isinstance(data, (dict, Mapping)) or key not in data:
             return default
         data = data[key]
     return data

@@ -268,9 +268,8 @@ def replace_toml_lines(
         texts = [
             t for n in new for t in split_toml_lines(n if n.endswith("\n") else n + doc.newline)
         ]
-        if (
-            texts and start == len(lines) and lines and not lines[-1].endswith("\n")
-        ):  # behind a last line without an end
+        # behind a last line without an end
+        if texts and start == len(lines) and lines and not lines[-1].endswith("\n"):
             texts, start = [lines[-1] + doc.newline, *texts], start - 1
         elif texts and start < end == len(lines) and not lines[-1].endswith("\n"):
             texts[-1] = texts[-1].rstrip("\r\n")

@@ -106,9 +106,8 @@ def _skip_string(text: str, at: int) -> int:
         while not text.startswith(quote * 3, at):
             at += 2 if quote == '"' and text[at] == "\\" else 1
         at += 3
-        while (
-            at < len(text) and text[at] == quote
-        ):  # up to two quotes may stand before the closing three
+        # up to two quotes may stand before the closing three
+        while at < len(text) and text[at] == quote:
             at += 1
         return at
     at += 1

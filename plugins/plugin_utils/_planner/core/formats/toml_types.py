@@ -24,12 +24,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 Path = tuple[str, ...]
 TABLE, STRING, BOOLEAN, STRINGS = "a table", "a string", "true or false", "an array of strings"
 LONE_SURROGATE = re.compile("[\udc80-\udcff]")
+# as the node names them
 _KINDS = {
     TABLE: "table",
     STRING: "string",
     BOOLEAN: "boolean",
     STRINGS: "array",
-}  # as the node names them
+}
 _SAID = {
     "table": TABLE, "string": STRING, "boolean": BOOLEAN, "array": "an array", "integer": "a number", "float": "a number",
     "date": "a date",
@@ -88,9 +89,8 @@ def list_matching_values(data: Any, pattern: Path) -> list[tuple[Path, Any]]:
     """
     places: list[tuple[Path, Any]] = [((), data)]
     for name in pattern:
-        tables = [
-            (at, value) for at, value in places if isinstance(value, (dict, Mapping))
-        ]  # a dict is found out much faster
+        # a dict is found out much faster
+        tables = [(at, value) for at, value in places if isinstance(value, (dict, Mapping))]
         places = [
             ((*at, key), value[key])
             for at, value in tables

@@ -20,9 +20,8 @@ import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import messages
 
 SIZE = 4 << 20  # characters of a text, or bytes
-SLOW_SIZE = (
-    1 << 18
-)  # the same where PyYAML lacks libyaml, whose work it does at a twentieth of the speed
+# the same where PyYAML lacks libyaml, whose work it does at a twentieth of the speed
+SLOW_SIZE = 1 << 18
 DEEPEST = 100  # open tables and lists; the kubelet's file has fewer than ten
 DEEPEST_WITH_LINES = 20  # each value's path is kept there, and people write no deeper
 MOST = 100_000  # values and keys, each counted as often as aliases and merge keys repeat it
@@ -36,9 +35,8 @@ MERGE, VALUE, STR, MAP, SEQ = (TAGS + name for name in ("merge", "value", "str",
 SCALARS = frozenset(
     TAGS + name for name in ("str", "int", "float", "bool", "null", "timestamp", "binary")
 )
-_NUMERIC = re.compile(
-    r"[-+]?\.?[0-9][-+.0-9a-fA-FxX_:]*"
-)  # one class of characters, so it takes the time of its length
+# one class of characters, so it takes the time of its length
+_NUMERIC = re.compile(r"[-+]?\.?[0-9][-+.0-9a-fA-FxX_:]*")
 _NUMBERS = frozenset(TAGS + name for name in ("int", "float", "timestamp"))
 # A scalar that is not of its tag ends in one of these: a date that is none, base 60 beyond a float,
 # a truth value that is none.
@@ -152,9 +150,8 @@ class _Frame:
     size: int = 1
     key: Any = None
     keyed: bool = False  # a key was read, and its value comes next
-    merges: list[tuple[Any, int]] = dc.field(
-        default_factory=list
-    )  # of each `<<` its value, which may not be whole yet, and its line
+    # of each `<<` its value, which may not be whole yet, and its line
+    merges: list[tuple[Any, int]] = dc.field(default_factory=list)
     closed: bool = False
 
 

@@ -21,10 +21,11 @@ V1_NAMES: Path = ("plugins", "cri")
 V2_NAMES: Path = ("plugins", "io.containerd.grpc.v1.cri")
 V3_NAMES: Path = ("plugins", "io.containerd.cri.v1.runtime")
 TABLES = (V1_NAMES, V2_NAMES, V3_NAMES)
+# of version 3: what of CRI is about images
 IMAGES_V3: Path = (
     "plugins",
     "io.containerd.cri.v1.images",
-)  # of version 3: what of CRI is about images
+)
 GRPC_V4: Path = ("plugins", "io.containerd.server.v1.grpc", "address")
 
 # What stays in io.containerd.grpc.v1.cri when its runtime part has moved to
@@ -68,10 +69,11 @@ NAMES_OF_V1 = (
 # not known.
 DEFAULT_RUNTIME: Path = ("containerd", "default_runtime")
 UNTRUSTED_RUNTIME: Path = ("containerd", "untrusted_workload_runtime")
+# by the handler that each becomes
 OLDER_TABLES: Mapping[str, Path] = {
     "untrusted": UNTRUSTED_RUNTIME,
     "default": DEFAULT_RUNTIME,
-}  # by the handler that each becomes
+}
 _OLDER_HANDLER: tuple[Path, ...] = (
     ("runtime_type",), ("runtime_engine",), ("runtime_root",), ("options", "BinaryName"), ("options", "Runtime"),
     ("options", "SystemdCgroup"),

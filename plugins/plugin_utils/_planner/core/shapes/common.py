@@ -69,7 +69,6 @@ CODED: Mapping[str, Shape] = {
     "encoding": ChoiceShape(("base64",)),
     **SHOWN,
 }
-CAUSES = Items(
-    TableShape({"code": WORD, "values": Keyed(WORD, Maybe(Text(1024)), 16)}), 16
-)  # causes.MOST is 5
+# causes.MOST is 5
+CAUSES = Items(TableShape({"code": WORD, "values": Keyed(WORD, Maybe(Text(1024)), 16)}), 16)
 LOG: Mapping[str, Shape] = {"failed": Flag(), "causes": CAUSES, "evidence": MESSAGE}

@@ -21,11 +21,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.pag
 SCHEMA = 1
 SKEW = ("engine", "driver", "toolkit", "injection")
 Document = dict[str, Any]
+# lists of a host, and their names among the totals
 FLAGS = {
     "drift": "drift",
     "stale": "stale",
     "pending": "pending_restart",
-}  # lists of a host, and their names among the totals
+}
 KEYS = {o.key: o for o in outcomes.OUTCOMES.values()}
 URGENCY = {key: n for n, key in enumerate(KEYS)}
 

@@ -82,9 +82,8 @@ def require_report(data: Any, where: str) -> Mapping[str, Any]:
         or not isinstance(data.get("changes"), dict)
     ):
         raise PlanError(messages.NOT_A_REPORT.fill(), where=where)
-    if (
-        "run" not in data and "generated" not in data
-    ):  # it has hosts and changes as well, and a schema of its own
+    # it has hosts and changes as well, and a schema of its own
+    if "run" not in data and "generated" not in data:
         raise PlanError(messages.A_PLAN.fill(), where=where)
     if data.get("schema") != document.SCHEMA:
         what = messages.REPORT_SCHEMA.fill(found=repr(data.get("schema")), known=document.SCHEMA)

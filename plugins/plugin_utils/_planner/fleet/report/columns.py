@@ -51,9 +51,8 @@ def apply_columns(
 
     def cells(host: str, result: outcomes.Result) -> list[str]:
         value = {**result, "table": fleet_hosts.build_host_columns(host, result, view.check)}
-        if (
-            by_library
-        ):  # which knows JSON's types only, and no subclasses of them, as Ansible has for strings
+        # which knows JSON's types only, and no subclasses of them, as Ansible has for strings
+        if by_library:
             value = json.loads(json.dumps(value, default=str))
         return [format_cell(found(value)) for found in searches]
 

@@ -35,9 +35,8 @@ TOOL = "nvidia-ctk"
 REFRESH = "nvidia-cdi-refresh"
 PROGRAMS = ("nvidia-cdi-hook", "nvidia-ctk")
 STAGES = ("createContainer", "createRuntime")
-COMMAND = re.compile(
-    r"[a-z]+(?:-[a-z]+)*"
-)  # of its own program; there are more of them with each release
+# of its own program; there are more of them with each release
+COMMAND = re.compile(r"[a-z]+(?:-[a-z]+)*")
 # The flags that each command is written with (internal/discover/hooks.go); those of other commands
 # are unknown.
 FLAGS: Mapping[str, frozenset[str]] = {

@@ -69,12 +69,13 @@ def find_distribution_generator(obs: Observation) -> Generator | None:
 
 # ---------------------------------------------------------------- units
 
+# the first one counts
 FOLDERS = (
     "/etc/systemd/system",
     "/usr/local/lib/systemd/system",
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
-)  # the first one counts
+)
 NAME = "CDI units"
 PATTERNS = [f"{folder}/{place}*cdi*.service" for folder in FOLDERS for place in ("", "*.wants/")]
 UNITS = queries.ask_for_paths(NAME, PATTERNS)

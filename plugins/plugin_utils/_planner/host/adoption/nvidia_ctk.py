@@ -30,10 +30,11 @@ DROP_IN = "99-nvidia.toml"
 # 1404).
 MISPLACED = "/etc/containerd/config.d/99-nvidia.toml"
 RUNC_TYPE = "io.containerd.runc.v2"
+# after the default handler, which it passes over if its name begins so:
 CANDIDATES = (
     "runc",
     "crun",
-)  # after the default handler, which it passes over if its name begins so:
+)
 PASSED_OVER = "nvidia"
 NOTHING: tuple[Any, ...] = ("", 0, False, [])
 DEFAULT_VALUES: Mapping[tuple[str, ...], Any] = {
@@ -103,9 +104,8 @@ def list_unexplained_ctk_properties(
 def _list_differing_properties(entry: Entry, candidate: Entry) -> tuple[Path, ...]:
     kept = {path: value for path, value in candidate.items() if path != ("options", "BinaryName")}
     made = {path: value for path, value in entry.items() if path != ("options", "BinaryName")}
-    if (
-        kept.get(("runtime_type",)) in (None, "") and made.get(("runtime_type",)) == RUNC_TYPE
-    ):  # filled in since 1.20
+    # filled in since 1.20
+    if kept.get(("runtime_type",)) in (None, "") and made.get(("runtime_type",)) == RUNC_TYPE:
         made.pop(("runtime_type",))
     return tuple(
         path

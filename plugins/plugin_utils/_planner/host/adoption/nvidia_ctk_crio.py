@@ -37,9 +37,8 @@ WRITER = (
 RUNTIME = ("crio", "runtime")
 RUNTIMES = (*RUNTIME, "runtimes")
 DEFAULT = (*RUNTIME, "default_runtime")
-FILLED_IN = {
-    "monitor_cgroup": "system.slice"
-}  # what CRI-O itself sets if no file does (pkg/config, TranslateMonitorFields)
+# what CRI-O itself sets if no file does (pkg/config, TranslateMonitorFields)
+FILLED_IN = {"monitor_cgroup": "system.slice"}
 SET = ("runtime_path", "runtime_type")  # the two keys that are the tool's own
 
 Path = tuple[str, ...]

@@ -27,11 +27,12 @@ DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "accept-nvidia-visible-devices-as-volume-mounts": (False,),
     "features.ignore-imex-channel-requests": (False,),
     "nvidia-container-runtime.mode": ("auto",),
+    # newest first
     "nvidia-container-runtime.runtimes": (
         ["runc", "crun"],
         ["docker-runc", "runc", "crun"],
         ["docker-runc", "runc"],
-    ),  # newest first
+    ),
     "nvidia-container-runtime.modes.cdi.annotation-prefixes": (["cdi.k8s.io/"],),
     "nvidia-container-runtime.modes.cdi.default-kind": ("nvidia.com/gpu",),
     "nvidia-container-runtime.modes.cdi.spec-dirs": (list(CDI_DIRS),),

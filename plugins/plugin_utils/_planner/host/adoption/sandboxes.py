@@ -76,7 +76,6 @@ def count_pods_by_handler(
     if "error" in answer:
         raise build_query_failure(asked["id"], answer["error"])
     counts = dict(answer.get("handlers") or {})
-    counts[instance.default_handler] = counts.get(instance.default_handler, 0) + counts.get(
-        "", 0
-    )  # pods that name none have the default
+    # pods that name none have the default
+    counts[instance.default_handler] = counts.get(instance.default_handler, 0) + counts.get("", 0)
     return {name: counts[name] for name in names if counts.get(name)}

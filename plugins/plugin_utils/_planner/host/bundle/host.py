@@ -232,10 +232,11 @@ def plan_needed_archive(policy: Policy, obs: Observation, record: HostDecision) 
     )
     ask_together(part, where, obs)
     names = {*record.packages, *(name for name in packages.FAMILY if obs.get_package(name))}
+    # the way back takes those from before
     versions = {
         pin.toolkit_version,
         *list_installed_versions(obs),
-    }  # the way back takes those from before
+    }
     wanted = [p.file for p in part.source.packages if p.version in versions and p.name in names]
     expected = policy.toolkit_key_fingerprint or repository.FINGERPRINT
     source = repository.plan_repository_files(

@@ -19,13 +19,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 )
 
 SIGNATURE = 2
+# a certification of a user id, and a signature directly on the key
 OF_THE_KEY = (
     0x10,
     0x11,
     0x12,
     0x13,
     0x1F,
-)  # a certification of a user id, and a signature directly on the key
+)
 CREATED, KEY_EXPIRES, ISSUER = 2, 9, 16
 
 
@@ -64,9 +65,8 @@ def _read_signature_fields(body: bytes) -> tuple[dict[int, bytes], dict[int, byt
 
 def _list_subpackets(data: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
-    while at + 5 < len(data) or (
-        at < len(data) and data[at] < 192
-    ):  # else it is cut off, and nothing can follow
+    # else it is cut off, and nothing can follow
+    while at + 5 < len(data) or (at < len(data) and data[at] < 192):
         length, at = data[at], at + 1
         if length == 255:
             length, at = int.from_bytes(data[at : at + 4], "big"), at + 4

@@ -342,9 +342,8 @@ def plan_spec_withdrawal(
     own = [files.get_seen_file(policy, obs, files.get_spec_path(policy, name)) for name in going]
     own += () if of or but else files.list_specs_elsewhere(policy, obs)
     kept = owned_file.get_journal_originals(obs)
-    linked = {
-        file.real for file in files.list_former_files(policy, obs) if file.path in kept
-    }  # given back by that path
+    # given back by that path
+    linked = {file.real for file in files.list_former_files(policy, obs) if file.path in kept}
     own = [file for file in own if file.path in kept or file.real not in linked]
     return merge_plans(
         [
@@ -378,9 +377,8 @@ def make_specs(
         generate_specs, policy, host, driver_part.collect_driver_part(policy, obs, host, driver)
     )
     made = make_of(look)
-    require_spec_nodes(
-        policy, obs, made
-    )  # before a source uses the GPUs: NVML makes missing nodes if root asks it, also in check mode
+    # before a source uses the GPUs: NVML makes missing nodes if root asks it, also in check mode
+    require_spec_nodes(policy, obs, made)
     if policy.root != "/":
         return made
     known = sources.restore_recorded_hardware(look, list_recorded_specs(policy, obs))
@@ -499,9 +497,8 @@ def judge_specs(
         if p in own or files.get_seen_file(policy, obs, p).exists
     ]
     found = [v for v in (judge_one_spec(policy, obs, host, driver, p) for p in wanted) if v]
-    return tuple(
-        sorted(found, key=lambda v: not files.get_seen_file(policy, obs, v.path).exists)
-    )  # withdrawn files come last
+    # withdrawn files come last
+    return tuple(sorted(found, key=lambda v: not files.get_seen_file(policy, obs, v.path).exists))
 
 
 def judge_one_spec(

@@ -219,9 +219,8 @@ def list_spec_edits(spec: Spec) -> tuple[Edits, ...]:
 def list_mounted_paths(spec: Spec) -> Iterator[str]:
     """Yield the files of the host that are mounted into containers."""
     for edit in list_spec_edits(spec):
-        yield from (
-            m.host_path for m in edit.mounts if m != VOID_MOUNT
-        )  # whose /dev/null each host has
+        # whose /dev/null each host has
+        yield from (m.host_path for m in edit.mounts if m != VOID_MOUNT)
 
 
 # ---------------------------------------------------------------- driver, kernel
@@ -396,9 +395,8 @@ def compare_node(
     if not known:
         return
     if live is None:
-        if not (
-            node.type and node.major
-        ):  # with both, CDI's library does not look (container-edits_unix.go)
+        # with both, CDI's library does not look (container-edits_unix.go)
+        if not (node.type and node.major):
             yield Stale("nodes", path, "", messages.STALE_NODE_GONE.fill(path=path))
         return
     numbers = tuple(live.get("rdev") or ())

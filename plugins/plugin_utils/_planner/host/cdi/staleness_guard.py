@@ -200,9 +200,10 @@ def list_watch_facts(policy: Policy, obs: Observation, spec: Spec) -> list[dict[
         for h in e.hooks
         if h.name != "startContainer"
     ]
+    # they come with the daemons, later in a boot
     files = (
         path for path in staleness.list_mounted_paths(spec) if not path.startswith(mps_places.ROOT)
-    )  # they come with the daemons, later in a boot
+    )
     paths = sorted({*files, *hooks, *(staleness.get_live_path(n) for n in nodes)})
     numbers = {staleness.get_live_path(n): [n.major, n.minor or 0] for n in nodes if n.major}
     return [

@@ -41,10 +41,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 
 NVIDIA_VENDOR = "0x10de"
 GPU_CLASSES = ("0x0300", "0x0302")  # VGA and 3D controllers; NVSwitches are 0x0680
+# asked for on every host; of a GPU that nothing serves, its own link names any other
 FOREIGN_DRIVERS = (
     "nouveau",
     "vfio-pci",
-)  # asked for on every host; of a GPU that nothing serves, its own link names any other
+)
 DEV_GLOBS = (
     "/dev/nvidia*",
     "/dev/nvidia-caps/nvidia-cap*",

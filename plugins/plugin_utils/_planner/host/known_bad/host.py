@@ -54,10 +54,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     toolkit_config,
 )
 
+# the two whose programs rows are about; the family moves together
 OF_TOOLKIT = (
     packages.BASE,
     "nvidia-container-toolkit",
-)  # the two whose programs rows are about; the family moves together
+)
 COMPRESSED = (".gz", ".xz", ".zst")
 BY_CDI = ("native-cdi", "nvidia-runtime")
 ALL_GIDS = versions.Version(0, 7)  # of CDI, the first with additionalGids

@@ -46,10 +46,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
 Driver = Literal["systemd", "cgroupfs", ""]
 
 VERSION = re.compile(r"v(\d{1,9}\.\d{1,9}\.\d{1,9})")
+# version 2, and version 1's hierarchy of systemd
 ROOTS = (
     "/sys/fs/cgroup",
     "/sys/fs/cgroup/systemd",
-)  # version 2, and version 1's hierarchy of systemd
+)
 PODS: dict[Driver, tuple[str, ...]] = {
     "systemd": (
         "kubepods.slice/kubepods-pod*.slice",

@@ -25,17 +25,15 @@ class Detection:
 
     programs: Mapping[str, str]  # handler -> the program that it is added for
     first: tuple[str, ...]  # directories that are looked at before those in the PATH of its service
-    environment: tuple[
-        str, ...
-    ]  # files with that service's environment, {} for the unit's name; a later one counts
+    # files with that service's environment, {} for the unit's name; a later one counts
+    environment: tuple[str, ...]
     settings: str  # its own configuration, which sets the default handler by the key `default` ...
     # ... unless this variable of its environment names another file, or --config among its
     # arguments
     variable: str
     default: str
-    templates: Mapping[
-        int, str
-    ]  # the version of a rendered file -> the name of the template for such a file, next to it
+    # the version of a rendered file -> the name of the template for such a file, next to it
+    templates: Mapping[int, str]
 
 
 @dc.dataclass(frozen=True)
@@ -59,9 +57,8 @@ class ManagerPlace:
     """
 
     units: tuple[str, ...]  # of the daemon, or of the program that starts it: what is restarted
-    drop_ins: tuple[str, ...] = (
-        "conf.d",
-    )  # directories next to the main file that are looked at; the first is made if none is read
+    # directories next to the main file that are looked at; the first is made if none is read
+    drop_ins: tuple[str, ...] = ("conf.d",)
     # False: the main file is rendered again at each start, so a drop-in has to be imported already
     main_edited: bool = True
     # the person's files that go into the main file, or into one that it imports, in words for a
@@ -90,9 +87,8 @@ class ManagerPlace:
     # the manager does not start with a drop-in of another version than the main file's, or of
     # another one's tables
     strict: bool = False
-    filled_in: Mapping[str, str] = dc.field(
-        default_factory=dict
-    )  # the main file is a template: what the manager puts in for its values
+    # the main file is a template: what the manager puts in for its values
+    filled_in: Mapping[str, str] = dc.field(default_factory=dict)
     confined: Confinement | None = (
         None  # how a release of it may be shut off from the host's programs
     )
@@ -117,9 +113,8 @@ class Boot:
     # if it is installed, `handler` is the only handler and the default one; otherwise runc is
     program: str
     handler: str
-    head: tuple[
-        tuple[str, str], ...
-    ]  # the keys by which such a file is decoded at all, with their values
+    # the keys by which such a file is decoded at all, with their values
+    head: tuple[tuple[str, str], ...]
     fields: Mapping[str, frozenset[str]]  # the path of a table in it -> its keys
 
 

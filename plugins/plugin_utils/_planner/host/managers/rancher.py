@@ -36,8 +36,9 @@ def describe_detection(name: str, *environment: str) -> Detection:
 
     environment: the files that the unit reads, as its installation writes it.
     """
+    # ConfigFlag in pkg/cli/cmds/config.go
     settings, variable = (
         f"/etc/rancher/{name}/config.yaml",
         f"{name.upper()}_CONFIG_FILE",
-    )  # ConfigFlag in pkg/cli/cmds/config.go
+    )
     return Detection(PROGRAMS, FIRST, environment, settings, variable, "default-runtime", TEMPLATES)

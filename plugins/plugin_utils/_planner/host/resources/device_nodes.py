@@ -323,9 +323,8 @@ def explain_device_node_objection(policy: Policy, obs: Observation, driver: Driv
         for path in CONTAINER_FILES
         if obs.get_answer(queries.ask_for_file(path, content=False)).get("exists")
     ]
-    if (
-        marks and policy.root == "/" and policy.proc_root == "/proc"
-    ):  # a proc_root that is set is trusted
+    # a proc_root that is set is trusted
+    if marks and policy.root == "/" and policy.proc_root == "/proc":
         return messages.IN_CONTAINER.fill(mark=marks[0])
     if policy.root != "/":
         return ""

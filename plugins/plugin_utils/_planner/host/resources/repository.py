@@ -422,9 +422,8 @@ def _has_rpm_key(obs: Observation, package: str) -> bool:
         ["rpm", "--query", package], timeout=30, shows=(r"^gpg-pubkey-[0-9a-f-]+",)
     )
     answer = obs.get_answer(question)
-    if answer.get(
-        "timed_out"
-    ):  # a rollback erases what was imported: that of a person's must not pass for ours
+    # a rollback erases what was imported: that of a person's must not pass for ours
+    if answer.get("timed_out"):
         raise build_query_failure(question["id"], {"message": "timed out", "kind": "timeout"})
     return bool(answer.get("rc") == 0)
 

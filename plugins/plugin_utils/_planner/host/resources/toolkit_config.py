@@ -83,10 +83,11 @@ WHY: Mapping[tuple[str, ...], str] = {
     IGNORE_CHANNELS: messages.CHANNELS_IGNORED.fill(),
     SKIP: messages.MODE_DETECTION.fill(),
 }
+# reasons for which a setting is made safe unasked
 SAFETY = (
     messages.CHANNELS_IGNORED.code,
     messages.MOUNTS_REFUSED.code,
-)  # reasons for which a setting is made safe unasked
+)
 
 # What of this file may leave a host, of our own keys.
 OURS: file_places.Places = {
@@ -187,9 +188,8 @@ def plan_toolkit_config(
     if written:
         wanted[RUNTIMES] = add_earlier_runtimes(obs, wanted[RUNTIMES])
     planned = plan_keys(obs, PATH, keep_directory_spelling(obs, wanted))
-    first = (
-        policy.adopt == "auto" and not written
-    )  # later on, other values are most often our own from before
+    # later on, other values are most often our own from before
+    first = policy.adopt == "auto" and not written
     modes: set[str] = {
         record.runtime_mode,
         *(d.runtime_mode for d in record.decisions if d.handler or d.hook),

@@ -106,10 +106,11 @@ def list_changed_lines(path: str, before: str, after: str) -> str:
     ]
     found = list(difflib.unified_diff(old, new, n=0, lineterm=""))[2:]
     gone, come = (Counter(line[1:] for line in found if line[0] == sign) for sign in "-+")
+    # a line that goes here and comes there has not changed
     moved = {
         "-": gone & come,
         "+": gone & come,
-    }  # a line that goes here and comes there has not changed
+    }
     for line in found:
         hunk = _HUNK.match(line)
         if hunk:

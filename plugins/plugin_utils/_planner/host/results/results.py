@@ -83,9 +83,8 @@ def describe_answer_trouble(answer: Mapping[str, Any]) -> Message:
     )
     back = describe_rollback(answer)
     step = str(error.get("next") or "")
-    if error.get("phase") == "command" and list_known_causes(
-        answer
-    ):  # a person who runs it by hand learns no more
+    # a person who runs it by hand learns no more
+    if error.get("phase") == "command" and list_known_causes(answer):
         step = transaction_messages.CORRECT_CAUSE.fill()
     if back and step.startswith(AS_BEFORE):  # one of the two is enough
         step = ""

@@ -23,9 +23,8 @@ def build_unknown_gpu_error(
     gpus: UUID, PCI address and product name of each that exists.
     """
     here = list(gpus)
-    products = ", ".join(
-        sorted({model for _uuid, _bus, model in here if model})
-    )  # tables show them shorter
+    # tables show them shorter
+    products = ", ".join(sorted({model for _uuid, _bus, model in here if model}))
     named = ", ".join(name_shared_gpu(uuid, bus) for uuid, bus, _model in here)
     if products:
         return PlanError(

@@ -142,9 +142,8 @@ def list_mps_questions(policy: Policy) -> list[queries.Question]:
 
 
 def list_mps_files() -> list[queries.Question]:
-    return [
-        q for q in host_service.list_service_questions(NAME, TEMPLATES) if q["kind"] != "units"
-    ]  # a template has no state
+    # a template has no state
+    return [q for q in host_service.list_service_questions(NAME, TEMPLATES) if q["kind"] != "units"]
 
 
 def plan_mps(
@@ -160,9 +159,8 @@ def plan_mps(
     minors: the number of each GPU's device node, by UUID.
     """
     before = read_kept_limits(obs)
-    closed = {
-        gpu.uuid for gpu, _entry in resolved if gpu.compute_mode == PROHIBITED
-    }  # left alone, with the daemon that it may have
+    # left alone, with the daemon that it may have
+    closed = {gpu.uuid for gpu, _entry in resolved if gpu.compute_mode == PROHIBITED}
     daemons = {
         gpu.uuid: entry.limits
         for gpu, entry in resolved

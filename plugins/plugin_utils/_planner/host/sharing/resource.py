@@ -311,9 +311,8 @@ def list_exclusive_users(
     ]
     if not become:
         return []
-    answer = obs.get_answer_or_error(
-        gpu_holders.HOLDERS
-    )  # for a sentence only: it keeps no run from going on
+    # for a sentence only: it keeps no run from going on
+    answer = obs.get_answer_or_error(gpu_holders.HOLDERS)
     users = {
         gpu: gpu_holders.map_groups_to_holders(answer, str(minors[gpu]), without=mps.OWN_GROUP)
         for gpu in become

@@ -36,14 +36,14 @@ FOLDERS = (
     "/run/systemd/generator", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
     "/run/systemd/generator.late",
 )  # fmt: skip
+# `systemctl enable` makes the links of a unit's Alias= here
 _ALIASES = (
     "/etc/systemd/system",
     "/run/systemd/system",
-)  # `systemctl enable` makes the links of a unit's Alias= here
+)
 _MOST_NAMES = 8  # of one unit that are followed; each has more than a hundred places for drop-ins
-_VALID = re.compile(
-    r"[A-Za-z0-9:_.\\@-]{1,255}"
-)  # VALID_CHARS in basic/unit-name.c: without the signs of a pattern
+# VALID_CHARS in basic/unit-name.c: without the signs of a pattern
+_VALID = re.compile(r"[A-Za-z0-9:_.\\@-]{1,255}")
 
 
 @dc.dataclass(frozen=True)
@@ -84,18 +84,20 @@ def find_files(obs: Observation, unit: str) -> UnitFiles:
             return UnitFiles(unit)
         real = str(own.get("real") or "")
         target = posixpath.basename(real)
+        # an alias
         if posixpath.dirname(real) in FOLDERS and target not in (
             name,
             *_list_templates(name),
-        ):  # an alias
+        ):
             if target in names or not _VALID.fullmatch(target):
                 return UnitFiles(unit)
             _require_few([*names, target], str(own["path"]))
+            # drop-ins of its own name outrank those of aliases
             names, name, own = (
                 [target, *names],
                 target,
                 None,
-            )  # drop-ins of its own name outrank those of aliases
+            )
             entries.update(_list_entries(obs, target))
     if not own.get("real") or own.get("type") != "file":
         return UnitFiles(unit)

@@ -243,9 +243,8 @@ def _build_plugin_cases(
 
     The plugin's default names GPUs by UUID. A GPU with MIG devices is given away only by those.
     """
-    assumed = (
-        host.plugin_source == "default" and host.isolation == "strict"
-    )  # forced by a user who knows the plugin better
+    # forced by a user who knows the plugin better
+    assumed = host.plugin_source == "default" and host.isolation == "strict"
     if (
         assumed
         or not host.plugin_strategies

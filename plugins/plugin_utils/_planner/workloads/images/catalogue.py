@@ -254,9 +254,8 @@ def _read_weight(document: YamlFile, path: Path, table: Mapping[str, Any]) -> in
     return value
 
 
-Fault = tuple[
-    tuple[str, ...], Sentence, dict[str, str]
-]  # where below the image, what is wrong, its values
+# where below the image, what is wrong, its values
+Fault = tuple[tuple[str, ...], Sentence, dict[str, str]]
 
 
 def _require_possible(document: YamlFile, path: Path, image: Image) -> None:

@@ -95,9 +95,8 @@ BRANDS: tuple[tuple[str, tuple[str, ...]], ...] = (
 # certified for it.
 CONSUMER = ("GeForce", "TITAN", "NVS")
 WORKSTATION = ("Quadro", "RTX")
-MEMORY = re.compile(
-    r"\b(\d{1,3}) ?GB\b"
-)  # `NVIDIA A100-SXM4-80GB`, `Tesla V100-PCIE-16GB`, `NVIDIA H100 80GB HBM3`
+# `NVIDIA A100-SXM4-80GB`, `Tesla V100-PCIE-16GB`, `NVIDIA H100 80GB HBM3`
+MEMORY = re.compile(r"\b(\d{1,3}) ?GB\b")
 # GB of each GPU of a card, for products that are sold with one size, by NVIDIA's data sheets
 # (https://www.nvidia.com/en-us/data-center/).
 SIZES: Mapping[str, int] = {

@@ -24,9 +24,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
     Image,
 )
 
-Across = Literal[
-    "all", "each"
-]  # one image that runs on all GPUs of a host, or one for each of them
+# one image that runs on all GPUs of a host, or one for each of them
+Across = Literal["all", "each"]
 COMPAT_HOOK = "enable-cuda-compat"
 NODES_ALONE = "cdi_class: gpu-nodes and cdi_profile: devices"  # options of a task of cdi_spec
 Ranks = tuple[tuple[str, Any], ...]

@@ -26,10 +26,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
     requires,
 )
 
+# the ways in which nvidia-container-cli starts a container, and judges NVIDIA_REQUIRE_* before
 LEGACY = (
     "legacy",
     "oci-hook",
-)  # the ways in which nvidia-container-cli starts a container, and judges NVIDIA_REQUIRE_* before
+)
 
 
 @dc.dataclass(frozen=True)

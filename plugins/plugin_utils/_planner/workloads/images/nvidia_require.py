@@ -26,9 +26,8 @@ PREFIX, CUDA, JETPACK = "NVIDIA_REQUIRE_", "NVIDIA_REQUIRE_CUDA", "NVIDIA_REQUIR
 DISABLE, CUDA_VERSION = "NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION"
 TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})  # strconv.ParseBool
 MOST = 32  # variables: `char *reqs[32]` in src/cli/cli.h
-MAXIMUM = (
-    (1 << 64) - 1
-)  # UINTMAX_MAX, which strtoumax gives for all that is larger, too, and upstream takes for an error
+# UINTMAX_MAX, which strtoumax gives for all that is larger, too, and upstream takes for an error
+MAXIMUM = (1 << 64) - 1
 # EXPR_MAX of src/cli/dsl.c: a condition that is not met and longer than this is an invalid one
 LONGEST = 128
 # characters of an image's text in a sentence: CUDA's own expressions have more than a thousand
@@ -178,9 +177,8 @@ def evaluate_requirement(text: str, subject: Subject) -> bool | None:
     unknown = False
     for alternative in filter(None, text.split(" ")):
         conditions = [condition for condition in alternative.split(",") if condition]
-        if (
-            not conditions
-        ):  # one of commas alone: upstream ends here, with what the alternative before it came to
+        # one of commas alone: upstream ends here, with what the alternative before it came to
+        if not conditions:
             break
         result = _evaluate_alternative(conditions, subject)
         if result:

@@ -260,11 +260,12 @@ def test_a_taint_that_goes_is_known_as_ours_where_a_controller_was_faster() -> N
         for c in live.plan_cluster(rendered({"gpu1": native()}), before, SETTINGS).calls
         if c.again
     )
+    # and the note is gone
     now = {
         **there,
         "metadata": node("gpu1")["metadata"],
         "spec": {"taints": [*there["spec"]["taints"], THEIRS]},
-    }  # and the note is gone
+    }
     assert call.again is not None
     (following,) = call.again(now)
     assert following.arguments["patch"][1]["value"] == [THEIRS]

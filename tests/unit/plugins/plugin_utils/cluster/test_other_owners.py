@@ -68,15 +68,17 @@ CASES = [
     (("label", MIG, "pending"), "the MIG manager"),
     (("label", MIG, "rebooting"), "the MIG manager"),
     (("annotation", "weave.works/kured-reboot-in-progress", "2026-11-22T10:00:00Z"), "kured"),
+    # stays after the reboot
     (
         ("annotation", "weave.works/kured-most-recent-reboot-needed", "2026-11-22T10:00:00Z"),
         "",
-    ),  # stays after the reboot
+    ),
     (("taint", "ToBeDeletedByClusterAutoscaler", "1795428000"), "the cluster autoscaler"),
+    # comes and goes with the load
     (
         ("taint", "DeletionCandidateOfClusterAutoscaler", "1795428000"),
         "",
-    ),  # comes and goes with the load
+    ),
     (("taint", "karpenter.sh/disrupted", ""), "Karpenter"),
     (("taint", "karpenter.sh/disruption", "disrupting"), "Karpenter before 1.0"),
     (("taint", "karpenter.sh/unregistered", ""), ""),
@@ -123,9 +125,8 @@ def test_our_own_hold_does_not_hide_who_came_since() -> None:
 
 NOW = datetime.datetime(2026, 11, 22, 12, 0, tzinfo=datetime.timezone.utc)
 HOUR = 3600 * 10**9  # a duration as Go writes it
-SENTINEL = {
-    "hostPath": {"path": "/var/run", "type": "Directory"}
-}  # kured-1.17, where it sees the file that asks for a reboot
+# kured-1.17, where it sees the file that asks for a reboot
+SENTINEL = {"hostPath": {"path": "/var/run", "type": "Directory"}}
 
 
 def kured(annotation: str | None, **spec: Any) -> dict[str, Any]:
@@ -152,10 +153,11 @@ LOCKS = [
     ({"nodeID": "gpu1", "created": "2026-11-22T11:30:00Z", "TTL": HOUR}, True),
     ({"nodeID": "gpu1", "created": "2026-11-22T13:30:00+02:00", "TTL": HOUR}, True),
     ({"nodeID": "gpu1", "TTL": HOUR}, True),  # since when is not said
+    # more than a float has room for
     (
         {"nodeID": "gpu1", "created": "2026-11-22T10:00:00Z", "TTL": 10**400},
         True,
-    ),  # more than a float has room for
+    ),
     ({"nodeID": "gpu1", "TTL": 1, "created": "9999-99-99T99:99:99Z"}, True),
     ({"nodeID": "gpu1", "TTL": 1, "created": "2020-01-01T00:00:00+99:99"}, True),
     ({"maxOwners": 2, "locks": [{"nodeID": "gpu3", "TTL": 0}, {"nodeID": "gpu1", "TTL": 0}]}, True),
@@ -178,10 +180,11 @@ def test_a_lock_on_a_daemon_set_that_can_reboot_no_host_holds_nothing() -> None:
     """
     lock = json.dumps({"nodeID": "gpu1", "TTL": 0})
     refused = {**kured(lock), "status": {"desiredNumberScheduled": 3, "currentNumberScheduled": 0}}
+    # its nodeSelector fits no node
     nowhere = {
         **kured(lock),
         "status": {"desiredNumberScheduled": 0, "currentNumberScheduled": 0},
-    }  # its nodeSelector fits no node
+    }
     assert (
         other_owners.describe_kured_lock("gpu1", [kured(lock, volumes=[]), refused, nowhere], NOW)
         == ""

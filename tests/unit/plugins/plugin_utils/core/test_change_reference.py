@@ -29,10 +29,11 @@ CASES = [
     ({"gpufleet_change_ref": "OPS-12", "awx_user_name": "alice"}, "OPS-12, by alice"),
     ({"tower_user_name": "alice@example.org"}, "by alice@example.org"),
     ({"awx_user_name": "", "tower_user_name": "bob"}, "by bob"),
+    # a name of a directory service
     (
         {"awx_user_name": "a; reason=\x1b[31m{{ x }}"},
         "by a reason 31m x",
-    ),  # a name of a directory service
+    ),
 ]
 
 

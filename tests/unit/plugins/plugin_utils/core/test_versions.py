@@ -115,11 +115,12 @@ def test_a_packagers_suffix_makes_no_difference(one: str, same: str) -> None:
         ("docker", "25.0.17", "0.8.0"),
         ("docker", "26.0.0", "0.6.0"),
         ("docker", "29.2.0", "1.1.0"),
+        # its library reads .json alone, with keys that no later version has
         (
             "podman",
             "3.4.4",
             "",
-        ),  # its library reads .json alone, with keys that no later version has
+        ),
         ("podman", "4.0.3", ""),  # 0.1.0 and 0.2.0, which this collection never writes
         ("podman", "4.1.0", "0.4.0"),
         ("podman", "4.9.3", "0.6.0"),

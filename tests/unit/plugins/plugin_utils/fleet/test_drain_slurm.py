@@ -95,12 +95,13 @@ CASES = [
     ("IDLE+DRAIN", "gpufleet.nvidia r70: the restart ends 1 container (web)", "others", True),
     ("IDLE+DRAIN", "fan 3 is broken", "others", True),
     ("IDLE+DRAIN", "not gpufleet.nvidia r7: at all", "others", True),
+    # as Slurm prints a reason of two lines
     (
         "IDLE+DRAIN",
         "x\n          State=IDLE",
         "others",
         True,
-    ),  # as Slurm prints a reason of two lines
+    ),
     ("IDLE+DRAIN", "", "others", True),
     ("DOWN", "", "broken", False),
     ("DOWN+DRAIN", OURS, "broken", False),

@@ -280,13 +280,14 @@ NO_RESULT = f"{LINE} ended with exit status {{}}, without a result"
 # Exit status, output, whether the result is known, what failed, why it is not known.
 DIAGNOSES = [
     (0, DCGM_3.format("Pass"), True, [], ""),
+    # old releases end with 0 all the same
     (
         0,
         DCGM_3.format("Fail - All"),
         True,
         ["NVML Library"],
         "",
-    ),  # old releases end with 0 all the same
+    ),
     (226, DCGM_3.format("Fail"), True, ["NVML Library"], ""),
     (0, DCGM_3.format("Warn - GPU: 0"), True, [], ""),
     (0, DCGM_3.format("Skip - All"), True, [], ""),  # another one passed

@@ -123,9 +123,8 @@ FORGED = [
     forged("hosts", "a", value="x"),
     forged("hosts", "a", "change", value=["x"]),
     forged("changes", "*", "differences", value=None),
-    forged(
-        "changes", "*", "differences", value=[]
-    ),  # the host's change, shown as one that restarts a unit and writes nothing
+    # the host's change, shown as one that restarts a unit and writes nothing
+    forged("changes", "*", "differences", value=[]),
     forged("changes", "*", "restarts", value=[]),
     forged("changes", "*", "bound", value=[{"do": "write", "path": "/etc/cron.d/more"}]),
     forged("changes", "*", "bound", value=None),

@@ -88,13 +88,14 @@ def test_two_dead_hosts_of_a_hundred_are_left_out_and_all_others_are_done() -> N
     assert found.list_hosts_in_state(rollout.LEFT_OUT) == DEAD
     assert (reached.ended, reached.bad, reached.done) == ("", {}, 392)
     assert sorted(began) == sorted(set(HOSTS) - set(DEAD)) == sorted(fleet.done)
+    # canaries, then 1, 10%, 50% and the rest of 388
     assert [len(b.hosts) for b in found.batches] == [
         4,
         1,
         38,
         194,
         155,
-    ]  # canaries, then 1, 10%, 50% and the rest of 388
+    ]
     for batch in found.batches[2:]:
         racks = [found.hosts[h].domain for h in batch.hosts]
         assert max(racks.count(r) for r in set(racks)) <= len(batch.hosts) // 20 + 2, (

@@ -39,13 +39,14 @@ ALSO: list[tuple[Any, ...]] = [
     ("tasks", '{"change": "driver.yml"}'),
     ("tasks", " change = driver.yml "),
 ]
+# the examples of these are their defaults
 DEFAULTS = {
     "canaries",
     "waves",
     "gate_retries",
     "max_left_out",
     "plugin_wait",
-}  # the examples of these are their defaults
+}
 NAMES = sorted(
     name.removeprefix(settings.PREFIX) for name in variables.RUN if name.startswith(settings.PREFIX)
 )

@@ -19,10 +19,11 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     ({SERIAL: [1, "10%"]}, [SERIAL]),
     ({SERIAL: 1}, [SERIAL]),
     ({SERIAL: ""}, []),  # a question of a survey that nobody answered
+    # one file for site and rollout
     (
         {SERIAL: [1, "10%"], "gpufleet_rollout_waves": [1, "10%"]},
         [],
-    ),  # one file for site and rollout
+    ),
     ({SERIAL: [1, "10%"], "gpufleet_rollout_waves": ""}, [SERIAL]),
     ({DRIFT: True}, [DRIFT]),
     ({DRIFT: "yes"}, [DRIFT]),

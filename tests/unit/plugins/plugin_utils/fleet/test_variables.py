@@ -62,16 +62,18 @@ def test_names_of_ones_own_results_of_the_roles_and_of_other_people_are_no_mista
 SETTINGS = [
     # in the inventory, what the run uses, whether the inventory's would be ignored
     ({"gpufleet_serial": [1, "50%"]}, {}, True),
+    # set by import_playbook's vars, which rank above
     (
         {"gpufleet_serial": [1, "50%"]},
         {"gpufleet_serial": [1, "10%"]},
         True,
-    ),  # set by import_playbook's vars, which rank above
+    ),
+    # extra variables are every host's as well
     (
         {"gpufleet_serial": [1, "50%"]},
         {"gpufleet_serial": [1, "50%"]},
         False,
-    ),  # extra variables are every host's as well
+    ),
     ({}, {"gpufleet_serial": [1]}, False),
     ({"gpufleet_hosts": "gpu_nodes"}, {}, True),
     ({"gpufleet_max_failed": 1}, {}, True),

@@ -204,12 +204,13 @@ LIVE = dc.replace(
         (LIVE, K130, ("envvar",), True),
         (LIVE, K130, ("cdi-cri",), False),  # the device plugin was told
         (LIVE, NONE, (), False),  # no cluster
+        # an image of a node, or a node whose kubelet is down
         (
             LIVE,
             Kubelet(installed=True),
             (),
             True,
-        ),  # an image of a node, or a node whose kubelet is down
+        ),
         (LIVE, Kubelet(installed=True), ("cdi-cri",), False),
         (C23, K130, (), False),  # it is not the default today
     ],

@@ -46,10 +46,11 @@ ROWS = [
     ((asks("reach"), plans("a"), asks("nvml", "units")), {"reach", "nvml", "units"}),
     ((refuses("first"), refuses("second")), "first"),
     ((plans("a"), refuses("first"), asks("reach")), "first"),
+    # what comes first may be the error, once it is answered
     (
         (asks("reach"), refuses("second")),
         {"reach"},
-    ),  # what comes first may be the error, once it is answered
+    ),
     ((asks("reach"), refuses("second"), asks("nvml")), {"reach"}),
 ]
 

@@ -157,31 +157,35 @@ DOCKERS = left("writer", cri=False)
 HOSTS: list[tuple[tuple[Instance, ...], tuple[str, ...], str]] = [
     # the engines of a host, those that are asked for, and the engine by which the host is refused
     ((K8S,), ("auto",), ""),
+    # Docker beside an engine that someone else configures
     (
         (K8S, left("stopped", "docker", running=False)),
         ("auto",),
         "",
-    ),  # Docker beside an engine that someone else configures
+    ),
     ((K8S, left("silent", "docker")), ("auto",), "docker silent"),
+    # a containerd that is a part of Docker
     (
         (DOCKERS, left("stopped", "docker", running=False)),
         ("auto",),
         "docker stopped",
-    ),  # a containerd that is a part of Docker
+    ),
     ((DOCKERS, left("unverified", "docker")), ("auto",), "docker unverified"),
     ((DOCKERS, left("unfit", "docker")), ("auto",), "docker unfit"),
+    # the policy does without it
     (
         (DOCKERS, left("stopped", "docker", running=False)),
         ("containerd",),
         "",
-    ),  # the policy does without it
+    ),
     ((left("unfit"),), ("auto",), "containerd unfit"),
     ((left("unfit"), left("stopped", "docker", running=False)), ("auto",), "docker stopped"),
+    # the other engine goes on
     (
         (instance(), left("stopped", "docker", running=False)),
         ("auto",),
         "",
-    ),  # the other engine goes on
+    ),
     ((instance(), left("stopped", "docker", running=False)), ("docker",), "docker stopped"),
     ((left("stopped", running=False), left("unasked", "docker")), ("auto",), "containerd stopped"),
 ]

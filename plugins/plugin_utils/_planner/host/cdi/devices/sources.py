@@ -54,9 +54,8 @@ def identify_hardware(
     if first.gpus is not None:
         return inventory.complete(seen, first), describe_unserved_gpus(seen, first)
     if has_timed_out(obs, nvml.ask_nvml(policy, obs, probe_source)):
-        return seen, (
-            messages.NAMED_FROM_PROC.fill(problem=first.trouble),
-        )  # nvidia-smi would wait for the same GPU
+        # nvidia-smi would wait for the same GPU
+        return seen, (messages.NAMED_FROM_PROC.fill(problem=first.trouble),)
     second = nvidia_smi.read_nvidia_smi_facts(policy, obs)
     if second.gpus is not None:
         return inventory.complete(seen, second), (

@@ -19,9 +19,8 @@ CPUS = ("x86_64", "aarch64")
 FOLDERS = (
     "/usr/lib64",
     *(f"/usr/lib/{cpu}-linux-gnu" for cpu in CPUS),
-    *(
-        f"/usr/lib/{cpu}-linux-gnu/nvidia/*" for cpu in CPUS
-    ),  # Debian's own packages: current, tesla, tesla-470
+    # Debian's own packages: current, tesla, tesla-470
+    *(f"/usr/lib/{cpu}-linux-gnu/nvidia/*" for cpu in CPUS),
     "/usr/lib64/nvidia",  # older RPM Fusion
     "/lib64",  # driver trees that are no whole system
     *(f"/lib/{cpu}-linux-gnu" for cpu in CPUS),

@@ -153,9 +153,8 @@ class DriverPlace:
     sockets: bool
 
 
-@functools.lru_cache(
-    maxsize=64
-)  # hosts with the same driver, distribution and kernel have the same files
+# hosts with the same driver, distribution and kernel have the same files
+@functools.lru_cache(maxsize=64)
 def select_driver_files(
     seen: tuple[Match, ...],
     wanted: frozenset[str],

@@ -134,9 +134,8 @@ def list_driver_patterns(policy: Policy) -> list[str]:
     ]
     configs = [f"{root}/{name}" for name in catalogue.CONFIGS for root in catalogue.CONFIG_ROOTS]
     sockets = [f"{root}{name}" for name in catalogue.SOCKETS for root in catalogue.SOCKET_ROOTS]
-    trees = [
-        f"/{name}" for name in catalogue.CONFIGS if name.startswith("vulkan/")
-    ]  # GKE's driver root has them at its top
+    # GKE's driver root has them at its top
+    trees = [f"/{name}" for name in catalogue.CONFIGS if name.startswith("vulkan/")]
     return [
         *libraries,
         *vdpau,

@@ -38,9 +38,8 @@ FIELDS = {
     for shape, fields in SHAPES.items()
 }
 
-Line = tuple[
-    str, str, str, str, str
-]  # indentation, whether an item begins, a key, its value, an item without a key
+# indentation, whether an item begins, a key, its value, an item without a key
+Line = tuple[str, str, str, str, str]
 
 
 class _Other(Exception):

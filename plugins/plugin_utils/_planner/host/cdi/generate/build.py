@@ -134,9 +134,8 @@ def generate(
         void,
         build_node_edits(seen, layout.shared(seen), options),
     )
-    named = [
-        d for d in found if d.edits != NOTHING
-    ]  # a device without edits makes a whole file invalid
+    # a device without edits makes a whole file invalid
+    named = [d for d in found if d.edits != NOTHING]
     spec = finish_spec(
         Spec("", tuple(sorted(named, key=names.sort_device_names)), options.kind, shared)
     )

@@ -81,9 +81,8 @@ def find_hook_program(policy: Policy, obs: Observation, record: HostDecision) ->
     if not list_hook_program_questions(policy):
         return None
     if packages.installs_packages(policy, obs, record):
-        version = (
-            parse_hook_release(packages.choose_package_version(policy, obs)) or NEWEST
-        )  # a repository that was just added has a new one
+        # a repository that was just added has a new one
+        version = parse_hook_release(packages.choose_package_version(policy, obs)) or NEWEST
         return HookProgram(INSTALLED if version >= FIRST else f"/usr/bin/{TOOL}", version)
     found = obs.get_answer(QUESTION).get("found") or {}
     version = parse_hook_release(obs.get_package(packages.BASE) or "")

@@ -25,9 +25,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 )
 
 Value = Mapping[str, Any]
-Edits = tuple[
-    str, str, Value
-]  # qualified device ('' for all of them), path in the document, the edits
+# qualified device ('' for all of them), path in the document, the edits
+Edits = tuple[str, str, Value]
 
 # Options of a mount that the OCI specification knows for Linux, with their recursive forms; `idmap`
 # since 1.1.

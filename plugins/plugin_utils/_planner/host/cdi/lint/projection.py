@@ -34,11 +34,12 @@ VARIABLES = {
     "NVIDIA_VISIBLE_DEVICES": "one of void", "NVIDIA_CTK_LIBCUDA_DIR": "path", "NVIDIA_CTK_DEBUG": "switch",
     "CUDA_MPS_PIPE_DIRECTORY": "path", "CUDA_MPS_LOG_DIRECTORY": "path",
 }  # fmt: skip
+# which keys are NVIDIA's own is judged, and nothing else of them
 ANNOTATION = [
     "hidden",
     "qualified name",
     ["nvidia.com"],
-]  # which keys are NVIDIA's own is judged, and nothing else of them
+]
 ENV = ["split", "=", "variable", VARIABLES]
 # Of NVIDIA's own programs the command (there are more of them with each release) and flags with the
 # shape of their value (cmd/nvidia-cdi-hook in NVIDIA/nvidia-container-toolkit).
@@ -100,9 +101,8 @@ def ask_for_specs(
     The answer has all that is in it by kind and mode, and what engines read of it if that lies in
     one of the directories.
     """
-    question = queries.ask_for_glob(
-        f"{directory.rstrip('/')}/*", KEEP, max=1 << 20
-    )  # a spec of eight GPUs, all cut up, takes a fifth of it
+    # a spec of eight GPUs, all cut up, takes a fifth of it
+    question = queries.ask_for_glob(f"{directory.rstrip('/')}/*", KEEP, max=1 << 20)
     return narrow_spec_question(question, directories, known)
 
 

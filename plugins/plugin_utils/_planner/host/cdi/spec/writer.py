@@ -73,9 +73,8 @@ def _render_scalar(value: Any) -> str:
     return _render_text(value) if isinstance(value, str) else json.dumps(value)
 
 
-@functools.lru_cache(
-    maxsize=8192
-)  # the hosts of a fleet have the same keys and mostly the same files
+# the hosts of a fleet have the same keys and mostly the same files
+@functools.lru_cache(maxsize=8192)
 def _render_text(value: str) -> str:
     return (
         value

@@ -71,9 +71,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
     PACKAGE,
 )
 
-SOME = Version(
-    2, 0
-)  # for reading the files of a containerd that reports no version: nothing is written by it
+# for reading the files of a containerd that reports no version: nothing is written by it
+SOME = Version(2, 0)
 Original = Mapping[str, Any]
 
 
@@ -406,10 +405,11 @@ def remove_own_handler(
     doc: toml.TomlDocument, at: tuple[str, ...], binary: str, was: Mapping[str, Any] | None
 ) -> toml.TomlDocument:
     program = (*at, "options", "BinaryName")
+    # one that worked was kept
     if toml.look_up_toml(doc.data, program) not in (
         binary,
         toml.look_up_toml(was or {}, program) or binary,
-    ):  # one that worked was kept
+    ):
         return doc
     if was is None or toml.look_up_toml(was, at) is None:
         return toml.remove_toml_key(doc, at)
@@ -536,9 +536,8 @@ def find_containerd_remnant(policy: Policy, obs: Observation) -> Instance | None
     Our drop-in alone counts as such a configuration as well.
     """
     keep = containerd_places.keep_containerd_places(policy.handlers)
-    alone = tuple(
-        posixpath.dirname(path) for path in list_marked_containerd_files(policy, obs)
-    )  # also where only our drop-in is left
+    # also where only our drop-in is left
+    alone = tuple(posixpath.dirname(path) for path in list_marked_containerd_files(policy, obs))
     there = (
         path
         for path, _place in list_main_files(policy)

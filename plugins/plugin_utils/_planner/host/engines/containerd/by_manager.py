@@ -169,9 +169,8 @@ def is_rendered_default_wanted(look: ManagerLook) -> bool:
     """
     if look.decision.default:
         return bool(toml.look_up_toml(look.cri, releases.DEFAULT) == look.decision.handler)
-    return (
-        look.policy.set_as_default != "disabled"
-    )  # what becomes the default at the next start has to be known then
+    # what becomes the default at the next start has to be known then
+    return look.policy.set_as_default != "disabled"
 
 
 def find_rendered_program(look: ManagerLook, handler: Handler) -> str:

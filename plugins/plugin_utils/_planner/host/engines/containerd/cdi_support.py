@@ -68,9 +68,8 @@ def describe_cdi_support(
     """
     newest = cdi_versions.get_max_cdi_version(traits.CONTAINERD, str(version))
     field = releases.has_cri_devices_field(version)
-    if (
-        daemon.manager.own_engine and not daemon.running
-    ):  # only its process would show the path of its program
+    # only its process would show the path of its program
+    if daemon.manager.own_engine and not daemon.running:
         return Cdi(
             False, False, (), "", Evidence("version", about_daemons.NOT_RUNNING_NO_VERSION.fill())
         )

@@ -121,9 +121,8 @@ def _get_default_driver(
     """
     now = str(toml.look_up_toml(cri, releases.DEFAULT) or "runc")
     said = base is not None and base.origin == decision.handler and base.systemd and not base.unsaid
-    stays = (
-        now == decision.handler
-    )  # without options it sets no driver, and containerd reports that of another handler
+    # without options it sets no driver, and containerd reports that of another handler
+    stays = now == decision.handler
     if (
         not decision.handler
         or said
@@ -189,9 +188,8 @@ def require_kept(
         if asked
         else (_uses_systemd_cgroup(cri, old), _uses_systemd_cgroup(after, new))
     )
-    free = (
-        old == new or not asked
-    )  # then neither a change to systemd nor one to the kubelet's own driver moves a pod
+    # then neither a change to systemd nor one to the kubelet's own driver moves a pod
+    free = old == new or not asked
     if before is then or (
         free
         and (

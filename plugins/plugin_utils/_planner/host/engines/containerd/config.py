@@ -182,9 +182,8 @@ def _walk_imports(sight: Sight, root_path: str, version: Version) -> FileSet:
                 unknown += need.questions
                 continue
             for path, file in resolved:
-                if (
-                    path in found
-                ):  # containerd loads a file once, and so files may import each other (LoadConfig)
+                # containerd loads a file once, and so files may import each other (LoadConfig)
+                if path in found:
                     continue
                 _check_import_bounds(current, len(found))
                 found[path] = _read_config_file(file, path, (*current.parents, current.path))
@@ -287,9 +286,8 @@ def check_schema(files: FileSet, version: Version) -> None:
         if not isinstance(written, int) or isinstance(written, bool):
             line = toml.find_key_line(file.doc, ("version",))
             raise PlanError(about_files.VERSION_NO_NUMBER.fill(), where=file.path, line=line)
-        if (
-            releases.get_release_facts(version).merge == "deep"
-        ):  # 1.x takes other bytes in strings and comments
+        # 1.x takes other bytes in strings and comments
+        if releases.get_release_facts(version).merge == "deep":
             toml_types.check_encoding(
                 file.doc, about_files.REFUSED_BY_RELEASE.fill(version=str(version))
             )
@@ -326,9 +324,8 @@ def get_cri_table_path(files: FileSet, version: Version) -> Path:
         and 3 in releases.get_release_facts(version).schemas
         and any(uses(f.doc.data, containerd_places.V3_NAMES) for f in files.files)
     ):
-        return (
-            containerd_places.V3_NAMES
-        )  # if both are there, the settings migrated from the older name lose
+        # if both are there, the settings migrated from the older name lose
+        return containerd_places.V3_NAMES
     lost = schema > 2 and releases.get_release_facts(version).v2_names_in_v3_lost
     for file in files.files:
         if uses(file.doc.data, natural):

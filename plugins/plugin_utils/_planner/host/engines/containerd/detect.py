@@ -105,10 +105,11 @@ list_marked_files = absent.list_marked_containerd_files
 owns_file = absent.owns_containerd_file
 
 PACKAGES = [*dict.fromkeys((*releases.PACKAGES, *docker.PACKAGES))]
+# of engines that a version may stand for in another root directory
 OTHER_PROGRAMS = (
     "dockerd",
     "crio",
-)  # of engines that a version may stand for in another root directory
+)
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
@@ -213,9 +214,8 @@ def _build_containerd_instance(policy: Policy, obs: Observation, daemon: Daemon)
         or (containerd_config.get_configured_socket(files) if files else "")
         or releases.SOCKET
     )
-    status = (
-        obs.try_cri(socket, pid=daemon.pid) if daemon.running else {}
-    )  # one that does not answer is refused below
+    # one that does not answer is refused below
+    status = obs.try_cri(socket, pid=daemon.pid) if daemon.running else {}
     info = (status.get("info") or {}).get("config")
     config: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
     off = containerd_config.find_disabled_cri(files) if files and not config else None

@@ -57,9 +57,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
 # Such files have tokens of the cluster in them.
 VARIABLES = ("K3S_CONFIG_FILE", "RKE2_CONFIG_FILE")
 OF_SERVICE: Keep = {"format": "env", "places": [[[name], "path"] for name in ("PATH", *VARIABLES)]}
-ENVIRONMENT: Mapping[str, str] = dict.fromkeys(
-    ("PATH", *VARIABLES), "path"
-)  # of the daemon's process, which has it from the service
+# of the daemon's process, which has it from the service
+ENVIRONMENT: Mapping[str, str] = dict.fromkeys(("PATH", *VARIABLES), "path")
 # Of a unit whose arguments may hold the cluster's token: where they begin, and the file of
 # settings. The process itself hides them (it calls itself `k3s server`), so its own command line
 # shows nothing.

@@ -176,9 +176,8 @@ def derive_containerd_settings(
         found += _list_successor_settings(default, bases)
     found += default
     found += _list_cdi_settings(policy, decision, cri, version)
-    return list(
-        {setting.path: setting for setting in found}.values()
-    )  # the properties of a replaced handler count before built-in ones
+    # the properties of a replaced handler count before built-in ones
+    return list({setting.path: setting for setting in found}.values())
 
 
 def _list_handler_settings(handler: Handler, decision: Decision, base: Base) -> list[CriSetting]:
@@ -223,11 +222,12 @@ def _list_copied_settings(entry: Mapping[str, Any]) -> dict[str, Any]:
         for k, v in entry.items()
         if (k,) in containerd_places.HANDLER and not isinstance(v, Mapping)
     }
+    # our type has the values of the last two in its options
     left = (
         "runtime_type",
         ANNOTATIONS,
         *releases.OF_LINUX,
-    )  # our type has the values of the last two in its options
+    )
     return {k: v for k, v in known.items() if k not in left and v not in _NOTHING}
 
 

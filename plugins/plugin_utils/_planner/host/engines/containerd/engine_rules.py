@@ -221,9 +221,8 @@ def _find_tables_by_short_names(view: ContainerdView) -> Iterator[Spot]:
 def _find_plugins_by_short_names(view: ContainerdView) -> Iterator[Spot]:
     for file in view.files.files if view.names_plugins_in_full else ():
         for key in ("disabled_plugins", "required_plugins"):
-            full = (
-                view.version.series < (2, 0) or (file.declared or view.files.schema) >= 2
-            )  # 2.x migrates each file of version 1
+            # 2.x migrates each file of version 1
+            full = view.version.series < (2, 0) or (file.declared or view.files.schema) >= 2
             if full and any(
                 not _is_full_plugin_name(name, view.version) for name in _list_names(file, key)
             ):

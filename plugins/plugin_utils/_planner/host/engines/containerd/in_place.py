@@ -60,9 +60,8 @@ def list_taken_over_handlers(
         for name in wanted
         if any(f".runtimes.{toml.write_toml_key(name)}." in d.key for d in planned.differences)
     ]
-    rendered = (
-        files.root if not known.get_manager_place(instance.manager).main_edited else None
-    )  # a handler there is the manager's own, at each start
+    # a handler there is the manager's own, at each start
+    rendered = files.root if not known.get_manager_place(instance.manager).main_edited else None
     others = [
         f
         for f in files.files

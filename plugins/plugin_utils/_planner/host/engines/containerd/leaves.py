@@ -59,9 +59,8 @@ class Leaf:
 
     value: Any
     file: ConfigFile | None = dc.field(default=None, compare=False)
-    at: Path | int = dc.field(
-        default=0, compare=False
-    )  # its path in the file, or its line if that is not known
+    # its path in the file, or its line if that is not known
+    at: Path | int = dc.field(default=0, compare=False)
 
     @property
     def line(self) -> int | None:

@@ -43,9 +43,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     about_adoption,
 )
 
-NEWEST = Version(
-    2, 0
-)  # how another daemon resolves its imports; the oldest differ in relative patterns alone
+# how another daemon resolves its imports; the oldest differ in relative patterns alone
+NEWEST = Version(2, 0)
 
 
 def ask_for_other_roots(files: FileSet) -> queries.Question:

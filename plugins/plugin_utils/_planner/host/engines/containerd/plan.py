@@ -356,9 +356,8 @@ def _list_differences(
                 toml.look_up_toml(change.after.data, key) == setting.value
                 and toml.look_up_toml(old, key) != setting.value
             )
-            if (
-                written and was != setting.value
-            ):  # our drop-in repeats keys of its handlers that are in force already
+            # our drop-in repeats keys of its handlers that are in force already
+            if written and was != setting.value:
                 found.append(
                     Difference(
                         "file",

@@ -47,9 +47,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
 MARK = "{{/* Written by the Ansible collection gpufleet.nvidia; changes made by hand are overwritten. */ -}}"
 BASE = '{{ template "base" . }}'
 BASE_ONCE = re.compile(r'\{\{-?[ \t]*template[ \t]+"base"[ \t]+\.[ \t]*-?\}\}')
-FOUND = re.compile(
-    r"\.ExtraRuntimes\b"
-)  # a full template that has what the manager finds, as k3s's own text has it
+# a full template that has what the manager finds, as k3s's own text has it
+FOUND = re.compile(r"\.ExtraRuntimes\b")
 # What this collection writes below its mark: tables of handlers. What a person adds, such as a
 # password of a registry, stays on the host.
 HANDLER = r"\[[^\n\]]*\.containerd\.runtimes\.[^\n]*\]\n(?:[ \t]*[A-Za-z_]+ = [^\n]*\n)*"

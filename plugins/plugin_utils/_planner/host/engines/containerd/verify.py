@@ -71,9 +71,8 @@ def get_status_path(setting: CriSetting) -> tuple[str, ...] | None:
     last = setting.path[-1]
     if setting.path[-2:-1] == ("options",):
         there = ("config", *setting.path)
-        return (
-            there if selection.get_listed_shape(output_places.STATUS, there) else None
-        )  # what is not listed does not travel
+        # what is not listed does not travel
+        return there if selection.get_listed_shape(output_places.STATUS, there) else None
     return ("config", *setting.path[:-1], STATUS_NAMES[last]) if last in STATUS_NAMES else None
 
 
@@ -197,9 +196,8 @@ def add_restart_after_removal(
     """Return the plan of `state: absent` with the restart that makes the daemon forget our
     handlers, without one if it has none of them.
     """
-    if any(
-        restart.action == "wait" for restart in plan.restarts
-    ):  # its manager restarts it for the change, whatever it has loaded
+    # its manager restarts it for the change, whatever it has loaded
+    if any(restart.action == "wait" for restart in plan.restarts):
         kept = (
             ()
             if policy.restart != "never"

@@ -73,9 +73,8 @@ class CrioPaths:
     directory: str
     socket: str
     drop_in: str
-    keep: Keep = dc.field(
-        default_factory=crio_places.keep_crio_places
-    )  # what of its files may travel
+    # what of its files may travel
+    keep: Keep = dc.field(default_factory=crio_places.keep_crio_places)
     given: Given = Given()
 
 
@@ -199,9 +198,8 @@ def find_crio_paths(policy: Policy, obs: Observation) -> CrioPaths:
         }
         for flag, value in {**asked, HOOKS[0]: ",".join(hooks), CDI[0]: ",".join(cdi)}.items():
             start.require_known_flag(unit, value, flag)
-    elif (
-        not running
-    ):  # a host's report of a daemon that does not run does without what is not known
+    elif not running:
+        # a host's report of a daemon that does not run does without what is not known
         named, beside = start.get_known_path(named), start.get_known_path(beside)
     config = policy.config_path or host_paths.keep_as_opened(named) or releases.CONFIG
     # A main file of one's own has its drop-ins next to it, as the default one has.
@@ -391,9 +389,10 @@ def read_settings_in_force(
         said = read_status_settings(obs.get_cri(where.socket, pid=get_crio_pid(obs)))
         if said:
             return said
+        # the program is the next to be asked
         body = obs.get_socket_answer(
             queries.ask_for_http(where.socket, "/config", where.keep), get_crio_pid(obs)
-        )  # the program is the next to be asked
+        )
         if body.get("status") == 200:
             return merge_crio_tables(
                 [

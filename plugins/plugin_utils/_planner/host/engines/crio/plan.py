@@ -572,15 +572,15 @@ def list_allowed_monitor_lines(layers: tuple[config.Layer, ...]) -> list[str]:
 
 
 def allow_value_pattern(key: str, value: Any) -> str:
-    if isinstance(
-        value, toml_file.Hidden
-    ):  # an item of a list is on a line of its own, with any quotes in it
+    # an item of a list is on a line of its own, with any quotes in it
+    if isinstance(value, toml_file.Hidden):
         return rf'(?:# )?(?:{re.escape(key)} = .*|\s*".*",?)'
     if isinstance(value, Mapping):
+        # as its template prints a map
         pairs = ",".join(
             f"{toml.dump_toml_value(k)} = {toml.dump_toml_value(v)}"
             for k, v in sorted(value.items())
-        )  # as its template prints a map
+        )
         return rf"(?:# )?{re.escape(key)} = {re.escape('{' + pairs + '}')}"
     if isinstance(value, (list, tuple)):
         return (

@@ -266,9 +266,8 @@ def get_docker_version(
     """
     version = str(info.get("ServerVersion") or "") or packaged
     if not version and binary and policy.root == "/":
-        version = versions.read_version_banner(
-            obs.try_command([binary, "--version"]).stdout
-        )  # of one that does not run, for the report
+        # of one that does not run, for the report
+        version = versions.read_version_banner(obs.try_command([binary, "--version"]).stdout)
     return strip_docker_version(version or policy.engine_version)
 
 

@@ -49,10 +49,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resu
 # release notes).
 CDI_SINCE = (25, 0)
 CDI_ON_SINCE = (28, 2)
+# moby pull request 37871: before, dockerd refuses to start with runtimes by flag and by file
 RUNTIMES_MERGED_SINCE = (
     18,
     9,
-)  # moby pull request 37871: before, dockerd refuses to start with runtimes by flag and by file
+)
 VALIDATE_SINCE = (23, 0)
 NAMED = 10  # containers that are named one by one
 BUILT_IN = "runc"
@@ -165,9 +166,8 @@ def derive_docker_runtime(
     options = {k: v for k, v in handler.options.items() if present.get(k) != v}
     if isinstance(program, str) and is_same_program(program, handler.binary):
         return options, program
-    if program == posixpath.basename(
-        handler.binary
-    ):  # nvidia-ctk's bare name, in a folder that dockerd does not search
+    # nvidia-ctk's bare name, in a folder that dockerd does not search
+    if program == posixpath.basename(handler.binary):
         return {"path": handler.binary, **options}, handler.binary
     new_here = before is not None and handler.name not in (before.get("runtimes") or {})
     adopted = low_level.is_nvidia_runtime(program)
@@ -391,9 +391,8 @@ def validate_staged_docker(instance: Instance, process: Mapping[str, Any], plan:
         if process
         else []
     )
-    there = any(
-        plan.expect_files.values()
-    )  # without a file there is no present configuration to be refused
+    # without a file there is no present configuration to be refused
+    there = any(plan.expect_files.values())
     check: transaction.Validator = {
         "argv": [instance.binary, *own, "--validate", "--config-file", "{stage}/daemon.json"],
         "timeout": 30,

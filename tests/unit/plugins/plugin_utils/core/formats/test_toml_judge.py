@@ -36,9 +36,8 @@ def require_the_same(before: toml.TomlDocument, after: toml.TomlDocument, *ours:
         for path in judge.headers(now)
         if path not in judge.headers(was) and any(one[: len(path)] == path for one in ours)
     ]
-    now = [
-        fact for fact in now if not (fact[0] == "table" and fact[1] in headers)
-    ]  # ours: nothing but our key stands below them
+    # ours: nothing but our key stands below them
+    now = [fact for fact in now if not (fact[0] == "table" and fact[1] in headers)]
     assert judge.without(now, *ours) == judge.without(was, *ours)
 
 

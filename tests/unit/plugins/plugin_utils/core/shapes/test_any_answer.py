@@ -92,9 +92,8 @@ class Liar:
         for _time in range(self.draw.choice((1, 1, 1, 3))):
             every = list(places(answer))
             kinds = sorted({str(place[:2]) for place in every})
-            kind = self.draw.choice(
-                kinds
-            )  # else the longest answer would be the one that is always met
+            # else the longest answer would be the one that is always met
+            kind = self.draw.choice(kinds)
             place = self.draw.choice([place for place in every if str(place[:2]) == kind])
             by = self.instead(answer, place, every)
             self.done += f" {place} by {by!r:.60}"
@@ -168,9 +167,8 @@ def test_any_value_anywhere(node: Node, name: str, module: str, program: str) ->
     if ENGINES[name].devices and os.geteuid() != 0:
         pytest.skip("only root may make device nodes")
     draw, met = random.Random(f"{name} {module} {program}"), 0
-    for _host in range(
-        EXAMPLES // 3 if program != "observe" else 1
-    ):  # what a transaction has done is not done again
+    # what a transaction has done is not done again
+    for _host in range(EXAMPLES // 3 if program != "observe" else 1):
         host = build(node, ENGINES[name].copy(), 0o644)
         try:
             for _example in range(EXAMPLES if program == "observe" else 1):

@@ -10,9 +10,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx
 from hypothesis import given
 from hypothesis import strategies as st
 
-FLEET = {
-    f"gpu{number:03}": 100 + number for number in range(1, 41)
-}  # in the order in which they were added
+# in the order in which they were added
+FLEET = {f"gpu{number:03}": 100 + number for number in range(1, 41)}
 JOB = {"awx_job_id": 7, "awx_job_template_name": "gpufleet rollout"}
 OF_SLICE = {**JOB, "awx_workflow_job_name": "gpufleet rollout"}
 OF_WORKFLOW = {**JOB, "awx_workflow_job_name": "gpufleet change"}

@@ -99,9 +99,8 @@ def replace_field(value: Any, field: tuple[str, ...], text: str) -> Any:
 
 ABOUT = document.About("site", "2026-02-01T09:15:00Z", status="done", change_ref="CHG-7")
 REPORT = json.loads(json.dumps(document.build_report(reports.fleet(), ABOUT)))
-OF_A_SET = {
-    ("hosts", "*", "outcome")
-}  # one of few words, which a report that is read has been checked for
+# one of few words, which a report that is read has been checked for
+OF_A_SET = {("hosts", "*", "outcome")}
 # A page has the beginning of a change's name, and words for each known status.
 NOT_SHOWN = {("hosts", "*", "change"), ("changes", "<key>"), ("run", "status")}
 FIELDS = sorted(find_fields(REPORT) - OF_A_SET)
@@ -162,12 +161,13 @@ TITLES = [
     # outcomes of the hosts of two changes: the title, and what is said of the units of each
     ("would_change", "would_change", "What would change, and why", ["restart ", "restart "]),
     ("changed", "rolled_back", "What changed, and why", ["restarted ", "restarted "]),
+    # reports that are put together
     (
         "changed",
         "would_change",
         "What changed or would change, and why",
         ["restarted ", "restart "],
-    ),  # reports that are put together
+    ),
 ]
 
 

@@ -203,11 +203,12 @@ WORDS = [
         ["/etc/nvidia-container-runtime/", "config.toml"],
     ),
     ("1.7.24~ds1-6+deb13u1", 16, ["1.7.24~ds1-", "6+deb13u1"]),
+    # a mark near the beginning would leave the line empty
     (
         "a.bbbbbbbbbbbbbbbb",
         10,
         ["a.bbbbbbbb", "bbbbbbbb"],
-    ),  # a mark near the beginning would leave the line empty
+    ),
     ("0123456789", 10, ["0123456789"]),
 ]
 

@@ -165,10 +165,11 @@ def test_what_a_person_changed_is_named(found: Spec, said: str) -> None:
         (spec(), ()),
         (spec(name="gpu0"), ("gpu0",)),
         (spec({"path": "/dev/nvidia9"}, name="9"), ()),  # of a GPU that is gone
+        # of no GPU, so no GPU can be gone
         (
             spec({"path": "/dev/nvidia-uvm"}, name="uvm"),
             ("uvm",),
-        ),  # of no GPU, so no GPU can be gone
+        ),
     ],
 )
 def test_names_that_containers_could_not_ask_for_any_more(

@@ -187,10 +187,11 @@ def test_a_trace_costs_one_more_look() -> None:
                answers={q["id"]: {"processes": []} for q in gpu_operator.KUBELET_QUESTIONS if q["kind"] == "processes"})  # fmt: skip
     with pytest.raises(NeedMore) as more:
         gpu_operator.judge_operator_state(Policy(), seen, [engine()])
+    # its files are known to this host's builder
     assert [q["kind"] for q in more.value.questions] == [
         "processes",
         "cri",
-    ]  # its files are known to this host's builder
+    ]
 
 
 def test_beneath_another_root_nothing_runs() -> None:

@@ -109,20 +109,22 @@ OWN = "/opt/nvidia/nvidia-container-runtime"
         (USUAL, Policy(), (), True, "This run installs that program"),
         (USUAL, Policy(packages="ignore"), (), False, BRING),
         (USUAL, Policy(single=True), (), False, BRING),
+        # nothing is installed beneath another root
         (
             USUAL,
             Policy(root="/mnt/image"),
             (),
             False,
             BRING_THERE,
-        ),  # nothing is installed beneath another root
+        ),
+        # no package of NVIDIA's brings it
         (
             OWN,
             Policy(handlers=(Handler(binary=OWN),)),
             (),
             False,
             BRING,
-        ),  # no package of NVIDIA's brings it
+        ),
         (TOOLKIT, Policy(packages="ignore"), (USUAL,), True, POINTED),
         (TOOLKIT, Policy(packages="ignore"), (), False, TAKE_OUT),
     ],
@@ -159,9 +161,8 @@ def test_a_handler_whose_program_is_gone_is_told(
 
 
 BASE = "nvidia-container-toolkit-base"
-OLD = dc.replace(
-    engine(), version="1.6.20", cdi=Cdi(False, False, (), "", Evidence("files", ""))
-)  # has to get a default handler
+# has to get a default handler
+OLD = dc.replace(engine(), version="1.6.20", cdi=Cdi(False, False, (), "", Evidence("files", "")))
 WITHOUT = Policy(packages="ignore")
 AGAIN = f"apt-get install --reinstall {BASE}"
 GONE_AFTER: dict[str, tuple[Instance, Policy, dict[str, str | None], dict[str, Any], str]] = {
@@ -259,11 +260,12 @@ def test_a_run_does_not_promise_a_program_of_a_package_that_is_there() -> None:
         (Policy(single=True), {}, f"Install {BASE} first"),
         (Policy(), {}, ""),
         (Policy(root="/mnt/image"), {}, ""),
+        # a bare name is looked up by the engine
         (
             Policy(handlers=(Handler(binary="nvidia-container-runtime"),)),
             {},
             "",
-        ),  # a bare name is looked up by the engine
+        ),
     ],
 )
 def test_an_engine_that_minds_gets_no_handler_without_its_program(

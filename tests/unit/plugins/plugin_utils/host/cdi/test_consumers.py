@@ -38,37 +38,41 @@ CAPS = [
     ([NEW], {"podman": "4.9.3+ds1-1ubuntu0.2"}, "0.6.0", "podman 4.9.3"),
     ([NEW], {"podman": "4.3.1+ds1-8+deb12u1"}, "0.5.0", "podman 4.3.1"),
     ([NEW], {"podman": "5:5.8.0-1"}, "1.0.0", "podman"),
+    # knows no CDI, so it reads nothing
     (
         [NEW],
         {"podman": "3.0.1+dfsg1-3"},
         "1.1.0",
         "containerd",
-    ),  # knows no CDI, so it reads nothing
+    ),
+    # the first release with --device is 1.5.0
     (
         [NEW],
         {"apptainer": "1.4.5-1"},
         "1.1.0",
         "containerd",
-    ),  # the first release with --device is 1.5.0
+    ),
     ([NEW], {"apptainer": "1.5.0"}, "1.1.0", "containerd"),
     ([NEW], {"singularity-ce": "4.0.3-1"}, "0.6.0", "SingularityCE 4.0.3-1"),
     ([NEW], {"singularity-container": "4.1.5+ds4-1"}, "0.8.0", "SingularityCE 4.1.5"),
     ([NEW], {"singularity-ce": "4.3.7-1"}, "1.1.0", "containerd"),
     ([NEW], {"singularity-ce": "3.11.4-1"}, "1.1.0", "containerd"),
     ([OLD], NOTHING, "0.6.0", "not known"),
+    # the same before and after the package is installed
     (
         [OLD],
         {packages.BASE: "1.20.1-1"},
         "0.6.0",
         "not known",
-    ),  # the same before and after the package is installed
+    ),
     ([OLD], {packages.BASE: "1.14.6-1"}, "0.5.0", "toolkit 1.14.6-1"),
+    # nobody injects by the runtime here
     (
         [NEW],
         {packages.BASE: "1.14.6-1"},
         "1.1.0",
         "containerd",
-    ),  # nobody injects by the runtime here
+    ),
     ([REFUSED, NEW], {packages.BASE: "1.14.6-1"}, "1.1.0", "containerd"),
 ]
 

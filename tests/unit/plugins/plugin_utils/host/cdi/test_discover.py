@@ -87,9 +87,8 @@ def test_layouts(there: dict[str, Any], folders: tuple[str, ...]) -> None:
 def test_the_version_of_the_kernel_module_counts_where_two_are_installed() -> None:
     both = {**drivers.compute(UBUNTU, "535.1.2"), **drivers.compute(UBUNTU, V)}
     assert {name.partition(".so.")[2] for name in names(found(both, "535.1.2"))} == {"535.1.2"}
-    assert {name.partition(".so.")[2] for name in names(found(both))} == {
-        V
-    }  # where the .so.1 leads
+    # where the .so.1 leads
+    assert {name.partition(".so.")[2] for name in names(found(both))} == {V}
 
 
 def test_an_unknown_library_of_a_new_driver_is_taken() -> None:

@@ -65,9 +65,8 @@ def found(
 def test_it_tells_what_a_new_library_is_for() -> None:
     assert "libnvidia-hologram" not in {lib.stem for lib in found(("compute",)).libraries}
     assert "libnvidia-hologram" in {lib.stem for lib in found(("graphics",)).libraries}
-    assert "libnvidia-hologram" in {
-        lib.stem for lib in found(("compute",), listed=[]).libraries
-    }  # nobody knows: it may be needed
+    # nobody knows: it may be needed
+    assert "libnvidia-hologram" in {lib.stem for lib in found(("compute",), listed=[]).libraries}
 
 
 def test_what_is_necessary_and_not_there_is_missing() -> None:

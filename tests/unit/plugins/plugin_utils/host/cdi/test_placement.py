@@ -257,9 +257,8 @@ def test_a_host_gets_its_spec_where_the_engine_looks(
         text.values["place"] for text in made["advice"] if get_code(text) == "cdi.empty-after-boot"
     ]
     assert placed == ([RUN] if place == RUN else [])
-    if (
-        place == OWN
-    ):  # the NVIDIA runtime, which management containers go through, would not look there by itself
+    # the NVIDIA runtime, which management containers go through, would not look there by itself
+    if place == OWN:
         assert (
             OWN
             in tomllib.loads(home.read(NVIDIA))["nvidia-container-runtime"]["modes"]["cdi"][

@@ -106,10 +106,11 @@ def test_proc_agrees_as_far_as_it_knows() -> None:
         assert [(m.gi, m.ci, m.index) for m in one.devices] == [
             (m.gi, m.ci, m.index) for m in other.devices
         ]
+    # a GPU without an instance may be in MIG mode all the same
     assert [b.mig for b in by_proc.boards] == [
         True,
         None,
-    ]  # a GPU without an instance may be in MIG mode all the same
+    ]
     assert [b.mig for b in full.boards] == [True, False]
 
 
@@ -304,10 +305,11 @@ def test_drm_nodes_belong_to_the_gpu_at_their_bus() -> None:
             for name, minor in (("card0", 0), ("card1", 1), ("renderD128", 128), ("controlD66", 66))
         },
     }
+    # card2 has no node
     assert [b.drm for b in seen(look(files)).boards] == [
         ("/dev/dri/card1", "/dev/dri/renderD128"),
         (),
-    ]  # card2 has no node
+    ]
 
 
 def test_nodes_beneath_another_root_are_named_as_in_a_container() -> None:

@@ -161,9 +161,10 @@ specs = st.builds(
 @given(specs)
 def test_reading_what_was_rendered_gives_the_same_spec(any_spec: Spec) -> None:
     assert reader.parse_spec(render_spec(any_spec)) == any_spec
+    # the reader in Python agrees
     assert (
         read_spec_of_document(yaml.load(render_spec(any_spec), Loader=yaml.SafeLoader)) == any_spec
-    )  # the reader in Python agrees
+    )
 
 
 @FEW
@@ -230,9 +231,8 @@ def test_what_a_consumer_does_not_accept_is_named() -> None:
         "a device name that starts with a digit needs 0.5.0",
         "additional group ids needs 0.7.0",
     ]
-    assert version.list_needs_above_cap(content, "") == [
-        "additional group ids needs 0.7.0"
-    ]  # nobody's limit is known: 0.6.0
+    # nobody's limit is known: 0.6.0
+    assert version.list_needs_above_cap(content, "") == ["additional group ids needs 0.7.0"]
     assert version.list_needs_above_cap(content, "1.0.0") == []
 
 

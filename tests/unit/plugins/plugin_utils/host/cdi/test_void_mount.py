@@ -32,9 +32,8 @@ from tests.unit.builders import obs
 from tests.unit.gpus import host, nvml
 from tests.unit.records import record
 
-ALONE = resource.record_of_options(
-    "collection", "1.0.0"
-)  # of cdi_spec, which writes no config.toml
+# of cdi_spec, which writes no config.toml
+ALONE = resource.record_of_options("collection", "1.0.0")
 BY_CDI, BY_MOUNTS = ("cdi-cri",), ("volume-mounts",)
 TRUE, FALSE = (
     f"accept-nvidia-visible-devices-as-volume-mounts = {value}\n" for value in ("true", "false")

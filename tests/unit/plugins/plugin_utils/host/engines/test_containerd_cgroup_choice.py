@@ -60,18 +60,21 @@ KUBELET = {
         (cri(runc=entry(systemd=True)), True),
         (cri(runc=entry(systemd=False)), False),
         (cri(runc=entry(program="runc")), False),  # options without it say no
+        # the default one first
         (
             cri("nvidia", nvidia=entry(systemd=True), crun=entry(systemd=False)),
             True,
-        ),  # the default one first
+        ),
+        # then by name
         (
             cri("kata", kata=KATA, runc=entry(systemd=False), crun=entry(systemd=True)),
             True,
-        ),  # then by name
+        ),
+        # one without options says nothing
         (
             cri("runc", runc={"runtime_type": releases.RUNC_TYPE}, crun=entry(systemd=False)),
             False,
-        ),  # one without options says nothing
+        ),
         (cri("kata", kata=KATA), True),  # then systemd itself is looked for
     ],
 )
@@ -265,9 +268,8 @@ def test_pods_that_contradict_what_the_kubelet_is_told_keep_the_default_as_it_is
     text = config(NEW, "runc", runc="")
     with pytest.raises(PlanError, match=r"\[containerd\.default-changes-cgroup-driver\]"):
         planned(NEW, text, pods="systemd", default=True)
-    assert (
-        ours(NEW, text, planned(NEW, text, pods="systemd"))["SystemdCgroup"] is True
-    )  # beside the default it is right
+    # beside the default it is right
+    assert ours(NEW, text, planned(NEW, text, pods="systemd"))["SystemdCgroup"] is True
     chosen = Policy(handlers=(Handler(options={"SystemdCgroup": True}),))
     assert (
         ours(NEW, text, planned(NEW, text, pods="systemd", default=True, policy=chosen))[

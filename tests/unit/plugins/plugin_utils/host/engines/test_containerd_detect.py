@@ -122,12 +122,13 @@ def test_a_running_daemon() -> None:
         ("-c", "/opt/c.toml", "-a", "/opt/c.sock"),
         ("--log-level", "debug", "-c", "/opt/c.toml"),
         ("-config", "/opt/c.toml", "-address=/opt/c.sock"),
+        # containerd reads the last one alone
         (
             "--config",
             "/etc/containerd/config.toml",
             "--config",
             "/opt/c.toml",
-        ),  # containerd reads the last one alone
+        ),
     ],
 )
 def test_a_daemon_with_its_own_config_and_socket(args: tuple[str, ...]) -> None:
@@ -144,10 +145,11 @@ def test_a_daemon_with_its_own_config_and_socket(args: tuple[str, ...]) -> None:
     ("root", "socket"),
     [
         ('version = 3\n[grpc]\naddress = "/a.sock"\n', "/a.sock"),
+        # a version 4 file ignores it without a warning
         (
             'version = 4\n[grpc]\naddress = "/a.sock"\n',
             SOCKET,
-        ),  # a version 4 file ignores it without a warning
+        ),
         ('version = 4\n[plugins."io.containerd.server.v1.grpc"]\naddress = "/b.sock"\n', "/b.sock"),
     ],
 )
@@ -289,9 +291,8 @@ DOCKER_CONFIG = 'disabled_plugins = ["cri"]\n'
 )
 def test_cri_disabled(units: Any, manager: str, code: str) -> None:
     cri = {f"Status:{SOCKET}": DEAD, f"Version:{SOCKET}": DEAD}
-    packages = {
-        "containerd": "1.7.24~ds1-6"
-    }  # its program is not asked: that would be a second look
+    # its program is not asked: that would be a second look
+    packages = {"containerd": "1.7.24~ds1-6"}
     (found,) = find(
         files={CONFIG: DOCKER_CONFIG}, units=units, processes=[daemon()], cri=cri, packages=packages
     )

@@ -189,19 +189,21 @@ def test_version_1_names_on_1_x() -> None:
     ("version", "root", "declared", "table"),
     [
         ("2.1.9", f"version = 2\n[plugins.{CRI}]\nenable_selinux = false\n", 2, CRI),
+        # as AKS writes it
         (
             "2.3.7",
             f"version = 2\n[plugins.{NEW}]\nenable_selinux = false\n",
             2,
             NEW,
-        ),  # as AKS writes it
+        ),
         ("2.1.9", f"version = 3\n[plugins.{NEW}]\nenable_selinux = false\n", 3, NEW),
+        # the server's part keeps the old name
         (
             "2.1.9",
             f'version = 3\n[plugins.{CRI}]\nstream_server_port = "0"\n',
             3,
             NEW,
-        ),  # the server's part keeps the old name
+        ),
         ("2.3.7", "version = 4\n", 4, NEW),
         ("2.3.7", "version = 3\n", 3, NEW),
         ("2.1.9", "oom_score = -1\n", 2, CRI),

@@ -110,10 +110,11 @@ def plan(
         (PRINTED, THEIRS),
         (COPY, f"{DIRECTORY}/99-nvidia.conf"),
         (COPY, f"{DIRECTORY}/50-gpus.toml"),  # --drop-in-config
+        # --nvidia-runtime-path
         (
             COPY.replace('runtime"\n        runtime_root', 'runtime.cdi"\n        runtime_root'),
             THEIRS,
-        ),  # --nvidia-runtime-path
+        ),
         (COPY, nvidia_ctk_crio.UNREAD),
     ],
 )
@@ -217,10 +218,11 @@ UNEXPLAINED = [
     (COPY.replace("/usr/libexec/crio/conmon", "/opt/conmon"), (f"{HANDLER}.monitor_path",)),
     (COPY.replace('        runtime_type = "oci"\n', ""), (f"{HANDLER}.runtime_type",)),
     (COPY.replace("        monitor_path", ADDED), (f"{HANDLER}.no_sync_log",)),
+    # the root has it by now
     (
         COPY.replace('        monitor_path = "/usr/libexec/crio/conmon"\n', ""),
         (f"{HANDLER}.monitor_path",),
-    ),  # the root has it by now
+    ),
     (COPY + '\n  [crio.image]\n    pause_image = "registry.example/pause"\n', ("line 17",)),
     (COPY + KATA, OF_KATA),
     (with_setting('hooks_dir = ["/opt/hooks"]'), ("crio.runtime.hooks_dir",)),
@@ -416,11 +418,12 @@ EDITED = COPY.replace(
         (EDITED, "nvidia-ctk", True),
         (EDITED.replace("/usr/libexec/crio/conmon", "/opt/conmon"), "nvidia-ctk", False),
         (EDITED.lstrip(), "a person or an unknown tool", True),
+        # up to 1.17; it is gone
         (
             EDITED.replace("/usr/bin/", "/usr/local/nvidia/toolkit/"),
             "gpu-operator",
             True,
-        ),  # up to 1.17; it is gone
+        ),
     ],
 )
 def test_a_main_file_that_was_edited_stays_and_ours_decides(
@@ -448,11 +451,12 @@ monitor_path = "/usr/libexec/crio/conmon"
     [
         ({"pods": []}, "crun", False),
         ({"pods": ["a/b"]}, "crun", True),
+        # unknown counts as in use
         (
             {"error": {"kind": "timeout", "message": "no answer"}},
             "crun",
             True,
-        ),  # unknown counts as in use
+        ),
         ({"pods": []}, "nvidia", True),  # pods of the default handler do not name it
     ],
 )

@@ -402,11 +402,12 @@ def test_our_own_runtime_may_get_another_program() -> None:
         ("/usr/local/nvidia/toolkit/nvidia-container-runtime", Handler(), True),
         (BINARY, Handler(binary="/usr/bin/nvidia-container-runtime.cdi"), True),
         ("/opt/acme/gpu-runtime", Handler(), False),
+        # gpufleet_handlers names it
         (
             "/opt/acme/gpu-runtime",
             Handler(binary=ELSEWHERE, chosen=True),
             True,
-        ),  # gpufleet_handlers names it
+        ),
         ("/opt/acme/gpu-runtime", Handler(binary="/opt/acme/gpu-runtime", chosen=True), True),
         ("/usr/bin/nvidia-container-runtime-hook", Handler(), False),
     ],

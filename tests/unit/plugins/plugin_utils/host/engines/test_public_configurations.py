@@ -160,10 +160,11 @@ def node(row: Public, release: str) -> hosts_of_queries.Node:
         row.home.config: row.text,
         KUBELET: driver,
     }
+    # as 1.x answers
     cri = {
         **found.cri,
         "RuntimeConfig:/run/containerd/containerd.sock": {"driver": ""},
-    }  # as 1.x answers
+    }
     return dc.replace(found, files=files, processes=(daemon, kubelet), units=units, cri=cri)
 
 

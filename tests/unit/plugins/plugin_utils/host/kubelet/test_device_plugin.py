@@ -230,12 +230,13 @@ OLDER_CRIO = instance("crio", "1.26.0", cdi=dc.replace(instance().cdi, cri_field
         ),
         ({"device_plugin_strategy": ("envvar", "cdi-cri")}, (instance(),), "", {}),
         ({"device_plugin_strategy": ("envvar",)}, (instance(version="1.6.20"),), "", {}),
+        # the default handler: the plugin's default works with it as it is
         (
             {},
             (instance(version="1.6.20"),),
             "",
             {},
-        ),  # the default handler: the plugin's default works with it as it is
+        ),
     ],
 )
 def test_the_advice_names_the_setting_of_the_plugin(

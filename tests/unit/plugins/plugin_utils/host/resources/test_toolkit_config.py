@@ -209,11 +209,12 @@ RUNTIME = "nvidia-container-runtime"
     [
         ("", "", ()),  # what the packages write is nobody's choice
         ('mode = "auto"', 'mode = "legacy"', (f"{RUNTIME}.mode",)),
+        # the default up to 1.17
         (
             'runtimes = ["runc", "crun"]',
             'runtimes = ["docker-runc", "runc", "crun"]',
             (),
-        ),  # the default up to 1.17
+        ),
         ('runtimes = ["runc", "crun"]', 'runtimes = ["/opt/runc"]', (f"{RUNTIME}.runtimes",)),
         ('["cdi.k8s.io/"]', '["example.org/"]', (f"{RUNTIME}.modes.cdi.annotation-prefixes",)),
         ('log-level = "info"', 'log-level = "debug"', ()),  # stays, so it is nothing to speak of

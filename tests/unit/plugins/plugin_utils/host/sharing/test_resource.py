@@ -331,9 +331,8 @@ def test_a_gpu_that_leaves_the_option_gets_its_mode_back() -> None:
 
 def test_what_was_found_first_is_kept_through_changes_and_boots() -> None:
     first = settled(ONE, look(computing=rows("Exclusive_Thread")))
-    booted = look(
-        computing=rows("Default"), files=first
-    )  # the driver has forgotten, and the unit has not run
+    # the driver has forgotten, and the unit has not run
+    booted = look(computing=rows("Default"), files=first)
     again = planned(ONE, booted)
     assert differing(again) == [(UUIDS[0], "compute mode", "DEFAULT", "EXCLUSIVE_PROCESS")]
     assert written(again) == {}
@@ -530,9 +529,10 @@ def test_all_is_given_back(gone: bool) -> None:
 
 
 def test_absent_asks_for_modes_only_where_some_were_set() -> None:
+    # in the first look
     assert {q["id"] for q in resource.list_questions(Policy(state="absent"))} >= {
         f"file:{path}" for path in resource.PATHS
-    }  # in the first look
+    }
     nothing = obs(files=host(2), units={resource.SERVICE: {}})
     assert resource.plan_absent(Policy(state="absent"), nothing).empty
     there = obs(files={**host(2), **settled(ONE, look())}, units={resource.SERVICE: {}})
