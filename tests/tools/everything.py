@@ -20,6 +20,7 @@ import math
 import os
 import queue
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -55,6 +56,9 @@ class Ended:
     status: int
     seconds: float
     words: str
+    processor: float = (
+        0.0  # seconds of its processes; what daemons of the lab's hosts use is not in it
+    )
 
     @property
     def passed(self) -> bool:
@@ -150,6 +154,7 @@ class Run:
         self.limit = limit
         self.running: dict[str, tuple[Part, subprocess.Popen[bytes], float]] = {}
         self.ended: queue.Queue[str] = queue.Queue()
+        self.spent: dict[str, float] = {}
         self.begin = time.monotonic()
 
     def all(self) -> list[Ended]:
@@ -197,11 +202,11 @@ class Run:
         threading.Thread(target=self._wait, args=(part, process), daemon=True).start()
 
     def _wait(self, part: Part, process: subprocess.Popen[bytes]) -> None:
-        try:
-            process.wait(self.limit)
-        except subprocess.TimeoutExpired:
+        if not await_end(process, self.limit):
             signal_group(process, signal.SIGINT)
-            finish(process)
+            await_end(process, GRACE)
+        self.spent[part.name] = read_processor_seconds(process.pid)
+        finish(process)
         self.ended.put(part.name)
 
     def _next(self) -> Ended:
@@ -211,14 +216,18 @@ class Run:
         if seconds >= self.limit:
             words += f"\n{part.name} was ended: it did not come to an end within {clock(self.limit)} minutes\n"
         return Ended(
-            part, process.returncode or (1 if seconds >= self.limit else 0), seconds, words
+            part,
+            process.returncode or (1 if seconds >= self.limit else 0),
+            seconds,
+            words,
+            self.spent[part.name],
         )
 
     def _tell(self, one: Ended) -> None:
         what = "".join(f", {count} {word}" for word, count in outcomes(one.words).items())
         verdict = "passed" if one.passed else "FAILED"
         print(
-            f"[{clock(time.monotonic() - self.begin):>6}] {verdict}  {one.part.name}: {clock(one.seconds)}{what}",
+            f"[{clock(time.monotonic() - self.begin):>6}] {verdict}  {one.part.name}: {clock(one.seconds)} ({clock(one.processor)} of a processor){what}",
             flush=True,
         )
         if not one.passed:
@@ -236,6 +245,33 @@ class Run:
 
     def _log(self, part: Part) -> Path:
         return self.logs / f"{re.sub('[^a-z0-9.]+', '-', part.name)}.log"
+
+
+def await_end(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Wait until a process has ended, and leave it to be reaped. Return whether it has.
+
+    seconds: how long to wait at most.
+    """
+    handle = os.pidfd_open(process.pid)
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    finally:
+        os.close(handle)
+
+
+def read_processor_seconds(pid: int) -> float:
+    """Return the processor time of a child that is not reaped yet, with that of its reaped children.
+
+    Return 0 if an interrupted run has reaped it. proc(5): utime, stime, cutime and cstime, in ticks
+    of a clock.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
@@ -260,6 +296,7 @@ def closing(found: Sequence[Ended], seconds: float) -> list[str]:
     lines = ["", "=== parts"]
     lines += [
         f"{one.part.name:18} {'passed' if one.passed else 'FAILED'}  {clock(one.seconds):>6}"
+        f"  {clock(one.processor):>6} of a processor"
         for one in found
     ]
     failed = [one for one in found if not one.passed]

@@ -311,3 +311,11 @@ def wait_for(path: Path) -> None:
     for _turn in cgroup.until(f"{path} to be there", 60):
         if path.exists():
             return
+
+
+def test_the_processor_time_of_a_part_has_that_of_its_children(tmp_path: Path) -> None:
+    burn = "import time\nwhile time.process_time() < 0.2: pass"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
+    (one,) = ran(tmp_path, script("a", code))
+    assert one.passed
+    assert one.processor >= 0.2
