@@ -14,7 +14,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: adopted help venv lock newest build demo test check nightly mutants matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-host integration judges nodeadm molecule soak lab-up lab-down bench docs clean
+.PHONY: adopted currency help venv lock newest build demo test check nightly mutants matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-host integration judges nodeadm molecule soak lab-up lab-down bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ nodeadm: venv ## Show on a host what the real nodeadm of EKS makes of what the c
 
 molecule: venv ## Run the molecule scenarios, whose hosts are the lab's
 	@$(RUN) python tests/tools/on_lab_machines.py --lab molecule molecule test --all
+
+currency: venv ## Print how old the facts of the tables are and what package indexes have that is newer (TODAY=1 asks nothing, and fails if a row is too old)
+	@$(RUN) python tests/tools/currency.py $(if $(TODAY),--today)
 
 bench: venv ## Count SSH operations, compare wall times with ping and with a plain playbook (WRITE=1 writes docs/bench.md)
 	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.bench $(if $(WRITE),--write) $(if $(MINUTES),--minutes $(MINUTES))

@@ -227,7 +227,8 @@ class Run:
         what = "".join(f", {count} {word}" for word, count in outcomes(one.words).items())
         verdict = "passed" if one.passed else "FAILED"
         print(
-            f"[{clock(time.monotonic() - self.begin):>6}] {verdict}  {one.part.name}: {clock(one.seconds)} ({clock(one.processor)} of a processor){what}",
+            f"[{clock(time.monotonic() - self.begin):>6}] {verdict}  {one.part.name}: "
+            f"{clock(one.seconds)} ({clock(one.processor)} of a processor){what}",
             flush=True,
         )
         if not one.passed:

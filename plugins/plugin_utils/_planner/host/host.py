@@ -39,6 +39,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     installation,
     low_level,
     lowering,
+    newer_releases,
     owned_file,
     processes,
     refusals,
@@ -422,6 +423,9 @@ def plan_resources(
     )
     alone = (
         *(sentence for _key, sentence in record.refused),
+        *newer_releases.advise_on_newer_releases(
+            seen.instances, packages.get_installed_toolkit(obs), seen.driver
+        ),
         *processes.advise_on_other_processes(obs),
         *seen.driver.notes,
     )

@@ -12,6 +12,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 ELSEWHERE = "set gpufleet_config_path and gpufleet_socket if it is in another place"
 UNUSED = "If this host is not to use it, remove its package and its unit, or list the other engines in gpufleet_engines"
 
+# --- releases that no table knows
+
+NEWER_THAN_KNOWN = Sentence(
+    "release.newer-than-known",
+    "{title} {version} is newer than this collection, which knows releases up to {known} (as of {checked})",
+    why="it is treated like {known}, and what has changed since then was not checked",
+    next="Read its release notes, try one host first, and update this collection",
+)
+
 # --- engines
 
 NO_ENGINE_HERE = Sentence(

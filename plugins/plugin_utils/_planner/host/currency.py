@@ -1,0 +1,135 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Date the facts that age: up to which release of each project the tables of this collection go.
+
+`make currency` prints these rows with their age and asks package indexes for newer releases. A test
+fails when a row is older than MAX_AGE_DAYS at the time of a release.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
+
+MAX_AGE_DAYS = 120
+
+
+@dc.dataclass(frozen=True)
+class KnownProject:
+    """The newest release of a project that the tables take into account.
+
+    newest: a version, as the project writes it. checked: the date of the last comparison with
+    `source`, as YYYY-MM-DD. tables: modules below `_planner` that go by this project's releases.
+    ask: where an ordinary client can ask for newer releases: `go:<module>`, `pypi:<project>` or
+    `debian:<package>`; '' if only a person can, at `source`.
+    """
+
+    title: str
+    newest: str
+    checked: str
+    source: str
+    tables: tuple[str, ...]
+    ask: str = ""
+
+
+# A row's date may be set again only after its tables were compared with the source, and `newest`
+# is the release that they were compared with, not the newest one that exists.
+KNOWN: Mapping[str, KnownProject] = {
+    traits.CONTAINERD: KnownProject(
+        traits.TRAITS[traits.CONTAINERD].title,
+        "2.4.2",
+        "2026-11-26",
+        "https://github.com/containerd/containerd/releases",
+        (
+            "host.engines.containerd.releases",
+            "host.engines.containerd.engine_rules",
+            "host.engines.cdi_versions",
+            "host.known_bad.table",
+        ),
+        "go:github.com/containerd/containerd/v2",
+    ),
+    traits.CRIO: KnownProject(
+        traits.TRAITS[traits.CRIO].title,
+        "1.36.0",
+        "2026-11-26",
+        "https://github.com/cri-o/cri-o/releases",
+        ("host.engines.crio.releases", "host.engines.cdi_versions"),
+    ),
+    traits.DOCKER: KnownProject(
+        traits.TRAITS[traits.DOCKER].title,
+        "29.9.3",
+        "2026-11-26",
+        "https://docs.docker.com/engine/release-notes/",
+        ("host.engines.cdi_versions", "host.known_bad.table"),
+        "go:github.com/docker/cli",
+    ),
+    traits.PODMAN: KnownProject(
+        traits.TRAITS[traits.PODMAN].title,
+        "6.0.0",
+        "2026-11-23",
+        "https://github.com/containers/podman/releases",
+        ("host.engines.cdi_versions",),
+        "debian:podman",
+    ),
+    "toolkit": KnownProject(
+        "NVIDIA Container Toolkit",
+        "1.20.2",
+        "2026-11-26",
+        "https://github.com/NVIDIA/nvidia-container-toolkit/releases",
+        ("host.resources.packages", "host.cdi.deviations", "host.known_bad.table"),
+        "go:github.com/NVIDIA/nvidia-container-toolkit",
+    ),
+    "cdi": KnownProject(
+        "Container Device Interface",
+        "1.1.1",
+        "2026-11-26",
+        "https://github.com/cncf-tags/container-device-interface/releases",
+        (
+            "host.cdi.spec.version",
+            "host.cdi.engine_view.releases",
+            "host.engines.cdi_versions",
+        ),
+        "go:tags.cncf.io/container-device-interface",
+    ),
+    "kubernetes": KnownProject(
+        "Kubernetes",
+        "1.37.2",
+        "2026-11-26",
+        "https://kubernetes.io/releases/",
+        ("host.kubelet.kubelet", "host.kubelet.dra"),
+        "go:k8s.io/kubernetes",
+    ),
+    "driver": KnownProject(
+        "NVIDIA driver",
+        "610.43.02",
+        "2026-11-26",
+        "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json",
+        ("host.cdi.driver_files.catalogue", "workloads.images.cuda"),
+    ),
+    "cuda": KnownProject(
+        "CUDA",
+        "13.3",
+        "2026-11-26",
+        "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html",
+        ("workloads.images.cuda",),
+        "pypi:nvidia-cuda-runtime",
+    ),
+    "chips": KnownProject(
+        "GPUs by PCI device id",
+        "2026.11.23",
+        "2026-11-23",
+        "https://github.com/pciutils/pciids/blob/master/pci.ids",
+        ("workloads.images.chips",),
+    ),
+    "cpu": KnownProject(
+        "CPU microarchitectures",
+        "0.2.5",
+        "2026-11-23",
+        "https://github.com/archspec/archspec-json",
+        ("workloads.images.cpu",),
+        "pypi:archspec",
+    ),
+}
