@@ -15,9 +15,8 @@ from .hosts import Host
 FAKE_ROOT = "/opt/fakegpu"
 # lines as /dev/kmsg has them: the machine's own kernel log tells of no GPU of a host's
 KERNEL_LOG = "/opt/fakegpu/kmsg"
-RECORD = (
-    "/var/log/nvidia-container-cli.jsonl"  # what the recording nvidia-container-cli was asked for
-)
+# what the recording nvidia-container-cli was asked for
+RECORD = "/var/log/nvidia-container-cli.jsonl"
 
 
 def imitated(root: str = FAKE_ROOT) -> dict[str, str]:

@@ -32,9 +32,8 @@ class Kind:
     files: tuple[tuple[str, str], ...] = ()  # (path, text): what differs between kinds of one tree
     links: tuple[tuple[str, str], ...] = ()  # (path, what it points to)
     package: str = ""  # the Debian package whose files the programs replace ...
-    version: str = (
-        ""  # ... and the version that the host's package database then names, so the two agree
-    )
+    # ... and the version that the host's package database then names, so the two agree
+    version: str = ""
     default_config: tuple[
         str, ...
     ] = ()  # the program and arguments that print its default configuration ...

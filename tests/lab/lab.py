@@ -60,9 +60,8 @@ class Lab:
         self.key = self.home / "key"
         self.skipped: dict[str, str] = {}
         self.kept = kept  # the hosts stay when this process ends
-        self.client = (
-            client  # whether the hosts get crictl, which has to be built and tests are written with
-        )
+        # whether the hosts get crictl, which has to be built and tests are written with
+        self.client = client
         self.claim: claims.Claim | None = None
 
     @classmethod

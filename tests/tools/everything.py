@@ -43,9 +43,8 @@ NIGHT = 3 * 3600.0  # the same of a nightly run
 GRACE = 60.0  # seconds that a part has to take its hosts down
 # pytest's closing line without its frame: "2 failed, 7912 passed in 2248.83s (0:37:28)"
 CLOSING = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s\b", re.MULTILINE)
-LAST_WORDS = (
-    12000  # characters of a failed part's log that are shown besides the summary; the file has all
-)
+# characters of a failed part's log that are shown besides the summary; the file has all
+LAST_WORDS = 12000
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,8 @@ class Ended:
     status: int
     seconds: float
     words: str
-    processor: float = (
-        0.0  # seconds of its processes; what daemons of the lab's hosts use is not in it
-    )
+    # seconds of its processes; what daemons of the lab's hosts use is not in it
+    processor: float = 0.0
 
     @property
     def passed(self) -> bool:

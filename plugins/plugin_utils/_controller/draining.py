@@ -63,9 +63,8 @@ class Calls:
 
     action: ActionBase
     variables: Mapping[str, Any]
-    delegate: str = (
-        "gpufleet_drain_delegate"  # the variable that names the machine where the task runs
-    )
+    # the variable that names the machine where the task runs
+    delegate: str = "gpufleet_drain_delegate"
 
     def run_module(
         self,

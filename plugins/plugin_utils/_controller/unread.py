@@ -42,9 +42,8 @@ CONNECTION = re.compile(
 SECONDS = 10  # for all hosts without an answer; a lookup may ask a server that doesn't answer
 # The keys of a failed result that show that an action, or a limit of time, has failed the host.
 ANSWERS = frozenset({"error", "evidence", "row", "timedout"})
-OMITTED = (
-    "AnsibleValueOmittedError"  # since ansible-core 2.19: a user's own template that yields `omit`
-)
+# since ansible-core 2.19: a user's own template that yields `omit`
+OMITTED = "AnsibleValueOmittedError"
 # The role judges this variable with a default, and the module has no such option.
 BESIDE_OPTIONS = {"host_verify": ("gpufleet_root",)}
 

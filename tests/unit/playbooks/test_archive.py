@@ -156,9 +156,8 @@ def test_readme_shows_every_playbook() -> None:
     assert shown == set(PLAYBOOKS) - without_inventory
 
 
-OF_A_CLUSTER = (
-    "gpufleet.nvidia.hand_over"  # played on a real one: tests/integration/test_hand_over.py
-)
+# played on a real one: tests/integration/test_hand_over.py
+OF_A_CLUSTER = "gpufleet.nvidia.hand_over"
 PLAYED = [command for command in commands() if OF_A_CLUSTER not in command]
 
 

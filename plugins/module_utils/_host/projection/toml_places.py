@@ -94,9 +94,8 @@ class _TomlScanner(object):
         self.table = self.root
         self.path = []
         self.parts = 0  # of all keys
-        self.section = self.sections = (
-            0  # which header, or which inline table, dotted keys belong to
-        )
+        # which header, or which inline table, dotted keys belong to
+        self.section = self.sections = 0
 
     def build_error(self, code, at):
         return UnreadableText(code, placeholders.count_line(self.text, at))

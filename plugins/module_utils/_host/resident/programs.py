@@ -31,9 +31,8 @@ MOST = (
     # those never end
 )
 LATE = "no end"
-LOCK = (
-    "/var/lib/gpufleet/lock"  # of transactions (module_utils/_host/transaction/journal_writer.py)
-)
+# of transactions (module_utils/_host/transaction/journal_writer.py)
+LOCK = "/var/lib/gpufleet/lock"
 WAITING = "waiting"  # the directory beside it that names the units to start once it is free
 TRIES = 3  # of a program if a transaction came between its judging and its writing
 LATER = (

@@ -33,9 +33,8 @@ class Call:
     arguments: Mapping[str, Any]
     differences: tuple[Difference, ...]
     changes: tuple[tuple[str, Any, Any], ...] = ()  # (object, before, after) for --diff
-    again: Callable[[Object], list[Call]] | None = (
-        None  # builds the calls for the node as it is now, if another writer was faster
-    )
+    # builds the calls for the node as it is now, if another writer was faster
+    again: Callable[[Object], list[Call]] | None = None
     makes: bool = False  # it creates the object
 
 

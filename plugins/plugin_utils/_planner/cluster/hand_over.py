@@ -49,9 +49,8 @@ class Node:
         Mapping[str, Any], ...
     ] = ()  # pods of it that have ended, and that the cluster still has
     why: str = ""  # the reason why it is out of service, if it is held
-    held: bool = (
-        False  # an earlier run has taken it out of service, and was killed before it put it back
-    )
+    # an earlier run has taken it out of service, and was killed before it put it back
+    held: bool = False
 
     @property
     def owner(self) -> str:

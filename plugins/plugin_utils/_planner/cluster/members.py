@@ -129,9 +129,8 @@ class LeftOut:
     why: str
     gone: bool = False
     operator: bool = False  # the GPU Operator's toolkit configures its engine
-    toolkit: operator_toolkit.ToolkitSettings | None = (
-        None  # the settings that the toolkit needs for it
-    )
+    # the settings that the toolkit needs for it
+    toolkit: operator_toolkit.ToolkitSettings | None = None
 
 
 Host = ClusterMember | LeftOut

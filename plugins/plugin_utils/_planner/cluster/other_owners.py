@@ -134,9 +134,8 @@ MARKS = (
         *("OpenShift's Machine Config Operator", "until the state is Done"),
     ),
 )
-KURED_LOCK = (
-    "weave.works/kured-node-lock"  # an annotation of kured's DaemonSet, see pkg/daemonsetlock
-)
+# an annotation of kured's DaemonSet, see pkg/daemonsetlock
+KURED_LOCK = "weave.works/kured-node-lock"
 
 
 def find_other_owner(node: Mapping[str, Any]) -> str:

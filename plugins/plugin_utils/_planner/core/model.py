@@ -99,26 +99,22 @@ class Policy:
     ] = ()  # declared by the user: lets `auto` take the default away on a live cluster
     # of the annotations that the plugin writes on all nodes alike; empty: each host has its own
     device_plugin_prefix: str = ""
-    operator_toolkit: Literal["auto", "gone"] = (
-        "auto"  # gone: by the cluster, the operator's toolkit does not come back here
-    )
+    # gone: by the cluster, the operator's toolkit does not come back here
+    operator_toolkit: Literal["auto", "gone"] = "auto"
     # the host has to be ready for NVIDIA's DRA driver; that is checked as well if the driver is
     # seen
     dra: bool = False
     packages: Literal["present", "ignore"] = "present"
     # nvidia: added if no configured one has the packages; an address: always; empty: never
     toolkit_repository: str = "nvidia"
-    toolkit_key: str = (
-        ""  # of that repository, armored text; empty: NVIDIA's own is fetched by the controller
-    )
+    # of that repository, armored text; empty: NVIDIA's own is fetched by the controller
+    toolkit_key: str = ""
     toolkit_key_fingerprint: str = ""  # empty: NVIDIA's own is known
-    bundle_file: str = (
-        ""  # an archive on the controller that has the packages; empty: they come from a repository
-    )
+    # an archive on the controller that has the packages; empty: they come from a repository
+    bundle_file: str = ""
     toolkit_version: str = ""  # empty: what is installed, else the repository's candidate
-    known_bad: Literal["stop", "warn", "ignore"] = (
-        "stop"  # what becomes of a combination that the table of known-bad ones has
-    )
+    # what becomes of a combination that the table of known-bad ones has
+    known_bad: Literal["stop", "warn", "ignore"] = "stop"
     proc_root: str = "/proc"
     sys_root: str = "/sys"
     # where the driver's own files are, as the host sees them (a driver container's
@@ -139,14 +135,12 @@ class Policy:
     cdi_above_cap: Literal["drop", "refuse"] = "drop"
     cdi_missing_nodes: Literal["fail", "allow"] = "fail"
     device_nodes: Literal["ignore", "present"] = "ignore"
-    sharing: Mapping[str, Any] | None = (
-        None  # None: not looked at; empty: what an earlier run set is taken back
-    )
+    # None: not looked at; empty: what an earlier run set is taken back
+    sharing: Mapping[str, Any] | None = None
     cdi_refresh: Literal["converge", "watch"] = "converge"
     metrics_dir: str = ""  # empty: no metrics
-    single: bool = (
-        False  # a single-resource module: does what its options say, no host-wide decision
-    )
+    # a single-resource module: does what its options say, no host-wide decision
+    single: bool = False
 
     @property
     def handlers_by_name(self) -> tuple[Handler, ...]:
@@ -259,9 +253,8 @@ class Driver:
     version: str
     gpus: tuple[SeenGpu, ...]
     evidence: str
-    platform: Literal["", "wsl", "tegra", "vfio", "vgpu"] = (
-        ""  # of a GPU that is there and that no spec is made for
-    )
+    # of a GPU that is there and that no spec is made for
+    platform: Literal["", "wsl", "tegra", "vfio", "vgpu"] = ""
     remedy: str = ""  # how to repair a driver that is broken or not loaded, if that is known
     notes: tuple[str, ...] = ()  # what a person should know of a driver that works
 
@@ -353,9 +346,8 @@ class Difference:
     before: Any
     after: Any
     why: str
-    cause: Cause | None = (
-        None  # of what is less afterwards (lowering.py); None if nothing is taken away
-    )
+    # of what is less afterwards (lowering.py); None if nothing is taken away
+    cause: Cause | None = None
 
 
 @dc.dataclass(frozen=True)
@@ -387,9 +379,8 @@ class Leftover:
 @dc.dataclass(frozen=True)
 class Restart:
     unit: str
-    action: Literal["restart", "reload", "start", "wait"] = (
-        "restart"  # wait: its manager takes the files up by itself
-    )
+    # wait: its manager takes the files up by itself
+    action: Literal["restart", "reload", "start", "wait"] = "restart"
     why: str = ""
     timeout: float = transaction.UNIT_TIMEOUT
 

@@ -104,9 +104,8 @@ class ObservedFile:
     fault: Mapping[str, Any] | None = None
     withheld: tuple[Mapping[str, Any], ...] = ()
     foreign_bytes: int | None = None
-    links: tuple[str, ...] | None = (
-        None  # the links on the way to it; None if the node reported none
-    )
+    # the links on the way to it; None if the node reported none
+    links: tuple[str, ...] | None = None
 
     @property
     def trouble(self) -> str:

@@ -42,33 +42,27 @@ class Traits:
 
     title: str
     kubernetes: bool  # serves CRI, so a kubelet can use it
-    handlers: (
-        bool  # has a configuration with handlers; one without reads CDI specs, and that is all
-    )
+    # has a configuration with handlers; one without reads CDI specs, and that is all
+    handlers: bool
     hooks: bool  # runs the files of its hooks directories by itself
     proof: Literal["cri", "api", "command"]
     asks_handler: str = ""  # the command line by which a person asks for a handler
     asks_device: str = ""  # the one by which a person asks for a CDI device
-    asks_variable: str = (
-        ""  # its words for NVIDIA_VISIBLE_DEVICES, for which it calls the prestart hook by itself
-    )
+    # its words for NVIDIA_VISIBLE_DEVICES, for which it calls the prestart hook by itself
+    asks_variable: str = ""
     variable_by_cdi: str = ""  # the first release that takes CDI for that instead of the hook
     first_cdi: str = ""  # its first release that resolves CDI devices, for people
-    first_field: str = (
-        ""  # its first release that takes CDI devices from a kubelet (the CRI field CDIDevices)
-    )
-    pod_note: str = (
-        ""  # the annotation in which it keeps a pod's handler, which its list of pods leaves empty
-    )
+    # its first release that takes CDI devices from a kubelet (the CRI field CDIDevices)
+    first_field: str = ""
+    # the annotation in which it keeps a pod's handler, which its list of pods leaves empty
+    pod_note: str = ""
     load_image: str = ""
     # it does not start without the program of its default handler (CRI-O, ValidateRuntimes)
     checks_default: bool = False
-    file_versions: bool = (
-        False  # its configuration files declare versions, which may differ from one to the other
-    )
-    operator: OperatorVariables | None = (
-        None  # None: the operator's toolkit needs no setting for it, or does not configure it
-    )
+    # its configuration files declare versions, which may differ from one to the other
+    file_versions: bool = False
+    # None: the operator's toolkit needs no setting for it, or does not configure it
+    operator: OperatorVariables | None = None
 
 
 TRAITS = {

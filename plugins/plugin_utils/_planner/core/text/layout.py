@@ -18,9 +18,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text
 GAP = 2
 NARROWEST = 8  # of a column that is made narrower so that the table fits
 NAME = 24  # a first column wider than this is wrapped where room is short
-MIN_LAST_COLUMN = (
-    40  # less than this next to the other columns, and the last one goes below its row
-)
+# less than this next to the other columns, and the last one goes below its row
+MIN_LAST_COLUMN = 40
 INDENT = 4
 MARKS = "./-"  # a long word is broken after one of these
 # Characters of one cell and of one sentence. Further ones are only counted. So these limits bound

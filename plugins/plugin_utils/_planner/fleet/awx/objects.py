@@ -239,9 +239,8 @@ def write_survey_text(settings: Mapping[str, Any]) -> dict[str, str]:
     return {name: convert_survey_answer(name, value) for name, value in settings.items()}
 
 
-WINDOW = (
-    "gpufleet_rollout_window"  # its days have commas between them, several windows have semicolons
-)
+# its days have commas between them, several windows have semicolons
+WINDOW = "gpufleet_rollout_window"
 
 
 def convert_survey_answer(name: str, value: Any) -> str:

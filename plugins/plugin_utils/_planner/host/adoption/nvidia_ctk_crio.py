@@ -28,12 +28,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 
 TOOL, OPERATOR = "nvidia-ctk", gpu_operator.TOOL
 NAMES = re.compile(r"99-nvidia\.(?:conf|toml)")
-UNREAD = (
-    "/etc/crio/conf.d/99-nvidia.toml"  # of 1.18.0 to 1.19.0, in a directory that CRI-O never reads
-)
-WRITER = (
-    "\n[crio]\n"  # how go-toml, which it writes with, begins a file: no person writes that by hand
-)
+# of 1.18.0 to 1.19.0, in a directory that CRI-O never reads
+UNREAD = "/etc/crio/conf.d/99-nvidia.toml"
+# how go-toml, which it writes with, begins a file: no person writes that by hand
+WRITER = "\n[crio]\n"
 RUNTIME = ("crio", "runtime")
 RUNTIMES = (*RUNTIME, "runtimes")
 DEFAULT = (*RUNTIME, "default_runtime")

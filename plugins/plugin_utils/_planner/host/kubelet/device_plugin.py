@@ -47,9 +47,8 @@ SPEC = "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 # pkg/kubelet/cm/devicemanager). The directory is a constant of the kubelet's interface, regardless
 # of the kubelet's own directory.
 SOCKETS = "/var/lib/kubelet/device-plugins/nvidia-*.sock"
-SAME_START = (
-    120.0  # seconds from the spec to the last socket of one start, with room for a busy host
-)
+# seconds from the spec to the last socket of one start, with room for a busy host
+SAME_START = 120.0
 BY_CDI = ("cdi-cri", "cdi-annotations")
 OPTION = "device_plugin_strategy"
 DECLARED = messages.STRATEGY_DECLARED.fill()

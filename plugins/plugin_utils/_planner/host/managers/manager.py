@@ -75,23 +75,20 @@ class ManagerPlace:
         tuple[tuple[str, ...], str], ...
     ] = ()  # keys below the CRI table that are not written here, and what sets them instead
     detection: Detection | None = None  # what it does by itself if none of our files is read
-    takes_up: bool = (
-        False  # drop-ins are watched: a change restarts the daemon without us, which is waited for
-    )
+    # drop-ins are watched: a change restarts the daemon without us, which is waited for
+    takes_up: bool = False
     # name of a file, imported by the main one, into which a release that reads no drop-ins merges
     # them by itself
     merges: str = ""
-    first_line: str = (
-        ""  # of a main file that the manager renders; one without it belongs to a person
-    )
+    # of a main file that the manager renders; one without it belongs to a person
+    first_line: str = ""
     # the manager does not start with a drop-in of another version than the main file's, or of
     # another one's tables
     strict: bool = False
     # the main file is a template: what the manager puts in for its values
     filled_in: Mapping[str, str] = dc.field(default_factory=dict)
-    confined: Confinement | None = (
-        None  # how a release of it may be shut off from the host's programs
-    )
+    # how a release of it may be shut off from the host's programs
+    confined: Confinement | None = None
     kubelet_units: tuple[str, ...] = ()  # of the kubelet, if it is not within `units`
     load_image: str = ""  # how a person brings an image there; empty: as with any containerd
     # the file that the daemon's words go to, from the directory of its main file; empty: the

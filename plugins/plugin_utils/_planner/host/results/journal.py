@@ -38,9 +38,8 @@ BY = {
 }
 # The hint in which systemctl names commands whose output is shown here anyway.
 HINT = re.compile(r'\s*See "systemctl status [^"]*" and "journalctl [^"]*" for details\.')
-AFTER_ROLLBACK = (
-    "after a rollback"  # ends the reason of what is written once a transaction was rolled back
-)
+# ends the reason of what is written once a transaction was rolled back
+AFTER_ROLLBACK = "after a rollback"
 COMMAND_WIDTH = 300  # a package manager's with all that it installs
 
 

@@ -48,9 +48,8 @@ Way = Literal["variable", "mounts", "privileged"]
 KIND = "nvidia.com/gpu"
 LABEL = "gpufleet-check"
 ENV = "NVIDIA_VISIBLE_DEVICES"
-VOLUME_MOUNTS = (
-    "/var/run/nvidia-container-devices"  # config key accept-nvidia-visible-devices-as-volume-mounts
-)
+# config key accept-nvidia-visible-devices-as-volume-mounts
+VOLUME_MOUNTS = "/var/run/nvidia-container-devices"
 ENGINE_ANNOTATION = "cdi.k8s.io/gpufleet-check"
 GPU_MAJOR, CONTROL_MINOR = 195, 255
 CONTROL = "/dev/nvidiactl"

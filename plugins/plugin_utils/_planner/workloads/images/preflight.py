@@ -39,9 +39,8 @@ SWITCH = (
     # NVIDIA_DISABLE_REQUIRE=true
 )
 KEEP = file_places.keep_places("toml", {SWITCH: "bool"})
-WHOLE = (
-    2000  # characters of an expression in a result, which has room for those of CUDA's own images
-)
+# characters of an expression in a result, which has room for those of CUDA's own images
+WHOLE = 2000
 
 
 def list_preflight_questions() -> list[queries.Question]:

@@ -63,9 +63,8 @@ ENVIRONMENT: Mapping[str, str] = dict.fromkeys(("PATH", *VARIABLES), "path")
 # settings. The process itself hides them (it calls itself `k3s server`), so its own command line
 # shows nothing.
 FLAG = r"(?:--config|-c)['\"]?(?:=|[ \t\r\n\\]+)['\"]?(/[\w./+-]+)"
-HANDED_ON = (
-    r"-arg['\"]?[ \t\r\n\\]+['\"]?"  # what follows is an argument for the kubelet or another part
-)
+# what follows is an argument for the kubelet or another part
+HANDED_ON = r"-arg['\"]?[ \t\r\n\\]+['\"]?"
 ARGUMENTS: Keep = {
     "format": "text",
     "patterns": [r"^[ \t]*ExecStart=", rf"{HANDED_ON}(?=--config)", rf"(?<=[\s'\"]){FLAG}"],

@@ -105,7 +105,6 @@ def get_built_in_crio_handler(version: tuple[int, int]) -> dict[str, Any]:
         table["monitor_cgroup"] = "system.slice"
         table["monitor_env"] = [PATH_ENV]
     if version >= (1, 31):
-        table["container_min_memory"] = (
-            "500KiB"  # crun needs less than the 12 MiB of a handler that does not say
-        )
+        # crun needs less than the 12 MiB of a handler that does not say
+        table["container_min_memory"] = "500KiB"
     return table
