@@ -1,12 +1,16 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep the message of a failed task as a fact, and render nothing of it.
+"""Keep the message of a failed task for the variable that the task registers, and render nothing of
+it.
 
 Ansible has the failure in the variable `ansible_failed_result`. ansible-core before 2.19 doesn't
 protect it if the task's action raised AnsibleActionFail (executor/task_executor.py returns the
 error's own result), and a template that reads it renders what a host has said. An action gets the
-variables as they are, and the facts that it returns are protected.
+variables as they are, and the result that it returns is protected.
+
+It sets no fact: a fact cache would keep that for later runs, and with `inject_facts_as_vars: false`
+no task would find it.
 """
 
 from __future__ import annotations
@@ -33,10 +37,12 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         failed = read_mapping(variables, FAILED)
         message = str(failed.get("msg") or args["otherwise"])
-        earlier = read_mapping(variables, args["fact"]).get("msg") if args["joined_by"] else None
+        earlier = (
+            read_mapping(variables, args["variable"]).get("msg") if args["joined_by"] else None
+        )
         whole = f"{earlier}{args['joined_by']}{message}" if earlier else message
         kept = {"failed": True, "timedout": dict(read_mapping(failed, "timedout")), "msg": whole}
-        return {"changed": False, "ansible_facts": {args["fact"]: kept}}
+        return {"changed": False, "msg": whole, "kept": kept}
 
 
 def read_mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -473,7 +473,7 @@ def get_early_failure(variables: Mapping[str, Any]) -> dict[str, Any]:
 
     A host that took longer than allowed counts as lost, since it is not known what it does.
     """
-    failure = get_step_result(variables, registered.FAILURE)
+    failure = registered.read_kept_failure(variables)
     late = failure.get("timedout") or TIME_LIMIT in str(failure.get("msg") or "")
     return {**failure, "unreachable": True} if late else failure
 

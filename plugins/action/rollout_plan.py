@@ -266,7 +266,7 @@ def write_rollout_plan(name: str, document: Mapping[str, Any]) -> None:
 
 def get_host_look(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the look at a host, or the failure that prevented it."""
-    return dict(variables.get(registered.FAILURE) or variables.get(name) or {})
+    return dict(registered.read_kept_failure(variables) or variables.get(name) or {})
 
 
 def get_named_look(

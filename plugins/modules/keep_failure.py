@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: keep_failure
-short_description: Keep the message of a failed task as a fact
+short_description: Keep the message of a failed task
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
@@ -16,13 +16,14 @@ description:
   - Keeps what the variable C(ansible_failed_result) has in a C(rescue). The playbooks C(gpufleet.nvidia.rollout) and
     C(gpufleet.nvidia.hand_over) use it.
   - Nothing of the message is rendered. C(ansible.builtin.set_fact) would render what a host has said, on an ansible-core before 2.19.
+  - The task has to register the result. A fact would outlive the run in a fact cache, and C(inject_facts_as_vars) could hide it.
   - Runs on the controller only.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
 options:
-  fact:
-    description: The fact that is set. It is a dictionary with the keys C(failed), C(timedout) and C(msg).
+  variable:
+    description: The variable in which the task registers the result. With O(joined_by), its message stands before the new one.
     type: str
     choices: [gpufleet_rollout_failure, gpufleet_hand_over_failure]
     required: true
@@ -31,8 +32,8 @@ options:
     type: str
     default: a task failed
   joined_by:
-    description: Text between the message that the fact has already and the new one. If it is empty, the new message takes the place of the
-      earlier one.
+    description: Text between the message that the variable has already and the new one. If it is empty, the new message takes the place of
+      the earlier one.
     type: str
     default: ""
 seealso:
@@ -42,14 +43,20 @@ seealso:
 EXAMPLES = r"""
 - name: Keep what went wrong
   gpufleet.nvidia.keep_failure:
-    fact: gpufleet_rollout_failure
+    variable: gpufleet_rollout_failure
     otherwise: the host failed
+  register: gpufleet_rollout_failure
 """
 
 RETURN = r"""
-ansible_facts:
-  description: The fact.
+msg:
+  description: The message of the task that failed.
+  returned: success
+  type: str
+  sample: the host failed
+kept:
+  description: The failure, as the result of a failed task has it, with the keys C(failed), C(timedout) and C(msg).
   returned: success
   type: dict
-  sample: {gpufleet_rollout_failure: {failed: true, timedout: {}, msg: the host failed}}
+  sample: {failed: true, timedout: {}, msg: the host failed}
 """

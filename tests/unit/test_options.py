@@ -125,7 +125,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ),
     ),
     (("fleet_policy",), ("rollout_gate", "rollout_plan")),
-    (("fact", "joined_by", "otherwise"), ("keep_failure",)),
+    (("joined_by", "otherwise", "variable"), ("keep_failure",)),
     (("argv",), ("rollout_soak",)),
     (("max_failed",), ("rollout_gate", "rollout_settings")),
     (("settings",), ("rollout_plan", "rollout_batch", "rollout_cluster", "rollout_report")),

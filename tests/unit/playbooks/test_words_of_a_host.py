@@ -122,11 +122,10 @@ def test_what_a_task_of_a_users_own_raised_is_kept_and_not_rendered(tmp_path: Pa
         tmp_path / "action_plugins/raises.py",
         RAISES.replace("{words}", (SAID % rendered).replace('"', "'")),
     )
+    variable = "gpufleet_hand_over_failure"
     keep = {
-        "gpufleet.nvidia.keep_failure": {
-            "fact": "gpufleet_hand_over_failure",
-            "joined_by": "; then: ",
-        }
+        "gpufleet.nvidia.keep_failure": {"variable": variable, "joined_by": "; then: "},
+        "register": variable,
     }
     show = {
         "debug": {

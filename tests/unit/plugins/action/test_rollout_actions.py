@@ -196,7 +196,7 @@ OUT = [
     (drained("not_needed"), False),
     (drained("drained", "in_service"), False),
     (drained("drained", "kept"), True),  # it does not work
-    (drained("drained", **{registered.FAILURE: {"failed": True}}), True),
+    (drained("drained", **{registered.FAILURE: {"kept": {"failed": True}}}), True),
     (drained("pending"), True),  # gpufleet_drain_on_timeout: keep
     (drained("left_out"), False),  # given back
     ({**drained("drained"), registered.UNDRAINED: {"skipped": True}}, True),

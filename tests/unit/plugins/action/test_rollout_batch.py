@@ -134,7 +134,7 @@ def test_a_gate_takes_a_host_that_started_and_has_no_result_for_lost(
 )
 def test_a_host_that_took_longer_than_it_may_is_lost(failure: dict[str, Any], lost: bool) -> None:
     found = rollout_batch.get_converged_result(
-        {registered.FAILURE: failure, registered.CONVERGED: {"changed": True}}
+        {registered.FAILURE: {"kept": failure}, registered.CONVERGED: {"changed": True}}
     )
     assert bool(found.get("unreachable")) is lost
 

@@ -38,7 +38,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 SAYS = [
     # what a host has in its results: a failure in a file of the user's tasks, the last line of the
     # soak's command
-    {registered.FAILURE: {"failed": True, "msg": HOSTILE}},
+    {registered.FAILURE: {"kept": {"failed": True, "msg": HOSTILE}}},
     {
         registered.CONVERGED: {"changed": True},
         registered.SOAK_COMMAND: {"rc": 1, "stderr": HOSTILE},

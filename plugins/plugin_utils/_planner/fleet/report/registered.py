@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import messages
@@ -42,6 +43,13 @@ HEALTH_BEFORE, HEALTH, DIAGNOSIS = (
     "gpufleet_rollout_diagnosis",
 )
 SOAK_COMMAND = "gpufleet_rollout_soak_result"
+
+
+def read_kept_failure(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the failure that ended a host's steps, as the action keep_failure has kept it; {} if
+    there is none.
+    """
+    return dict((variables.get(FAILURE) or {}).get("kept") or {})
 
 
 def require_known_variable(name: str, defined: Sequence[str]) -> None:
