@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     archives,
     arguments,
     base,
+    fact_variables,
     named_playbooks,
     outside,
     validation,
@@ -205,6 +206,7 @@ VERSIONS = sorted(name for name in KNOWN if planner_given.holds_versions(name))
 
 def list_wrong_host_values(variables: Mapping[str, Any]) -> list[Message]:
     return [
+        *fact_variables.list_fact_variable_problems(variables),
         *(list_wrong_values(variables) or list_wrong_drain_values(variables)),
         *list_wrong_versions(variables),
         *list_wrong_cluster_values(variables),

@@ -24,6 +24,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
+    fact_variables,
     guard,
     run_messages,
 )
@@ -56,14 +57,15 @@ def guard_action(run: guard.Run) -> guard.Run:
 
 
 def read_variables_first(run: guard.Run) -> guard.Run:
-    """Wrap the `run()` of an action: it begins only if no option was left out for an undefined
-    value.
+    """Wrap the `run()` of an action: it begins only if no fact sets its options, and none was left
+    out for an undefined value.
     """
 
     @functools.wraps(run)
     def begun(*args: Any, **kwargs: Any) -> dict[str, Any]:
         variables = kwargs.get("task_vars") or (args[2] if len(args) > 2 else None)
         if args and variables:
+            fact_variables.require_no_fact_variables(args[0], variables)
             require_readable_options(args[0], variables)
         return run(*args, **kwargs)
 

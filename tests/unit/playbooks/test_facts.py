@@ -7,6 +7,7 @@ a run of this collection goes.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,43 @@ def test_a_failure_of_an_earlier_run_is_not_one_of_this_run(tmp_path: Path) -> N
         "fail": (2, {ONE: "failed"}),
         "debug": (0, {ONE: "yes"}),
     }
+
+
+LIAR = """#!{python}
+import json, os, sys
+if sys.argv[-1].endswith("setup.py"):
+    print(json.dumps({{"changed": False, "ansible_facts": {facts}}}))
+else:
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+"""
+DRAINS = [{"ansible.builtin.import_role": {"name": "gpufleet.nvidia.drain", "tasks_from": "check"}}]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_host_gives_the_controller_no_command_by_its_facts(whole: bool, tmp_path: Path) -> None:
+    """The facts come from a play before a whole rollout, or from the play that a user has written
+    around a role.
+    """
+    command = ["/usr/bin/touch", str(tmp_path / "ran")]
+    commands = {"before": command, "after": command}
+    facts = {
+        "gpufleet_drain": "always",
+        "gpufleet_drain_by": ["commands"],
+        "gpufleet_drain_commands": commands,
+    }
+    liar = written(tmp_path / "python3", LIAR.format(python=sys.executable, facts=facts))
+    liar.chmod(0o755)
+    inventory = fleet(tmp_path, **{ONE: {"ansible_python_interpreter": str(liar)}})
+    plays = [
+        {"hosts": ONE, "tasks": [] if whole else DRAINS},
+        *([{"import_playbook": "gpufleet.nvidia.rollout"}] if whole else []),
+    ]
+    book = written(tmp_path / "play.yml", yaml.safe_dump(plays))
+    status, words = run(
+        tmp_path, "ansible-playbook", "-i", inventory, book, "-e", f"gpufleet_hosts={ONE}"
+    )
+    assert (status, "variables.from-facts" in words, (tmp_path / "ran").exists()) == (
+        2,
+        True,
+        False,
+    ), words

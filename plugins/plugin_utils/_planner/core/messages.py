@@ -293,6 +293,13 @@ RUN_SETTING_IN_INVENTORY = Sentence(
     why="it applies to the whole run",
     next="Remove it there and pass it on the command line: -e @rollout.yml, with `{name}: {example}` in that file",
 )
+FROM_FACTS = Sentence(
+    "variables.from-facts",
+    "facts set {names}",
+    why="facts are the host's own words, and with these a host would choose what the run does",
+    next="Set it in the inventory. If nothing of yours returns such a fact, look at the host, clear the fact cache, and leave the host out "
+    "with --limit",
+)
 WAVE_SIZE = Sentence(
     "variables.wave-size",
     "gpufleet_serial has {sizes}, which is not the size of a wave",
