@@ -12,14 +12,19 @@ from collections.abc import Iterable, Sequence
 
 SHOWN = 5
 ADDRESS = re.compile(r"[\d.]+")
-NUMBER = re.compile(r"\d+")
+# more digits name no host, and Python reads at most 4 300
+NUMBER = re.compile(r"(?<![0-9])[0-9]{1,18}(?![0-9])")
 
 
 def build_natural_key(name: str) -> list[tuple[int, str]]:
-    """Return a key for sorting: gpu9 before gpu10."""
+    """Return a key for sorting: gpu9 before gpu10.
+
+    Of two numbers, the one with more digits is larger, so numbers of any length have a key.
+    """
+    parts = re.split(r"([0-9]+)", name)
     return [
-        (int(part), "") if part.isdigit() and part.isascii() else (-1, part)
-        for part in re.split(r"([0-9]+)", name)
+        (-1, part) if n % 2 == 0 else (len(part.lstrip("0")), part.lstrip("0"))
+        for n, part in enumerate(parts)
     ]
 
 
@@ -62,7 +67,7 @@ def split_host_name(name: str) -> tuple[str, str, str]:
     before.
     """
     label = name if ADDRESS.fullmatch(name) else name.split(".", 1)[0]
-    numbers = [n for n in NUMBER.finditer(label) if n.group().isascii()]
+    numbers = list(NUMBER.finditer(label))
     if not numbers:
         return name, "", ""
     last = numbers[-1]

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import whole
+
 FEW = 4  # hosts whose numbers may go up evenly by chance
 WARNING = (
     "This job {looks}: it counts its own hosts only, {hosts} in all, so that each of the other jobs may lose and take out of service as"
@@ -38,7 +40,8 @@ def get_slice_step(numbers: Mapping[str, Any]) -> int:
 
     Return 1 if they do not go up evenly. numbers: host -> its number.
     """
-    known = [int(numbers[host]) for host in sorted(numbers) if str(numbers[host]).isdecimal()]
+    read = (whole.read_whole(str(numbers[host])) for host in sorted(numbers))
+    known = [number for number in read if number is not None]
     steps = {after - before for before, after in zip(known, known[1:], strict=False)}
     return (
         max(1, steps.pop())

@@ -64,3 +64,7 @@ def test_every_slice_of_an_inventory_is_seen_without_its_name(
     fleet = {f"gpu{number:03}": number for number in range(hosts)}
     number = data.draw(st.integers(1, count))
     assert slices.get_slice_step(dealt(fleet, number, count)) == count
+
+
+def test_a_number_that_no_machine_reads_is_no_number_of_a_host() -> None:
+    assert slices.get_slice_step({f"gpu{n}": "9" * 5000 for n in range(9)}) == 1
