@@ -390,7 +390,9 @@ def get_reached_progress(
     """
     batches = plan["batches"] if number is None else plan["batches"][: number + 1]
     steps = (get_latest_step(batch["hosts"], hostvars) for batch in reversed(batches))
-    return next((step for step in steps if step), progress.Progress())
+    return next(
+        (step for step in steps if step), progress.Progress(ended=str(plan.get("ended") or ""))
+    )
 
 
 def list_remaining_batches(plan: Mapping[str, Any], number: int) -> list[dict[str, str]]:

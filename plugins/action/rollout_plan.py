@@ -73,13 +73,13 @@ class ActionModule(ActionBase):
         )
         lines = rollout.list_rollout_lines(found, batches=not args["approvals"])
         lines += rollout.may_fail(found, wanted.max_failed)
-        if args["settings"]["plan_file"]:
+        if args["settings"]["plan_file"] and not found.ended:
             write_rollout_plan(
                 args["settings"]["plan_file"], plan_file.build_plan_document(found, seen.results)
             )
         if args["settings"]["plan_file"] or not args["approvals"]:
             fleet_table.show(["", *lines, ""])
-        changes = approval.build_approval_digests(rollout.digests(found))
+        changes = approval.build_approval_digests([] if found.ended else rollout.digests(found))
         clusters = any(is_cluster_applied(of_host) for of_host in seen.variables.values())
         is_bound = bool(args["settings"]["approved"]) or wanted.approved_changes is not None
         shaped = {
@@ -289,6 +289,7 @@ def convert_rollout_plan(found: rollout.Rollout, is_bound: bool = False) -> dict
     approval once more.
     """
     return {
+        "ended": found.ended,
         "pattern": found.order or NO_HOST,
         "sizes": [len(batch.hosts) for batch in found.batches] or [1],
         "batches": [{"wave": b.wave, "hosts": list(b.hosts)} for b in found.batches],

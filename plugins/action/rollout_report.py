@@ -72,7 +72,7 @@ class ActionModule(ActionBase):
             results, fleet_hosts.FleetView(fleet_table.get_terminal_width(), False, check)
         )
         why = found.ended or (waits(found) if status == "paused" else "")
-        lines += [f"the rollout is {status}: {why}"] if why else []
+        lines += [f"the rollout is {status}: {why}"] if why and why != wrong else []
         about = base.read_run_reference(self, task_vars or {})
         lines += [f"change: {about.text}"] if about.text else []
         following = fleet_table.find_following("rollout", totals, check)
@@ -182,7 +182,11 @@ def get_rollout_result(
     if not converged and not any(steps):
         if host in found.bad or has_started(host, variables):
             return {**about, "unreachable": True, "msg": run_messages.LOST_IN_BATCH.fill()}
-        why = progress.map_held_hosts(found, {host: planned["class"]}).get(host, "")
+        why = (
+            ""
+            if plan.get("ended")
+            else progress.map_held_hosts(found, {host: planned["class"]}).get(host, "")
+        )
         return {**about, "standing": "pending", "msg": why or run_messages.BATCH_NOT_STARTED.fill()}
     sick = found.unhealthy.get(host)
     noted = list_second_look_notes(host, plan, variables)

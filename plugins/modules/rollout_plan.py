@@ -16,7 +16,7 @@ description:
   - Says for each host of the play whether it has something to do, is as desired already, or is left out, and in which batch it is changed.
     Canaries of each class come first, then waves, spread over failure domains.
   - The order follows from the hosts' names alone, so that a rollout that goes on after an interruption is the same one.
-  - Fails when more hosts would be left out than may be.
+  - Plans no batch when more hosts would be left out than may be, and says so in C(ended).
   - Runs on the controller only. Use it with C(run_once).
 extends_documentation_fragment:
   - gpufleet.nvidia.rollout
@@ -53,6 +53,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+ended:
+  description: Why no host is changed, since more hosts would be left out than may be. Empty otherwise.
+  returned: success
+  type: str
+  sample: ''
 clusters:
   description: Whether a host has C(gpufleet_kubernetes_apply), so that objects are applied to its cluster before and after its change.
   returned: success

@@ -260,7 +260,16 @@ def test_too_many_hosts_that_are_left_out_end_the_run_before_any_is_changed(tmp_
         "3 of 12 hosts would be left out, 2 may be (gpufleet_rollout_max_left_out: 10%): gpu[1-3]"
         in words
     )
+    assert "[rollout.too-many-left-out]" in words
     assert changed(tmp_path) == []
+    assert {host: told(words)[host] for host in ("gpu1", "gpu2", "gpu3")} == dict.fromkeys(
+        ("gpu1", "gpu2", "gpu3"), "left out"
+    )
+    assert sorted(re.findall(r"^(\w+) +: .*failed=1 ", words, re.MULTILINE)) == [
+        "gpu1",
+        "gpu2",
+        "gpu3",
+    ]
 
 
 FEW = ("--limit", "gpu1:gpu2:gpu3:gpu9")

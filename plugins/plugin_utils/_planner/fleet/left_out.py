@@ -9,10 +9,12 @@ They never count among its failures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
     bounds,
     layout,
@@ -55,23 +57,17 @@ def get_message_detail(text: Any) -> str:
     return f": {said.splitlines()[0].strip()}" if said else ""
 
 
-def require_few_left_out(left_out: Mapping[str, str], total: int, most: Amount) -> None:
-    """Raise PlanError if more hosts are left out than may be.
+def explain_too_many_left_out(left_out: Collection[str], total: int, most: Amount) -> str:
+    """Explain why the rollout does not begin, with the code: more hosts are left out than may be.
+    Return '' if it may.
 
     A percentage is rounded up, so that one host of a small fleet may be broken as well.
     """
     allowed = most.compute_number(total, up=True)
     if len(left_out) <= allowed:
-        return
-    first = sorted(left_out, key=names.build_natural_key)[0]
-    raise PlanError(
-        messages.TOO_MANY_LEFT_OUT.fill(
-            number=len(left_out),
-            total=total,
-            allowed=allowed,
-            most=most.text,
-            hosts=names.show_some_runs(left_out),
-            host=first,
-            reason=left_out[first],
-        )
+        return ""
+    hosts = names.show_some_runs(left_out)
+    found = messages.TOO_MANY_LEFT_OUT.fill(
+        number=len(left_out), total=total, allowed=allowed, most=most.text, hosts=hosts
     )
+    return end_with_code(found)

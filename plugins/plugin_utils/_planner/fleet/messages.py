@@ -183,7 +183,6 @@ NO_HOSTS = Sentence(
 TOO_MANY_LEFT_OUT = Sentence(
     "rollout.too-many-left-out",
     "{number} of {total} hosts would be left out, {allowed} may be (gpufleet_rollout_max_left_out: {most}): {hosts}",
-    why="{host}: {reason}",
     next="Fix them, take them out of the run, or raise gpufleet_rollout_max_left_out. No host was changed",
 )
 CHANGED_BEFORE = Sentence(

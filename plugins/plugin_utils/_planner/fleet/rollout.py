@@ -29,6 +29,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     room,
     waves,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    fleet_hosts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.settings import (
     RolloutSettings,
 )
@@ -84,6 +87,7 @@ class Rollout:
     batches: tuple[Batch, ...]
     changes: Mapping[str, Mapping[str, Any]]
     limits: waves.Limit = waves.Limit({}, {})
+    ended: str = ""  # why no host is changed at all; then there is no batch
 
     @property
     def order(self) -> list[str]:
@@ -103,11 +107,11 @@ def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
     if not fleet.results:
         raise PlanError(messages.NO_HOSTS.fill())
     hosts = add_proofs(judge_rollout_hosts(fleet, settings), fleet, settings.canaries)
-    left_out.require_few_left_out(
-        {h.name: h.why for h in hosts.values() if h.state == LEFT_OUT},
-        len(hosts),
-        settings.max_left_out,
+    ended = left_out.explain_too_many_left_out(
+        [h.name for h in hosts.values() if h.state == LEFT_OUT], len(hosts), settings.max_left_out
     )
+    if ended:
+        return Rollout(hosts, (), {}, ended=ended)
     line = order.order_by_domain(
         [h.name for h in hosts.values() if h.state == DO],
         {h.name: h.domain for h in hosts.values()},
@@ -337,7 +341,12 @@ def list_rollout_lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
     todo = f"{len(counts[DO]) - len(proofs)} to change{again}{number}"
     rest = f"{len(counts[DONE])} already as desired, {len(counts[LEFT_OUT])} left out"
     lines = [f"{outcomes.format_host_count(len(rollout.hosts))}: {todo}, {rest}"]
-    lines += [f"  left out: {name}: {rollout.hosts[name].why}" for name in counts[LEFT_OUT]]
+    lines += [
+        f"  left out: {name}: {why}"
+        for name, why in fleet_hosts.fold_equal_rows(
+            [(name, (rollout.hosts[name].why,)) for name in counts[LEFT_OUT]]
+        )
+    ]
     for text in sorted({rollout.hosts[name].hardware for name in counts[DO]}):
         of_one = [name for name in counts[DO] if rollout.hosts[name].hardware == text]
         lines.append(f"  class {text}: {names.show_some_runs(of_one)}")
