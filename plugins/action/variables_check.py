@@ -111,7 +111,9 @@ class ActionModule(ActionBase):
         hostvars = variables["hostvars"]
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
         play = self._task.get_variable_manager().get_vars(play=self._task.get_play())
-        of_run = self._check_without_host(play)
+        of_run, unreadable = self._check_without_host(play)
+        if unreadable:  # without its value nothing can be said about where it is set
+            return {"changed": False, **report_wrong(unreadable)}
         found = planner_variables.list_variable_problems(
             {host: own_variables(hostvars[host]) for host in hosts}, of_run, KNOWN, args["own"]
         )
@@ -129,19 +131,30 @@ class ActionModule(ActionBase):
         found += planner_variables.group_by_message(
             {host: [*list_wrong_host_values(hostvars[host]), *read[host]] for host in hosts}
         )
-        found += planner_variables.suggest_at_sign(play.get(planner_variables.RAW_PARAMETERS))
+        left = play.get(planner_variables.RAW_PARAMETERS)
+        found += planner_variables.explain_left_words(
+            left, [str(text) for text in context.CLIARGS.get("extra_vars") or ()]
+        )
         if is_run_tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(messages.TAGS.fill())
         return {"changed": False, **(report_wrong(found) if found else {})}
 
-    def _check_without_host(self, play: Mapping[str, Any]) -> dict[str, Any]:
+    def _check_without_host(self, play: Mapping[str, Any]) -> tuple[dict[str, Any], list[Message]]:
         """Return the run's variables as `hosts` and `serial` of the play get them: extra variables
         and the play's own, none of a host.
+
+        Return what cannot be read apart.
         """
         templar = self._templar.copy_with_new_env(available_variables=play)
-        return {
-            name: templar.template(play[name]) for name in planner_variables.RUN if name in play
-        }
+        of_run: dict[str, Any] = {}
+        unreadable: list[Message] = []
+        for name in planner_variables.RUN:
+            try:
+                of_run.update({name: templar.template(play[name])} if name in play else {})
+            except AnsibleError as error:
+                cause = str(error).splitlines()[0].rstrip(".")
+                unreadable.append(messages.UNREADABLE_SETTING.fill(name=name, cause=cause))
+        return of_run, unreadable
 
 
 def report_wrong(found: Sequence[Message]) -> dict[str, Any]:
@@ -183,10 +196,20 @@ def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     Other values are not read: they may be templates that need something that does not exist yet.
     """
     return {
-        name: variables[name] if name in planner_variables.RUN else None
+        name: read_setting(variables, name) if name in planner_variables.RUN else None
         for name in variables
         if str(name).startswith(planner_variables.PREFIX)
     }
+
+
+def read_setting(variables: Mapping[str, Any], name: str) -> Any:
+    """Return the value that a host has of a setting of the run. One that cannot be read is in the
+    inventory alone, and is no value.
+    """
+    try:
+        return variables[name]
+    except AnsibleError:
+        return None
 
 
 # The options that `gpufleet.nvidia.drain` judges before it asks about a host. With a wrong one,

@@ -20,8 +20,8 @@ description:
   - It fails if no host of the inventory matches the pattern. If a playbook of this collection is named on the command line, it also fails
     if the group is empty, or if C(--limit) leaves none of its hosts. In a slice of a job in AWX it does not fail, since AWX may deal the
     slice no host of the group.
-  - It fails if a playbook of this collection that is named on the command line is run with C(--start-at-task), which would skip
-    the checks before the first change.
+  - It fails if a playbook of this collection that is named on the command line is run with C(--start-at-task), or with C(--skip-tags)
+    C(all), C(always) or C(tagged), which would skip the checks before the first change.
 options:
   _terms:
     description: A pattern of hosts, or a list of patterns.
@@ -65,6 +65,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import slices
 
+# tags of --skip-tags that leave out the task that refuses tags
+SKIPS_CHECKS = {
+    "all",
+    "always",
+    "tagged",
+}
+
 
 class LookupModule(LookupBase):
     def run(
@@ -83,6 +90,8 @@ class LookupModule(LookupBase):
         own = named_playbooks.is_own_playbook_named(context.CLIARGS.get("args") or ())
         if own and context.CLIARGS.get("start_at_task"):
             return messages.START_AT_TASK.fill()
+        if own and SKIPS_CHECKS & set(context.CLIARGS.get("skip_tags") or ()):
+            return messages.TAGS.fill()
         # --syntax-check needs no inventory, and a slice may have no host of a group
         if is_playbook_only_read() or slices.get_sliced_template(variables):
             return None

@@ -232,6 +232,23 @@ def test_a_file_of_variables_without_its_sign_ends_the_run(playbook: str, tmp_pa
     assert "gpufleet.nvidia.host : " not in words
 
 
+# A setting of the run, where it stands, and what is said.
+UNREAD = {
+    "for the run": ({}, {"gpufleet_rollout_class": "{{ rack }}"}, "[variables.unreadable-setting]"),
+    "for hosts": ({"gpufleet_serial": "{{ nowhere }}"}, {}, "[variables.run-setting-in-inventory]"),
+}
+
+
+@pytest.mark.parametrize("case", UNREAD)
+def test_a_setting_of_the_run_that_cannot_be_read_is_named(case: str, tmp_path: Path) -> None:
+    inventory, extra, says = UNREAD[case]
+    status, words = play(tmp_path, as_yaml(tmp_path, inventory), "plan", **extra)
+    assert status == 2, words
+    assert says in words
+    assert ("gpufleet_rollout_class" if extra else "gpufleet_serial") in words
+    assert "gpufleet.nvidia.host : " not in words
+
+
 def test_a_variable_of_ones_own_is_left_alone_where_it_is_listed(tmp_path: Path) -> None:
     inventory = as_yaml(
         tmp_path, {"gpufleet_site": "fra1", "gpufleet_own_variables": ["gpufleet_site"]}
@@ -287,10 +304,18 @@ def test_a_slice_of_a_job_may_have_no_host(tmp_path: Path) -> None:
     assert status == 0, words
 
 
-def test_a_start_in_the_middle_is_refused_since_it_skips_the_checks(tmp_path: Path) -> None:
-    status, words = play(tmp_path, as_yaml(tmp_path, {}), "site", "--start-at-task", "Converge")
+SKIPS = {
+    "--start-at-task": ("Converge", "variables.start-at-task"),
+    "--skip-tags": ("always", "variables.tags"),
+}
+
+
+@pytest.mark.parametrize("option", SKIPS)
+def test_what_would_skip_the_checks_is_refused(option: str, tmp_path: Path) -> None:
+    value, code = SKIPS[option]
+    status, words = play(tmp_path, as_yaml(tmp_path, {}), "site", option, value)
     assert status != 0, words
-    assert "[variables.start-at-task]" in words.replace("\n", " ")
+    assert f"[{code}]" in words.replace("\n", " ")
     assert "TASK" not in words
 
 

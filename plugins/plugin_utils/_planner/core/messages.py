@@ -308,7 +308,7 @@ WAVE_SIZE = Sentence(
 )
 FAILED_HOSTS = Sentence(
     "variables.failed-hosts",
-    "gpufleet_max_failed is {value!r}, which is neither a number of hosts nor a percentage",
+    "gpufleet_max_failed is {value!r}, which is neither a number of hosts nor a percentage up to 100%",
     next="Write it like 2 or 10%",
 )
 WITHOUT_AT = Sentence(
@@ -316,6 +316,12 @@ WITHOUT_AT = Sentence(
     "-e {file} sets no variable",
     why="it has neither @ nor =",
     next="Write -e @{file} if it is a file of variables",
+)
+CUT_AT_BLANK = Sentence(
+    "variables.cut-at-blank",
+    "-e {name}=... has blanks",
+    why="Ansible takes each word as a variable of its own, so {name} is not what you wrote",
+    next='Write no blank beside =. A value with blanks goes in a file, -e @rollout.yml, or in JSON, -e \'{{"{name}": "..."}}\'',
 )
 TAGS = Sentence(
     "variables.tags",
@@ -338,6 +344,12 @@ UNREADABLE_VALUE = Sentence(
     "{name} cannot be read",
     why="{cause}",
     next="Correct its value",
+)
+UNREADABLE_SETTING = Sentence(
+    "variables.unreadable-setting",
+    "{name} cannot be read",
+    why="{cause}",
+    next="Write the value itself: a setting of the whole run is read without a host, and has no host's variables",
 )
 UNKNOWN_HOSTS = Sentence(
     "variables.unknown-hosts",

@@ -155,6 +155,14 @@ def explain_failed_run(
         else []
     )
     why = " (gpufleet_fail_on_drift is true)" if drifted else ""
+    # Where a run is no success anyway, each host that needs a person fails, so each of them is
+    # counted.
+    others = [
+        o
+        for o in OUTCOMES.values()
+        if o.person and o.key not in WRONG and not (fail_on_drift and o.key in DRIFT)
+    ]
+    wrong += [f"{counts[o.key]} {o.total}" for o in others if counts.get(o.key)] if wrong else []
     bad = counts["needs_person"] if wrong else []
     # The names are of all hosts that need a person. Directly behind one number they would look like
     # the hosts that it counts.

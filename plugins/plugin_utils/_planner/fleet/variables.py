@@ -296,14 +296,36 @@ def _list_publish_problems(target: Any) -> list[Message]:
 RAW_PARAMETERS = "_raw_params"
 
 
-def suggest_at_sign(left: object) -> list[Message]:
-    """Return a sentence for `-e rollout.yml`, which reads no file; [] for other words. The run
-    would go on for all hosts, with defaults.
+OF_FILES = (".yml", ".yaml", ".json")
+
+
+def explain_left_words(left: object, options: Iterable[str]) -> list[Message]:
+    """Return a sentence for `-e rollout.yml`, which reads no file, and for a value that a blank has
+    cut; [] if no word is left.
+
+    The run would go on for all hosts, with defaults. options: the texts of all `-e`.
     """
     if left in (None, ""):
         return []
-    file = str(left).split()[0]
-    return [messages.WITHOUT_AT.fill(file=file)]
+    word = str(left).split()[0]
+    cut = (
+        ""
+        if word.endswith(OF_FILES)
+        else next((name for text in options if (name := find_cut_variable(text, word))), "")
+    )
+    return [messages.CUT_AT_BLANK.fill(name=cut) if cut else messages.WITHOUT_AT.fill(file=word)]
+
+
+def find_cut_variable(option: str, left: str) -> str:
+    """Return the variable that the text of one `-e` sets where a word of it is left over: the one
+    before it, or before ` =`; '' if none.
+    """
+    words, name = option.split(), ""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == left:
+            return name or (word if following.startswith("=") else "")
+        name = word.partition("=")[0] if "=" in word else name
+    return ""
 
 
 def group_by_message(wrong: Mapping[str, Iterable[Message]]) -> list[Message]:

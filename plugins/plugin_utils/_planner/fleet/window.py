@@ -84,13 +84,13 @@ def parse_minute(setting: str, text: str, clock: str) -> int:
 
 def parse_days(setting: str, text: str, said: str) -> frozenset[int]:
     found: set[int] = set()
-    for part in said.lower().split(","):
+    for part in said.split(","):
         first, _dash, last = part.partition("-")
-        unknown = [day for day in (first, last or first) if day not in DAYS]
+        unknown = [day for day in (first, last or first) if day.lower() not in DAYS]
         if unknown:
             row, day = messages.NO_SUCH_DAY, unknown[0] or repr(part)
             raise PlanError(row.fill(setting=setting, window=text, day=day, example=EXAMPLE))
-        a, b = DAYS.index(first), DAYS.index(last or first)
+        a, b = (DAYS.index(day.lower()) for day in (first, last or first))
         found.update((a + n) % 7 for n in range((b - a) % 7 + 1))
     return frozenset(found)
 

@@ -60,17 +60,18 @@ def list_name_runs(names: Iterable[str], limit: int = SHOWN) -> list[tuple[str, 
 
 
 def split_host_name(name: str) -> tuple[str, str, str]:
-    """Split a name at the last number of its first label, into the text before, the digits and the
-    text after.
+    """Split a name at the last number of its first label that has one, into the text before, the
+    digits and the text after.
 
     For an address it is the last number of all. Without a number, the whole name is the text
     before.
     """
-    label = name if ADDRESS.fullmatch(name) else name.split(".", 1)[0]
-    numbers = list(NUMBER.finditer(label))
+    numbers = list(NUMBER.finditer(name))
     if not numbers:
         return name, "", ""
-    last = numbers[-1]
+    first = numbers[0].start()
+    end = len(name) if ADDRESS.fullmatch(name) else (name + ".").index(".", first)
+    last = next(n for n in reversed(numbers) if n.start() < end)
     return name[: last.start()], last.group(), name[last.end() :]
 
 

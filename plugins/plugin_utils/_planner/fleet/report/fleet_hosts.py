@@ -8,6 +8,7 @@ people.
 from __future__ import annotations
 
 import dataclasses as dc
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resu
 
 WIDTH = 120
 ADVICE_SHOWN = 40  # sentences of one host
+# at the end of a sentence, which a reason of the table does not have
+CODE = re.compile(r" \[[a-z0-9.-]+\]$")
 FOLDED_FROM = 3  # so many hosts with equal lines share one
 
 Cells = Callable[[str, outcomes.Result], Sequence[str]]
@@ -205,7 +208,7 @@ def list_fleet_notes(results: outcomes.Results, width: int) -> list[str]:
         for sentence in (
             layout.flatten_text(a) for a in show_first_sentences(result.get("advice") or ())
         ):
-            if sentence not in reasons:
+            if CODE.sub("", sentence) not in reasons:
                 found.setdefault(sentences.get_sentence_key(sentence, host), []).append(
                     (host, sentence)
                 )

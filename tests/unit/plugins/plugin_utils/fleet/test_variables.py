@@ -137,6 +137,34 @@ GROUPS = {
 }
 # The pattern, the hosts that match it, those that --limit leaves; the code, '' where the run has
 # hosts.
+LEFT = [
+    # the words that Ansible leaves, the texts of -e, the code, what the message names
+    (None, [], "", ""),
+    ("", ["a=1"], "", ""),
+    ("rollout.yml", ["rollout.yml"], "variables.without-at", "rollout.yml"),
+    ("rollout.yml", ["a=1 rollout.yml"], "variables.without-at", "rollout.yml"),
+    ("rollout", ["@x.yml", "rollout"], "variables.without-at", "rollout"),
+    (
+        "20:00 Europe/Berlin",
+        ["a=1", "b=2 window=Mo-Fr 20:00 Europe/Berlin"],
+        "variables.cut-at-blank",
+        "window",
+    ),
+    ("isolation strict", ["isolation = strict"], "variables.cut-at-blank", "isolation"),
+    ("strict", ["isolation= strict"], "variables.cut-at-blank", "isolation"),
+    ("isolation", ["isolation =strict"], "variables.cut-at-blank", "isolation"),
+]
+
+
+@pytest.mark.parametrize(("left", "options", "code", "named"), LEFT)
+def test_words_of_extra_variables_that_set_nothing_are_told(
+    left: object, options: list[str], code: str, named: str
+) -> None:
+    found = variables.explain_left_words(left, options)
+    assert [message.code for message in found] == ([code] if code else [])
+    assert all(named in message.values.values() for message in found)
+
+
 HOSTS = {
     "a group": ("gpu_nodes", ["gpu1", "gpu2"], GROUPS["all"], ""),
     "a limit within the group": ("gpu_nodes", ["gpu1", "gpu2"], ["gpu2"], ""),

@@ -244,6 +244,7 @@ WRONG = [
     ({"tasks": {"during": "a.yml"}}, "rollout.unknown-tasks"),
     ({"window": "at night"}, "rollout.window"),
     ({"window": "Mo-Fx 20:00-21:00"}, "rollout.window-day"),
+    ({"window": "Sa-So 20:00-21:00"}, "rollout.window-day"),
     ({"window": "20:00-20:00"}, "rollout.empty-window"),
     ({"window": "20:00-25:00"}, "rollout.window-time"),
     ({"window": "20:00-24:01"}, "rollout.window-time"),

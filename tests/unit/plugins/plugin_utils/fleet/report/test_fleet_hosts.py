@@ -255,10 +255,12 @@ def test_what_is_still_to_come_is_told_so(foreseen: dict[str, Any]) -> None:
 
 def test_advice_stands_below_the_table_once_with_its_hosts() -> None:
     told = "the transaction of noon was rolled back\nby the host itself"
-    results = {
-        f"gpu{n}": result(advice=[told] if n > 1 else ["it resolves CDI devices itself"])
-        for n in range(1, 9)
-    }
+    # with its code or without
+    said = [
+        "it resolves CDI devices itself",
+        "it resolves CDI devices itself [decision.native]",
+    ]
+    results = {f"gpu{n}": result(advice=[told] if n > 1 else said) for n in range(1, 9)}
     assert fleet_hosts.list_fleet_lines(results, FleetView())[-2:] == [
         "",
         "gpu[2-8]: the transaction of noon was rolled back by the host itself",
@@ -339,8 +341,19 @@ PROBLEMS = [
     (
         [result(problem="no"), {"unreachable": True}],
         False,
-        "of 2 hosts: 1 lost. To be looked at: [0-1]",
+        "of 2 hosts: 1 lost, 1 refused. To be looked at: [0-1]",
     ),
+    (
+        [result(problem="no"), {"unreachable": True}],
+        True,
+        "of 2 hosts: 1 lost, 1 refused (gpufleet_fail_on_drift is true). To be looked at: [0-1]",
+    ),
+    (
+        [{"standing": "left out"}, {"unreachable": True}],
+        False,
+        "of 2 hosts: 1 lost, 1 left out. To be looked at: [0-1]",
+    ),
+    ([{"standing": "left out"}, result()], False, ""),
     (
         [planned(), {"unreachable": True}],
         True,

@@ -39,6 +39,9 @@ NAMES = [
     (["gpu9", "gpu09"], "gpu09, gpu9"),
     (["n1.a.org", "n2.a.org", "n1.b.org"], "n[1-2].a.org, n1.b.org"),
     (["10.0.0.7", "10.0.0.8", "10.0.1.7"], "10.0.0.[7-8], 10.0.1.7"),
+    (["ber.gpu1.a.org", "ber.gpu2.a.org", "ber.gpu3.a.org"], "ber.gpu[1-3].a.org"),
+    (["Ams-GPU.1", "Ams-GPU.2", "Ams-GPU.B"], "Ams-GPU.[1-2], Ams-GPU.B"),
+    (["gpu1.rack1", "gpu2.rack1", "gpu1.rack2"], "gpu[1-2].rack1, gpu1.rack2"),
     (["rack2-gpu1", "rack1-gpu1", "rack1-gpu2"], "rack1-gpu[1-2], rack2-gpu1"),
     (["b", "a", "c", "f", "e", "d", "g"], "a, b, c, d, e and 2 more"),
     (
