@@ -49,7 +49,8 @@ def report_host_facts(
         **table_row.build_host_row(seen.instances, seen.record, plan, seen.driver),
         "managed": not refusals.is_host_left_alone(seen.record),
     }
-    stale = staleness.summarise_verdicts(seen.freshness)
+    written = {d.path for d in plan.whole.differences} if done else set()
+    stale = staleness.summarise_verdicts(v for v in seen.freshness if v.path not in written)
     if state == "absent":
         row = {**row, "injection": "-", "why": describe_taken_back(plan, done)}
     elif stale:

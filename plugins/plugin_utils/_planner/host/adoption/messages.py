@@ -27,14 +27,14 @@ HANDLER_FAILS = Sentence(
     "adoption.handler-fails", "Every pod of the handler {handler} fails: {program} does not exist"
 )
 PROGRAM_INSTALLED = Sentence(
-    "adoption.program-installed", "{failure}. This run installs that program"
+    "adoption.program-installed", "{failure}. It lasts until a run has installed that program"
 )
 HANDLER_REPOINTED = Sentence(
     "adoption.handler-repointed",
-    "{failure}. This run points the handler to a program that exists",
+    "{failure}. It lasts until a run has pointed the handler to a program that exists",
 )
 DEFAULT_MOVES = Sentence(
-    "adoption.default-moves", "{failure}. This run makes {handler} the default"
+    "adoption.default-moves", "{failure}. It lasts until a run has made {handler} the default"
 )
 HANDLER_PROGRAM_LOST = Sentence("adoption.program-lost", "{failure}", next="{step}")
 HANDLER_LOST = Sentence(

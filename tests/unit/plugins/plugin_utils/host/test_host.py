@@ -14,11 +14,19 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     PlanError,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Difference,
+    Plan,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decide,
     host,
     host_report,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import staleness
+
+from tests.unit.records import ONE_GPU, instance, record
 
 
 def asks(*names: str) -> Callable[[], Plan]:
@@ -82,3 +90,34 @@ BACK = [
 def test_what_is_only_shown_is_not_said_to_be_done(files: int, done: bool, why: str) -> None:
     changes = tuple({"path": f"/etc/{n}", "op": "remove"} for n in range(files))
     assert host_report.describe_taken_back(Plan(changes=changes), done) == why
+
+
+SPEC = "/etc/cdi/nvidia.yaml"
+STALE = [
+    # the path that differs, whether the plan is carried out, whether the table says that the spec
+    # is stale
+    (SPEC, True, False),
+    (SPEC, False, True),
+    ("/etc/containerd/config.toml", True, True),
+]
+
+
+@pytest.mark.parametrize(("path", "done", "stale"), STALE)
+def test_a_spec_that_the_run_writes_again_is_not_said_to_be_stale(
+    path: str, done: bool, stale: bool
+) -> None:
+    verdict = staleness.SpecVerdict(
+        SPEC,
+        "collection",
+        "stale",
+        "0.5.0",
+        (staleness.Stale("driver", "1", "2", "it is of another driver"),),
+    )
+    seen = host.SeenHost(
+        (instance(),), ONE_GPU, decide.Kubelet(), record(Policy(), instance()), (verdict,)
+    )
+    facts = host_report.report_host_facts(
+        seen, Plan(differences=(Difference("file", path, "", "1", "2", "because"),)), done=done
+    )
+    assert ("it is of another driver" in facts["row"]["why"]) is stale
+    assert facts["freshness"][0]["state"] == "stale"
