@@ -56,6 +56,7 @@ DEFAULT = "Every pod without a handler of its own fails: the default handler, {}
 CONTAINER = "Every container without a runtime of its own fails: the default runtime, {}, runs {}, which does not exist. {}"
 BRING_THERE = "Install the program there, or set another one in gpufleet_handlers"
 TAKE_OUT = "Remove the handler from the configuration of containerd, or reinstall the program"
+INSTALLED = "It lasts until a run has installed that program"
 POINTED = "It lasts until a run has pointed the handler to a program that exists"
 CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
     ("all there", engine(nvidia=USUAL), {USUAL: ""}, (), ()),
@@ -68,7 +69,7 @@ CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...
      (DEFAULT.format("old", TOOLKIT, TAKE_OUT),), ()),
     ("the default one, of another's", engine("kata", kata="/opt/kata"), {}, (DEFAULT.format("kata", "/opt/kata", TAKE_OUT),), ()),
     ("the default one, which a search has met", engine("crun", crun="/usr/bin/crun"), {"/usr/bin/crun": ""}, (), ()),
-    ("Docker's default one", docker("nvidia", USUAL), {}, (), (CONTAINER.format("nvidia", USUAL, "It lasts until a run has installed that program"),)),
+    ("Docker's default one", docker("nvidia", USUAL), {}, (), (CONTAINER.format("nvidia", USUAL, INSTALLED),)),
     ("Docker's, of another's", docker("sysbox", "/opt/sysbox-runc"), {},
      (CONTAINER.format("sysbox", "/opt/sysbox-runc", TAKE_OUT.replace("containerd", "docker")),), ()),
     ("CRI-O does not run without it", dc.replace(engine("crun", crun="/opt/crun"), engine="crio"), {}, (), ()),
@@ -106,7 +107,7 @@ OWN = "/opt/nvidia/nvidia-container-runtime"
 @pytest.mark.parametrize(
     ("program", "policy", "there", "said_first", "step"),
     [
-        (USUAL, Policy(), (), True, "It lasts until a run has installed that program"),
+        (USUAL, Policy(), (), True, INSTALLED),
         (USUAL, Policy(packages="ignore"), (), False, BRING),
         (USUAL, Policy(single=True), (), False, BRING),
         # nothing is installed beneath another root
