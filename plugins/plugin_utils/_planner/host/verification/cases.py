@@ -525,7 +525,14 @@ def describe_unproven(checks: list[dict[str, Any]]) -> str:
     failed = [c for c in checks if not c["ok"]]
     if not failed:
         return ""
-    sentences = [f"{c['name']}: {describe_case_failure(c)}" for c in failed]
+    alike: dict[tuple[str, str], list[str]] = {}  # engine and failure -> the cases
+    for c in failed:
+        engine, _colon, case = str(c["name"]).rpartition(": ")
+        alike.setdefault((engine, describe_case_failure(c)), []).append(case)
+    sentences = [
+        ": ".join([*filter(None, [engine]), ", ".join(cases), why])
+        for (engine, why), cases in alike.items()
+    ]
     next_steps = dict.fromkeys(c["advice"] for c in failed if c.get("advice"))
     details = ". ".join([*sentences, *(f"Next: {step}" for step in next_steps)])
     return messages.CHECKS_FAILED.fill(failed=len(failed), total=len(checks), details=details)

@@ -523,3 +523,34 @@ def test_no_container_may_open_what_it_has_not_asked_for(case: str) -> None:
 )  # fmt: skip
 def test_of_what_an_engine_says_only_known_phrases_are_told(said: str, told: str) -> None:
     assert causes.extract_known_phrases(said, verify_cases.PHRASES) == told
+
+
+ALIKE = [
+    # the checks that failed, each with its problem; how the details begin
+    ({"containerd: one": "no pause image"}, "containerd: one: no pause image"),
+    (
+        {"containerd: one": "no pause image", "containerd: all": "no pause image"},
+        "containerd: one, all: no pause image",
+    ),
+    (
+        {"containerd: one": "refused", "containerd: all": "no pause image"},
+        "containerd: one: refused. containerd: all: no pause image",
+    ),
+    (
+        {"containerd: one": "refused", "crio: one": "refused"},
+        "containerd: one: refused. crio: one: refused",
+    ),
+]
+
+
+@pytest.mark.parametrize(("failed", "details"), ALIKE)
+def test_checks_that_fail_alike_share_a_sentence(failed: dict[str, str], details: str) -> None:
+    checks = [
+        {"name": name, "ok": False, "problems": [problem]} for name, problem in failed.items()
+    ]
+    _code, values = read_coded(verify_cases.describe_unproven(checks))
+    assert (values["failed"], values["total"], values["details"]) == (
+        len(failed),
+        len(failed),
+        details,
+    )
