@@ -66,6 +66,7 @@ options:
   config_path:
     description:
       - The engine's main configuration file. Empty takes the one from the arguments of the running daemon, else the engine's default.
+      - A file with which a running engine does not run is refused.
       - In another root directory a file that does not exist is refused where the engine's default one does.
     type: path
     default: ""

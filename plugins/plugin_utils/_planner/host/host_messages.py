@@ -59,6 +59,12 @@ ENGINE_WITHOUT_UNIT = Sentence(
     "{engine} is installed but not running ({unit} is not known to systemd)",
     next=f"Start it and run again. If its unit or its program is gone, install its package again. {UNUSED}",
 )
+OTHER_FILE = Sentence(
+    "engines.other-file",
+    "gpufleet_config_path is {path}, which {engine} does not read",
+    why="it runs with {file}",
+    next="Leave gpufleet_config_path out, or name the file with which it runs",
+)
 WOULD_TAKE_AWAY = Sentence("run.would-take-away", "this run would take away what serves it")
 BESIDE_KUBERNETES = Sentence(
     "engines.beside-kubernetes",

@@ -51,6 +51,21 @@ def refuse_stopped_engine(obs: Observation, title: str, unit: str) -> Refusal:
     return Refusal(row.fill(**values, states=" and ".join(states)), kind="stopped")
 
 
+def refuse_other_file(policy: Policy, title: str, file: str) -> Refusal:
+    """Return the refusal of a running engine whose file is another than the options name, an empty
+    one if they name it or none.
+
+    What is written there would have no effect. title: the engine, as its project writes it. file:
+    the main file with which it runs.
+    """
+    if policy.config_path in ("", file):
+        return Refusal()
+    return Refusal(
+        host_messages.OTHER_FILE.fill(path=policy.config_path, engine=title, file=file),
+        kind="stopped",
+    )
+
+
 def is_engine_chosen(policy: Policy, instance: Instance) -> bool:
     """Tell whether the option `engines` asks for this engine."""
     return bool({"auto", instance.engine} & set(policy.engines))

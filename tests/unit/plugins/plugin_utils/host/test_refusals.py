@@ -26,8 +26,17 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import refusals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    daemons as containerd_daemons,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    detect as crio_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
 
-from tests.unit import gpus
+from tests.unit import crio_plans, docker_hosts, gpus
 from tests.unit.builders import obs
 from tests.unit.records import instance
 
@@ -222,3 +231,55 @@ def test_the_places_of_one_engine_are_no_other_ones() -> None:
         if "own.sock" in q["id"]
     ]
     assert places == ["cri:Status:/run/own.sock", "cri:Version:/run/own.sock"]
+
+
+USUAL = {
+    "docker": docker_hosts.CONFIG,
+    "crio": "/etc/crio/crio.conf",
+    "containerd": "/etc/containerd/config.toml",
+}
+RUNS = {
+    "docker": docker_hosts.running(),
+    "crio": crio_plans.host(),
+    "containerd": host(DOCKERS_CONTAINERD),
+}
+FIND = {
+    "docker": lambda policy, seen: [
+        i.refusal.message for i in docker_detect.find_instances(policy, seen)
+    ],
+    "crio": lambda policy, seen: [
+        i.refusal.message for i in crio_detect.find_instances(policy, seen)
+    ],
+    # before its files are read, for which a real look needs several answers
+    "containerd": lambda policy, seen: [
+        refusals.refuse_other_file(policy, "containerd", d.instead or d.config).message
+        for d in containerd_daemons.find_containerd_daemons(policy, seen)
+    ],
+}
+
+
+@pytest.mark.parametrize("engine", FIND)
+@pytest.mark.parametrize("named", ["", "its own", "/etc/nowhere/file"])
+def test_a_file_that_the_running_engine_does_not_read_is_refused(engine: str, named: str) -> None:
+    path = USUAL[engine] if named == "its own" else named
+    (said,) = FIND[engine](Policy(single=True, config_path=path), RUNS[engine])
+    assert (said.code, said.values.get("file")) == (
+        ("engines.other-file", USUAL[engine]) if path not in ("", USUAL[engine]) else ("", None)
+    )
+
+
+# A file that the options name where no containerd runs -> the daemons that are seen, and the file
+# that one reads instead.
+NAMED: dict[str, tuple[Policy, Observation, list[str]]] = {
+    "another engine's": (Policy(config_path="/etc/crio/crio.conf"), host(CRIO), []),
+    "a containerd of one's own": (Policy(config_path="/opt/c.toml", engines=("containerd",)), host(CRIO), [""]),
+    "a stopped one beside one that runs": (
+        Policy(config_path="/opt/c.toml", service="mine.service"), host(DOCKERS_CONTAINERD, down("mine.service")), [""]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_file_is_taken_for_that_of_a_containerd_only_where_there_may_be_one(name: str) -> None:
+    policy, seen, instead = NAMED[name]
+    assert [d.instead for d in containerd_daemons.find_containerd_daemons(policy, seen)] == instead

@@ -53,6 +53,8 @@ class Daemon:
     pid: int = 0
     ticks: int = 0
     by_path: bool = False  # its program is run by a path of its own, not as the file of the process
+    # of a file that the options name and no daemon reads: the files of the daemons that run
+    instead: str = ""
 
     @property
     def process(self) -> dict[str, int] | None:
@@ -71,7 +73,7 @@ def find_containerd_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
     found = _find_all_daemons(policy, obs)
     if policy.config_path:
         return [d for d in found if d.config == policy.config_path] or _build_daemon_of_options(
-            policy, obs
+            policy, obs, found
         )
     if policy.socket:
         return [d for d in found if policy.socket in (d.address, "")] or found
@@ -162,11 +164,12 @@ def _find_daemon_unit(
     )
 
 
-def _build_daemon_of_options(policy: Policy, obs: Observation) -> list[Daemon]:
+def _build_daemon_of_options(policy: Policy, obs: Observation, found: list[Daemon]) -> list[Daemon]:
     """Return the daemon that the options describe, if no verified process has this configuration.
 
     It counts as running if any containerd runs. Return [] if one runs, and the options do not name
-    all of file, socket and service.
+    all of file, socket and service, or if the file is another engine's on a host without
+    containerd. found: all daemons of the host.
     """
     daemon = dc.replace(
         _describe_stopped_daemon(policy, obs),
@@ -176,7 +179,12 @@ def _build_daemon_of_options(policy: Policy, obs: Observation) -> list[Daemon]:
     runs = bool(processes.list_unverified_processes(obs, "containerd"))
     if runs and not processes.is_everything_declared(policy):
         return []
-    return [dc.replace(daemon, address=policy.socket, running=runs)]
+    if not (found or runs or policy.single or "containerd" in policy.engines):
+        return []
+    # a daemon of its own, which does not run
+    down = bool(daemon.unit) and obs.get_unit(daemon.unit).get("ActiveState") != "active"
+    instead = "" if runs or down else ", ".join(d.config for d in found if d.running)
+    return [dc.replace(daemon, address=policy.socket, running=runs, instead=instead)]
 
 
 def _describe_stopped_daemon(policy: Policy, obs: Observation) -> Daemon:

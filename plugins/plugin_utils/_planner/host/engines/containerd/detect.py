@@ -239,7 +239,7 @@ def _build_containerd_instance(policy: Policy, obs: Observation, daemon: Daemon)
     serves = not refusal
     refusal = (
         refusal
-        or _refuse_stopped_daemon(obs, daemon)
+        or _refuse_stopped_daemon(policy, obs, daemon)
         or (_refuse_silent_daemon(obs, daemon, socket, files, version) if silent else Refusal())
     )
     detects = detected.explain_detection(policy, manager, files, version)
@@ -276,14 +276,17 @@ def _build_containerd_instance(policy: Policy, obs: Observation, daemon: Daemon)
     )
 
 
-def _refuse_stopped_daemon(obs: Observation, daemon: Daemon) -> Refusal:
-    """Return the refusal of a daemon that does not run, an empty one if it runs.
+def _refuse_stopped_daemon(policy: Policy, obs: Observation, daemon: Daemon) -> Refusal:
+    """Return the refusal of a daemon that does not run, or that runs with another file than the
+    options name; an empty one if it runs.
 
     A stopped daemon can neither report nor prove anything, so nothing is written for it.
     """
     if daemon.running:
         return Refusal()
     whose = f"{daemon.manager.title}'s containerd" if daemon.manager.own_engine else "containerd"
+    if daemon.instead:
+        return refusals.refuse_other_file(policy, whose, daemon.instead)
     return refusals.refuse_stopped_engine(obs, whose, daemon.unit)
 
 

@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     owned_file,
     processes,
+    refusals,
     traits,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
@@ -150,6 +151,12 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         return (dc.replace(instance, manager=owner.name, refusal=owner.refusal),)
     if policy.root == "/" and not running:
         return (dc.replace(instance, refusal=left_alone.refuse_stopped_crio(obs, where, unit)),)
+    if running and config.find_crio_process(obs):
+        other = refusals.refuse_other_file(
+            policy, "CRI-O", config.find_crio_paths(dc.replace(policy, config_path=""), obs).config
+        )
+        if other:
+            return (dc.replace(instance, refusal=other),)
     if running and not left_alone.has_crio_answered(obs, where):
         return (dc.replace(instance, refusal=left_alone.refuse_silent_crio(obs, where, unit)),)
     force = config.read_settings_in_force(

@@ -357,6 +357,14 @@ def refuse_docker(
         return Refusal()
     if not found.running:
         return refusals.refuse_stopped_engine(obs, "Docker", found.unit)
+    if config.find_docker_process(obs) and config.are_options_meant_for_docker(policy):
+        other = refusals.refuse_other_file(
+            policy,
+            "Docker",
+            config.find_docker_paths(dc.replace(policy, config_path=""), obs).config,
+        )
+        if other:
+            return other
     if not info:
         silent = messages.DOCKER_SILENT.fill(socket=found.socket, unit=found.unit or UNIT)
         return Refusal(silent, kind="silent")
