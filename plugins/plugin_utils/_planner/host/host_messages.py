@@ -59,7 +59,7 @@ ENGINE_WITHOUT_UNIT = Sentence(
     "{engine} is installed but not running ({unit} is not known to systemd)",
     next=f"Start it and run again. If its unit or its program is gone, install its package again. {UNUSED}",
 )
-OTHER_FILE = Sentence(
+ENGINES_OTHER_FILE = Sentence(
     "engines.other-file",
     "gpufleet_config_path is {path}, which {engine} does not read",
     why="it runs with {file}",

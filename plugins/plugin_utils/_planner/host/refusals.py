@@ -61,7 +61,7 @@ def refuse_other_file(policy: Policy, title: str, file: str) -> Refusal:
     if policy.config_path in ("", file):
         return Refusal()
     return Refusal(
-        host_messages.OTHER_FILE.fill(path=policy.config_path, engine=title, file=file),
+        host_messages.ENGINES_OTHER_FILE.fill(path=policy.config_path, engine=title, file=file),
         kind="stopped",
     )
 
