@@ -47,7 +47,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
     cgroup_driver,
 )
 
-from tests.unit import cdi_plans, running_hosts
+from tests.unit import cdi_plans, gpus, running_hosts
 from tests.unit.bare_trees import NODE, SINGLE, State, Tree
 from tests.unit.builders import obs
 from tests.unit.running_host import Host, Node, nodes
@@ -58,6 +58,11 @@ ROOT = "/etc/containerd/config.toml"
 V2 = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
 V1 = 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  sandbox_image = "pause:3.9"\n'
 JSON = {"/etc/docker/daemon.json": '{"debug": true}\n'}
+NODES = {
+    f"/run/nvidia/driver{path}": there
+    for path, there in gpus.host().items()
+    if path.startswith("/dev/")
+}
 
 
 def spell(path: str, how: str) -> str:
@@ -85,7 +90,7 @@ class Case:
     module: str
     option: str
     path: str
-    files: dict[str, str]
+    files: dict[str, Any]
     more: dict[str, Any] = dc.field(default_factory=dict)
 
 
@@ -106,8 +111,8 @@ OPTIONS = [
     Case("oci_hook", "path", "/etc/containers/oci/hooks.d/nvidia.json", {}),
     # Engines are not in them: what is planned is compared.
     Case("cdi_spec", "cdi_spec_dirs", "/srv/cdi", {}),
-    Case("cdi_spec", "cdi_driver_root", "/run/nvidia/driver", {}),
-    Case("cdi_spec", "cdi_dev_root", "/run/nvidia/driver", {}),
+    Case("cdi_spec", "cdi_driver_root", "/run/nvidia/driver", NODES),
+    Case("cdi_spec", "cdi_dev_root", "/run/nvidia/driver", NODES),
 ]  # fmt: skip
 
 
@@ -182,11 +187,13 @@ def test_an_option_means_the_same_in_every_spelling(
             of_task(case.module, given(case, how, tmp_path))
         return
     if case.module == "cdi_spec":
+        there = cdi_plans.seen(case.files)
         plans = [
-            cdi_plans.plan(cdi_plans.seen(), **spec_options(case, spelled, tmp_path))
+            cdi_plans.plan(there, **spec_options(case, spelled, tmp_path))
             for spelled in ("plain", how)
         ]
         assert plans[0] == plans[1]
+        assert plans[0].changes
         return
     plain, other = (tree(tmp_path, name, case.files) for name in ("plain", "other"))
     before = other.state()

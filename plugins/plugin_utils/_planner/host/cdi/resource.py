@@ -101,18 +101,17 @@ def list_questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class Made:
-    """The specs as they have to be, by kind. source: what listed the devices. notes: what a person
-    should know.
+    """The specs as they have to be, by kind.
+
+    source: what listed the devices. notes: what a person should know. missing: the nodes that the
+    kinds lack, also of a kind that has no spec since all its nodes are missing.
     """
 
     specs: Mapping[str, build.Generated]
     source: str
     notes: tuple[str, ...] = ()
     of: driver_part.OfDriver | None = None
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(path for made in self.specs.values() for path in made.missing))
+    missing: tuple[str, ...] = ()
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -419,7 +418,8 @@ def generate_specs(
     ]
     empty = [messages.NO_DEVICE_OF_KIND.fill(kind=name) for name in lacking]
     notes = tuple(dict.fromkeys(note for one in all_of_them.values() for note in one.notes))
-    return Made(specs, look.source, (*words, *notes, *of.notes, *empty), of)
+    missing = tuple(dict.fromkeys(path for one in all_of_them.values() for path in one.missing))
+    return Made(specs, look.source, (*words, *notes, *of.notes, *empty), of, missing)
 
 
 def get_layout_part(policy: Policy, look: inventory.Hardware, layout: str) -> inventory.Hardware:

@@ -194,6 +194,13 @@ def test_a_channel_that_is_asked_for_and_missing_is_told() -> None:
     assert list(nodes(allowed[IMEX])) == ["", "0"]
 
 
+def test_the_only_channel_that_is_asked_for_is_told_if_it_is_missing() -> None:
+    with pytest.raises(PlanError) as refused:
+        plan(FABRIC, cdi_imex_channels=("3",))
+    assert (refused.value.code, refused.value.values["nodes"]) == ("cdi.node-missing", f"{C}3")
+    assert IMEX not in written(plan(FABRIC, cdi_imex_channels=("3",), cdi_missing_nodes="allow"))
+
+
 def test_of_two_thousand_channels_a_difference_names_the_first_ones() -> None:
     there = {**host(1), **{f"{C}{number}": node(509, number) for number in range(2048)}}
     made = plan(there, cdi_imex_channels=("all",))

@@ -429,6 +429,35 @@ def test_refused(files: dict[str, Any], code: str, values: dict[str, Any]) -> No
     assert ("nvidia-modprobe" in refused.value.next) == (code == "cdi.node-missing" and not inside)
 
 
+# How many GPUs a host has, its nodes that are missing, and those that the refusal names. Then no
+# device has an edit, and no kind a spec.
+BARE = [
+    ("the only GPU's", 1, ["/dev/nvidia0"], "/dev/nvidia0"),
+    ("those of all GPUs", 2, ["/dev/nvidia0", "/dev/nvidia1"], "/dev/nvidia0, /dev/nvidia1"),
+    (
+        "all of them",
+        1,
+        ["/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"],
+        "/dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "gone", "named"), [row[1:] for row in BARE], ids=[row[0] for row in BARE]
+)
+def test_a_host_on_which_no_device_has_a_node_is_refused(
+    gpus: int, gone: list[str], named: str
+) -> None:
+    there = obs(files={**host(gpus), **dict.fromkeys(gone)})
+    with pytest.raises(PlanError) as refused:
+        plan(there)
+    assert (refused.value.code, refused.value.values["nodes"]) == ("cdi.node-missing", named)
+    allowed = plan(there, cdi_missing_nodes="allow")
+    assert allowed.empty
+    assert "cdi.no-device-of-kind" in map(get_code, allowed.advice)
+
+
 def test_a_folder_in_our_place_is_refused() -> None:
     with pytest.raises(PlanError) as refused:
         plan(seen({OURS: {"type": "dir"}}))
