@@ -170,8 +170,9 @@ def list_spec_readers(
     """Return the readers that a spec has to reach; () if no engine is managed.
 
     These are the managed engines, and others that find a spec in its present place or in the usual
-    one. Those others keep a spec in its place, and choose no place for one. Others that look
-    elsewhere by their own setting are left to the person who set it.
+    one. Those others keep a spec in its place, and choose no place for one but that of the two
+    usual ones which they read, as Podman 5.5 does. Others that look elsewhere by their own setting
+    are left to the person who set it.
     """
     found = tuple(instances)
     managed = [
@@ -180,13 +181,13 @@ def list_spec_readers(
     if not managed:
         return ()
     alone = [build_engine_reader(i) for i in found if i not in managed and i.cdi.enabled]
+    more = [c for c in consumers if c.directories and c.name not in {i.engine for i in managed}]
     others = [
-        Reader(f"{c.name} {c.version}".strip(), clean_spec_directories(c.directories))
-        for c in consumers
-        if c.directories
+        Reader(f"{c.name} {c.version}".strip(), clean_spec_directories(c.directories)) for c in more
     ]
     asked = tuple(reader for i in managed for reader in build_managed_readers(i))
-    if not now and all(one.directories == CDI_DIRS for one in asked):
+    narrow = any(set(one.directories) < set(CDI_DIRS) for one in others)
+    if not now and not narrow and all(one.directories == CDI_DIRS for one in asked):
         return asked
     places = {CDI_DIRS[0], now}
     return (*asked, *(one for one in (*alone, *others) if places & set(one.directories)))

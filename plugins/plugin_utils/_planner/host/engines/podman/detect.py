@@ -92,7 +92,11 @@ def refuse_old(version: str) -> Refusal:
 
 def looks_into(obs: Observation, version: str) -> tuple[str, ...]:
     found = directories.get_podman_directories(obs, version)
-    return host_paths.clean_directories(found.names) if found and found.names else CDI_DIRS
+    return (
+        host_paths.clean_directories(found.names)
+        if found and found.names
+        else directories.get_default_directories(version)
+    )
 
 
 def narrow_podman_directories(

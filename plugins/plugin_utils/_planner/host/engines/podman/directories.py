@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.form
     toml,
     toml_file,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import CDI_DIRS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
     ObservedFile,
@@ -46,6 +47,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 # The key is in containers/common from 0.59 on, which is Podman 5.1; a Podman before 5.5 takes the
 # usual directories in any case.
 READ_SINCE = (5, 5, 0)
+# Where no file sets the key: containers/common had /etc/cdi alone before 0.64.0, which is Podman
+# 5.6 (containers/common issue 2460).
+ETC_ALONE = (READ_SINCE, (5, 6, 0))
 KEY = ("engine", "cdi_spec_dirs")
 HOOKS = ("engine", "hooks_dir")  # in every release; a rootless Podman runs none
 RUNTIME = ("engine", "runtime")  # a path, or a name in the table `runtimes` or in the built-in one
@@ -104,6 +108,13 @@ def get_podman_directories(obs: Observation, version: str) -> Directories | None
     return get_last_podman_setting(obs, KEY)
 
 
+def get_default_directories(version: str) -> tuple[str, ...]:
+    """Return the directories of a Podman for which no file of the host sets others."""
+    release = versions.parse_engine_version(version)
+    first, fixed = ETC_ALONE
+    return CDI_DIRS[:1] if release is not None and first <= release.release < fixed else CDI_DIRS
+
+
 def get_last_podman_setting(obs: Observation, key: tuple[str, str]) -> Directories | None:
     found = list(list_podman_settings(obs, key))
     return found[-1] if found and all(one.names for one in found) else None
@@ -151,11 +162,28 @@ def advise_on_podman_directories(
     used: the directories of the host's specs.
     """
     found = get_podman_directories(obs, version)
-    if found is None or set(used) & set(host_paths.clean_directories(found.names)):
+    if found is None:
+        return advise_on_default_directories(version, used)
+    if set(used) & set(host_paths.clean_directories(found.names)):
         return ()
     names = ", ".join(found.names)
     row = messages.OTHER_DIRECTORIES
     return (row.fill(directories=names, place=found.where, used=" and ".join(used)),)
+
+
+def advise_on_default_directories(version: str, used: Sequence[str]) -> tuple[str, ...]:
+    """Advise if the release of Podman looks for CDI specs in fewer directories than others. Empty
+    otherwise.
+    """
+    usual = get_default_directories(version)
+    if usual == CDI_DIRS or set(used) & set(usual):
+        return ()
+    release = version.rpartition(":")[2].partition("-")[0]
+    return (
+        messages.DEFAULT_DIRECTORIES.fill(
+            version=release, directories=", ".join(usual), used=" and ".join(used)
+        ),
+    )
 
 
 def warn_of_podman_hook(obs: Observation) -> tuple[str, ...]:

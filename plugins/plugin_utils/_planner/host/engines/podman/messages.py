@@ -19,6 +19,11 @@ OTHER_DIRECTORIES = Sentence(
     "Podman looks for CDI specs only in {directories} ({place}), and this host's specs are in {used}",
     next="Remove cdi_spec_dirs there, or set gpufleet_cdi_spec_dirs to these directories",
 )
+DEFAULT_DIRECTORIES = Sentence(
+    "podman.default-directories",
+    "Podman {version} looks for CDI specs only in {directories}, and this host's specs are in {used}",
+    next="Upgrade Podman to 5.6 or newer, or name one of its directories in gpufleet_cdi_spec_dirs",
+)
 HOOK_BESIDE_CDI = Sentence(
     "podman.hook-beside-cdi",
     "Podman runs the hook {path} in addition to CDI (hooks_dir, {place})",

@@ -65,9 +65,14 @@ CHOSEN: dict[str, tuple[Lists, Lists, str | None]] = {
         {"podman": (OWN,)},
         None,
     ),
-    "a Podman that reads one of the usual ones alone": (
+    "a Podman that reads the first of the usual ones alone": (
         {"containerd": CDI_DIRS},
         {"podman": (ETC,)},
+        ETC,
+    ),
+    "a Podman that reads the second of the usual ones alone": (
+        {"containerd": CDI_DIRS},
+        {"podman": (RUN,)},
         None,
     ),
     "nothing in common with a Podman of the spec's usual place": (
@@ -105,6 +110,16 @@ def test_the_spec_goes_where_all_look(engines: Lists, others: Lists, place: str 
     assert set(CDI_DIRS) <= set(where.directories), (
         "what lies in the usual directories is always looked at"
     )
+
+
+def test_a_podman_that_is_the_engine_counts_once() -> None:
+    assert [one.name for one in found({"podman": (ETC,)}, {"podman": (ETC,)}).readers] == [
+        "Podman 2.3.7"
+    ]
+
+
+def test_what_the_toolkits_unit_writes_is_not_read_by_a_podman_of_the_other_directory() -> None:
+    assert found({"containerd": CDI_DIRS}, {"podman": (ETC,)}).common == (ETC,)
 
 
 def test_an_option_is_told_to_the_engines_and_leaves_nothing_to_choose() -> None:

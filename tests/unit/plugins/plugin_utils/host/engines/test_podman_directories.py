@@ -69,6 +69,41 @@ def test_a_podman_that_looks_elsewhere_is_named(
     assert get_coded(found) == (said if where else {})
 
 
+# release of Podman -> the directories that it reads if no file of the host sets any
+ETC_ALONE = CDI_DIRS[:1]
+RELEASES = {
+    "4.9.3": CDI_DIRS,
+    "5.4.2+ds1-2": CDI_DIRS,
+    "5.5.0": ETC_ALONE,
+    "5:5.5.2-1.el10": ETC_ALONE,
+    "5.6.0-rc1": CDI_DIRS,
+    "5.6.0": CDI_DIRS,
+    "5.8.2": CDI_DIRS,
+    "": CDI_DIRS,
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "usual"), RELEASES.items(), ids=[version or "not known" for version in RELEASES]
+)
+def test_a_podman_that_nobody_has_set_up_reads_what_its_release_reads(
+    version: str, usual: tuple[str, ...]
+) -> None:
+    seen = obs(files={})
+    assert detect.looks_into(seen, version) == usual
+    assert directories.advise_on_podman_directories(seen, version, CDI_DIRS) == ()
+    said = {
+        "podman.default-directories": {
+            "version": "5.5.0",
+            "directories": "/etc/cdi",
+            "used": "/var/run/cdi",
+        }
+    }
+    found = get_coded(directories.advise_on_podman_directories(seen, version, CDI_DIRS[1:]))
+    assert list(found) == (list(said) if usual == ETC_ALONE else [])
+    assert version != "5.5.0" or found == said
+
+
 def test_the_option_for_directories_ends_the_advice() -> None:
     seen = obs(files={OWN: ELSEWHERE}, packages={"podman": "5.5.2-1"})
     assert get_codes(detect.advise_on_podman(Policy(), seen)) == ["podman.other-directories"]
