@@ -189,8 +189,8 @@ options:
   engines:
     description:
       - Which engines to manage. V(auto) manages every engine on the host that can be managed, and Docker only on hosts
-        without Kubernetes (no kubelet, and no engine of a Kubernetes distribution). Name V(docker) in addition to V(auto) to have it
-        configured there as well.
+        without Kubernetes (no kubelet, and no engine of a Kubernetes distribution) and where the kubelet starts its pods in it by
+        cri-dockerd. Name V(docker) in addition to V(auto) to have it configured elsewhere as well.
       - V(podman) needs no configuration, only the CDI spec. V(auto) takes it as the engine of a host where no other engine can be managed.
     type: list
     elements: str

@@ -78,10 +78,12 @@ class Running:
     """A host that runs, with its engine.
 
     programs: what others print: how the command line begins, exit status, output, errors.
+    kubelet: the flags of the kubelet that runs there, () if none does.
     """
 
     engine: str
     programs: tuple[tuple[str, int, str, str], ...] = ()
+    kubelet: tuple[str, ...] = ()
 
 
 @dc.dataclass(frozen=True)
@@ -166,7 +168,9 @@ def _running(given: Mapping[str, Any]) -> Running:
         (str(line), int(status), str(out), str(err))
         for line, status, out, err in given.get("programs", ())
     )
-    return Running(**{**given, "programs": rows})
+    return Running(
+        **{**given, "programs": rows, "kubelet": tuple(_listed(given.get("kubelet", [])))}
+    )
 
 
 def _task(given: Mapping[str, Any]) -> Task:

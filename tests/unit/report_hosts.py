@@ -129,9 +129,8 @@ def _running(report: Report, place: Path) -> Iterator[Host]:
     assert wanted
     if node.refused:
         raise Unplayable(node.refused)
-    spec = running_hosts.Spec(
-        wanted.engine, {}, said=running_hosts.STATUS.get(wanted.engine, running_hosts.INFO)
-    )
+    told = running_hosts.STATUS.get(wanted.engine, running_hosts.INFO)
+    spec = running_hosts.Spec(wanted.engine, {}, said=told, kubelet=list(wanted.kubelet))
     host = running_hosts.build(node, spec, 0o644)
     try:
         build(report, Tree(place))

@@ -347,6 +347,10 @@ def choose_default(
     if policy.set_as_default != "auto":
         return policy.set_as_default == "enabled", decision_messages.DEFAULT_FORCED.fill()
     if not traits.get_traits(instance.engine).kubernetes:
+        if instance.used_by_kubelet and not asks_by_cdi(policy):
+            return True, decision_messages.PODS_NAME_NONE.fill(
+                engine=traits.get_traits(instance.engine).title
+            )
         if instance.default_handler == handler:
             return True, decision_messages.DEFAULT_STAYS.fill()
         return False, decision_messages.USERS_NAME_IT.fill()
@@ -354,11 +358,10 @@ def choose_default(
         return instance.default_handler == handler, decision_messages.MANAGER_RENDERS_DEFAULT.fill()
     if injection != "native-cdi":
         return True, decision_messages.RUNTIME_STARTS_ALL.fill()
-    declared = [s for s in policy.device_plugin_strategy if s.startswith("cdi-")]
     if (
         (kubelet.expected or instance.used_by_kubelet)
         and instance.default_handler == handler
-        and not declared
+        and not asks_by_cdi(policy)
     ):
         runs = kubelet.present or instance.used_by_kubelet
         return True, (
@@ -367,6 +370,11 @@ def choose_default(
             else decision_messages.KUBELET_INSTALLED_HERE
         ).fill()
     return False, decision_messages.ENGINE_INJECTS.fill()
+
+
+def asks_by_cdi(policy: Policy) -> bool:
+    """Tell whether the cluster's device plugin asks by CDI devices, as the policy declares."""
+    return any(strategy.startswith("cdi-") for strategy in policy.device_plugin_strategy)
 
 
 def choose_device_list_strategy(
@@ -379,11 +387,13 @@ def choose_device_list_strategy(
     pkg/features/kube_features.go of Kubernetes).
     """
     engine = traits.get_traits(instance.engine)
-    if not engine.kubernetes:
+    if not engine.kubernetes and not instance.used_by_kubelet:
         return (), decision_messages.NO_KUBELET_USES.fill(engine=engine.title)
     if policy.device_plugin_strategy:
         device_plugin.require_answered(policy, instance, injection, kubelet)
         return policy.device_plugin_strategy, decision_messages.DECLARED_STRATEGY.fill()
+    if not engine.kubernetes:
+        return ("envvar",), decision_messages.PODS_BY_CRI_DOCKERD.fill(engine=engine.title)
     if injection == "nvidia-runtime" and instance.detects:
         return ("envvar",), decision_messages.NO_ANNOTATIONS.fill()
     if injection == "nvidia-runtime":

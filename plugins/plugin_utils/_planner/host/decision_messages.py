@@ -137,6 +137,10 @@ KUBELET_INSTALLED_HERE = Sentence(
     "gpufleet_device_plugin_strategy states that the device plugin uses CDI; otherwise running "
     "workloads would lose their GPUs at their next restart",
 )
+PODS_NAME_NONE = Sentence(
+    "decision.pods-name-no-runtime",
+    "the kubelet starts its pods in {engine} by cri-dockerd, and pods that get their GPUs by the variable name no runtime",
+)
 ENGINE_INJECTS = Sentence(
     "decision.engine-injects",
     "the engine injects by itself; only containers that request the handler by RuntimeClass use it",
@@ -144,6 +148,10 @@ ENGINE_INJECTS = Sentence(
 
 # --- the device plugin's strategies
 
+PODS_BY_CRI_DOCKERD = Sentence(
+    "decision.pods-by-cri-dockerd",
+    "the kubelet starts its pods in {engine} by cri-dockerd, of which not every release hands CDI devices on",
+)
 NO_KUBELET_USES = Sentence(
     "decision.no-kubelet-uses", "no kubelet uses {engine}, so no device plugin does"
 )

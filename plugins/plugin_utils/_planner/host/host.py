@@ -206,10 +206,8 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
     ):
         instances = tuple(i for i in instances if i.engine != podman_detect.NAME)
     kubelet = kubernetes_kubelet.find_kubelet(policy, obs)
-    same = cgroup_driver.is_same_socket
     instances = tuple(
-        dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same(kubelet.endpoint, i.socket))
-        for i in instances
+        dc.replace(i, used_by_kubelet=is_kubelets_engine(i, kubelet)) for i in instances
     )
     instances = tuple(refuse_without_kubelet(policy, i, kubelet, instances) for i in instances)
     instances = gpu_operator.leave_alone(policy, obs, instances)
@@ -252,6 +250,17 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
     )
 
 
+def is_kubelets_engine(instance: Instance, kubelet: Kubelet) -> bool:
+    """Tell whether the kubelet of the host starts its pods in this engine, in Docker by
+    cri-dockerd.
+    """
+    if instance.engine == traits.DOCKER and cgroup_driver.is_cri_dockerd(kubelet.endpoint):
+        return True
+    return bool(kubelet.endpoint) and cgroup_driver.is_same_socket(
+        kubelet.endpoint, instance.socket
+    )
+
+
 def add_engine_reasons(
     policy: Policy, obs: Observation, instances: tuple[Instance, ...], decision: Decision
 ) -> Decision:
@@ -275,13 +284,8 @@ def refuse_without_kubelet(
     kubernetes = kubelet.present or any(i.manager in KUBERNETES for i in instances)
     engine = traits.get_traits(instance.engine)
     open_ = not instance.refusal or instance.refusal.kind in ("stopped", "silent")
-    if (
-        engine.kubernetes
-        or not engine.handlers
-        or not open_
-        or instance.engine in policy.engines
-        or not kubernetes
-    ):
+    asked = instance.used_by_kubelet or instance.engine in policy.engines
+    if engine.kubernetes or not engine.handlers or not open_ or asked or not kubernetes:
         return instance
     values = {"title": engine.title, "version": instance.version, "engine": instance.engine}
     beside = host_messages.BESIDE_KUBERNETES.fill(**values)

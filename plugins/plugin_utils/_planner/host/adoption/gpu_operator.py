@@ -340,11 +340,10 @@ def _is_concerned(
         return bool(wanted & set(list_operator_handlers(instance)))
     if list_operator_handlers(instance):
         return True
-    known = any(i.used_by_kubelet for i in instances)
-    return (
-        traits.get_traits(instance.engine).kubernetes
-        and instance.cri
-        and (instance.used_by_kubelet or not known)
+    if not traits.get_traits(instance.engine).kubernetes:
+        return instance.used_by_kubelet  # Docker, by cri-dockerd
+    return instance.cri and (
+        instance.used_by_kubelet or not any(i.used_by_kubelet for i in instances)
     )
 
 

@@ -17,6 +17,7 @@ does not know the question leaves it to the flag, the drop-ins, the file.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, cast
@@ -160,6 +161,15 @@ def is_same_socket(endpoint: str, socket: str) -> bool:
         for p in (endpoint, socket)
     ]
     return plain[0] == plain[1]
+
+
+def is_cri_dockerd(endpoint: str) -> bool:
+    """Tell whether a kubelet's socket is one of cri-dockerd, which starts pods in Docker.
+
+    It has that name everywhere, in a directory of k3s as well (cmd/cri/options/options.go of
+    Mirantis/cri-dockerd).
+    """
+    return posixpath.basename(endpoint.removeprefix("unix://")) == "cri-dockerd.sock"
 
 
 def _read_started_driver(obs: Observation, instance: Instance) -> InUse:

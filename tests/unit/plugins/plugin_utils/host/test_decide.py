@@ -83,6 +83,10 @@ CRIO = engine(
     handlers={"crun": "/usr/libexec/crio/crun"},
     low_level="/usr/libexec/crio/crun",
 )
+# a kubelet starts its pods there by cri-dockerd
+PODS = engine("docker", "28.1.1", enabled=False, used_by_kubelet=True)
+OWN = dc.replace(PODS, used_by_kubelet=False)
+OLD = engine("docker", "24.0.7", able=False, enabled=False, used_by_kubelet=True)
 K130 = Kubelet(True, "v1.30.2", "unix:///run/containerd.sock")
 K128 = Kubelet(True, "v1.28.4", "unix:///run/containerd.sock")
 NONE = Kubelet()
@@ -107,6 +111,12 @@ MATRIX = [
     (C23, {"set_as_default": "enabled"}, NONE, "native-cdi", "nvidia", True, "cdi", False, False, "cdi-cri", "cdi.k8s.io/", "nvidia"),
     (C16, {"set_as_default": "disabled"}, NONE, "nvidia-runtime", "nvidia", False, "cdi", False, False,
      "envvar,cdi-annotations", "nvidia.cdi.k8s.io/", "nvidia"),
+    (OWN, {}, NONE, "native-cdi", "nvidia", False, "cdi", True, False, "", "cdi.k8s.io/", ""),
+    (PODS, {}, K130, "native-cdi", "nvidia", True, "cdi", True, False, "envvar", "cdi.k8s.io/", ""),
+    (OLD, {}, K130, "nvidia-runtime", "nvidia", True, "cdi", False, False, "envvar", "nvidia.cdi.k8s.io/", ""),
+    (PODS, {"cdi": "disabled"}, K130, "legacy", "nvidia", True, "legacy", False, False, "envvar", "", ""),
+    (PODS, {"set_as_default": "disabled"}, K130, "native-cdi", "nvidia", False, "cdi", True, False, "envvar", "cdi.k8s.io/", ""),
+    (PODS, {"device_plugin_strategy": ("cdi-cri",)}, K130, "native-cdi", "nvidia", False, "cdi", True, False, "cdi-cri", "cdi.k8s.io/", ""),
 ]  # fmt: skip
 
 

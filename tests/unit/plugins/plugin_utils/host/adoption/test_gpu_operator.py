@@ -216,6 +216,13 @@ LEFT = [
         False,
     ),
     ("works for Docker", LIVE, engine(name="docker", used_by_kubelet=False), True),
+    ("works, and the kubelet's pods are in Docker", LIVE, engine(OURS, name="docker"), True),
+    (
+        "works, and Docker is not the kubelet's",
+        LIVE,
+        engine(OURS, name="docker", used_by_kubelet=False),
+        False,
+    ),
     ("is not proven to be gone, and ours would change what it wrote", UNPROVEN, engine(), True),
     (
         "is not proven to be gone, and the handler is ours by now",

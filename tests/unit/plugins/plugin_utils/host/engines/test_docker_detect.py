@@ -217,6 +217,30 @@ def test_beside_kubernetes_it_is_configured_by_name_only(
         assert result.refusal.message.code == "engines.beside-kubernetes"
 
 
+# the socket of the kubelet, and whether its pods are in Docker
+SOCKETS = [
+    ("unix:///var/run/cri-dockerd.sock", True),
+    ("/run/cri-dockerd.sock", True),
+    ("unix:///run/k3s/cri-dockerd/cri-dockerd.sock", True),
+    ("unix:///run/containerd/containerd.sock", False),
+    ("unix:///run/cri-dockerd.sock.d/other.sock", False),
+    ("", False),
+]
+
+
+@pytest.mark.parametrize(("endpoint", "used"), SOCKETS)
+def test_a_kubelet_that_starts_its_pods_by_cri_dockerd_uses_docker(
+    endpoint: str, used: bool
+) -> None:
+    (found,) = docker_detect.find_instances(Policy(), running())
+    kubelet = Kubelet(present=True, version="v1.31.4", endpoint=endpoint)
+    assert host.is_kubelets_engine(found, kubelet) == used
+    other = dc.replace(found, engine="containerd", socket="/run/containerd/containerd.sock")
+    assert host.is_kubelets_engine(other, kubelet) == (endpoint.endswith("containerd.sock"))
+    seen = dc.replace(found, used_by_kubelet=used)
+    assert bool(host.refuse_without_kubelet(Policy(), seen, kubelet, (seen,)).refusal) != used
+
+
 @pytest.mark.parametrize(
     ("manager", "left"),
     [
