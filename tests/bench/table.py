@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     host as planner_node,
 )
 
-from tests.bench import host
+from tests.bench import bounds, host, whole
 from tests.bench.alone import PROCESSES
 from tests.bench.counts import Count
 from tests.bench.fleet import Scale
@@ -40,7 +40,23 @@ class Measured:
     sent: tuple[host.Sent, ...] = ()
     worst: tuple[Worst, ...] = ()
     scales: tuple[Scale, ...] = ()
+    whole: tuple[whole.Whole, ...] = ()
     versions: Mapping[str, str] = dc.field(default_factory=dict)
+
+    @property
+    def bounded(self) -> dict[str, float]:
+        """The values that a bound may limit, by the names of their rows."""
+        return {
+            **{r.what: r.value for r in self.ratios},
+            **{name_whole(w): w.ratio for w in self.whole},
+            **{f"planner, {s.what}": s.milliseconds for s in self.speeds},
+            **{f"a look, {look.engine}": look.milliseconds for look in self.looks},
+            **{f"bytes of {s.what}, {s.engine}": float(s.sent) for s in self.sent},
+        }
+
+
+def name_whole(row: whole.Whole) -> str:
+    return f"`{row.playbook}`, {row.state}, {row.hosts} hosts"
 
 
 def versions(stage: Stage, seen: Mapping[str, Observation]) -> dict[str, str]:
@@ -71,10 +87,17 @@ def text(measured: Measured) -> str:
     return "\n\n".join(filter(None, [
         rows(["SSH operations per host", "counted", "promised"], counted),
         rows(
-            ["time as a ratio", "ratio", "aim", "ours", "theirs"],
-            [[r.what, f"{r.value:.2f}", r.aimed, f"{r.ours:.1f} {r.unit}", f"{r.theirs:.1f} {r.unit}"] for r in measured.ratios],
+            ["time as a ratio", "ratio", "aim", "bound", "ours", "theirs"],
+            [
+                [r.what, f"{r.value:.2f}", r.aimed, bounds.show_bound(r.what), f"{r.ours:.1f} {r.unit}", f"{r.theirs:.1f} {r.unit}"]
+                for r in measured.ratios
+            ],
         ),
-        rows(["planner, per host", "ms", "aim"], [[s.what, f"{s.milliseconds:.1f}", s.aimed] for s in measured.speeds]),
+        compared(measured.whole),
+        rows(
+            ["planner, per host", "ms", "aim", "bound"],
+            [[s.what, f"{s.milliseconds:.1f}", s.aimed, bounds.show_bound(f"planner, {s.what}")] for s in measured.speeds],
+        ),
         rows(
             ["engine's socket out of reach, to a bare `systemctl restart`", "ratio", "aim", "ours", "bare"],
             [[o.engine, f"{o.ratio:.2f}", f"{o.aim:.1f}", f"{o.ours:.2f} s", f"{o.bare:.2f} s"] for o in measured.outages],
@@ -82,8 +105,14 @@ def text(measured: Measured) -> str:
         spent("processor time on a converged host, for one look", measured.looks),
         spent("processor time for the start of a change's program", measured.starts),
         rows(
-            ["bytes on the wire", "engine", "sent", "aim", "answered"],
-            [[s.what, s.engine, f"{s.sent:,}".replace(",", " "), f"{s.aim:,}".replace(",", " "), str(s.answered)] for s in measured.sent],
+            ["bytes on the wire", "engine", "sent", "aim", "bound", "answered"],
+            [
+                [
+                    s.what, s.engine, f"{s.sent:,}".replace(",", " "), f"{s.aim:,}".replace(",", " "),
+                    bounds.show_bound(f"bytes of {s.what}, {s.engine}"), str(s.answered),
+                ]
+                for s in measured.sent
+            ],
         ),
         extremes(measured.worst),
         scaled(measured.scales),
@@ -91,14 +120,47 @@ def text(measured: Measured) -> str:
 
 
 def spent(what: str, looks: Sequence[host.Look]) -> str:
-    head = [what, "ms", "aim", "ms, compiled there"]
+    head = [what, "ms", "aim", "bound", "ms, compiled there"]
     return rows(
         head,
         [
-            [look.engine, f"{look.milliseconds:.0f}", f"{look.aim:.0f}", f"{look.first:.0f}"]
+            [
+                look.engine,
+                f"{look.milliseconds:.0f}",
+                f"{look.aim:.0f}",
+                "" if isinstance(look, host.Start) else bounds.show_bound(f"a look, {look.engine}"),
+                f"{look.first:.0f}",
+            ]
             for look in looks
         ],
     )
+
+
+def compared(measured: Sequence[whole.Whole]) -> str:
+    head = [
+        "controller's processor time of a whole run, to one with a single `ping`",
+        "hosts",
+        "worker processes per host",
+        "ratio",
+        "aim",
+        "bound",
+        "ours, per host",
+        "ping, per host",
+    ]
+    body = [
+        [
+            f"`{w.playbook}`, {w.state}",
+            str(w.hosts),
+            str(w.workers),
+            f"{w.ratio:.2f}",
+            f"{w.aim:g}",
+            bounds.show_bound(name_whole(w)),
+            f"{w.ours:.1f} ms",
+            f"{w.theirs:.1f} ms",
+        ]
+        for w in measured
+    ]
+    return rows(head, body)
 
 
 def extremes(worst: tuple[Worst, ...]) -> str:
@@ -162,7 +224,8 @@ def page(measured: Measured) -> str:
     return f"""# Speed
 
 Written by `make bench WRITE=1` (`python -m tests.bench --write`). Counts hold on every machine, and the bench fails when one grows.
-Ratios compare two things measured in the same run; seconds say little on another machine.
+Ratios compare two things measured in the same run; seconds say little on another machine. A row that misses its aim has a bound, the median
+of a run plus 10 %, and the bench fails above it (`tests/bench/bounds.py`).
 
 {text(measured)}
 
@@ -172,6 +235,12 @@ How it is measured:
 - Ping: {TASKS} tasks in one play, pipelining on, connections kept; {ROUNDS} rounds in turn, the median of each.
   What the controller spends is the processor time of `ansible-playbook` and all that it starts, less that of a play without a task;
   its memory is that of the largest of these processes. The {MANY} hosts are further names of the six: they are there for the controller.
+- Whole runs: all processor time of `ansible-playbook` and of what it starts, the start of both included, by the number of hosts.
+  {whole.ROUNDS} rounds in turn with {whole.FEW} hosts, the median of each; one round with {whole.MANY}.
+  All hosts are names of one host of the lab, reached by OpenSSH at its one sshd over a connection that is kept. What that host
+  answered in a rollout was kept, and each name answers with it: the controller does all that it does for so many real hosts.
+  Workers are the processes that Ansible makes for a host, besides those that it makes once for all.
+  A rollout changes each host, with verification and without a drain or a soak.
 - Plain playbook: `tests/bench/naive.yml`; the packages are installed on both sides; {FIRST_ROUNDS} rounds in turn, the median of each.
   Both sides restart every engine, and that time is in both numbers.
 - CDI spec: processor time of the planner for the whole task, against that of nvidia-ctk on the same host, less the start of the program.

@@ -87,8 +87,8 @@ def test_what_has_been_measured_is_told(
     monkeypatch.setattr(bench, "ROOT", tmp_path)
     assert ends(how, "--write", *arguments) == 1
     said = capsys.readouterr()
-    assert "1 of 8: the first thing ..." in said.out
-    assert "| a converged host  | 4.5 | 3   |" in said.out
+    assert "1 of 9: the first thing ..." in said.out
+    assert "| a converged host  | 4.5 | 3   |       |" in said.out
     assert "SSH operations" not in said.out, "a table without rows"
     assert said.err == f"bench: not all was measured: {why}\n"
     assert list(tmp_path.iterdir()) == [], "the page has all or is not written"
