@@ -21,7 +21,7 @@ from ansible.utils.collection_loader import AnsibleCollectionConfig
 
 OURS = tuple(
     __name__.rpartition(".")[0] + room
-    for room in (".action.", ".plugin_utils._planner", ".module_utils._host")
+    for room in (".action.", ".doc_fragments.", ".module_utils.", ".plugin_utils.")
 )
 
 

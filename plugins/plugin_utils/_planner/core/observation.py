@@ -204,12 +204,16 @@ class Observation:
     answers: Mapping[str, Mapping[str, Any]]
 
     @functools.cached_property
-    def _of_kind(self) -> Mapping[str, list[tuple[str, Mapping[str, Any]]]]:
-        """The answers with their IDs, by the kind of question that the ID begins with."""
-        found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
-        for qid, a in self.answers.items():
-            found.setdefault(qid.partition(":")[0], []).append((qid, a))
+    def _ids_of_kind(self) -> Mapping[str, list[str]]:
+        """The IDs of the answers, by the kind of question that an ID begins with."""
+        found: dict[str, list[str]] = {}
+        for qid in self.answers:
+            found.setdefault(qid.partition(":")[0], []).append(qid)
         return found
+
+    def _list_kind(self, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
+        """List the answers of a kind with their IDs. No other answer is read: some make theirs then."""
+        return [(qid, self.answers[qid]) for qid in self._ids_of_kind.get(kind, ())]
 
     @functools.cached_property
     def _files(self) -> dict[str, tuple[ObservedFile, ...]]:
@@ -228,7 +232,7 @@ class Observation:
         exists or what is in it.
         """
         found: dict[str, Mapping[str, Any]] = {}
-        for _qid, a in self._of_kind.get("glob", ()):
+        for _qid, a in self._list_kind("glob"):
             for f in a.get("files") or ():
                 found.setdefault(f.get("path"), f)
         return found
@@ -269,7 +273,7 @@ class Observation:
         """Raise QueryFailed if a query of this kind failed; with a name, only queries that ask for
         that name count.
         """
-        for qid, a in self._of_kind.get(kind, ()):
+        for qid, a in self._list_kind(kind):
             if "error" in a and (not name or name in qid.partition(":")[2].split(",")):
                 raise build_query_failure(qid, a["error"])
 
@@ -370,7 +374,7 @@ class Observation:
         """Return the properties of a unit from any look at units; {} if systemd does not know it or
         no look asked for it.
         """
-        for _qid, a in self._of_kind.get("units", ()):
+        for _qid, a in self._list_kind("units"):
             if name in (a.get("units") or {}):
                 props: Mapping[str, str] = a["units"][name]
                 return props if props.get("LoadState") not in (None, "not-found") else {}
@@ -387,7 +391,7 @@ class Observation:
         now = next(
             (
                 a.get("monotonic")
-                for _qid, a in self._of_kind.get("units", ())
+                for _qid, a in self._list_kind("units")
                 if name in (a.get("units") or {})
             ),
             None,
@@ -398,7 +402,7 @@ class Observation:
 
     def was_unit_asked(self, name: str) -> bool:
         """Tell whether an observation has reported on this unit, possibly its absence."""
-        known = any(name in (a.get("units") or {}) for _qid, a in self._of_kind.get("units", ()))
+        known = any(name in (a.get("units") or {}) for _qid, a in self._list_kind("units"))
         if not known:
             self._require("units", name)
         return known
@@ -420,7 +424,7 @@ class Observation:
         """Return how many processes other users have, by the names that were asked for."""
         return {
             name: number
-            for _qid, a in self._of_kind.get("processes", ())
+            for _qid, a in self._list_kind("processes")
             for name, number in (a.get("others") or {}).items()
         }
 
@@ -428,7 +432,7 @@ class Observation:
     def _every_process(self) -> tuple[Mapping[str, Any], ...]:
         self._require("processes")
         found: dict[int, Mapping[str, Any]] = {}
-        for _qid, a in self._of_kind.get("processes", ()):
+        for _qid, a in self._list_kind("processes"):
             found.update({int(p["pid"]): p for p in a.get("processes") or ()})
         return tuple(found[pid] for pid in sorted(found))
 
@@ -436,7 +440,7 @@ class Observation:
         """Return the installed version of a package; None if it is not installed or was not asked
         for.
         """
-        for _qid, a in self._of_kind.get("package", ()):
+        for _qid, a in self._list_kind("package"):
             if name in (a.get("installed") or {}):
                 version: str | None = a["installed"][name]
                 return version
@@ -448,7 +452,7 @@ class Observation:
 
         A failed query is left out here; a plan that needs its answer is never made.
         """
-        asked = (a.get("installed") or {} for _qid, a in self._of_kind.get("package", ()))
+        asked = (a.get("installed") or {} for _qid, a in self._list_kind("package"))
         return {name: version for installed in asked for name, version in installed.items()}
 
     def map_programs(self) -> dict[str, str | None]:
@@ -456,13 +460,13 @@ class Observation:
         seen = (
             a.get("programs") or {}
             for kind in ("which", "processes")
-            for _qid, a in self._of_kind.get(kind, ())
+            for _qid, a in self._list_kind(kind)
         )
         return {path: identity for programs in seen for path, identity in programs.items()}
 
     def list_located(self) -> frozenset[str]:
         """Return the paths at which a search for programs has found one."""
-        found = (a.get("found") or {} for _qid, a in self._of_kind.get("which", ()))
+        found = (a.get("found") or {} for _qid, a in self._list_kind("which"))
         return frozenset(path for paths in found for path in paths.values() if path)
 
     def get_socket_answer(self, question: queries.Question, pid: int) -> Mapping[str, Any]:

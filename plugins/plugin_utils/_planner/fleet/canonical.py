@@ -67,6 +67,9 @@ OF_DRIVER = re.compile(r"nvidia[\w-]*")
 MAJOR = re.compile(r'(?m)^(\s*-?\s*"?major"?: )(\d{3})\b')
 DEVICES = re.compile(r"(?m)^(devices:\n)((?:[ -].*\n)*)")  # of a CDI spec in YAML
 DEVICE = re.compile(r"(?m)^ *- name: ")
+# What of a file may travel (queries.note_lists). These are most of an answer's values, and they are
+# the question's own: they name no hardware of a host.
+LISTED = "keep"
 LINKS, LINK = queries.ask_for_directory(device_nodes.LINKS)["id"], re.compile(r"(\d{3}):(\d+)")
 
 
@@ -124,8 +127,8 @@ class Identities:
             return self.replace_in_text(value)
         if isinstance(value, Mapping):
             return {
-                self.replace_in_text(key) if isinstance(key, str) else key: self.replace_in_value(
-                    of
+                self.replace_in_text(key) if isinstance(key, str) else key: (
+                    of if key == LISTED else self.replace_in_value(of)
                 )
                 for key, of in value.items()
             }
@@ -300,7 +303,9 @@ class Answers(Mapping[str, Mapping[str, Any]]):
 def replace_majors(value: Any, known: Identities) -> Any:
     """Replace the majors of device nodes, wherever an answer or a CDI spec in it has them."""
     if isinstance(value, Mapping):
-        found = {key: replace_majors(of, known) for key, of in value.items()}
+        found = {
+            key: of if key == LISTED else replace_majors(of, known) for key, of in value.items()
+        }
         if isinstance(found.get("rdev"), list) and found["rdev"]:
             found["rdev"] = [
                 known.majors.get(found["rdev"][0], found["rdev"][0]),
