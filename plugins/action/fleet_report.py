@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import (
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
+    host_variables,
     messages,
     outside,
     run_messages,
@@ -101,7 +102,9 @@ def list_run_results(
     plan, hostvars = args["plan"], task_vars["hostvars"]
     found = rollout_batch.get_reached_progress(plan, hostvars)
     results = {
-        host: bounds.limit_result(report_host_result(host, plan, base.Once(hostvars[host]), found))
+        host: bounds.limit_result(
+            report_host_result(host, plan, host_variables.HostVariables(hostvars, host), found)
+        )
         for host in plan["hosts"]
     }
     return results, {host: str(planned["class"]) for host, planned in plan["hosts"].items()}

@@ -18,6 +18,7 @@ from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
+    host_variables,
     messages,
     unread,
 )
@@ -131,7 +132,7 @@ def read_invocation() -> next_command.Invocation:
 def gather_results(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.Results:
     """Return each host's result, with what else failed in the same run."""
     hosts = [str(h) for h in task_vars.get("ansible_play_hosts_all") or ()]
-    known = {host: task_vars["hostvars"][host] for host in hosts}
+    known = {host: host_variables.HostVariables(task_vars["hostvars"], host) for host in hosts}
     found = {host: known[host].get(args["results"]) for host in hosts}
     if hosts and not any(found.values()):
         registered.require_known_variable(

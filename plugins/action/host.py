@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
+    role_variables,
     transport,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
@@ -81,8 +82,10 @@ class ActionModule(ActionBase):
         began = time.monotonic()
         variables = task_vars or {}
         of_rollout = variables.get(registered.ROLLOUT_PLAN) or {}
+        approval = {approved.OPTION: SPEC[approved.OPTION]}
+        of_role = role_variables.read_role_options(self, approval, variables)
         approved.require_approved_transaction(
-            self._task.args.get(approved.OPTION),
+            {**self._task.args, **of_role}.get(approved.OPTION),
             of_rollout,
             str(variables.get("inventory_hostname")),
         )

@@ -17,7 +17,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     base,
     host_look,
     messages,
+    role_variables,
     transport,
+    unread,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
@@ -40,6 +42,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.veri
 )
 
 SPEC = arguments.derive_argument_spec("host_verify")
+ROOT = "gpufleet_root"
 
 
 def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
@@ -54,6 +57,20 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
     return base.Outcome(Plan(), {"proof": proof, "claims": claims})
 
 
+def require_running_host(action: ActionBase, task_vars: Mapping[str, Any]) -> None:
+    """Raise PlanError if the role is told that the host is a directory tree.
+
+    The module has no option for that. Verification of the machine that has the tree would pass for
+    one of the tree's host.
+    """
+    if ROOT not in task_vars or not arguments.is_role_task(action._task):
+        return
+    rendered = unread.Rendered(task_vars, action._templar.template)
+    for root in role_variables.list_values(ROOT, rendered, task_vars):
+        if root not in ("", "/", None):
+            raise PlanError(messages.ROOT_NOT_RUNNING.fill(), where=str(root))
+
+
 class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
@@ -61,7 +78,10 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = arguments.read_task_options(self, SPEC)
+        require_running_host(self, task_vars or {})
+        args = arguments.read_task_options(
+            self, SPEC, role_variables.read_role_options(self, SPEC, task_vars or {})
+        )
         if not args["image"]:
             raise PlanError(messages.NO_IMAGE.fill())
         policy, way = arguments.build_policy(args), str(args["transport"])

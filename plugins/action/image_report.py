@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
+    host_variables,
     outside,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import members
@@ -73,7 +74,7 @@ def build_image_files(
     results: Mapping[str, Mapping[str, Any]], variables: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return the files: name -> text. Everything is judged before the first one is written."""
-    known = {host: base.Once(variables["hostvars"][host]) for host in results}
+    known = {host: host_variables.HostVariables(variables["hostvars"], host) for host in results}
     return {
         JSON: json.dumps(image_table.build_images_document(results), indent=1) + "\n",
         **{

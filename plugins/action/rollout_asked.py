@@ -10,7 +10,11 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    host_variables,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import left_out, waves
 
@@ -30,7 +34,11 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
         found = [
-            host for host in hosts if is_host_asked(variables["hostvars"][host], args["results"])
+            host
+            for host in hosts
+            if is_host_asked(
+                host_variables.HostVariables(variables["hostvars"], host), args["results"]
+            )
         ]
         return {"changed": False, "pattern": found or rollout_plan.NO_HOST}
 

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     arguments,
     base,
     claims,
+    host_variables,
     outside,
     run_messages,
 )
@@ -137,14 +138,13 @@ def begin_rollout_batch(
     soaks, clusters = wanted.soak > 0 and not check, bool(plan.get("clusters"))
     looks = {"soaks": soaks, "clusters": clusters, "looks": soaks or (clusters and not check)}
     held = progress.map_held_hosts(found, gate.classes)
-    files = steps_of_batch.choose_files(
-        find_needs(gate, held, bool(found.ended), soaks, clusters),
-        gate.args["settings"].get("tasks") or {},
-    )
+    needs = find_needs(gate, held, bool(found.ended), soaks, clusters)
+    files = steps_of_batch.choose_files(needs, gate.args["settings"].get("tasks") or {})
     return {
         **shape_batch_result(gate.args, found, held),
         **looks,
         "files": files,
+        "verifies": needs.verifies,
         **gate.writer.result,
     }
 
@@ -153,7 +153,11 @@ def find_needs(
     gate: Gate, held: Collection[str], ends: bool, soaks: bool, clusters: bool
 ) -> steps_of_batch.Needs:
     """Return what the hosts of a batch need besides their change."""
-    known = [gate.hostvars[host] for host in gate.classes if host not in held]
+    known = [
+        host_variables.HostVariables(gate.hostvars, host)
+        for host in gate.classes
+        if host not in held
+    ]
     drains = any(registered.DRAIN_CHECK in variables for variables in known)
     verifies = not gate.check and any(
         str(variables.get("gpufleet_verify_image") or "") for variables in known
@@ -184,7 +188,11 @@ def end_rollout_batch(gate: Gate, found: progress.Progress) -> dict[str, Any]:
     """End a batch: judge what became of its hosts, and whether the rollout goes on."""
     plan, check, classes = gate.plan, gate.check, gate.classes
     held = progress.map_held_hosts(found, classes)
-    known = {host: base.Once(gate.hostvars[host]) for host in classes if host not in held}
+    known = {
+        host: host_variables.HostVariables(gate.hostvars, host)
+        for host in classes
+        if host not in held
+    }
     words = {host: get_host_word(variables, check) for host, variables in known.items()}
     came = [host for host, said in words.items() if said in ("yes", "no")]
     looked = came if gate.wanted.soak > 0 and not check else ()
@@ -412,7 +420,11 @@ def list_hosts_out_of_service(
     grouped: the hosts that a limit counts. Other hosts are not looked at.
     """
     earlier = (host for batch in plan["batches"][:number] for host in batch["hosts"])
-    return [host for host in earlier if host in grouped and is_out(hostvars[host])]
+    return [
+        host
+        for host in earlier
+        if host in grouped and is_out(host_variables.HostVariables(hostvars, host))
+    ]
 
 
 def is_out(variables: Mapping[str, Any]) -> bool:
@@ -432,7 +444,7 @@ def get_latest_step(
     """
     seen: dict[str, Mapping[str, Any]] = {}
     for host in hosts:
-        step = hostvars[host].get(registered.ROLLOUT_STEP) or {}
+        step = host_variables.HostVariables(hostvars, host).get(registered.ROLLOUT_STEP) or {}
         if (
             step.get("point") == points[0]
             # usually the first host's: Ansible takes half a millisecond or more for each value of a

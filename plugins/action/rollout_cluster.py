@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     base,
     cluster_api,
     clusters,
+    host_variables,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -149,7 +150,8 @@ def list_applied_hosts(
 ) -> list[str]:
     """Return the hosts for which something is applied in the cluster at this point."""
     known = {
-        host: base.Once(variables["hostvars"][host]) for host in list_point_hosts(args, variables)
+        host: host_variables.HostVariables(variables["hostvars"], host)
+        for host in list_point_hosts(args, variables)
     }
     applied = [host for host, of_host in known.items() if rollout_plan.is_cluster_applied(of_host)]
     plan = args["plan"]["hosts"]
@@ -188,7 +190,9 @@ def has_several_clusters(args: Mapping[str, Any], variables: Mapping[str, Any]) 
 
     The cluster is known by the inventory, otherwise by the CA.
     """
-    known = (variables["hostvars"][host] for host in args["plan"]["hosts"])
+    known = (
+        host_variables.HostVariables(variables["hostvars"], host) for host in args["plan"]["hosts"]
+    )
     found = (
         rollout.get_host_cluster(of_host, of_host.get(args["results"]) or {}) for of_host in known
     )

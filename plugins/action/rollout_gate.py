@@ -14,6 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
+    host_variables,
     messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -55,14 +56,15 @@ class ActionModule(ActionBase):
             list(variables.get(name) or [])
             for name in ("ansible_play_hosts_all", "ansible_play_hosts")
         )
+        known = {host: host_variables.HostVariables(variables["hostvars"], host) for host in left}
         lost = sorted(
             {
                 *(set(every) - set(left)),
-                *(h for h in left if was_host_lost(variables["hostvars"][h], args["results"])),
+                *(host for host in left if was_host_lost(known[host], args["results"])),
             }
         )
         results = (
-            {host: dict(variables["hostvars"][host].get(args["results"]) or {}) for host in left}
+            {host: dict(known[host].get(args["results"]) or {}) for host in left}
             if args["results"]
             else {}
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses as dc
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     arguments,
     base,
     claims,
+    host_variables,
     outside,
     unread,
 )
@@ -38,6 +39,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     progress,
     rollout,
     settings,
+    steps_of_batch,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import slices
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
@@ -47,7 +49,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
 SPEC = arguments.derive_argument_spec("rollout_plan")
 NO_HOST = ["all", "!all"]  # a play needs a pattern, and this one matches none without a warning
 APPLY = "gpufleet_kubernetes_apply"
-OF_HOSTS = ("gpufleet_cluster", "gpufleet_slurm_partition", APPLY)
+DIRECTORY = "gpufleet_kubernetes_dir"
+OF_HOSTS = (
+    "gpufleet_cluster",
+    "gpufleet_slurm_partition",
+    APPLY,
+    DIRECTORY,
+    registered.DRAIN_CHECK,
+)
 
 
 class ActionModule(ActionBase):
@@ -80,12 +89,15 @@ class ActionModule(ActionBase):
         if args["settings"]["plan_file"] or not args["approvals"]:
             fleet_table.show(["", *lines, ""])
         changes = approval.build_approval_digests([] if found.ended else rollout.digests(found))
-        clusters = any(is_cluster_applied(of_host) for of_host in seen.variables.values())
+        every, check = seen.variables.values(), bool(self._task.check_mode)
+        clusters = any(is_cluster_applied(of_host) for of_host in every)
         is_bound = bool(args["settings"]["approved"]) or wanted.approved_changes is not None
         shaped = {
             "changed": False,
             **convert_rollout_plan(found, is_bound),
             "clusters": clusters,
+            "rendered": clusters or any(of_host.get(DIRECTORY) for of_host in every),
+            "plain": is_rollout_plain(every, clusters, wanted, args["settings"], check),
             "approved_changes": changes,
             "lines": lines,
         }
@@ -116,10 +128,12 @@ class ActionModule(ActionBase):
         Return the plan, and the sentences about proofs that are not settled.
         """
         unsettled: list[str] = []
-        hostvars = task_vars["hostvars"]
-        require_fresh({host: hostvars[host] for host in seen.results})
+        of_hosts = {
+            host: host_variables.HostVariables(task_vars["hostvars"], host) for host in seen.results
+        }
+        require_fresh(of_hosts)
         known = {
-            host: claims.list_host_identities(host, result, hostvars[host])
+            host: claims.list_host_identities(host, result, of_hosts[host])
             for host, result in seen.results.items()
         }
         with claims.lock_claims() as directory:
@@ -129,7 +143,7 @@ class ActionModule(ActionBase):
                 seen,
                 others={**seen.others, **others},
                 proof=frozenset(
-                    host for host in known if hostvars[host].get("gpufleet_verify_image")
+                    host for host in known if of_hosts[host].get("gpufleet_verify_image")
                 ),
                 proven=frozenset(host for host, ids in known.items() if earlier.is_proven(ids)),
                 unproven=frozenset(host for host, ids in known.items() if earlier.is_unproven(ids)),
@@ -172,7 +186,7 @@ def read_fleet(
     tasks: Mapping[str, Any],
 ) -> rollout.Fleet:
     hosts = [str(h) for h in task_vars.get("ansible_play_hosts_all") or ()]
-    known = {host: task_vars["hostvars"][host] for host in hosts}
+    known = {host: host_variables.HostVariables(task_vars["hostvars"], host) for host in hosts}
     keys = {*OF_HOSTS, *(path.split(".")[0] for path in (*wanted.hardware_class, *wanted.domain))}
     variables = {
         host: {key: of_host[key] for key in keys if key in of_host}
@@ -208,6 +222,28 @@ def read_fleet(
 def is_cluster_applied(variables: Mapping[str, Any]) -> bool:
     """Tell whether the cluster gets what follows from the change of a host."""
     return bool(boolean(variables.get(APPLY) or False, strict=False))
+
+
+def is_rollout_plain(
+    every: Collection[Mapping[str, Any]],
+    clusters: bool,
+    wanted: settings.RolloutSettings,
+    given: Mapping[str, Any],
+    check: bool,
+) -> bool:
+    """Tell whether no batch of a rollout needs anything around the change of its hosts.
+
+    every: the variables of each host. given: the settings as the tasks hand them on.
+    """
+    needs = steps_of_batch.Needs(
+        ends=False,
+        drains=any(registered.DRAIN_CHECK in of_host for of_host in every),
+        soaks=wanted.soak > 0 and not check,
+        clusters=clusters,
+        verifies=True,
+        check=check,
+    )
+    return steps_of_batch.is_plain(steps_of_batch.choose_files(needs, given.get("tasks") or {}))
 
 
 def is_interrupted_by_tasks(variables: Mapping[str, Any], tasks: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     arguments,
     base,
     claims,
+    host_variables,
     run_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
@@ -57,7 +58,7 @@ class ActionModule(ActionBase):
         found = rollout_batch.get_reached_progress(plan, hostvars)
         results = {
             host: bounds.limit_result(
-                get_rollout_result(host, plan, base.Once(hostvars[host]), found)
+                get_rollout_result(host, plan, host_variables.HostVariables(hostvars, host), found)
             )
             for host in plan["hosts"]
         }

@@ -88,6 +88,16 @@ looks:
   returned: success
   type: bool
   sample: false
+files:
+  description: The files of tasks that the hosts of the batch take, by their point. Only at the beginning of a batch.
+  returned: success
+  type: dict
+  sample: {change: [tasks/rollout/converge.yml], held: [], last: []}
+verifies:
+  description: Whether a host of the batch has an image for its verification. Only at the beginning of a batch.
+  returned: success
+  type: bool
+  sample: false
 progress:
   description: How far the rollout has come.
   returned: success

@@ -63,6 +63,16 @@ clusters:
   returned: success
   type: bool
   sample: false
+rendered:
+  description: Whether this collection keeps the objects of a cluster, in its API or as files (C(gpufleet_kubernetes_dir)).
+  returned: success
+  type: bool
+  sample: false
+plain:
+  description: Whether no batch needs anything around the change of its hosts, as a drain, a soak, a cluster, or tasks of the user's.
+  returned: success
+  type: bool
+  sample: true
 pattern:
   description: The hosts to change, in their order, as a pattern for C(hosts) of a play. It matches no host where there is nothing to do.
   returned: success

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
+import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
+from ansible.errors import AnsibleError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    role_variables,
+    unread,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import variables
@@ -102,7 +108,29 @@ def specs(role: str) -> dict[str, Any]:
 def handed(role: str, entry: str, module: str) -> dict[str, str]:
     """What a role's task gives to the module: option -> its template."""
     tasks = yaml.safe_load((ROOT / "roles" / role / "tasks" / f"{entry}.yml").read_text())
-    return next(dict(task[HERE + module]) for task in tasks if HERE + module in task)
+    return next(dict(task[HERE + module] or {}) for task in tasks if HERE + module in task)
+
+
+class OmittedValue(AnsibleError):
+    """The error of ansible-core 2.19 for a template that yields `omit`."""
+
+
+OmittedValue.__name__ = unread.OMITTED
+
+
+def make_action(module: str, role: str, rendered: Any = None) -> Any:
+    """Make a task of a module in a role, '' for none. rendered: what each template becomes."""
+
+    def template(_written: Any) -> Any:
+        if isinstance(rendered, AnsibleError):
+            raise rendered
+        return rendered
+
+    named = types.SimpleNamespace(get_name=lambda: role) if role else None
+    action = type("ActionModule", (), {"__module__": f"actions.{module}"})()
+    action._task = types.SimpleNamespace(_role=named, args={})
+    action._templar = types.SimpleNamespace(template=template)
+    return action
 
 
 def variable(option: str, names: Mapping[str, str]) -> str:
@@ -132,7 +160,54 @@ def test_a_role_has_the_options_of_its_module(
     assert found == wanted
 
 
-@pytest.mark.parametrize(("role", "entry", "module", "names"), ENTRIES)
+@pytest.mark.parametrize(
+    ("role", "entry", "module", "names"),
+    [row for row in ENTRIES if row[2] in arguments.BY_VARIABLES],
+)
+def test_a_module_reads_each_option_of_its_role_from_the_variable(
+    role: str, entry: str, module: str, names: Mapping[str, str]
+) -> None:
+    assert handed(role, entry, module) == {}
+    spec = arguments.derive_argument_spec(module)
+    given = {variable(option, names): f"value of {option}" for option in spec}
+    action = make_action(module, HERE + role)
+    assert role_variables.read_role_options(action, spec, given) == {
+        option: f"value of {option}" for option in spec
+    }
+
+
+VALUES = [
+    # what is written, the rendered value, the option
+    ("plain", None, {"cdi": "plain"}),
+    (None, None, {"cdi": None}),
+    (7, None, {"cdi": 7}),
+    ("{{ other }}", "rendered", {"cdi": "rendered"}),
+    (["{{ other }}"], ["rendered"], {"cdi": ["rendered"]}),
+    # ansible-core before 2.19 renders `omit` as a text of its own
+    ("{{ omit }}", "__omit__", {}),
+    ("{{ omit }}", OmittedValue(), {}),
+]
+
+
+@pytest.mark.parametrize(("written", "rendered", "found"), VALUES)
+def test_a_variable_of_a_role_is_rendered_where_it_is_a_template(
+    written: Any, rendered: Any, found: Mapping[str, Any]
+) -> None:
+    action = make_action("host", HERE + "host", rendered)
+    variables = {"gpufleet_cdi": written, "omit": "__omit__"}
+    assert role_variables.read_role_options(action, {"cdi": {}}, variables) == found
+
+
+@pytest.mark.parametrize("role", ["another.collection.host", ""])
+def test_only_a_role_of_this_collection_has_its_options_in_variables(role: str) -> None:
+    action = make_action("host", role)
+    assert role_variables.read_role_options(action, {"cdi": {}}, {"gpufleet_cdi": "false"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("role", "entry", "module", "names"),
+    [row for row in ENTRIES if row[2] not in arguments.BY_VARIABLES],
+)
 def test_a_role_hands_each_option_on(
     role: str, entry: str, module: str, names: Mapping[str, str]
 ) -> None:

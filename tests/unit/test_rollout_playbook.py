@@ -45,16 +45,21 @@ def tasks(entries: list[Mapping[str, Any]], limit: str = "") -> Iterator[tuple[s
         elif point:
             for file in FILES[point]:
                 yield from tasks(yaml.safe_load((PLAYBOOKS / file).read_text()), own)
-        elif "gpufleet_rollout_file" in str(entry.get("ansible.builtin.include_tasks")):
+        elif file := entry.get("ansible.builtin.import_tasks"):
+            yield from tasks(yaml.safe_load((PLAYBOOKS / file).read_text()), own)
+        elif entry.get("ansible.builtin.include_tasks") == "ask.yml":
             yield from tasks(yaml.safe_load((PLAYBOOKS / "tasks/rollout/ask.yml").read_text()), own)
         else:
             yield entry["name"], own
 
 
+# Batches that need nothing around the change have a play of their own, before the one for all others.
+PLAIN_PLAY = next(play for play in PLAYS if play["name"] == "Roll out")
+PLAIN = list(tasks(PLAIN_PLAY["tasks"]))
 FOUND = [
     found
     for play in PLAYS
-    if "tasks" in play
+    if "tasks" in play and play is not PLAIN_PLAY
     for found in tasks(play["tasks"], str(play.get("timeout") or ""))
 ]
 ORDER = [name for name, _limit in FOUND]
@@ -105,24 +110,36 @@ LIMITED = [
 
 @pytest.mark.parametrize("name", LIMITED)
 def test_each_task_on_a_host_has_the_limit_of_the_user(name: str) -> None:
-    assert {limit for found, limit in FOUND if found == name} == {LIMIT}
+    assert {limit for found, limit in (*FOUND, *PLAIN) if found == name} == {LIMIT}
+
+
+def test_a_host_of_a_plain_batch_is_changed_and_verified_and_no_more() -> None:
+    assert PLAIN == [
+        ("Check whether the batch may begin", ""),
+        ("Ask before the batch", ""),
+        ("Begin the batch", ""),
+        ("End here, since the gate lets no batch start", ""),
+        ("Converge the host", LIMIT),
+        ("Verify that containers get their GPUs", LIMIT),
+        ("End the batch", ""),
+    ]
 
 
 NEEDS = [
-    # what a batch needs, its files for a host, its files at the end
-    ({}, ["converge"], []),
-    ({"drains": True}, ["drain", "converge", "undrain"], []),
-    ({"soaks": True}, ["gpu_errors_before", "converge"], ["soak", "look_again"]),
-    ({"clusters": True}, ["cluster_before", "converge"], ["look_again", "cluster_after"]),
-    ({"clusters": True, "check": True}, ["cluster_before", "converge"], []),
-    ({"verifies": True}, ["converge", "verify"], []),
-    ({"ends": True, "drains": True, "soaks": True}, ["end"], []),
+    # what a batch needs, its files for a host, its files at the end, whether these are plain
+    ({}, ["converge"], [], True),
+    ({"drains": True}, ["drain", "converge", "undrain"], [], False),
+    ({"soaks": True}, ["gpu_errors_before", "converge"], ["soak", "look_again"], False),
+    ({"clusters": True}, ["cluster_before", "converge"], ["look_again", "cluster_after"], False),
+    ({"clusters": True, "check": True}, ["cluster_before", "converge"], [], False),
+    ({"verifies": True}, ["converge", "verify"], [], True),
+    ({"ends": True, "drains": True, "soaks": True}, ["end"], [], False),
 ]
 
 
-@pytest.mark.parametrize(("needs", "change", "last"), NEEDS)
+@pytest.mark.parametrize(("needs", "change", "last", "plain"), NEEDS)
 def test_a_batch_includes_only_the_files_that_it_needs(
-    needs: dict[str, bool], change: list[str], last: list[str]
+    needs: dict[str, bool], change: list[str], last: list[str], plain: bool
 ) -> None:
     none = dict.fromkeys(("ends", "drains", "soaks", "clusters", "verifies", "check"), False)
     found = steps_of_batch.choose_files(steps_of_batch.Needs(**{**none, **needs}), {})
@@ -135,3 +152,4 @@ def test_a_batch_includes_only_the_files_that_it_needs(
         "last": last,
     }
     assert all((PLAYBOOKS / file).is_file() for files in found.values() for file in files)
+    assert steps_of_batch.is_plain(found) == plain

@@ -51,6 +51,8 @@ ROLES = "gpufleet.nvidia."
 COLLECTION = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 # The places of the tasks that set options by variables of this collection.
 OWN_TASKS = tuple(os.path.join(COLLECTION, part) + os.sep for part in ("roles", "playbooks"))
+# The modules whose tasks in roles name no option: each option is set by its variable.
+BY_VARIABLES = frozenset({"host", "host_info", "host_verify"})
 SECRETS = frozenset({"password", "token"})  # ansible-test takes no `no_log` in a DOCUMENTATION
 
 
@@ -116,9 +118,17 @@ def _derive_option(option: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_task_options(
-    action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = False
+    action: ActionBase,
+    spec_: Mapping[str, Any],
+    of_role: Mapping[str, Any] | None = None,
+    *,
+    docker: bool = False,
 ) -> dict[str, Any]:
-    given = dict(action._task.args)
+    """Return a task's options, checked. Raise PlanError for all that is wrong with them.
+
+    of_role: the options that a role leaves to its variables (role_variables.py).
+    """
+    given = {**action._task.args, **(of_role or {})}
     named: Mapping[str, Any] = {name: given[name] for name in given if name in spec_}
     require_versions(named)
     validated = validation.validate(keep_written_paths(spec_), given)
@@ -128,6 +138,13 @@ def read_task_options(
     plain: dict[str, Any] = {**json.loads(json.dumps(validated)), **get_imitated_places()}
     options.check_options(plain, docker=docker)
     return options.clean_option_paths(plain)
+
+
+def is_constant(value: Any) -> bool:
+    """Tell whether a value is constant: no template, and nothing to be decrypted."""
+    if isinstance(value, str):
+        return "{{" not in value and "{%" not in value
+    return value is None or isinstance(value, bool | int | float)
 
 
 def find_option_names(action: object) -> OptionNames:
@@ -147,11 +164,16 @@ def find_option_names(action: object) -> OptionNames:
 
 def is_own_task(task: Any) -> bool:
     """Tell whether a task is in a role or a playbook of this collection."""
-    role = getattr(task, "_role", None)
-    if role is not None:
-        return str(role.get_name()).startswith(ROLES)
+    if getattr(task, "_role", None) is not None:
+        return is_role_task(task)
     path = task.get_path() if hasattr(task, "get_path") else ""
     return bool(path) and os.path.realpath(path).startswith(OWN_TASKS)
+
+
+def is_role_task(task: Any) -> bool:
+    """Tell whether a task is in a role of this collection."""
+    role = getattr(task, "_role", None)
+    return role is not None and str(role.get_name()).startswith(ROLES)
 
 
 def get_imitated_places() -> dict[str, str]:

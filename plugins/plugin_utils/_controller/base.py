@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses as dc
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     arguments,
     host_look,
     messages,
+    role_variables,
     run_messages,
     stages,
     transport,
@@ -69,36 +70,6 @@ PROBATION = 15
 
 
 Outcome = stages.PlannedOutcome
-MISSING = object()
-
-
-class Once(Mapping[str, Any]):
-    """A mapping with the variables of a host, which reads each of them once.
-
-    Ansible merges all variables of a host for each `hostvars[host]`, and templates a value each
-    time that it is read. This takes some milliseconds per look, and was the largest cost of a
-    rollout on the controller. Keep an object of this class for one host at a time, since the values
-    of ten thousand hosts are a gigabyte.
-    """
-
-    def __init__(self, variables: Mapping[str, Any]) -> None:
-        self._variables = variables
-        self._read: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._read:
-            self._read[name] = self._variables.get(name, MISSING)
-        if self._read[name] is MISSING:
-            raise KeyError(name)
-        return self._read[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._variables)
-
-    def __len__(self) -> int:
-        return len(self._variables)
-
-
 shown = unread.guard_action  # around the run() of every action
 
 
@@ -486,7 +457,12 @@ def run(
     single: bool,
 ) -> dict[str, Any]:
     """Run a converging action."""
-    args = arguments.read_task_options(action, spec, docker=module == "docker_runtime")
+    args = arguments.read_task_options(
+        action,
+        spec,
+        role_variables.read_role_options(action, spec, task_vars or {}),
+        docker=module == "docker_runtime",
+    )
     wanted = arguments.build_policy(args, single=single)
     archives.require_policy_archive(wanted)
     way = str(args.get("transport") or "auto")
@@ -513,7 +489,9 @@ def run_info(
     planner: Planner,
 ) -> dict[str, Any]:
     """Run an action that only looks."""
-    args = arguments.read_task_options(action, spec)
+    args = arguments.read_task_options(
+        action, spec, role_variables.read_role_options(action, spec, task_vars or {})
+    )
     wanted = arguments.build_policy(args)
     archives.require_policy_archive(wanted)
     seen, outcome = host_look.observe_and_plan(

@@ -14,9 +14,9 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
-    base,
     cluster_api,
     draining,
+    host_variables,
     messages,
     validation,
 )
@@ -86,7 +86,7 @@ def find_play_clusters(
 ) -> tuple[list[OneCluster], Sequence[members.Host]]:
     """Return the clusters of the play, and the hosts whose cluster is not known."""
     hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
-    known = {host: base.Once(variables["hostvars"][host]) for host in hosts}
+    known = {host: host_variables.HostVariables(variables["hostvars"], host) for host in hosts}
     results = {host: get_plain_result(known[host].get(args["results"])) for host in hosts}
     if hosts and not any(results.values()):
         registered.require_known_variable(

@@ -43,7 +43,7 @@ CONNECTION = re.compile(
 SECONDS = 10  # for all hosts without an answer; a lookup may ask a server that doesn't answer
 # The keys of a failed result that show that an action, or a limit of time, has failed the host.
 ANSWERS = frozenset({"error", "evidence", "row", "timedout"})
-# since ansible-core 2.19: a user's own template that yields `omit`
+# The error since ansible-core 2.19 for a user's own template that yields `omit`.
 OMITTED = "AnsibleValueOmittedError"
 # The role judges this variable with a default, and the module has no such option.
 BESIDE_OPTIONS = {"host_verify": ("gpufleet_root",)}
@@ -80,7 +80,7 @@ def require_readable_options(action: Any, written: Mapping[str, Any]) -> None:
     templates = [
         name
         for name in list_omitted_variables(action)
-        if name in written and not is_constant(written[name])
+        if name in written and not arguments.is_constant(written[name])
     ]
     if not templates or not arguments.is_own_task(action._task):
         return
@@ -98,20 +98,32 @@ def list_omitted_variables(action: Any) -> Iterator[str]:
     module = type(action).__module__
     own = module.rpartition(".")[2]
     given = action._task.args
-    for option in getattr(sys.modules.get(module), "SPEC", {}):
+    options = (
+        () if are_options_in_variables(action) else getattr(sys.modules.get(module), "SPEC", {})
+    )
+    for option in options:
         if option not in given:
             yield find_variable(own, option)
     yield from BESIDE_OPTIONS.get(own, ())
 
 
+def are_options_in_variables(action: Any) -> bool:
+    """Tell whether a task names no option, and its action reads the variables of all of them."""
+    own = type(action).__module__.rpartition(".")[2]
+    return own in arguments.BY_VARIABLES and arguments.is_role_task(action._task)
+
+
 class Rendered(Mapping[str, Any]):
-    """Variables that are rendered when they are read."""
+    """Variables that are rendered when they are first read."""
 
     def __init__(self, written: Mapping[str, Any], render: Callable[[Any], Any]) -> None:
         self._written, self._render = written, render
+        self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        return self._render(self._written[name])
+        if name not in self._made:
+            self._made[name] = self._render(self._written[name])
+        return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._written)
@@ -177,15 +189,8 @@ def list_asked_variables(written: Mapping[str, Any]) -> Iterable[str]:
         name
         for name in written
         if (name in variables_check.KNOWN or CONNECTION.fullmatch(name))
-        and not is_constant(written[name])
+        and not arguments.is_constant(written[name])
     )
-
-
-def is_constant(value: Any) -> bool:
-    """Tell whether a value is constant: no template, and nothing to be decrypted."""
-    if isinstance(value, str):
-        return "{{" not in value and "{%" not in value
-    return value is None or isinstance(value, bool | int | float)
 
 
 def explain_unreadable_value(
@@ -196,7 +201,7 @@ def explain_unreadable_value(
         undefined = [
             text
             for text in list_text_leaves(variables[name])
-            if not is_constant(text) and text in leaves_written(written[name])
+            if not arguments.is_constant(text) and text in leaves_written(written[name])
         ]
     except AnsibleError as error:
         if type(error).__name__ == OMITTED:

@@ -13,6 +13,8 @@ import dataclasses as dc
 from collections.abc import Mapping
 
 DIRECTORY = "tasks/rollout"
+# The files that each host takes, which a playbook can import.
+PLAIN = frozenset({f"{DIRECTORY}/converge.yml", f"{DIRECTORY}/verify.yml"})
 
 
 @dc.dataclass(frozen=True)
@@ -67,3 +69,8 @@ def choose_files(needs: Needs, own: Mapping[str, str]) -> dict[str, list[str]]:
         point: [f"{DIRECTORY}/{name}.yml" for name, needed in steps if needed]
         for point, steps in (("change", change), ("held", first), ("last", last))
     }
+
+
+def is_plain(files: Mapping[str, list[str]]) -> bool:
+    """Tell whether the hosts of a batch take nothing but their change and its verification."""
+    return not files["held"] and not files["last"] and PLAIN.issuperset(files["change"])

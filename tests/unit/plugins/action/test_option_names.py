@@ -167,7 +167,8 @@ SET = sorted(
 
 
 def test_every_option_has_the_variable_by_which_our_tasks_set_it() -> None:
-    assert len(SET) > 150
+    # Tasks that leave their options to variables are judged in test_roles.py.
+    assert len(SET) > 130
     wrong = [found for found in SET if variables.find_variable(*found[:2]) != found[2]]
     assert wrong == []
 

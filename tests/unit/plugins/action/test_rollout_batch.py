@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch, rollout_report
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import host_variables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     progress,
@@ -169,9 +169,9 @@ class Counted(dict[str, Any]):
         super().__init__(values)
         self.reads: Counter[str] = Counter()
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def __getitem__(self, name: str) -> Any:
         self.reads[name] += 1
-        return super().get(name, default)
+        return super().__getitem__(name)
 
 
 def test_each_value_of_a_host_is_read_once_for_its_line_in_the_report() -> None:
@@ -184,7 +184,10 @@ def test_each_value_of_a_host_is_read_once_for_its_line_in_the_report() -> None:
     )
     planned = {"class": "a", "state": rollout.DO, "gpus": 1, "running": []}
     found = rollout_report.get_rollout_result(
-        "gpu1", {"hosts": {"gpu1": planned}}, base.Once(variables), progress.Progress()
+        "gpu1",
+        {"hosts": {"gpu1": planned}},
+        host_variables.HostVariables({"gpu1": variables}, "gpu1"),
+        progress.Progress(),
     )
     assert found["changed"]
     assert max(variables.reads.values()) == 1

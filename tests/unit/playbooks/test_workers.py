@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The processes that Ansible makes for a host: one for each task, also for one that is skipped or
+includes a file. They are most of what a run costs the controller (docs/bench.md).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.playbooks import bare
+from tests.unit.playbooks.rollouts import fleet
+
+CALLBACKS = Path(__file__).resolve().parents[2] / "tools/callbacks"
+HERE = "gpufleet.nvidia."
+LOOK, CHANGE, VERIFY = f"{HERE}host_info", f"{HERE}host", f"{HERE}host_verify"
+# No image is set here, so the verification is skipped.
+WORKERS = [
+    ("plan", {}, [LOOK]),
+    # the look is for a uniform fleet
+    ("site", {"gpufleet_serial": "100%"}, ["ansible.builtin.include_role", CHANGE, VERIFY]),
+    (
+        "rollout",
+        {
+            "gpufleet_rollout_waves": "100%",
+            "gpufleet_rollout_max_unavailable": "100%",
+        },
+        [LOOK, CHANGE, VERIFY],
+    ),
+]
+
+
+@pytest.mark.parametrize(("playbook", "settings", "tasks"), WORKERS)
+def test_a_host_takes_these_tasks_and_no_other(
+    playbook: str, settings: dict[str, Any], tasks: list[str], tmp_path: Path
+) -> None:
+    extra = bare.written(
+        tmp_path / "extra.yml", yaml.safe_dump({"gpufleet_hosts": "gpu_nodes", **settings})
+    )
+    kept = tmp_path / "workers.json"
+    status, words = bare.run(
+        tmp_path,
+        "ansible-playbook",
+        *(
+            "-i",
+            fleet(tmp_path),
+            HERE + playbook,
+            "-e",
+            f"@{extra}",
+            "--limit",
+            "gpu1:gpu2:gpu3:gpu4",
+        ),
+        ANSIBLE_CALLBACK_PLUGINS=str(CALLBACKS),
+        GPUFLEET_WORKERS=str(kept),
+    )
+    assert status == 0, words
+    # Tasks that run once are made for the first host of a play or of a batch.
+    assert min(json.loads(kept.read_text()).values(), key=len) == tasks
