@@ -384,7 +384,6 @@ def played_task(
     action._compute_environment_string = lambda _found=None: ""
     action._low_level_execute_command = by_stdin
     action._execute_module = by_module
-    action._supports_check_mode = True
     result: dict[str, Any] = action.run(None, {"inventory_hostname": "gpu1"})
     return result
 

@@ -43,9 +43,15 @@ PARTS = (
 # Options, and the modules that have them.
 TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # where, and which way
-    (("transport",), (*PROOF, *PARTS, "cdi_spec_info", "gpu_health", "image_select")),
+    (
+        ("transport",),
+        (*PROOF, *PARTS, "cdi_spec_info", "gpu_diagnose", "gpu_health_info", "image_select"),
+    ),
     # a proof starts containers, and nothing runs beneath another root
-    (("root",), (*HOST, *PARTS, "cdi_spec_info", "gpu_health", "image_select")),
+    (
+        ("root",),
+        (*HOST, *PARTS, "cdi_spec_info", "gpu_diagnose", "gpu_health_info", "image_select"),
+    ),
     (("state",), (*HOST, *PARTS, "drain")),
     # how the host is decided
     (
@@ -207,7 +213,6 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("fleet_report",),
     ),
     (("own", "written"), ("variables_check",)),
-    (("diagnosis",), ("gpu_health",)),
     (("catalogue", "facts", "gpus", "nothing_fits"), ("image_select",)),
     (("registry", "registry_auth_file", "registry_plain_http"), ("image_select",)),
     (

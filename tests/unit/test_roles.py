@@ -331,7 +331,6 @@ BESIDE_POLICY = {
     "oci_hook": {"path"},
     "cdi_spec": {"cdi_version"},
     "cdi_spec_info": {"cdi_version"},
-    "gpu_health": {"diagnosis"},
     "image_select": {
         "catalogue",
         "facts",

@@ -21,6 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     PlanError,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
     Policy,
@@ -67,6 +70,31 @@ def look_at_host(
         raise PlanError(messages.NOT_ROOT.fill())
     queries.note_lists(answer["answers"], unique)
     return before.add_answers(answer)
+
+
+def ask_as_root(
+    action: ActionBase,
+    task_vars: dict[str, Any],
+    questions: list[queries.Question],
+    way: str,
+    *,
+    limit: int,
+    refusal: Message,
+) -> Observation:
+    """Ask the host these questions in one operation, and return its answers.
+
+    limit: the seconds that the host may take. Raise PlanError with the refusal if the program there
+    does not run as root.
+    """
+    asked = [add_probe_source(question) for question in questions]
+    request = {"schema": SCHEMA, "root": "/", "limits": {"seconds": limit}}
+    request.update(queries.pack_questions(asked))
+    answer = transport.name_answers(
+        transport.run_host_program(action, "observe", request, task_vars, way), asked
+    )
+    if answer["host"]["uid"] != 0:
+        raise PlanError(refusal)
+    return Observation({}, {}).add_answers(answer)
 
 
 def require_root(wanted: Policy, host: Mapping[str, Any]) -> None:

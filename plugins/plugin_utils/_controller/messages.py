@@ -35,6 +35,12 @@ NOT_ROOT_FOR_LOG = Sentence(
     why="only root can read the kernel log",
     next="Set ansible_become: true for this host",
 )
+NOT_ROOT_FOR_DIAGNOSIS = Sentence(
+    "host.not-root-for-diagnosis",
+    "The program on the host does not run as root",
+    why="a diagnosis is run as root, like every program on the host",
+    next="Set ansible_become: true for this host",
+)
 NO_ROOT_DIRECTORY = Sentence(
     "host.no-root-directory",
     "there is no such directory on this host",

@@ -1,16 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge the health of a host's GPUs by the Xid errors in the kernel log, and by NVIDIA's own short
-diagnosis.
+"""Judge the health of a host's GPUs by the Xid errors in the kernel log.
 
-The driver writes the Xid errors. What cannot be read is not known, and is never taken for healthy.
+The driver writes these errors. What cannot be read is not known, and is never taken for healthy.
 """
 
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,27 +38,9 @@ OF_APPLICATIONS: Mapping[int, str] = {
 }
 CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/"
 
-DIAGNOSIS = ("dcgmi", "diag", "-r", "1")
-DIAGNOSIS_SECONDS = 300
-MOST_TESTS = 64  # that failed: twice as many as DCGM has in all
-# A line of its table, `| NVML Library | Pass |`; of a GPU since DCGM 4, `| | GPU0: Fail |`.
-# A name is words with spaces between them. So a line of any length can be read in only one way.
-VERDICT = re.compile(
-    r"^\|\s*(?:(?P<test>[\w/()-]+(?: +[\w/()-]+)*)\s*)?\|\s*(?:GPU ?\d+: )?(?P<verdict>Pass|Fail|Warn|Skip)\b",
-    re.IGNORECASE,
-)
-
 
 def log_question(path: str) -> queries.Question:
     return queries.ask_for_probe("kernel_log", {"path": path, "pattern": XID})
-
-
-def ask_for_diagnosis() -> queries.Question:
-    return queries.ask_for_command(
-        list(DIAGNOSIS),
-        timeout=DIAGNOSIS_SECONDS,
-        shows=(VERDICT.pattern.replace("^", "(?i)^", 1),),
-    )
 
 
 def read_xid_errors(obs: Observation, path: str) -> dict[str, Any]:
@@ -96,53 +76,6 @@ def format_log_time(seconds: int) -> str:
     return values.format_moment(
         datetime.datetime.fromtimestamp(int(seconds), tz=datetime.timezone.utc)
     )
-
-
-def read_diagnosis(obs: Observation) -> dict[str, Any]:
-    """Return the result of the diagnosis.
-
-    `known` is False if it did not end with a result, and `why` has the reason.
-    """
-    question = ask_for_diagnosis()
-    answer = obs.get_answer_or_error(question)
-    line = " ".join(DIAGNOSIS)
-    if "error" in answer:
-        return {
-            "known": False,
-            "why": str(answer["error"].get("message") or f"{line} could not be run"),
-            "failed": [],
-        }
-    if answer.get("timed_out"):
-        return {
-            "known": False,
-            "why": f"{line} did not end within {DIAGNOSIS_SECONDS} seconds",
-            "failed": [],
-        }
-    failed, verdicts = list_failed_tests(str(answer.get("stdout") or ""))
-    known = bool(failed) or (answer.get("rc") == 0 and verdicts > 0)
-    return {
-        "known": known,
-        "why": ""
-        if known
-        else f"{line} ended with exit status {answer.get('rc')}, without a result",
-        "failed": failed,
-    }
-
-
-def list_failed_tests(table: str) -> tuple[list[str], int]:
-    """Return the tests that failed, and the number of tests that were made (skipped ones do not
-    count).
-
-    A line without a name belongs to the test above it.
-    """
-    found: dict[str, None] = {}
-    test, verdicts = "", 0
-    for said in filter(None, map(VERDICT.match, table.splitlines())):
-        verdict = said["verdict"].lower()
-        test, verdicts = said["test"] or test, verdicts + (verdict != "skip")
-        if verdict == "fail" and len(found) < MOST_TESTS:
-            found[test] = None
-    return list(found), verdicts
 
 
 # --- what is new since an earlier look

@@ -13,7 +13,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import gpu_health
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    gpu_diagnosis,
+    gpu_health,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -323,8 +326,8 @@ DIAGNOSES = [
 
 
 def answered(answer: Mapping[str, Any]) -> dict[str, Any]:
-    return gpu_health.read_diagnosis(
-        Observation({}, {str(gpu_health.ask_for_diagnosis()["id"]): answer})
+    return gpu_diagnosis.read_diagnosis(
+        Observation({}, {str(gpu_diagnosis.ask_for_diagnosis()["id"]): answer})
     )
 
 
@@ -367,5 +370,5 @@ def test_a_diagnosis_that_could_not_be_made_is_not_known(answer: dict[str, Any],
 def test_of_a_thousand_failed_diagnoses_the_first_are_named() -> None:
     """DCGM has some thirty tests; a host that tells more doesn't make the message longer."""
     table = "".join(f"| test {number} | Fail |\n" for number in range(1000))
-    found, _verdicts = gpu_health.list_failed_tests(table)
-    assert found == [f"test {number}" for number in range(gpu_health.MOST_TESTS)]
+    found, _verdicts = gpu_diagnosis.list_failed_tests(table)
+    assert found == [f"test {number}" for number in range(gpu_diagnosis.MOST_TESTS)]

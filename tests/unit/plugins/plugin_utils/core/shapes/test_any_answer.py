@@ -159,7 +159,8 @@ def ran(host: Host, module: str, **options: Any) -> str:
         ("ENGINE_runtime", "observe"),
         ("toolkit_config", "observe"),
         ("cdi_spec", "observe"),
-        ("gpu_health", "observe"),
+        ("gpu_health_info", "observe"),
+        ("gpu_diagnose", "observe"),
     ],
 )
 @pytest.mark.parametrize("name", ENGINES)

@@ -9,8 +9,8 @@ controller.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: gpu_health
-short_description: Read the errors of a host's GPUs from its kernel log, and run NVIDIA's short diagnosis
+module: gpu_health_info
+short_description: Read the errors of a host's GPUs from its kernel log
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
@@ -25,21 +25,15 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes.actiongroup_host
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.root
-options:
-  diagnosis:
-    description:
-      - Whether C(dcgmi diag -r 1) is run, where it is installed. It needs a host that is out of service, since work on the GPUs can make it
-        fail. It is ended after five minutes.
-      - The task fails where a test of the diagnosis does.
-    type: bool
-    default: false
+options: {}
 seealso:
+  - module: gpufleet.nvidia.gpu_diagnose
   - module: gpufleet.nvidia.host_info
 """
 
 EXAMPLES = r"""
 - name: Look for errors of the GPUs
-  gpufleet.nvidia.gpu_health:
+  gpufleet.nvidia.gpu_health_info:
   register: health
 
 - name: Show them
@@ -96,23 +90,4 @@ kernel_log:
       type: list
       elements: dict
       returned: always
-diagnosis:
-  description: What C(dcgmi diag -r 1) came to, empty unless O(diagnosis) is true.
-  returned: always
-  type: dict
-  sample: {}
-  contains:
-    known:
-      description: Whether it was run and came to an end.
-      type: bool
-      returned: with O(diagnosis)
-    why:
-      description: Why not.
-      type: str
-      returned: with O(diagnosis)
-    failed:
-      description: The tests that failed.
-      type: list
-      elements: str
-      returned: with O(diagnosis)
 """

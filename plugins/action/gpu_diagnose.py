@@ -1,0 +1,53 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run NVIDIA's short diagnosis of a host's GPUs. Fail if one of its tests fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    host_look,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import gpu_diagnosis
+
+SPEC = arguments.derive_argument_spec("gpu_diagnose")
+
+
+class ActionModule(ActionBase):
+    leaves_nothing = True  # not even the compiled form of the programs that look
+    _supports_check_mode = False  # it occupies the GPUs
+    _supports_async = False
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = arguments.read_task_options(self, SPEC)
+        if args["root"] != "/":  # nothing runs there
+            return {"changed": False, "diagnosis": {}}
+        seen = host_look.ask_as_root(
+            self,
+            task_vars or {},
+            [gpu_diagnosis.ask_for_diagnosis()],
+            args["transport"],
+            limit=gpu_diagnosis.DIAGNOSIS_SECONDS + 60,
+            refusal=messages.NOT_ROOT_FOR_DIAGNOSIS.fill(),
+        )
+        found = gpu_diagnosis.read_diagnosis(seen)
+        answer = {"changed": False, "diagnosis": found}
+        if not found["failed"]:
+            return answer
+        command, tests = " ".join(gpu_diagnosis.DIAGNOSIS), ", ".join(found["failed"])
+        error = PlanError(messages.DIAGNOSIS_FAILED.fill(command=command, tests=tests))
+        return {
+            **answer,
+            **arguments.build_option_failure(error),
+            "failed": True,
+            "msg": str(error),
+        }

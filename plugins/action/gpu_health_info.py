@@ -1,0 +1,44 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read the errors that the driver has written to a host's kernel log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    base,
+    host_look,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import gpu_health
+
+SPEC = arguments.derive_argument_spec("gpu_health_info")
+OF_TREE = {"known": False, "why": "a directory tree has no kernel log", "errors": []}
+LIMIT_SECONDS = 60
+
+
+class ActionModule(ActionBase):
+    leaves_nothing = True  # not even the compiled form of the programs that look
+    _supports_check_mode = True
+    _supports_async = False
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = arguments.read_task_options(self, SPEC)
+        if args["root"] != "/":  # nothing runs there
+            return {"changed": False, "kernel_log": OF_TREE}
+        path = args.get("kernel_log") or gpu_health.KERNEL_LOG
+        seen = host_look.ask_as_root(
+            self,
+            task_vars or {},
+            [gpu_health.log_question(path)],
+            args["transport"],
+            limit=LIMIT_SECONDS,
+            refusal=messages.NOT_ROOT_FOR_LOG.fill(),
+        )
+        return {"changed": False, "kernel_log": gpu_health.read_xid_errors(seen, path)}
