@@ -45,12 +45,12 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # where, and which way
     (
         ("transport",),
-        (*PROOF, *PARTS, "cdi_spec_info", "gpu_diagnose", "gpu_health_info", "image_select"),
+        (*PROOF, *PARTS, "cdi_spec_info", "gpu_diagnose", "gpu_health_info", "image_choice_info"),
     ),
     # a proof starts containers, and nothing runs beneath another root
     (
         ("root",),
-        (*HOST, *PARTS, "cdi_spec_info", "gpu_diagnose", "gpu_health_info", "image_select"),
+        (*HOST, *PARTS, "cdi_spec_info", "gpu_diagnose", "gpu_health_info", "image_choice_info"),
     ),
     (("state",), (*HOST, *PARTS, "drain")),
     # how the host is decided
@@ -213,8 +213,8 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("fleet_report",),
     ),
     (("own", "written"), ("variables_check",)),
-    (("catalogue", "facts", "gpus", "nothing_fits"), ("image_select",)),
-    (("registry", "registry_auth_file", "registry_plain_http"), ("image_select",)),
+    (("catalogue", "facts", "gpus", "nothing_fits"), ("image_choice_info",)),
+    (("registry", "registry_auth_file", "registry_plain_http"), ("image_choice_info",)),
     (
         (
             "apply",
@@ -229,7 +229,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("kubernetes_objects",),
     ),
     (("context", "fleet_policy", "kubeconfig", "results", "state"), ("kubernetes_objects",)),
-    (("directory", "results", "width"), ("image_report",)),
+    (("directory", "results", "width"), ("fleet_image_report",)),
     (
         (
             "by",

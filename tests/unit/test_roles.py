@@ -331,7 +331,7 @@ BESIDE_POLICY = {
     "oci_hook": {"path"},
     "cdi_spec": {"cdi_version"},
     "cdi_spec_info": {"cdi_version"},
-    "image_select": {
+    "image_choice_info": {
         "catalogue",
         "facts",
         "gpus",

@@ -192,7 +192,7 @@ def sources(place: Path, address: str) -> dict[str, dict[str, Any]]:
             }
         },
         "registry": {
-            "image_select": {
+            "image_choice_info": {
                 "catalogue": catalogue,
                 "facts": facts,
                 "registry": True,
@@ -201,7 +201,7 @@ def sources(place: Path, address: str) -> dict[str, dict[str, Any]]:
             }
         },
         "facts": {
-            "image_select": {
+            "image_choice_info": {
                 "catalogue": {**catalogue, "images": [{"name": "a", "image": "r.example.org/a:1"}]},
                 "facts": facts,
             }

@@ -299,7 +299,7 @@ def build_node_affinity(name: str) -> dict[str, Any]:
 def write_image_documents(documents: Sequence[Mapping[str, Any]], comments: Sequence[str]) -> str:
     head = "".join(
         f"# {escape.escape_line(comment)}\n"
-        for comment in ("Made by gpufleet.nvidia.image_report.", *comments)
+        for comment in ("Made by gpufleet.nvidia.fleet_image_report.", *comments)
     )
     return head + "".join(
         "---\n" + yaml.safe_dump(dict(document), sort_keys=False, width=1000)

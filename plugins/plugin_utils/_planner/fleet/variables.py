@@ -47,6 +47,7 @@ OF_OPTIONS: Mapping[str, Mapping[str, str]] = {
         "rollout": "gpufleet_rollout_id",
         "slurm_node": "gpufleet_slurm_node",
     },
+    "fleet_image_report": {"directory": "gpufleet_image_dir"},
     "fleet_report": {
         "change_ref": "gpufleet_change_ref",
         "directory": "gpufleet_report_dir",
@@ -61,8 +62,7 @@ OF_OPTIONS: Mapping[str, Mapping[str, str]] = {
         "kubernetes_node": "gpufleet_kubernetes_node",
         "rollout": "gpufleet_rollout_id",
     },
-    "image_report": {"directory": "gpufleet_image_dir"},
-    "image_select": {"*": "gpufleet_image_", "root": "gpufleet_root"},
+    "image_choice_info": {"*": "gpufleet_image_", "root": "gpufleet_root"},
     "kubernetes_objects": {"*": "gpufleet_kubernetes_", "fleet_policy": "gpufleet_fleet_policy"},
     "host_verify": {
         "host_result": "gpufleet_verify_node_result",

@@ -346,7 +346,7 @@ NO_IMAGE_FITS_GPU = Sentence(
     "{gpu}: no image of the catalogue fits. The nearest is {name}: {reasons}",
 )
 
-OTHER_IMAGE = "Take an image that fits the driver (gpufleet.nvidia.image_select), or set {variable}=true in it if you know better"
+OTHER_IMAGE = "Take an image that fits the driver (gpufleet.nvidia.image_choice_info), or set {variable}=true in it if you know better"
 NOT_STARTED = Sentence(
     "image-fit.not-started",
     "the image does not fit this host: {reason}; the NVIDIA runtime does not start it here",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import image_report
+from ansible_collections.gpufleet.nvidia.plugins.action import fleet_image_report
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import draining
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -43,7 +43,7 @@ def test_what_a_node_can_be_called(name: str) -> None:
     assert (
         node_names.require_node_name(name, "") == node_names.require_node_name("x/y", name) == name
     )
-    assert image_report.map_image_nodes({name: CRI}, {name: {}}) == {"": {name: name}}
+    assert fleet_image_report.map_image_nodes({name: CRI}, {name: {}}) == {"": {name: name}}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -52,7 +52,7 @@ def test_what_no_node_is_called_names_none(name: str) -> None:
     with pytest.raises(PlanError) as refused:
         node_names.require_node_name(name, "")
     assert refused.value.code == "kubernetes.node-name-unknown"
-    assert image_report.map_image_nodes({name: CRI}, {name: {}}) == {"": {}}
+    assert fleet_image_report.map_image_nodes({name: CRI}, {name: {}}) == {"": {}}
     if name:
         with pytest.raises(PlanError):
             node_names.require_node_name("gpu1", name)
@@ -61,9 +61,9 @@ def test_what_no_node_is_called_names_none(name: str) -> None:
             {"gpufleet_cluster": "one", "gpufleet_kubernetes_node": name},
         ):
             with pytest.raises(PlanError):
-                image_report.map_image_nodes({"gpu1": CRI}, {"gpu1": known})
+                fleet_image_report.map_image_nodes({"gpu1": CRI}, {"gpu1": known})
     with pytest.raises(PlanError):
-        image_report.map_image_nodes({name: CRI}, {name: {"gpufleet_cluster": "one"}})
+        fleet_image_report.map_image_nodes({name: CRI}, {name: {"gpufleet_cluster": "one"}})
 
 
 ASKED = [

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Give templates the choice of the module select_image."""
+"""Give templates the choice of the module image_choice_info."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
 from jinja2.exceptions import UndefinedError
 
 DOCUMENTATION = r"""
-name: image_select
-short_description: Choose the image of a catalogue that fits a host
+name: image_choice_info
+short_description: Find the image of a catalogue that fits a host
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - The same choice as that of the module M(gpufleet.nvidia.image_select), from facts that are at hand.
+  - The same choice as that of the module M(gpufleet.nvidia.image_choice_info), from facts that are at hand.
   - Fails where no image fits, unless O(nothing_fits=report).
 positional: catalogue
 options:
   _input:
-    description: The facts of a host, as the option O(gpufleet.nvidia.image_select#module:facts) of the module.
+    description: The facts of a host, as the option O(gpufleet.nvidia.image_choice_info#module:facts) of the module.
     type: dict
     required: true
   catalogue:
@@ -49,14 +49,14 @@ options:
     choices: [fail, report]
     default: fail
 seealso:
-  - plugin: gpufleet.nvidia.image_select
+  - plugin: gpufleet.nvidia.image_choice_info
     plugin_type: module
 """
 
 EXAMPLES = r"""
 - name: Run the image that fits
   ansible.builtin.debug:
-    msg: "{{ (gpu_facts | gpufleet.nvidia.image_select('catalogue.yml')).choices.0.chosen.reference }}"
+    msg: "{{ (gpu_facts | gpufleet.nvidia.image_choice_info('catalogue.yml')).choices.0.chosen.reference }}"
   vars:
     gpu_facts:
       driver: 550.54.14
@@ -67,13 +67,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: RV(gpufleet.nvidia.image_select#module:fits), RV(gpufleet.nvidia.image_select#module:choices) and
-    RV(gpufleet.nvidia.image_select#module:problem) of the module.
+  description: RV(gpufleet.nvidia.image_choice_info#module:fits), RV(gpufleet.nvidia.image_choice_info#module:choices) and
+    RV(gpufleet.nvidia.image_choice_info#module:problem) of the module.
   type: dict
 """
 
 
-def select_image(
+def get_image_choice(
     given: Any, catalogue: Any, gpus: str = "all", nothing_fits: str = "fail"
 ) -> dict[str, Any]:
     """Return the choice to the template that asks.
@@ -82,7 +82,7 @@ def select_image(
     """
     if gpus not in ("all", "each") or nothing_fits not in ("fail", "report"):
         raise AnsibleFilterError(
-            "image_select: gpus is all or each, nothing_fits is fail or report"
+            "image_choice_info: gpus is all or each, nothing_fits is fail or report"
         )
     try:
         found = choose_image_for_template(given, catalogue, gpus)
@@ -116,9 +116,9 @@ def choose_image_for_template(given: Any, catalogue: Any, gpus: str) -> dict[str
 
 def build_filter_error(message: str) -> AnsibleFilterError:
     """Make the failure of this filter."""
-    return AnsibleFilterError(f"image_select: {escape.escape_templates(message)}")
+    return AnsibleFilterError(f"image_choice_info: {escape.escape_templates(message)}")
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"image_select": select_image}
+        return {"image_choice_info": get_image_choice}

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: image_select
-short_description: Choose the image of a catalogue that fits a host
+module: image_choice_info
+short_description: Find the image of a catalogue that fits a host
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
@@ -76,13 +76,13 @@ options:
     elements: str
     default: []
 seealso:
-  - plugin: gpufleet.nvidia.image_select
+  - plugin: gpufleet.nvidia.image_choice_info
     plugin_type: filter
 """
 
 EXAMPLES = r"""
 - name: Choose the image for each host
-  gpufleet.nvidia.image_select:
+  gpufleet.nvidia.image_choice_info:
     catalogue: catalogue.yml
   register: image
 
@@ -94,7 +94,7 @@ EXAMPLES = r"""
     devices: ["nvidia.com/gpu=all"]
 
 - name: Choose from facts that are at hand
-  gpufleet.nvidia.image_select:
+  gpufleet.nvidia.image_choice_info:
     catalogue: catalogue.yml
     facts:
       driver: 550.54.14
@@ -135,7 +135,7 @@ facts:
       - engine: containerd
         injection: native-cdi
 without_gpu:
-  description: Whether it is certain that the host has no GPU. It is then no failure in M(gpufleet.nvidia.image_report) that no image fits.
+  description: Whether it is certain that the host has no GPU. M(gpufleet.nvidia.fleet_image_report) then counts no failure.
   returned: always
   type: bool
   sample: false

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module select_image and the filter of the same name: both give what is chosen, and say in a
+"""The module get_image_choice and the filter of the same name: both give what is chosen, and say in a
 sentence what is wrong.
 """
 
@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
-from ansible_collections.gpufleet.nvidia.plugins.action import image_select as action_image_select
-from ansible_collections.gpufleet.nvidia.plugins.filter.image_select import select_image
+from ansible_collections.gpufleet.nvidia.plugins.action import (
+    image_choice_info as action_image_choice_info,
+)
+from ansible_collections.gpufleet.nvidia.plugins.filter.image_choice_info import get_image_choice
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import catalogues
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import cpu
 
@@ -48,7 +50,7 @@ def file(tmp_path: Path) -> str:
 
 def run(**options: Any) -> dict[str, Any]:
     """What a task's user gets: the result of the action, or of its failure."""
-    action = action_image_select.ActionModule.__new__(action_image_select.ActionModule)
+    action = action_image_choice_info.ActionModule.__new__(action_image_choice_info.ActionModule)
     action._task = types.SimpleNamespace(args=options, check_mode=False, diff=False, async_val=0)
     action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
     try:
@@ -65,7 +67,9 @@ def test_the_module_and_the_filter_choose_the_same(file: str) -> None:
         == "registry.example.org/team/app@sha256:" + "a" * 64
     )
     assert found["changed"] is False
-    assert {key: found[key] for key in ("fits", "choices", "problem")} == select_image(A100, file)
+    assert {key: found[key] for key in ("fits", "choices", "problem")} == get_image_choice(
+        A100, file
+    )
 
 
 def test_nothing_that_fits_is_a_failure_unless_it_shall_be_reported(file: str) -> None:
@@ -74,13 +78,13 @@ def test_nothing_that_fits_is_a_failure_unless_it_shall_be_reported(file: str) -
     assert "The nearest is cuda12" in found["msg"]
     assert not run(catalogue=file, facts=OLD, nothing_fits="report").get("failed")
     with pytest.raises(AnsibleError, match="The nearest is cuda12"):
-        select_image(OLD, file)
-    assert "The nearest is cuda12" in select_image(OLD, file, nothing_fits="report")["problem"]
+        get_image_choice(OLD, file)
+    assert "The nearest is cuda12" in get_image_choice(OLD, file, nothing_fits="report")["problem"]
 
 
 def test_a_wrong_value_of_the_filter_is_said(file: str) -> None:
     with pytest.raises(AnsibleError, match="gpus is all or each"):
-        select_image(A100, file, gpus="some")
+        get_image_choice(A100, file, gpus="some")
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +118,7 @@ def with_gpu(host: Host) -> None:
 
 def test_a_host_is_looked_at_in_one_operation(host: Host, file: str) -> None:
     with_gpu(host)
-    found = host.task("image_select", catalogue=file)
+    found = host.task("image_choice_info", catalogue=file)
     assert found["choices"][0]["chosen"]["name"] == "cuda12", found
     assert (found["facts"]["driver"], found["facts"]["glibc"], found["changed"]) == (
         "550.163.01",
@@ -126,7 +130,7 @@ def test_a_host_is_looked_at_in_one_operation(host: Host, file: str) -> None:
 
 
 def test_a_host_without_a_gpu_is_told_why(host: Host, file: str) -> None:
-    found = host.task("image_select", catalogue=file)
+    found = host.task("image_choice_info", catalogue=file)
     assert found["failed"]
     assert "no driver is known on this host. No NVIDIA GPU among the PCI devices" in found["msg"]
     assert found["without_gpu"]
@@ -136,7 +140,7 @@ def test_a_host_without_a_gpu_is_told_why(host: Host, file: str) -> None:
 def test_a_gpu_that_is_no_pci_device_is_one(path: str, host: Host, file: str) -> None:
     """WSL and Jetson: an image for their GPU is missing if none fits."""
     host.write(path, "")
-    found = host.task("image_select", catalogue=file)
+    found = host.task("image_choice_info", catalogue=file)
     assert (found["failed"], found["without_gpu"]) == (True, False)
 
 
@@ -144,14 +148,14 @@ def test_a_host_whose_driver_is_not_loaded_may_have_a_gpu(host: Host, file: str)
     host.write(f"/sys/bus/pci/devices/{gpus.BUSES[0]}/vendor", "0x10de\n")
     host.write(f"/sys/bus/pci/devices/{gpus.BUSES[0]}/class", "0x030200\n")
     host.write(f"/sys/bus/pci/devices/{gpus.BUSES[0]}/device", "0x2330\n")
-    found = host.task("image_select", catalogue=file)
+    found = host.task("image_choice_info", catalogue=file)
     assert (found["failed"], found["without_gpu"]) == (True, False)
 
 
 def test_a_catalogue_is_judged_before_the_host_is_looked_at(host: Host, tmp_path: Path) -> None:
     path = tmp_path / "catalogue.yml"
     path.write_text(CATALOGUE.replace("cuda:", "cuda_version:"))
-    found = host.task("image_select", catalogue=str(path))
+    found = host.task("image_choice_info", catalogue=str(path))
     assert "[image.unknown-field]" in found["msg"]
     assert host.wire == []
 
@@ -177,8 +181,8 @@ def test_a_catalogue_that_is_none_is_said(tmp_path: Path, content: bytes | None,
     assert found["failed"]
     assert str(path) in found["msg"]
     assert said in found["msg"]
-    with pytest.raises(AnsibleError, match="image_select"):
-        select_image(A100, str(path))
+    with pytest.raises(AnsibleError, match="image_choice_info"):
+        get_image_choice(A100, str(path))
 
 
 def test_a_pipe_is_no_catalogue_and_is_not_waited_for(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
     node_names,
 )
 
-SPEC = arguments.derive_argument_spec("image_report")
+SPEC = arguments.derive_argument_spec("fleet_image_report")
 SETTING, NODE, CLUSTER = "gpufleet_image_dir", "gpufleet_kubernetes_node", "gpufleet_cluster"
 JSON, AFFINITY = "images.json", "affinity.yml"
 

@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
     look,
 )
 
-SPEC = arguments.derive_argument_spec("image_select")
+SPEC = arguments.derive_argument_spec("image_choice_info")
 OF_TREE = "A directory tree has no driver and no GPU; give facts instead"
 
 

@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: image_report
+module: fleet_image_report
 short_description: Show which image each host gets, and write it for programs and for Kubernetes
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Prints a table of what M(gpufleet.nvidia.image_select) has chosen for each host, hosts without an image first.
+  - Prints a table of what M(gpufleet.nvidia.image_choice_info) has chosen for each host, hosts without an image first.
   - Writes F(images.json) (hosts, the matrix of hosts and images, few images that serve all hosts), F(labels.yml) (a Kubernetes node for
     each host, with a label for each image that runs there) and F(affinity.yml) (for each image what a pod says to run on those nodes).
   - Hosts with the variable C(gpufleet_cluster) are in a file F(labels-NAME.yml) of their cluster instead.
@@ -36,18 +36,18 @@ options:
     type: int
     default: 0
 seealso:
-  - module: gpufleet.nvidia.image_select
+  - module: gpufleet.nvidia.image_choice_info
 """
 
 EXAMPLES = r"""
 - name: Choose
-  gpufleet.nvidia.image_select:
+  gpufleet.nvidia.image_choice_info:
     catalogue: images.yml
     nothing_fits: report
   register: gpufleet_image
 
 - name: Show it
-  gpufleet.nvidia.image_report:
+  gpufleet.nvidia.fleet_image_report:
     directory: images
   run_once: true
 """
