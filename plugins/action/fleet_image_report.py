@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
+    console,
+    gathered,
     host_variables,
     outside,
 )
@@ -41,15 +42,13 @@ class ActionModule(ActionBase):
         args, variables = arguments.read_task_options(self, SPEC), task_vars or {}
         plain = json.loads(
             json.dumps(
-                fleet_table.gather_results(variables, {"results": args["results"], "also": []}),
+                gathered.gather_results(variables, {"results": args["results"], "also": []}),
                 default=str,
             )
         )
         results = {host: escape.escape_result(result) for host, result in plain.items()}
-        lines = image_table.list_image_lines(
-            results, args["width"] or fleet_table.get_terminal_width()
-        )
-        fleet_table.show(["", *lines, ""])
+        lines = image_table.list_image_lines(results, args["width"] or console.get_terminal_width())
+        console.show(["", *lines, ""])
         files = build_image_files(results, variables) if args["directory"] else {}
         place = outside.make_writable_directory(args["directory"], SETTING) if files else None
         named = (

@@ -13,18 +13,19 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import (
-    fleet_table,
-    rollout_batch,
-    rollout_report,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
+    console,
+    gathered,
     host_variables,
     messages,
     outside,
     run_messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
+    rollout_batch,
+    rollout_report,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -67,7 +68,7 @@ class ActionModule(ActionBase):
             found = deliver_report(
                 report, outside.make_writable_directory(args["directory"]), target, args["files"]
             )
-            fleet_table.show([describe_report_place(found["files"], len(report["hosts"])), ""])
+            console.show([describe_report_place(found["files"], len(report["hosts"])), ""])
             return found
         with tempfile.TemporaryDirectory(
             prefix="gpufleet-"
@@ -98,7 +99,7 @@ def list_run_results(
     rollout.
     """
     if not args["plan"]:
-        return fleet_table.gather_results(task_vars, args), {}
+        return gathered.gather_results(task_vars, args), {}
     plan, hostvars = args["plan"], task_vars["hostvars"]
     found = rollout_batch.get_reached_progress(plan, hostvars)
     results = {

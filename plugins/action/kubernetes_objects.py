@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
     cluster_api,
     clusters,
+    console,
     messages,
     outside,
 )
@@ -99,7 +99,7 @@ class ActionModule(ActionBase):
             line for one in seen for line in describe_seen_cluster(one, bool(self._task.check_mode))
         ] + summary.list_clusterless_lines(unknown)
         lines += [] if any(one.place or one.api for one in seen) else [NOWHERE]
-        fleet_table.show(["", *lines, ""])
+        console.show(["", *lines, ""])
         return {
             "changed": bool(found.differences),
             "clusters": [summary.convert_rendered(one.rendered) for one in seen],

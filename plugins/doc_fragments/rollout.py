@@ -22,7 +22,7 @@ options:
 options:
   settings:
     description:
-      - What M(gpufleet.nvidia.rollout_settings) returned as RV(gpufleet.nvidia.rollout_settings#module:settings).
+      - What the step C(rollout_settings) returned as C(settings).
     type: dict
     required: true
 """
@@ -31,7 +31,7 @@ options:
 options:
   plan:
     description:
-      - What M(gpufleet.nvidia.rollout_plan) returned.
+      - What the step C(rollout_plan) returned.
     type: dict
     required: true
 """

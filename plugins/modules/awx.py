@@ -125,7 +125,6 @@ options:
     description: Whether the certificate of AWX is checked. Unset leaves it to the environment and C(tower_cli.cfg), and else it is.
     type: bool
 seealso:
-  - module: gpufleet.nvidia.rollout_settings
 """
 
 EXAMPLES = r"""

@@ -60,7 +60,7 @@ options:
   driver_changes:
     description:
       - Whether the change is about the driver, the compute mode or MPS, which ends every process that uses a GPU.
-      - Unset, it is so in a rollout whose O(gpufleet.nvidia.rollout_settings#module:tasks) have a file C(change), which may load a driver
+      - Unset, it is so in a rollout whose C(gpufleet_rollout_tasks) have a file C(change), which may load a driver
         or reboot the host.
     type: bool
   unknown:

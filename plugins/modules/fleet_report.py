@@ -35,7 +35,8 @@ options:
     elements: str
     default: []
   plan:
-    description: What M(gpufleet.nvidia.rollout_plan) returned. The report is then about that rollout, and O(results) is not read.
+    description: The plan of a rollout, as the playbook C(gpufleet.nvidia.rollout) hands it on. The report is then about that rollout, and
+      O(results) is not read.
     type: dict
     default: {}
   sources:
@@ -75,7 +76,6 @@ options:
     default: ""
 seealso:
   - module: gpufleet.nvidia.fleet_table
-  - module: gpufleet.nvidia.rollout_report
 """
 
 EXAMPLES = r"""

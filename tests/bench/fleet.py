@@ -145,19 +145,23 @@ class Controller:
         for host in hosts:
             self.variables.set_nonpersistent_facts(host, {name: value})
 
-    def task(self, module: str, host: str, **options: Any) -> dict[str, Any]:
-        """One task of this collection that is run once."""
+    def step(self, step: str, host: str, **options: Any) -> dict[str, Any]:
+        """One step of the playbook rollout that is run once."""
         import importlib
 
         cls = importlib.import_module(
-            f"ansible_collections.gpufleet.nvidia.plugins.action.{module}"
+            "ansible_collections.gpufleet.nvidia.plugins.action.playbook_step"
         ).ActionModule
         action = cls.__new__(cls)
         action._task = types.SimpleNamespace(
-            args=options, check_mode=False, diff=False, async_val=0, delegate_to=None, action=module
+            args={"step": step, **options},
+            check_mode=False,
+            diff=False,
+            async_val=0,
+            delegate_to=None,
+            action="playbook_step",
         )
         action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
-        action._supports_check_mode = True
         given = {
             "ansible_play_hosts_all": self.names,
             "hostvars": self.hostvars,
@@ -172,7 +176,7 @@ def roll(controller: Controller, settings: Mapping[str, Any], plan: Mapping[str,
     for batch in plan["batches"]:
         hosts = batch["hosts"]
         for point in ("begin", "end"):
-            step = controller.task(
+            step = controller.step(
                 "rollout_batch", hosts[0], point=point, settings=settings, plan=plan
             )
             controller.register(hosts, "gpufleet_rollout_step", step)
@@ -188,15 +192,15 @@ def run(size: int, file: str) -> Scale:
     empty = resident()
     controller, looks = timed(lambda: Controller(size, look))
     held = resident()
-    settings = controller.task("rollout_settings", controller.names[0], **NEEDED)["settings"]
+    settings = controller.step("rollout_settings", controller.names[0], **NEEDED)["settings"]
     plan, planned = timed(
-        lambda: controller.task("rollout_plan", controller.names[0], settings=settings)
+        lambda: controller.step("rollout_plan", controller.names[0], settings=settings)
     )
     controller.register(controller.names, "gpufleet_rollout_plan", plan)
     _none, gates = timed(lambda: roll(controller, settings, plan))
     grown = resident()
     report, reported = timed(
-        lambda: controller.task("rollout_report", controller.names[0], plan=plan)
+        lambda: controller.step("rollout_report", controller.names[0], plan=plan)
     )
     dead = (size + DEAD - 1) // DEAD
     wanted = {"hosts": size, "left_out": dead, "changed": size - dead}

@@ -26,9 +26,8 @@ from tests.tools.onlab import ROOT, Fleet, repository
 
 OURS = "gpufleet.nvidia."
 # About no host: test_awx_objects.py, test_bundle.py, and test_report_page.py and test_kubernetes.py
-# in tests/unit/playbooks run their examples. That of hand_over needs a cluster: it is a step of the
-# playbook that test_hand_over.py runs.
-ELSEWHERE = {"awx", "bundle", "fleet_report", "hand_over", "kubernetes_objects"}
+# in tests/unit/playbooks run their examples.
+ELSEWHERE = {"awx", "bundle", "fleet_report", "kubernetes_objects"}
 MODULES = sorted({path.stem for path in (ROOT / "plugins/modules").glob("*.py")} - ELSEWHERE)
 README = (ROOT / "README.md").read_text()
 PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
@@ -52,13 +51,6 @@ class Needs:
 
 
 LOOK = {"gpufleet.nvidia.host": {"toolkit_repository": ""}, "register": "gpufleet_host_result"}
-# What the playbook rollout has done when it begins a batch.
-INFO = {"gpufleet.nvidia.host_info": {}, "register": "gpufleet_host_info"}
-SETTINGS = {"gpufleet.nvidia.rollout_settings": {}, "register": "gpufleet_rollout_settings"}
-PLAN = {
-    "gpufleet.nvidia.rollout_plan": {"settings": "{{ gpufleet_rollout_settings.settings }}"},
-    "register": "gpufleet_rollout_plan",
-}
 # Stands for an installed package, of which check mode asks no more than that its programs are
 # there.
 PROGRAM = "printf '#!/bin/sh\\n' >/usr/bin/{0}; chmod 755 /usr/bin/{0}; "
@@ -90,19 +82,12 @@ NEEDS: dict[str, Needs] = {
     "host_program": Needs(),
     "fleet_image_report": Needs(options={**CATALOGUE, "directory": "directory_of_the_lab"}),
     "image_choice_info": Needs(options=CATALOGUE),
-    "keep_failure": Needs(),
     "host": Needs(options=MIRROR),
     "host_verify": Needs(options=MIRROR),
     "host_info": Needs(options=MIRROR),
     "oci_hook": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime-hook")),
-    "rollout_asked": Needs(before=(INFO,), options=MIRROR),
-    "rollout_batch": Needs(before=(INFO, SETTINGS, PLAN), options=MIRROR),
-    "rollout_cluster": Needs(before=(INFO, SETTINGS, PLAN), options=MIRROR),
+    "playbook_step": Needs(),
     "rollout_gate": Needs(hosts="gpu_nodes", options=MIRROR),
-    "rollout_plan": Needs(before=(INFO, SETTINGS), options=MIRROR),
-    "rollout_report": Needs(before=(INFO, SETTINGS, PLAN), options=MIRROR),
-    "rollout_settings": Needs(),
-    "rollout_soak": Needs(),
     "toolkit_config": Needs(),
     "toolkit_packages": Needs(options=MIRROR),
     # The example shows upstream's key; the lab has one of its own.

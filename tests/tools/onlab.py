@@ -76,11 +76,11 @@ class Run:
     operations: Mapping[str, int]
 
     def of(self, module: str) -> dict[str, dict[str, Any]]:
-        """Return the last answer of one of our modules, by host."""
+        """Return the last answer of one of our modules, or of a step of our playbooks, by host."""
         return {
             e["host"]: {**e["result"], "status": e["status"]}
             for e in self.entries
-            if str(e["task"]).endswith(module)
+            if str(e["task"]).endswith(module) or e["step"] == module
         }
 
     @property

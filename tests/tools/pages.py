@@ -508,7 +508,7 @@ def variables() -> str:
 
 def rollout_settings() -> str:
     """Return every setting of a rollout, as the variable that it is."""
-    documented = arguments.read_module_documentation("rollout_settings")["options"]
+    documented = arguments.read_step_documentation("rollout_settings")["options"]
     rows = [
         [f"`gpufleet_rollout_{name}`", default_of(spec), " ".join(map(marked, said(spec)))]
         for name, spec in sorted(documented.items())

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.action import playbook_step
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
@@ -124,53 +125,11 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         (
             "drain",
             "fleet_table",
-            "rollout_asked",
-            "rollout_cluster",
             "rollout_gate",
-            "rollout_plan",
         ),
     ),
-    (("fleet_policy",), ("rollout_gate", "rollout_plan")),
-    (("joined_by", "otherwise", "variable"), ("keep_failure",)),
-    (("argv",), ("rollout_soak",)),
-    (("max_failed",), ("rollout_gate", "rollout_settings")),
-    (("settings",), ("rollout_plan", "rollout_batch", "rollout_cluster", "rollout_report")),
-    (("plan",), ("rollout_batch", "rollout_cluster", "rollout_report")),
-    (("approvals",), ("rollout_plan",)),
-    (("point",), ("rollout_batch", "rollout_cluster")),
-    (("declined",), ("rollout_batch",)),
-    (("refused",), ("rollout_batch", "rollout_report")),
-    (
-        (
-            "approved",
-            "approved_changes",
-            "canaries",
-            "class",
-            "domain",
-            "events",
-            "gate_check",
-            "gate_retries",
-            "host_timeout",
-            "max_left_out",
-        ),
-        ("rollout_settings",),
-    ),
-    (
-        (
-            "max_unavailable",
-            "pause",
-            "plan_file",
-            "plugin_wait",
-            "seed",
-            "soak",
-            "soak_command",
-            "tasks",
-            "until",
-            "waves",
-            "window",
-        ),
-        ("rollout_settings",),
-    ),
+    (("fleet_policy",), ("rollout_gate",)),
+    (("max_failed",), ("rollout_gate",)),
     (("collection", "file", "host", "password", "token", "username", "validate_certs"), ("awx",)),
     (
         (
@@ -254,22 +213,38 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("drain",),
     ),
     (("policy", "reason", "rollout", "slurm_node", "unknown"), ("drain",)),
-    (
-        (
-            "context",
-            "interval",
-            "kubeconfig",
-            "kubernetes_node",
-            "results",
-            "rollout",
-            "step",
-            "timeout",
-            "to",
-        ),
-        ("hand_over",),
-    ),
     # internal
     (("program", "request"), ("host_program",)),
+    (("step",), ("playbook_step",)),
+)
+# Options, and the steps of the playbooks that have them.
+OF_STEPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("results",), ("hand_over", "rollout_asked", "rollout_cluster", "rollout_plan")),
+    (("settings",), ("rollout_batch", "rollout_cluster", "rollout_plan", "rollout_report")),
+    (("plan",), ("rollout_batch", "rollout_cluster", "rollout_report")),
+    (("point",), ("hand_over", "rollout_batch", "rollout_cluster")),
+    (("refused",), ("rollout_batch", "rollout_report")),
+    (("declined",), ("rollout_batch",)),
+    (("approvals", "fleet_policy"), ("rollout_plan",)),
+    (("argv",), ("rollout_soak",)),
+    (("fact", "joined_by", "otherwise"), ("keep_failure",)),
+    (
+        ("approved", "approved_changes", "canaries", "class", "domain", "events", "gate_check"),
+        ("rollout_settings",),
+    ),
+    (
+        ("gate_retries", "host_timeout", "max_failed", "max_left_out", "max_unavailable", "pause"),
+        ("rollout_settings",),
+    ),
+    (
+        ("plan_file", "plugin_wait", "seed", "soak", "soak_command", "tasks", "until", "waves"),
+        ("rollout_settings",),
+    ),
+    (("window",), ("rollout_settings",)),
+    (
+        ("context", "interval", "kubeconfig", "kubernetes_node", "rollout", "timeout", "to"),
+        ("hand_over",),
+    ),
 )
 
 
@@ -282,6 +257,15 @@ def test_every_module_has_the_options_that_concern_it() -> None:
         for module in of:
             wanted[module].update(options)
     assert {module: set(arguments.derive_argument_spec(module)) for module in modules} == wanted
+
+
+def test_every_step_has_the_options_that_concern_it() -> None:
+    steps = playbook_step.SPEC["step"]["choices"]
+    wanted: dict[str, set[str]] = {step: set() for step in steps}
+    for options, of in OF_STEPS:
+        for step in of:
+            wanted[step].update(options)
+    assert {step: set(arguments.derive_step_spec(step)) for step in steps} == wanted
 
 
 # What the samples of a module's RETURN are about, and what is restarted for it.

@@ -86,7 +86,7 @@ def test_a_rule_is_written_in_one_place(part: str) -> None:
 def test_a_rollout_has_the_defaults_that_its_module_names() -> None:
     named = {
         name: option.get("default")
-        for name, option in arguments.derive_argument_spec("rollout_settings").items()
+        for name, option in arguments.derive_step_spec("rollout_settings").items()
     }
     assert (
         settings.build_rollout_settings(named)

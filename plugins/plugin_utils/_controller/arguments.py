@@ -44,6 +44,7 @@ MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
 FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
 # libyaml's if PyYAML has it: it takes a tenth of the time
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+STEP_ACTION, STEP = "playbook_step", "step"
 TEST_HOSTS = "GPUFLEET_TEST_HOSTS"
 SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases")
 
@@ -74,7 +75,16 @@ def read_module_documentation(module: str) -> dict[str, Any]:
 
     It is read once when the action is loaded (before Ansible forks).
     """
-    doc: dict[str, Any] = yaml.load(read_module_text(module), Loader=LOADER)
+    return _add_fragments(yaml.load(read_module_text(module), Loader=LOADER))
+
+
+def read_step_documentation(step: str) -> dict[str, Any]:
+    """Return the documentation of a step of `playbook_step`, with its fragments' options."""
+    steps = importlib.import_module(FRAGMENTS + STEP_ACTION).ModuleDocFragment
+    return _add_fragments(yaml.load(getattr(steps, step.upper()), Loader=LOADER))
+
+
+def _add_fragments(doc: dict[str, Any]) -> dict[str, Any]:
     found = dict(doc.get("options") or {})
     for name in doc.get("extends_documentation_fragment") or []:
         fragment, _dot, part = name.removeprefix("gpufleet.nvidia.").partition(".")
@@ -86,10 +96,17 @@ def read_module_documentation(module: str) -> dict[str, Any]:
 
 def derive_argument_spec(module: str) -> dict[str, Any]:
     """Derive the argument spec from the documentation, so that the two cannot differ."""
-    found = {
-        name: _derive_option(option)
-        for name, option in read_module_documentation(module)["options"].items()
-    }
+    return _derive_spec(read_module_documentation(module)["options"])
+
+
+@functools.cache
+def derive_step_spec(step: str) -> dict[str, Any]:
+    """Derive the argument spec of a step of `playbook_step` from its documentation."""
+    return _derive_spec(read_step_documentation(step)["options"])
+
+
+def _derive_spec(documented: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: _derive_option(option) for name, option in documented.items()}
     return {
         name: {**option, "no_log": True} if name in SECRETS else option
         for name, option in found.items()
@@ -117,6 +134,12 @@ def _derive_option(option: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def read_step_options(action: ActionBase, step: str) -> dict[str, Any]:
+    """Return the validated options of a step. Raise PlanError for an option of another step."""
+    given = {name: value for name, value in action._task.args.items() if name != STEP}
+    return _read_options(given, derive_step_spec(step))
+
+
 def read_task_options(
     action: ActionBase,
     spec_: Mapping[str, Any],
@@ -124,11 +147,16 @@ def read_task_options(
     *,
     docker: bool = False,
 ) -> dict[str, Any]:
-    """Return a task's options, checked. Raise PlanError for all that is wrong with them.
+    """Return the validated options of a task. Raise PlanError for all that is wrong with them.
 
     of_role: the options that a role leaves to its variables (role_variables.py).
     """
-    given = {**action._task.args, **(of_role or {})}
+    return _read_options({**action._task.args, **(of_role or {})}, spec_, docker=docker)
+
+
+def _read_options(
+    given: Mapping[str, Any], spec_: Mapping[str, Any], *, docker: bool = False
+) -> dict[str, Any]:
     named: Mapping[str, Any] = {name: given[name] for name in given if name in spec_}
     require_versions(named)
     validated = validation.validate(keep_written_paths(spec_), given)
@@ -153,13 +181,24 @@ def find_option_names(action: object) -> OptionNames:
     In a role or a playbook of this collection, options are set by variables. In any other task, an
     option of its module has its own name.
     """
-    module = type(action).__module__
-    own = module.rpartition(".")[2]
+    own, spec_ = find_spec(action)
     if is_own_task(getattr(action, "_task", None)):
         return functools.partial(find_variable, own)
-    spec_ = getattr(sys.modules.get(module), "SPEC", {})
     written = {find_variable(own, option): option for option in spec_}
     return lambda word: written.get(word, word)
+
+
+def find_spec(action: object) -> tuple[str, Mapping[str, Any]]:
+    """Return the name under which a task's options are documented, and their spec.
+
+    The name is that of the module, or of the step in a task of `playbook_step`.
+    """
+    module = type(action).__module__
+    own, spec_ = module.rpartition(".")[2], getattr(sys.modules.get(module), "SPEC", {})
+    if own != STEP_ACTION:
+        return own, spec_
+    step = getattr(getattr(action, "_task", None), "args", {}).get(STEP)
+    return (str(step), derive_step_spec(step)) if step in spec_[STEP]["choices"] else (own, spec_)
 
 
 def is_own_task(task: Any) -> bool:

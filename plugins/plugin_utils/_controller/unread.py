@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -95,13 +94,9 @@ def require_readable_options(action: Any, written: Mapping[str, Any]) -> None:
 
 def list_omitted_variables(action: Any) -> Iterator[str]:
     """Yield the variables of the options that a task doesn't have, although its module knows them."""
-    module = type(action).__module__
-    own = module.rpartition(".")[2]
+    own, spec = arguments.find_spec(action)
     given = action._task.args
-    options = (
-        () if are_options_in_variables(action) else getattr(sys.modules.get(module), "SPEC", {})
-    )
-    for option in options:
+    for option in () if are_options_in_variables(action) else spec:
         if option not in given:
             yield find_variable(own, option)
     yield from BESIDE_OPTIONS.get(own, ())

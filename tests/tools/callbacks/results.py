@@ -32,6 +32,7 @@ class CallbackModule(CallbackBase):
             entry = {
                 "host": result._host.name,
                 "task": result._task.action,
+                "step": result._task.args.get("step", ""),
                 "status": status,
                 "result": dict(result._result),
             }

@@ -124,7 +124,11 @@ def test_what_a_task_of_a_users_own_raised_is_kept_and_not_rendered(tmp_path: Pa
     )
     variable = "gpufleet_hand_over_failure"
     keep = {
-        "gpufleet.nvidia.keep_failure": {"variable": variable, "joined_by": "; then: "},
+        "gpufleet.nvidia.playbook_step": {
+            "step": "keep_failure",
+            "variable": variable,
+            "joined_by": "; then: ",
+        },
         "register": variable,
     }
     show = {
@@ -146,7 +150,7 @@ def test_what_a_task_of_a_users_own_raised_is_kept_and_not_rendered(tmp_path: Pa
 
 
 def test_no_playbook_reads_a_failure_by_a_template() -> None:
-    """keep_failure does, as an action reads variables without rendering them."""
+    """The step keep_failure does, as an action reads variables without rendering them."""
     root = Path(bare.__file__).parents[3]
     files = [
         path

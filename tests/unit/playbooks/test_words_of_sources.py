@@ -184,7 +184,12 @@ def sources(place: Path, address: str) -> dict[str, dict[str, Any]]:
         "state": "checked",
     }
     return {
-        "plan": {"rollout_settings": {"approved": f"{place}/plan-{{{{ item }}}}.json"}},
+        "plan": {
+            "playbook_step": {
+                "step": "rollout_settings",
+                "approved": f"{place}/plan-{{{{ item }}}}.json",
+            }
+        },
         "report": {
             "fleet_report": {
                 "sources": [f"{place}/report-{{{{ item }}}}.json"],

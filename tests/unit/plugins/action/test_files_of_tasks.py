@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play import Play
-from ansible_collections.gpufleet.nvidia.plugins.action import rollout_settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
+    rollout_settings,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 # By short names, since Ansible resolves others only where its commands have set up collections.

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import hand_over as action_hand_over
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
+    hand_over as action_hand_over,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
     drain_kubernetes,
 )
@@ -53,7 +55,7 @@ class Played:
 
 
 def checked(api: Played, to: str, *, check: bool = True) -> dict[str, Any]:
-    args = {"to": to, "step": "check", "rollout": ROLLOUT}
+    args = {"to": to, "point": "check", "rollout": ROLLOUT}
     converged = {"decision": {"decisions": [{"engine": "containerd"}]}, "differences": []}
     return action_hand_over.Step(api, args, "gpu1", converged, check).run()  # type: ignore[arg-type]
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import drain, rollout_plan
+from ansible_collections.gpufleet.nvidia.plugins.action import drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     rollout,
     settings,

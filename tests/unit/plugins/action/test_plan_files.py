@@ -11,7 +11,10 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import rollout_plan, rollout_settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
+    rollout_plan,
+    rollout_settings,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 PLAN = {"schema": 2, "changes": {}, "hosts": {}}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch, rollout_report
+from ansible_collections.gpufleet.nvidia.plugins.action import playbook_step
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import claims
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
@@ -41,11 +41,11 @@ def plan(*batches: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def played(
-    module: types.ModuleType, hosts: dict[str, dict[str, Any]], here: str, **args: Any
-) -> dict[str, Any]:
-    action = module.ActionModule.__new__(module.ActionModule)
-    action._task = types.SimpleNamespace(args=args, check_mode=False, diff=False, async_val=0)
+def played(step: str, hosts: dict[str, dict[str, Any]], here: str, **args: Any) -> dict[str, Any]:
+    action = playbook_step.ActionModule.__new__(playbook_step.ActionModule)
+    action._task = types.SimpleNamespace(
+        args={"step": step, **args}, check_mode=False, diff=False, async_val=0
+    )
     action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
     found: dict[str, Any] = action.run(task_vars={"inventory_hostname": here, "hostvars": hosts})
     return found
@@ -71,10 +71,10 @@ def test_bookkeeping_that_fails_is_a_warning_and_the_rollout_has_its_gate_and_it
     monkeypatch.setattr(claims, "end_claims", fails)
     monkeypatch.setattr(claims, "give_up", fails)
     hosts = {"gpu1": CHANGED}
-    gate = played(rollout_batch, hosts, "gpu1", point="end", settings={}, plan=plan(["gpu1"]))
+    gate = played("rollout_batch", hosts, "gpu1", point="end", settings={}, plan=plan(["gpu1"]))
     assert (gate["progress"]["done"], gate["ended"], len(gate["warnings"])) == (1, "", 1)
     report = played(
-        rollout_report,
+        "rollout_report",
         {"gpu1": {**CHANGED, registered.ROLLOUT_STEP: gate}},
         "gpu1",
         settings={},
@@ -99,7 +99,7 @@ def test_the_report_gives_hosts_up_when_all_has_been_told(
         lambda _hosts: told.extend((tmp_path / "events").read_text().splitlines()),
     )
     played(
-        rollout_report,
+        "rollout_report",
         {"gpu1": CHANGED},
         "gpu1",
         settings={"events": str(tmp_path / "events")},
@@ -133,7 +133,7 @@ def test_how_a_rollout_ends(
     monkeypatch.setattr(claims, "give_up", lambda _hosts: None)
     step = {**BEGUN, "point": "end", "progress": known}
     hosts = {"gpu1": {registered.ROLLOUT_STEP: step, registered.CONVERGED: became}, "gpu2": {}}
-    found = played(rollout_report, hosts, "gpu1", settings={}, plan=plan(["gpu1"], ["gpu2"]))
+    found = played("rollout_report", hosts, "gpu1", settings={}, plan=plan(["gpu1"], ["gpu2"]))
     assert (found["status"], bool(found["problem"])) == (status, wrong)
     why = "class a has not been tried: its canary gpu1 could not be taken out of service"
     assert (f"the rollout is paused: {why}" in found["lines"]) is (
@@ -171,7 +171,7 @@ def test_a_rollout_that_stops_tells_it_once(
     (tmp_path / "events").touch()
     settings = {"events": str(tmp_path / "events")}
     step = played(
-        rollout_batch,
+        "rollout_batch",
         {**hosts, "gpu2": {}},
         "gpu2",
         point="begin",
@@ -216,7 +216,12 @@ def test_a_host_that_stays_out_of_service_takes_the_room_of_the_next(
         },
     }
     step = played(
-        rollout_batch, {"gpu1": first, "gpu2": {}}, "gpu2", point="begin", settings={}, plan=limited
+        "rollout_batch",
+        {"gpu1": first, "gpu2": {}},
+        "gpu2",
+        point="begin",
+        settings={},
+        plan=limited,
     )
     assert ("gpu2" in step["held"], step["progress"]["paused"]) == (out, out)
     assert ("gpu1 is still out of service" in step["ended"]) is out
@@ -231,10 +236,10 @@ def test_a_person_who_says_no_ends_the_rollout_as_paused() -> None:
         "gpu2": {},
     }
     batches = plan(["gpu1"], ["gpu2"])
-    ready = played(rollout_batch, hosts, "gpu2", point="ready", settings={}, plan=batches)
+    ready = played("rollout_batch", hosts, "gpu2", point="ready", settings={}, plan=batches)
     assert (ready["ended"], ready["progress"]["done"]) == ("", 1)
     begun = played(
-        rollout_batch, hosts, "gpu2", point="begin", declined=True, settings={}, plan=batches
+        "rollout_batch", hosts, "gpu2", point="begin", declined=True, settings={}, plan=batches
     )
     assert begun["ended"].startswith(
         "a person has ended it before this batch (gpufleet_rollout_pause)"

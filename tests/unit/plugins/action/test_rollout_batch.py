@@ -9,8 +9,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch, rollout_report
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import host_variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
+    rollout_batch,
+    rollout_report,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     progress,

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_batch
 
 ANSWERS = [
     # what an address answers, and what is said of it

@@ -8,7 +8,7 @@ on with while it is not well.
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_batch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     progress,
     settings,

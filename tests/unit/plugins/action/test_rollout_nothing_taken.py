@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import rollout_report
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
+    rollout_report,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table, rollout_batch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import console
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_batch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     events,
     health,
@@ -30,7 +31,7 @@ LOOK = {registered.LOOK: {"row": {}}}
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.setattr(
-        fleet_table.Display(), "display", lambda text, *_args, **_more: found.append(text)
+        console.Display(), "display", lambda text, *_args, **_more: found.append(text)
     )
     return found
 
@@ -55,7 +56,7 @@ def test_the_line_of_a_host_is_escaped(variables: dict[str, Any], shown: list[st
         if registered.SOAK_COMMAND in variables
         else ""
     )
-    fleet_table.show(
+    console.show(
         events.list_hosts(
             {"gpu1": rollout_batch.describe_host_line("gpu1", "failed", sick, PLAN, variables)}
         )
@@ -69,6 +70,6 @@ def test_the_lines_of_a_plan_are_escaped_one_by_one(shown: list[str]) -> None:
     lines = rollout.list_rollout_lines(
         rollout.plan_rollout(fleet, settings.build_rollout_settings({"max_left_out": "100%"}))
     )
-    fleet_table.show(lines)
+    console.show(lines)
     assert len(shown[0].split("\n")) == len(lines)
     assert shown[0].replace("\n", "").isprintable()

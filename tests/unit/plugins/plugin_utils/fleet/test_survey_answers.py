@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     variables,
 )
 
-SPEC = arguments.derive_argument_spec("rollout_settings")
+SPEC = arguments.derive_step_spec("rollout_settings")
 # As a person writes it into a survey, where that is not the YAML of the example in variables.RUN.
 TEXTS = {
     "class": "gpu.model, rack",

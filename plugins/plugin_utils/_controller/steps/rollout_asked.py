@@ -9,38 +9,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import rollout_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
-    base,
     host_variables,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import left_out, waves
 
-SPEC = arguments.derive_argument_spec("rollout_asked")
 
-
-class ActionModule(ActionBase):
-    _supports_check_mode = True
-    _supports_async = False
-    _requires_connection = False
-    BYPASS_HOST_LOOP = True
-
-    @base.shown
-    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        args = arguments.read_task_options(self, SPEC)
-        variables = task_vars or {}
-        hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
-        found = [
-            host
-            for host in hosts
-            if is_host_asked(
-                host_variables.HostVariables(variables["hostvars"], host), args["results"]
-            )
-        ]
-        return {"changed": False, "pattern": found or rollout_plan.NO_HOST}
+def list_asked_hosts(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
+    """Return the hosts whose orchestrators have to be asked, as a pattern for `hosts` of a play."""
+    args = arguments.read_step_options(action, "rollout_asked")
+    hosts = [str(host) for host in task_vars.get("ansible_play_hosts_all") or ()]
+    known = {host: host_variables.HostVariables(task_vars["hostvars"], host) for host in hosts}
+    found = [host for host in hosts if is_host_asked(known[host], args["results"])]
+    return {"changed": False, "pattern": found or rollout_plan.NO_HOST}
 
 
 def is_host_asked(variables: Mapping[str, Any], results: str) -> bool:

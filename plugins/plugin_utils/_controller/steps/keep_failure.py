@@ -19,30 +19,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
 
-SPEC = arguments.derive_argument_spec("keep_failure")
 FAILED = "ansible_failed_result"
 
 
-class ActionModule(ActionBase):
-    _supports_check_mode = True
-    _supports_async = False
-    _requires_connection = False
-
-    @base.shown
-    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        args = arguments.read_task_options(self, SPEC)
-        variables = task_vars or {}
-        failed = read_mapping(variables, FAILED)
-        message = str(failed.get("msg") or args["otherwise"])
-        earlier = (
-            read_mapping(variables, args["variable"]).get("msg") if args["joined_by"] else None
-        )
-        whole = f"{earlier}{args['joined_by']}{message}" if earlier else message
-        kept = {"failed": True, "timedout": dict(read_mapping(failed, "timedout")), "msg": whole}
-        return {"changed": False, "msg": whole, "kept": kept}
+def keep_failure(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
+    """Return the message of the failed task, and the failure as a failed task's result has it."""
+    args = arguments.read_step_options(action, "keep_failure")
+    failed = read_mapping(task_vars, FAILED)
+    message = str(failed.get("msg") or args["otherwise"])
+    earlier = read_mapping(task_vars, args["variable"]).get("msg") if args["joined_by"] else None
+    whole = f"{earlier}{args['joined_by']}{message}" if earlier else message
+    kept = {"failed": True, "timedout": dict(read_mapping(failed, "timedout")), "msg": whole}
+    return {"changed": False, "msg": whole, "kept": kept}
 
 
 def read_mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -1,27 +1,22 @@
-#!/usr/bin/python
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documentation only: the action plugin of the same name works on the controller."""
+"""Options of the steps of this collection's playbooks, one attribute for each step.
+
+The action plugin `playbook_step` reads a step's options from here when the step runs.
+"""
 
 from __future__ import annotations
 
-DOCUMENTATION = r"""
-module: rollout_settings
-short_description: Judge the settings of a rollout before any host is looked at
-version_added: 0.1.0
-author:
-  - The gpufleet.nvidia contributors (@gpufleet)
+
+class ModuleDocFragment:
+    ROLLOUT_SETTINGS = r"""
 description:
   - Each option is the variable C(gpufleet_rollout_) and the option's name for the playbook C(gpufleet.nvidia.rollout). Give them on the
     command line, as for every setting of a whole run.
   - Every option is also taken as text, which is what a survey of AWX gives. An empty text means that the option is not set.
   - Fails with one sentence that names the setting where a value cannot be what was meant. Nothing has been looked at by then.
   - Runs on the controller only. Use it with C(run_once).
-extends_documentation_fragment:
-  - gpufleet.nvidia.attributes
-  - gpufleet.nvidia.attributes.info
-  - gpufleet.nvidia.attributes.once
 options:
   class:
     description:
@@ -150,7 +145,7 @@ options:
   approved_changes:
     description:
       - The approval for runs that share no files with the one that has planned, as in AWX. Classes with the digests of the changes that
-        each may have, as M(gpufleet.nvidia.rollout_plan) sets them as statistics under the name C(gpufleet_rollout_approved_changes). A
+        each may have, as the step C(rollout_plan) sets them as statistics under the name C(gpufleet_rollout_approved_changes). A
         host that plans something else by now is left out, and the report names its change. An empty dictionary approves nothing.
       - It binds what is changed on hosts. What is applied to a cluster (C(gpufleet_kubernetes_apply)) follows from the hosts' settings at
         the time of the rollout, and is not part of it.
@@ -169,26 +164,195 @@ options:
       - It is none for a drain and for O(soak_command), which have limits of their own, and none for the files of O(tasks).
     type: raw
     default: 0
-seealso:
-  - module: gpufleet.nvidia.rollout_plan
 """
 
-EXAMPLES = r"""
-- name: Judge the settings
-  gpufleet.nvidia.rollout_settings:
-    waves: [1, 10%, 100%]
-    domain: [rack]
-    max_unavailable: 2
-  run_once: true
-  register: gpufleet_rollout_settings
+    ROLLOUT_ASKED = r"""
+description:
+  - Names the hosts of the play for which M(gpufleet.nvidia.drain) has somebody to ask before the rollout is planned. These are hosts with a
+    kubelet or C(slurmd), those with commands of yours (C(gpufleet_drain_commands)), and those with C(gpufleet_drain=always), whatever
+    C(gpufleet_drain_by) says. It names none with C(gpufleet_drain=never), and none that could not be looked at.
+  - The other hosts then take no task. Of 400 hosts without a kubelet none does.
+  - Runs on the controller only. Use it with C(run_once).
+extends_documentation_fragment:
+  - gpufleet.nvidia.rollout
+options: {}
 """
 
-RETURN = r"""
-settings:
-  description: The settings as the other steps of a rollout take them.
-  returned: success
-  type: dict
-  sample:
-    canaries: 1
-    waves: [1, 10%, 100%]
+    ROLLOUT_PLAN = r"""
+description:
+  - Says for each host of the play whether it has something to do, is as desired already, or is left out, and in which batch it is changed.
+    Canaries of each class come first, then waves, spread over failure domains.
+  - The order follows from the hosts' names alone, so that a rollout that goes on after an interruption is the same one.
+  - Plans no batch when more hosts would be left out than may be, and says so in C(ended).
+  - Runs on the controller only. Use it with C(run_once).
+extends_documentation_fragment:
+  - gpufleet.nvidia.rollout
+  - gpufleet.nvidia.rollout.settings
+options:
+  approvals:
+    description:
+      - Whether the run only plans, for somebody to approve. Then the changes of each class are set as statistics, as C(set_stats) does,
+        under the name C(gpufleet_rollout_approved_changes), and the plan is printed only where it is also written to a file, without
+        batches. In check mode the statistics are set in any case.
+    type: bool
+    default: false
+  fleet_policy:
+    description:
+      - V(per_host) lets every host have the engine that it has. V(uniform) fails, before the first host is changed, when the hosts in
+        O(results) have more than one kind of container engine or more than one decision, and names the oldest hosts.
+    type: str
+    choices: [per_host, uniform]
+    default: per_host
+"""
+
+    ROLLOUT_BATCH = r"""
+description:
+  - The gate of a rollout, as the first and as the last task of each batch. It counts the hosts that failed, were rolled back or were lost
+    over all batches so far.
+  - Never fails because of them. It says whether the play should end, and which hosts of the batch must not start, since a canary of their
+    class did not come through.
+  - Runs on the controller only. Use it with C(run_once).
+extends_documentation_fragment:
+  - gpufleet.nvidia.rollout.settings
+  - gpufleet.nvidia.rollout.plan
+options:
+  point:
+    description:
+      - Whether the batch begins or ends.
+      - V(ready) says whether it could begin now, and tells nobody, so that a person can be asked before.
+    type: str
+    choices: [ready, begin, end]
+    required: true
+  declined:
+    description: Whether a person who was asked does not want the batch. Then the rollout ends as C(paused).
+    type: bool
+    default: false
+  refused:
+    description:
+      - Why no further batch may start, as the step C(rollout_cluster) says it. Empty where one may.
+      - At O(point=begin) no host of the batch starts, either.
+    type: str
+    default: ''
+"""
+
+    ROLLOUT_CLUSTER = r"""
+description:
+  - Does for some hosts of a rollout what M(gpufleet.nvidia.kubernetes_objects) does for all of a play, where their
+    C(gpufleet_kubernetes_apply) is true. Nodes of other hosts stay as they are, and no files are written.
+  - Where the device plugin has to change first, or has to use both ways meanwhile, so that no pod loses its GPU, that is done before the
+    hosts are changed. Where the hosts change first, it is done after them.
+  - Never fails because of a cluster. It says why something could not be applied to one, so that the gate ends the rollout with its report.
+extends_documentation_fragment:
+  - gpufleet.nvidia.rollout
+  - gpufleet.nvidia.rollout.settings
+  - gpufleet.nvidia.rollout.plan
+options:
+  point:
+    description:
+      - V(before) and V(after) are for the hosts of the batch, before the first of them is changed and after they were looked at once more.
+        A host that has failed, was rolled back or was lost is left out of V(after).
+      - V(end) is for all hosts of the rollout that are as desired, unless its gate has stopped it, it pauses, or its window is closed.
+    type: str
+    choices: [before, after, end]
+    required: true
+"""
+
+    ROLLOUT_REPORT = r"""
+description:
+  - Prints the table that M(gpufleet.nvidia.fleet_table) prints, with the hosts that were left out and those that are still to do, and why.
+  - Reports totals as C(set_stats) does, under the names C(gpufleet_rollout_totals) and C(gpufleet_totals), and how the
+    rollout ended under C(gpufleet_rollout_result).
+  - Runs on the controller only. Use it with C(run_once).
+extends_documentation_fragment:
+  - gpufleet.nvidia.rollout.plan
+options:
+  settings:
+    description: What the step C(rollout_settings) returned, for the event of the end.
+    type: dict
+    default: {}
+  refused:
+    description: Why objects could not be applied to clusters for hosts that are as desired, as the step C(rollout_cluster) says.
+    type: str
+    default: ''
+"""
+
+    ROLLOUT_SOAK = r"""
+description:
+  - Runs a command on the host as M(ansible.builtin.command) does. The playbook C(gpufleet.nvidia.rollout) runs
+    C(gpufleet_rollout_soak_command) by it.
+  - If the host ends the connection meanwhile, the words of that host are in the result. They are never rendered as a template.
+options:
+  argv:
+    description: The command, word by word.
+    type: list
+    elements: str
+    required: true
+"""
+
+    KEEP_FAILURE = r"""
+description:
+  - Keeps what the variable C(ansible_failed_result) has in a C(rescue). The playbooks C(gpufleet.nvidia.rollout) and
+    C(gpufleet.nvidia.hand_over) use it.
+  - Nothing of the message is rendered. C(ansible.builtin.set_fact) would render what a host has said, on an ansible-core before 2.19.
+  - The task has to register the result. A fact would outlive the run in a fact cache, and C(inject_facts_as_vars) could hide it.
+  - Runs on the controller only.
+options:
+  variable:
+    description: The variable in which the task registers the result. With O(joined_by), its message stands before the new one.
+    type: str
+    choices: [gpufleet_rollout_failure, gpufleet_hand_over_failure]
+    required: true
+  otherwise:
+    description: The message if the task that failed has none.
+    type: str
+    default: a task failed
+  joined_by:
+    description: Text between the message that the variable has already and the new one. If it is empty, the new message takes the place of
+      the earlier one.
+    type: str
+    default: ""
+"""
+
+    HAND_OVER = r"""
+description:
+  - Sets the label C(nvidia.com/gpu.deploy.container-toolkit) of a Kubernetes node, by which the GPU Operator keeps its toolkit on a node
+    or away from it, and waits until the toolkit's pod has ended, or is ready.
+  - It is a step of the playbook C(gpufleet.nvidia.hand_over), which drains the node before, and converges and proves its host after. The
+    host itself is not asked, its result of M(gpufleet.nvidia.host_info) is read.
+extends_documentation_fragment:
+  - gpufleet.nvidia.rollout
+  - gpufleet.nvidia.kubernetes
+options:
+  to:
+    description:
+      - Who shall configure the node's engine. V(state) only says who does.
+    type: str
+    choices: [collection, operator, state]
+    default: collection
+  point:
+    description:
+      - V(check) says whether there is something to do, and fails where it cannot be done.
+      - V(label) sets the label, and waits for the toolkit's pod.
+      - V(converged) fails where the task whose result is O(results) has left the host as it was.
+    type: str
+    choices: [check, label, converged]
+    default: check
+  kubernetes_node:
+    description: Name of the node. Empty takes the name of the host in the inventory.
+    type: str
+    default: ""
+  rollout:
+    description:
+      - The id by which M(gpufleet.nvidia.drain) has taken the node out of service. A node that an earlier run has left so is handed over
+        again, whoever configures its engine by now, and is put back into service by that.
+    type: str
+    default: default
+  timeout:
+    description: Seconds for the toolkit's pod to end, or to become ready.
+    type: int
+    default: 300
+  interval:
+    description: Seconds between two questions.
+    type: int
+    default: 5
 """

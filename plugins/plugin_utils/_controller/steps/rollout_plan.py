@@ -14,18 +14,18 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import (
-    fleet_table,
-    rollout_batch,
-    rollout_settings,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
     claims,
+    console,
     host_variables,
     outside,
     unread,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
+    rollout_batch,
+    rollout_settings,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
@@ -46,7 +46,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
     registered,
 )
 
-SPEC = arguments.derive_argument_spec("rollout_plan")
 NO_HOST = ["all", "!all"]  # a play needs a pattern, and this one matches none without a warning
 APPLY = "gpufleet_kubernetes_apply"
 DIRECTORY = "gpufleet_kubernetes_dir"
@@ -59,101 +58,94 @@ OF_HOSTS = (
 )
 
 
-class ActionModule(ActionBase):
-    _supports_check_mode = True
-    _supports_async = False
-    _requires_connection = False
-    BYPASS_HOST_LOOP = True
-
-    @base.shown
-    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        args = arguments.read_task_options(self, SPEC)
-        wanted = settings.build_rollout_settings(args["settings"])
-        seen = read_fleet(
-            task_vars or {}, wanted, args["results"], args["settings"].get("tasks") or {}
+def plan_fleet(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
+    """Plan the rollout, print the plan, and return it as the other steps take it."""
+    args = arguments.read_step_options(action, "rollout_plan")
+    wanted = settings.build_rollout_settings(args["settings"])
+    seen = read_fleet(task_vars, wanted, args["results"], args["settings"].get("tasks") or {})
+    gate.require_policy(args["fleet_policy"], seen.results)
+    seen = bind_approved_plan(seen, args["settings"]["approved"])
+    found, unsettled = (
+        (rollout.plan_rollout(seen, wanted), [])
+        if args["approvals"]
+        else take_hosts(action, seen, wanted, task_vars)
+    )
+    lines = rollout.list_rollout_lines(found, batches=not args["approvals"])
+    lines += rollout.may_fail(found, wanted.max_failed)
+    if args["settings"]["plan_file"] and not found.ended:
+        write_rollout_plan(
+            args["settings"]["plan_file"], plan_file.build_plan_document(found, seen.results)
         )
-        gate.require_policy(args["fleet_policy"], seen.results)
-        seen = bind_approved_plan(seen, args["settings"]["approved"])
-        found, unsettled = (
-            (rollout.plan_rollout(seen, wanted), [])
-            if args["approvals"]
-            else self._take_hosts(seen, wanted, task_vars or {})
+    if args["settings"]["plan_file"] or not args["approvals"]:
+        console.show(["", *lines, ""])
+    changes = approval.build_approval_digests([] if found.ended else rollout.digests(found))
+    every, check = seen.variables.values(), bool(action._task.check_mode)
+    clusters = any(is_cluster_applied(of_host) for of_host in every)
+    is_bound = bool(args["settings"]["approved"]) or wanted.approved_changes is not None
+    shaped = {
+        "changed": False,
+        **convert_rollout_plan(found, is_bound),
+        "clusters": clusters,
+        "rendered": clusters or any(of_host.get(DIRECTORY) for of_host in every),
+        "plain": is_rollout_plain(every, clusters, wanted, args["settings"], check),
+        "approved_changes": changes,
+        "lines": lines,
+    }
+    if not args["approvals"]:
+        shaped["warnings"] = [*warn_of_sliced_rollout(task_vars), *unsettled]
+    if not (args["approvals"] or action._task.check_mode):
+        writer = rollout_batch.EventWriter(action, task_vars, wanted.events)
+        unheard = writer.write(
+            progress.Progress(), events.START, events.build_start_event(shaped)
+        ).unheard
+        said = [*shaped["warnings"], *writer.result.get("warnings", ())]
+        return {**shaped, "unheard": unheard, "warnings": said}
+    return {
+        **shaped,
+        "ansible_stats": {
+            "data": {approval.SETTING: changes},
+            "per_host": False,
+            "aggregate": False,
+        },
+    }
+
+
+def take_hosts(
+    action: ActionBase,
+    seen: rollout.Fleet,
+    wanted: settings.RolloutSettings,
+    task_vars: Mapping[str, Any],
+) -> tuple[rollout.Rollout, list[str]]:
+    """Plan without the hosts that another rollout has, and record the changed hosts as this
+    rollout's.
+
+    Return the plan, and the sentences about proofs that are not settled.
+    """
+    unsettled: list[str] = []
+    of_hosts = {
+        host: host_variables.HostVariables(task_vars["hostvars"], host) for host in seen.results
+    }
+    require_fresh(of_hosts)
+    known = {
+        host: claims.list_host_identities(host, result, of_hosts[host])
+        for host, result in seen.results.items()
+    }
+    with claims.lock_claims() as directory:
+        earlier = claims.list_claims_of_others(directory)
+        others = {host: who for host, ids in known.items() if (who := earlier.find_holder(ids))}
+        whole = dc.replace(
+            seen,
+            others={**seen.others, **others},
+            proof=frozenset(host for host in known if of_hosts[host].get("gpufleet_verify_image")),
+            proven=frozenset(host for host, ids in known.items() if earlier.is_proven(ids)),
+            unproven=frozenset(host for host, ids in known.items() if earlier.is_unproven(ids)),
         )
-        lines = rollout.list_rollout_lines(found, batches=not args["approvals"])
-        lines += rollout.may_fail(found, wanted.max_failed)
-        if args["settings"]["plan_file"] and not found.ended:
-            write_rollout_plan(
-                args["settings"]["plan_file"], plan_file.build_plan_document(found, seen.results)
-            )
-        if args["settings"]["plan_file"] or not args["approvals"]:
-            fleet_table.show(["", *lines, ""])
-        changes = approval.build_approval_digests([] if found.ended else rollout.digests(found))
-        every, check = seen.variables.values(), bool(self._task.check_mode)
-        clusters = any(is_cluster_applied(of_host) for of_host in every)
-        is_bound = bool(args["settings"]["approved"]) or wanted.approved_changes is not None
-        shaped = {
-            "changed": False,
-            **convert_rollout_plan(found, is_bound),
-            "clusters": clusters,
-            "rendered": clusters or any(of_host.get(DIRECTORY) for of_host in every),
-            "plain": is_rollout_plain(every, clusters, wanted, args["settings"], check),
-            "approved_changes": changes,
-            "lines": lines,
-        }
-        if not args["approvals"]:
-            shaped["warnings"] = [*warn_of_sliced_rollout(task_vars or {}), *unsettled]
-        if not (args["approvals"] or self._task.check_mode):
-            writer = rollout_batch.EventWriter(self, task_vars or {}, wanted.events)
-            unheard = writer.write(
-                progress.Progress(), events.START, events.build_start_event(shaped)
-            ).unheard
-            said = [*shaped["warnings"], *writer.result.get("warnings", ())]
-            return {**shaped, "unheard": unheard, "warnings": said}
-        return {
-            **shaped,
-            "ansible_stats": {
-                "data": {approval.SETTING: changes},
-                "per_host": False,
-                "aggregate": False,
-            },
-        }
-
-    def _take_hosts(
-        self, seen: rollout.Fleet, wanted: settings.RolloutSettings, task_vars: Mapping[str, Any]
-    ) -> tuple[rollout.Rollout, list[str]]:
-        """Plan without the hosts that another rollout has, and record the changed hosts as this
-        rollout's.
-
-        Return the plan, and the sentences about proofs that are not settled.
-        """
-        unsettled: list[str] = []
-        of_hosts = {
-            host: host_variables.HostVariables(task_vars["hostvars"], host) for host in seen.results
-        }
-        require_fresh(of_hosts)
-        known = {
-            host: claims.list_host_identities(host, result, of_hosts[host])
-            for host, result in seen.results.items()
-        }
-        with claims.lock_claims() as directory:
-            earlier = claims.list_claims_of_others(directory)
-            others = {host: who for host, ids in known.items() if (who := earlier.find_holder(ids))}
-            whole = dc.replace(
-                seen,
-                others={**seen.others, **others},
-                proof=frozenset(
-                    host for host in known if of_hosts[host].get("gpufleet_verify_image")
-                ),
-                proven=frozenset(host for host, ids in known.items() if earlier.is_proven(ids)),
-                unproven=frozenset(host for host, ids in known.items() if earlier.is_unproven(ids)),
-            )
-            found = rollout.plan_rollout(whole, wanted)
-            if not self._task.check_mode:
-                begun = outside.format_present_time()
-                about = base.read_run_reference(self, task_vars).text
-                unsettled = claims.take(directory, known, found.order, begun, about)
-        return found, unsettled
+        found = rollout.plan_rollout(whole, wanted)
+        if not action._task.check_mode:
+            begun = outside.format_present_time()
+            about = base.read_run_reference(action, task_vars).text
+            unsettled = claims.take(directory, known, found.order, begun, about)
+    return found, unsettled
 
 
 OF_A_ROLLOUT = (

@@ -18,7 +18,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.playbook.block import Block
 from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     messages as controller_messages,
 )
@@ -35,57 +35,46 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     window,
 )
 
-SPEC = arguments.derive_argument_spec("rollout_settings")
+
+def check_rollout_settings(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
+    """Judge the settings of a rollout, and return them as the other steps take them."""
+    # The rollout's playbook always gives this option. The playbook plan gives only the settings
+    # that it needs.
+    rollout = "max_failed" in action._task.args
+    action._task.args = settings.list_given_options(action._task.args)
+    require_switch("pause", action._task.args.get("pause", False))
+    args = arguments.read_step_options(action, "rollout_settings")
+    found = settings.build_rollout_settings(args)
+    require_zones(found.windows)
+    if args["approved"]:
+        read_plan(args["approved"])
+    if args["plan_file"] and not Path(args["plan_file"]).expanduser().absolute().parent.is_dir():
+        message = controller_messages.NO_DIRECTORY.fill(setting=plan_file.FILE)
+        raise PlanError(message, where=args["plan_file"])
+    tasks = list_task_files(settings.parse_task_files(args["tasks"]))
+    for name, path in tasks.items():
+        if path:
+            require_tasks(action._loader, action._task.get_play(), path, name)
+    soak = {
+        "soak_command": list(found.soak_command),
+        "soak_argv": health.get_check_command(found.soak_command),
+        "soak_limit": sink.COMMAND_SECONDS + 60,
+    }
+    shaped = {"changed": False, "settings": {**args, "tasks": tasks, **soak}}
+    return {
+        **shaped,
+        "warnings": settings.warn_of_unread_settings(read_run_settings(action, task_vars))
+        if rollout
+        else [],
+    }
 
 
-class ActionModule(ActionBase):
-    _supports_check_mode = True
-    _supports_async = False
-    _requires_connection = False
-    BYPASS_HOST_LOOP = True
-
-    @base.shown
-    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        # The rollout's playbook always gives this option. The playbook plan gives only the settings
-        # that it needs.
-        rollout = "max_failed" in self._task.args
-        self._task.args = settings.list_given_options(self._task.args)
-        require_switch("pause", self._task.args.get("pause", False))
-        args = arguments.read_task_options(self, SPEC)
-        found = settings.build_rollout_settings(args)
-        require_zones(found.windows)
-        if args["approved"]:
-            read_plan(args["approved"])
-        if (
-            args["plan_file"]
-            and not Path(args["plan_file"]).expanduser().absolute().parent.is_dir()
-        ):
-            message = controller_messages.NO_DIRECTORY.fill(setting=plan_file.FILE)
-            raise PlanError(message, where=args["plan_file"])
-        tasks = list_task_files(settings.parse_task_files(args["tasks"]))
-        for name, path in tasks.items():
-            if path:
-                require_tasks(self._loader, self._task.get_play(), path, name)
-        soak = {
-            "soak_command": list(found.soak_command),
-            "soak_argv": health.get_check_command(found.soak_command),
-            "soak_limit": sink.COMMAND_SECONDS + 60,
-        }
-        shaped = {"changed": False, "settings": {**args, "tasks": tasks, **soak}}
-        return {
-            **shaped,
-            "warnings": settings.warn_of_unread_settings(self._read_run_settings(task_vars or {}))
-            if rollout
-            else [],
-        }
-
-    def _read_run_settings(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            name: self._templar.template(variables[name])
-            for name in (*settings.UNREAD, f"{settings.PREFIX}waves")
-            if name in variables
-        }
+def read_run_settings(action: ActionBase, variables: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: action._templar.template(variables[name])
+        for name in (*settings.UNREAD, f"{settings.PREFIX}waves")
+        if name in variables
+    }
 
 
 def require_switch(name: str, value: Any) -> None:

@@ -11,17 +11,16 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import (
-    fleet_table,
-    rollout_batch,
-    rollout_plan,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
-    base,
     cluster_api,
     clusters,
+    console,
     host_variables,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
+    rollout_batch,
+    rollout_plan,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -34,7 +33,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 
-SPEC = arguments.derive_argument_spec("rollout_cluster")
 WHEN = {"before": "before the change", "after": "after the change", "end": "at the end"}
 REFUSED = {
     "before": "what the hosts of this batch need before their change could not be applied to their cluster, so none of them is changed",
@@ -58,91 +56,81 @@ class Asked:
         return self.todo.plan.calls
 
 
-class ActionModule(ActionBase):
-    _supports_check_mode = True
-    _supports_async = False
-    _requires_connection = False
-    BYPASS_HOST_LOOP = True
-
-    @base.shown
-    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        args = arguments.read_task_options(self, SPEC)
-        variables, check = task_vars or {}, bool(self._task.check_mode)
-        done: list[Asked] = []
-        refused = ""
-        concerned = list_applied_hosts(args, variables, check)
-        closed = (
-            rollout_batch.explain_closed_window(settings.build_rollout_settings(args["settings"]))
-            if concerned and args["point"] == "end" and not check
+def apply_to_clusters(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
+    """Apply the objects, and return what was applied, or why that was refused."""
+    args = arguments.read_step_options(action, "rollout_cluster")
+    variables, check = task_vars, bool(action._task.check_mode)
+    done: list[Asked] = []
+    refused = ""
+    concerned = list_applied_hosts(args, variables, check)
+    closed = (
+        rollout_batch.explain_closed_window(settings.build_rollout_settings(args["settings"]))
+        if concerned and args["point"] == "end" and not check
+        else ""
+    )
+    try:
+        every = list_asked(action, [] if closed else concerned, args, variables)
+        for asked in every:
+            with clusters.name_cluster_in_errors(asked.one):
+                asked.api.judge(asked.calls)
+        for asked in every:
+            with clusters.name_cluster_in_errors(asked.one):
+                asked.api.carry_out([] if check else asked.calls)
+            done.append(asked)
+    except (PlanError, AnsibleError) as error:
+        means = (
+            GOES_ON
+            if args["point"] != "before"
+            else ENDS
+            if has_several_clusters(args, variables)
             else ""
         )
-        try:
-            every = self._list_asked([] if closed else concerned, args, variables)
-            for asked in every:
-                with clusters.name_cluster_in_errors(asked.one):
-                    asked.api.judge(asked.calls)
-            for asked in every:
-                with clusters.name_cluster_in_errors(asked.one):
-                    asked.api.carry_out([] if check else asked.calls)
-                done.append(asked)
-        except (PlanError, AnsibleError) as error:
-            means = (
-                GOES_ON
-                if args["point"] != "before"
-                else ENDS
-                if has_several_clusters(args, variables)
-                else ""
-            )
-            refused = f"{REFUSED[args['point']]}: {error}{'. ' if means else ''}{means}"
-        calls = [call for asked in done for call in asked.calls]
-        lines = (
-            [f"nothing is applied to the clusters now: {closed}; run it again within"]
-            if closed
-            else []
-        )
-        lines += [
-            line for asked in done for line in describe_cluster_step(asked, args["point"], check)
-        ]
-        if lines:
-            fleet_table.show(lines)
-        return {
-            "changed": bool(calls),
-            "refused": refused,
-            "waits": any(asked.calls and asked.todo.which.ahead for asked in done),
-            "differences": results.describe_differences(
-                d for call in calls for d in call.differences
-            ),
-            "diff": [clusters.build_api_diff(*change) for call in calls for change in call.changes],
-            "lines": lines,
-        }
+        refused = f"{REFUSED[args['point']]}: {error}{'. ' if means else ''}{means}"
+    calls = [call for asked in done for call in asked.calls]
+    lines = (
+        [f"nothing is applied to the clusters now: {closed}; run it again within"] if closed else []
+    )
+    lines += [line for asked in done for line in describe_cluster_step(asked, args["point"], check)]
+    if lines:
+        console.show(lines)
+    return {
+        "changed": bool(calls),
+        "refused": refused,
+        "waits": any(asked.calls and asked.todo.which.ahead for asked in done),
+        "differences": results.describe_differences(d for call in calls for d in call.differences),
+        "diff": [clusters.build_api_diff(*change) for call in calls for change in call.changes],
+        "lines": lines,
+    }
 
-    def _list_asked(
-        self, names: Sequence[str], args: Mapping[str, Any], variables: Mapping[str, Any]
-    ) -> list[Asked]:
-        """Judge all clusters, before anything is done in one of them."""
-        if not names:
-            return []
-        given = {name: option.get("default") for name, option in clusters.SPEC.items()}
-        given["results"] = args["results"]
-        found, _others = clusters.find_play_clusters(
-            {**variables, "ansible_play_hosts_all": list(names)}, given
-        )
-        wanted = [
-            one for one in found if one.options["apply"] and one.options["state"] == "present"
-        ]
-        clusters.require_own_access(wanted)
-        return [self._apply_to_one(one, given, variables) for one in wanted]
 
-    def _apply_to_one(
-        self, one: clusters.OneCluster, given: Mapping[str, Any], variables: Mapping[str, Any]
-    ) -> Asked:
-        api = clusters.build_cluster_api(self, one, variables)
-        return Asked(
-            one,
-            clusters.plan_in_api(one, api, clusters.build_cluster_settings(one.options, given)),
-            api,
-        )
+def list_asked(
+    action: ActionBase, names: Sequence[str], args: Mapping[str, Any], variables: Mapping[str, Any]
+) -> list[Asked]:
+    """Judge all clusters, before anything is done in one of them."""
+    if not names:
+        return []
+    given = {name: option.get("default") for name, option in clusters.SPEC.items()}
+    given["results"] = args["results"]
+    found, _others = clusters.find_play_clusters(
+        {**variables, "ansible_play_hosts_all": list(names)}, given
+    )
+    wanted = [one for one in found if one.options["apply"] and one.options["state"] == "present"]
+    clusters.require_own_access(wanted)
+    return [apply_to_one(action, one, given, variables) for one in wanted]
+
+
+def apply_to_one(
+    action: ActionBase,
+    one: clusters.OneCluster,
+    given: Mapping[str, Any],
+    variables: Mapping[str, Any],
+) -> Asked:
+    api = clusters.build_cluster_api(action, one, variables)
+    return Asked(
+        one,
+        clusters.plan_in_api(one, api, clusters.build_cluster_settings(one.options, given)),
+        api,
+    )
 
 
 def list_applied_hosts(

@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table, rollout_batch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
     claims,
+    console,
     host_variables,
     run_messages,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_batch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
     bounds,
@@ -35,81 +36,71 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
     registered,
 )
 
-SPEC = arguments.derive_argument_spec("rollout_report")
-
-
 # The parts of a look about the host itself, regardless of what becomes of it in the rollout.
 ABOUT = ("row", "decision", "versions", "freshness", "drift", "pending")
 
 
-class ActionModule(ActionBase):
-    _supports_check_mode = True
-    _supports_async = False
-    _requires_connection = False
-    BYPASS_HOST_LOOP = True
-
-    @base.shown
-    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        args = arguments.read_task_options(self, SPEC)
-        plan = args["plan"]
-        check = bool(self._task.check_mode)
-        hostvars = (task_vars or {})["hostvars"]
-        found = rollout_batch.get_reached_progress(plan, hostvars)
-        results = {
-            host: bounds.limit_result(
-                get_rollout_result(host, plan, host_variables.HostVariables(hostvars, host), found)
-            )
-            for host in plan["hosts"]
-        }
-        totals = outcomes.count_outcomes(results, check)
-        wrong = (
-            explain_rollout_problem(totals, found)
-            or explain_nothing_taken(totals, results, found)
-            or args["refused"]
+def report_rollout(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
+    """Print the outcome of the rollout, and return its totals and its problem."""
+    args = arguments.read_step_options(action, "rollout_report")
+    plan = args["plan"]
+    check = bool(action._task.check_mode)
+    hostvars = task_vars["hostvars"]
+    found = rollout_batch.get_reached_progress(plan, hostvars)
+    results = {
+        host: bounds.limit_result(
+            get_rollout_result(host, plan, host_variables.HostVariables(hostvars, host), found)
         )
-        status = describe_rollout_end(found, wrong, check)
-        lines = fleet_hosts.list_fleet_lines(
-            results, fleet_hosts.FleetView(fleet_table.get_terminal_width(), False, check)
-        )
-        why = found.ended or (waits(found) if status == "paused" else "")
-        lines += [f"the rollout is {status}: {why}"] if why and why != wrong else []
-        about = base.read_run_reference(self, task_vars or {})
-        lines += [f"change: {about.text}"] if about.text else []
-        following = fleet_table.find_following("rollout", totals, check)
-        fleet_table.show(["", *lines, *fleet_table.write_end(wrong, following), ""])
-        sink = (
-            settings.build_rollout_settings(args["settings"]).events
-            if args["settings"] and not check
-            else ()
-        )
-        writer = rollout_batch.EventWriter(self, task_vars or {}, sink)
-        failures = outcomes.list_failures(results, check, False) if wrong else {}
-        stats = {
-            "gpufleet_totals": totals,
-            "gpufleet_rollout_result": status,
-            "gpufleet_rollout_totals": totals,
-        }
-        shaped = {
-            "changed": False,
-            "lines": lines,
-            "status": status,
-            "totals": totals,
-            "problem": wrong,
-            "failures": failures,
-            **dc.asdict(about),
-        }
-        counts = {key: value for key, value in totals.items() if isinstance(value, int)}
-        heard = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
-        writer.write(heard, events.END, {"status": status, "totals": counts, "why": why or wrong})
-        # Last, after everything was reported: if the disk is full, for example, this ends with a
-        # warning.
-        begun = [
-            host for host, r in results.items() if r.get("standing") not in ("pending", "left out")
-        ]
-        warnings = [] if check else rollout_batch.note_host_outcomes(lambda: claims.give_up(begun))
-        shaped = {**shaped, "warnings": [*writer.result.get("warnings", ()), *warnings]}
-        return {**shaped, "ansible_stats": {"data": stats, "per_host": False, "aggregate": False}}
+        for host in plan["hosts"]
+    }
+    totals = outcomes.count_outcomes(results, check)
+    wrong = (
+        explain_rollout_problem(totals, found)
+        or explain_nothing_taken(totals, results, found)
+        or args["refused"]
+    )
+    status = describe_rollout_end(found, wrong, check)
+    lines = fleet_hosts.list_fleet_lines(
+        results, fleet_hosts.FleetView(console.get_terminal_width(), False, check)
+    )
+    why = found.ended or (waits(found) if status == "paused" else "")
+    lines += [f"the rollout is {status}: {why}"] if why and why != wrong else []
+    about = base.read_run_reference(action, task_vars)
+    lines += [f"change: {about.text}"] if about.text else []
+    following = console.find_following("rollout", totals, check)
+    console.show(["", *lines, *console.write_end(wrong, following), ""])
+    sink = (
+        settings.build_rollout_settings(args["settings"]).events
+        if args["settings"] and not check
+        else ()
+    )
+    writer = rollout_batch.EventWriter(action, task_vars, sink)
+    failures = outcomes.list_failures(results, check, False) if wrong else {}
+    stats = {
+        "gpufleet_totals": totals,
+        "gpufleet_rollout_result": status,
+        "gpufleet_rollout_totals": totals,
+    }
+    shaped = {
+        "changed": False,
+        "lines": lines,
+        "status": status,
+        "totals": totals,
+        "problem": wrong,
+        "failures": failures,
+        **dc.asdict(about),
+    }
+    counts = {key: value for key, value in totals.items() if isinstance(value, int)}
+    heard = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
+    writer.write(heard, events.END, {"status": status, "totals": counts, "why": why or wrong})
+    # Last, after everything was reported: if the disk is full, for example, this ends with a
+    # warning.
+    begun = [
+        host for host, r in results.items() if r.get("standing") not in ("pending", "left out")
+    ]
+    warnings = [] if check else rollout_batch.note_host_outcomes(lambda: claims.give_up(begun))
+    shaped = {**shaped, "warnings": [*writer.result.get("warnings", ()), *warnings]}
+    return {**shaped, "ansible_stats": {"data": stats, "per_host": False, "aggregate": False}}
 
 
 def describe_rollout_end(found: progress.Progress, wrong: str, check: bool) -> str:

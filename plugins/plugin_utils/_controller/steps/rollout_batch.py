@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
     claims,
+    console,
     host_variables,
     outside,
     run_messages,
@@ -45,35 +45,27 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
     registered,
 )
 
-SPEC = arguments.derive_argument_spec("rollout_batch")
 DECLINED = "a person has ended it before this batch (gpufleet_rollout_pause); run it again to go on"
 
 
-class ActionModule(ActionBase):
-    _supports_check_mode = True
-    _supports_async = False
-    _requires_connection = False
-    BYPASS_HOST_LOOP = True
-
-    @base.shown
-    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        args = arguments.read_task_options(self, SPEC)
-        variables, plan, wanted = (
-            task_vars or {},
-            args["plan"],
-            settings.build_rollout_settings(args["settings"]),
-        )
-        check = bool(self._task.check_mode)
-        number = get_batch_number(plan, variables)
-        writer = EventWriter(self, variables, wanted.events if not check else ())
-        gate = Gate(args, plan, wanted, number, variables["hostvars"], check, writer)
-        found = get_progress_before_batch(plan, number, variables["hostvars"])
-        return (
-            end_rollout_batch(gate, found)
-            if args["point"] == "end"
-            else begin_rollout_batch(gate, found, variables.get("ansible_play_batch") or ())
-        )
+def pass_gate(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
+    """Begin or end the batch, and return the progress and the hosts that must not start."""
+    args = arguments.read_step_options(action, "rollout_batch")
+    variables, plan, wanted = (
+        task_vars,
+        args["plan"],
+        settings.build_rollout_settings(args["settings"]),
+    )
+    check = bool(action._task.check_mode)
+    number = get_batch_number(plan, variables)
+    writer = EventWriter(action, variables, wanted.events if not check else ())
+    gate = Gate(args, plan, wanted, number, variables["hostvars"], check, writer)
+    found = get_progress_before_batch(plan, number, variables["hostvars"])
+    return (
+        end_rollout_batch(gate, found)
+        if args["point"] == "end"
+        else begin_rollout_batch(gate, found, variables.get("ansible_play_batch") or ())
+    )
 
 
 @dc.dataclass(frozen=True)
@@ -123,7 +115,7 @@ def begin_rollout_batch(
     plan, wanted, number, check = gate.plan, gate.wanted, gate.number, gate.check
     found = found if check else ask_gate_before_first(found, wanted, number)
     found = found if check or found.began else dc.replace(found, began=time.time())
-    fleet_table.show(
+    console.show(
         [
             *(predict_pauses(wanted, number) if check else ()),
             describe_begun_batch(plan, number, found),
@@ -219,7 +211,7 @@ def end_rollout_batch(gate: Gate, found: progress.Progress) -> dict[str, Any]:
     seconds = max(time.time() - found.began, 1.0) if found.began else 0.0
     limit = gate.wanted.max_failed.compute_number(total)
     line = events.summarize_batch(gate.number, plan, words, found, limit=limit, seconds=seconds)
-    fleet_table.show([*events.list_hosts(by_host), line])
+    console.show([*events.list_hosts(by_host), line])
     found = gate.writer.write(
         found,
         events.GATE,

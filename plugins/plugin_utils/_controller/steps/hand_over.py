@@ -15,7 +15,6 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
-    base,
     cluster_api,
     clusters,
     draining,
@@ -31,28 +30,21 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
     node_names,
 )
 
-SPEC = arguments.derive_argument_spec("hand_over")
 
-
-class ActionModule(ActionBase):
-    _supports_check_mode = True
-    _supports_async = False
-
-    @base.shown
-    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        args = arguments.read_task_options(self, SPEC)
-        variables = task_vars or {}
-        host = str(variables.get("inventory_hostname") or "")
-        if args["step"] == "converged":
-            hand_over.require_converged(host, variables.get(args["results"]) or {}, args["to"])
-            return {"changed": False}
-        access = {key: args[key] for key in ("kubeconfig", "context") if args[key]}
-        api = cluster_api.ClusterApi(draining.Calls(self, variables, cluster_api.DELEGATE), access)
-        name = node_names.require_node_name(host, args["kubernetes_node"])
-        return Step(
-            api, args, name, variables.get(args["results"]) or {}, bool(self._task.check_mode)
-        ).run()
+def hand_node_over(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
+    """Do one part of handing the node over, and return whose the node is."""
+    args = arguments.read_step_options(action, "hand_over")
+    variables = task_vars
+    host = str(variables.get("inventory_hostname") or "")
+    if args["point"] == "converged":
+        hand_over.require_converged(host, variables.get(args["results"]) or {}, args["to"])
+        return {"changed": False}
+    access = {key: args[key] for key in ("kubeconfig", "context") if args[key]}
+    api = cluster_api.ClusterApi(draining.Calls(action, variables, cluster_api.DELEGATE), access)
+    name = node_names.require_node_name(host, args["kubernetes_node"])
+    return Step(
+        api, args, name, variables.get(args["results"]) or {}, bool(action._task.check_mode)
+    ).run()
 
 
 class Step:
@@ -70,7 +62,7 @@ class Step:
 
     def run(self) -> dict[str, Any]:
         to = self.args["to"]
-        if self.args["step"] == "check":
+        if self.args["point"] == "check":
             node = self.read_seen(judged=True)
             return self.check_node(node, hand_over.needs_handover(node, to))
         changed = self.set_label(to)

@@ -1,0 +1,49 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run one step of this collection's playbooks.
+
+A step's code is imported when the step runs, so that a run pays for no other step.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    arguments,
+    unread,
+    validation,
+)
+
+SPEC = arguments.derive_argument_spec("playbook_step")
+PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps."
+# The function of each step, in the file that has the step's name.
+STEPS: Mapping[str, str] = {
+    "hand_over": "hand_node_over",
+    "keep_failure": "keep_failure",
+    "rollout_asked": "list_asked_hosts",
+    "rollout_batch": "pass_gate",
+    "rollout_cluster": "apply_to_clusters",
+    "rollout_plan": "plan_fleet",
+    "rollout_report": "report_rollout",
+    "rollout_settings": "check_rollout_settings",
+    "rollout_soak": "run_soak_command",
+}
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    @unread.guard_action
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        given = {name: value for name, value in self._task.args.items() if name in SPEC}
+        step = str(validation.validate(SPEC, given)["step"])
+        run_step = getattr(importlib.import_module(PACKAGE + step), STEPS[step])
+        found: dict[str, Any] = run_step(self, task_vars or {})
+        return found

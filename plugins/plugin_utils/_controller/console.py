@@ -1,0 +1,107 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Print lines for people on the controller's terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible import constants, context
+from ansible.utils.color import stringc
+from ansible.utils.display import Display
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
+    bounds,
+    escape,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    fleet_hosts,
+    next_command,
+)
+
+MACHINES = ("json", "jsonl", "null")  # stdout callbacks whose output a program parses
+# Measured when the action is loaded, which is before Ansible forks: its workers have no terminal.
+TERMINAL = int(Display().columns) if os.isatty(1) else fleet_hosts.WIDTH
+
+
+def write_end(problem: str, following: str) -> list[str]:
+    """Return the last lines of a run: the reason why it is not a success, and the next command. ''
+    leaves either out.
+    """
+    told = [text for text in (f"not a success: {problem}" if problem else "", following) if text]
+    return ["", *told] if told else []
+
+
+def find_following(playbook: str, counts: Mapping[str, Any], check: bool) -> str:
+    """Return the line with the next command, '' for none. AWX starts jobs by templates, so nothing
+    is typed there.
+    """
+    if "needs_person" not in counts or "would_change" not in counts or os.environ.get("JOB_ID"):
+        return ""
+    return next_command.write_command(
+        next_command.choose_next(playbook, counts, check), read_invocation()
+    )
+
+
+def read_invocation() -> next_command.Invocation:
+    """Return what this run was given on its command line."""
+    given = context.CLIARGS
+    inventory, extra = (
+        tuple(map(str, given.get(name) or ())) for name in ("inventory", "extra_vars")
+    )
+    return next_command.Invocation(inventory, extra, str(given.get("subset") or ""))
+
+
+def get_terminal_width() -> int:
+    """Return $COLUMNS, otherwise the terminal's width, otherwise a width that fits most logs."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    return TERMINAL
+
+
+def show(lines: Sequence[str]) -> None:
+    """Print lines for people.
+
+    A line may contain a host's own words, which results of other collections' tasks do not escape.
+    """
+    if lines and are_people_shown():
+        Display().display(
+            "\n".join(
+                paint(escape.escape_line(bounds.shorten_text(line, bounds.TEXT))) for line in lines
+            )
+        )
+
+
+# A word of the column CHANGED between two columns, or a count of the first line.
+WORDS = re.compile(
+    rf"(?<=  )({'|'.join(outcomes.OUTCOMES)})(?=  |$)|\b[1-9]\d* ({'|'.join(o.total for o in outcomes.OUTCOMES.values())})(?=,)"
+)
+COLORS = {True: "COLOR_ERROR", False: "COLOR_CHANGED"}
+PLAIN = ("no", "unchanged")
+
+
+def paint(line: str) -> str:
+    """Return a line with its outcomes in Ansible's colors, where Ansible has colors."""
+
+    def painted(found: re.Match[str]) -> str:
+        one = next(
+            o for o in outcomes.OUTCOMES.values() if found[1] == o.word or found[2] == o.total
+        )
+        color = "COLOR_OK" if one.word in PLAIN else COLORS[one.person]
+        return str(stringc(found[0], getattr(constants, color)))
+
+    return WORDS.sub(painted, line)
+
+
+def are_people_shown() -> bool:
+    """Tell whether lines for people are printed.
+
+    With a callback that writes JSON, stdout belongs to the callback alone. The result contains the
+    lines in both cases.
+    """
+    return str(constants.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2] not in MACHINES

@@ -1,0 +1,69 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The steps of the playbooks are one action: each has its own options, and its code is imported
+when it runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import types
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import playbook_step
+
+
+def play(task_vars: dict[str, Any] | None = None, **args: Any) -> dict[str, Any]:
+    action = playbook_step.ActionModule.__new__(playbook_step.ActionModule)
+    action._task = types.SimpleNamespace(args=args, check_mode=False, diff=False, async_val=0)
+    action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
+    found: dict[str, Any] = action.run(task_vars=task_vars or {"inventory_hostname": "gpu1"})
+    return found
+
+
+REFUSED = {
+    "no step": ({}, "options.required"),
+    "a step that does not exist": ({"step": "rollout_plans"}, "options.choice"),
+    "an option of another step": (
+        {"step": "keep_failure", "fact": "gpufleet_rollout_failure", "point": "begin"},
+        "options.unknown",
+    ),
+    "an option that is missing": ({"step": "rollout_batch", "point": "begin"}, "options.required"),
+}
+
+
+@pytest.mark.parametrize(("args", "code"), REFUSED.values(), ids=REFUSED)
+def test_a_step_takes_its_own_options_alone(args: dict[str, Any], code: str) -> None:
+    found = play(**args)
+    assert (found["failed"], found["error"]["code"]) == (True, code)
+
+
+def test_a_step_returns_its_own_result() -> None:
+    failed = {"ansible_failed_result": {"msg": "no room"}}
+    found = play(failed, step="keep_failure", fact="gpufleet_rollout_failure")
+    assert found["ansible_facts"]["gpufleet_rollout_failure"]["msg"] == "no room"
+
+
+def test_every_step_has_its_function() -> None:
+    assert sorted(playbook_step.STEPS) == playbook_step.SPEC["step"]["choices"]
+    for step, name in playbook_step.STEPS.items():
+        assert callable(getattr(importlib.import_module(playbook_step.PACKAGE + step), name))
+
+
+def test_loading_the_action_imports_no_step() -> None:
+    program = (
+        f"import sys, {playbook_step.__name__}; "
+        f"print([name for name in sys.modules if name.startswith({playbook_step.PACKAGE!r})])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert done.stdout.strip() == "[]"
