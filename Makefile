@@ -19,7 +19,7 @@ LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: venv ## Show the main job on a small fleet of real hosts: plan, site, a cut link, proofs (FLEET=all: every kind of host; CLUSTER=1: a Kubernetes, too; YES=1: ask nothing)
+demo: venv ## Show the main job on a small fleet of real hosts: plan, site, a cut link, verifications (FLEET=all: every kind of host; CLUSTER=1: a Kubernetes, too; YES=1: ask nothing)
 	@$(RUN) YES="$(YES)" python tests/tools/demo.py --fleet $(or $(FLEET),debian)$(if $(CLUSTER), --cluster)
 
 test: venv ## Half an hour on two cores, after the build: the newest ansible-core and what tells most of the oldest, molecule, and the lab's real engines

@@ -23,9 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
     columns,
     fleet_hosts,
-    proof,
     specs,
     transactions,
+    verification,
 )
 
 SPEC = arguments.derive_argument_spec("fleet_table")
@@ -34,7 +34,7 @@ Lines = Callable[[outcomes.Results, fleet_hosts.FleetView], list[str]]
 Totals = Callable[[outcomes.Results, bool], dict[str, Any]]
 VIEWS: Mapping[str, tuple[Lines, Totals]] = {
     "hosts": (fleet_hosts.list_fleet_lines, outcomes.count_outcomes),
-    "proof": (proof.list_proof_lines, proof.count_proofs),
+    "verification": (verification.list_verification_lines, verification.count_verifications),
     "journal": (transactions.list_journal_lines, transactions.count_transactions),
     "cdi": (specs.list_refresh_lines, specs.count_refreshed_specs),
     "reached": (

@@ -54,21 +54,26 @@ def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> bas
     }
     after = metrics.plan_metrics_after_rollback(policy, obs)
     return base.Outcome(
-        plan, {**facts, "proof": None if plan.acts else plan_proof_offer(policy, obs, seen)}, after
+        plan,
+        {
+            **facts,
+            "verification": None if plan.acts else plan_verification_offer(policy, obs, seen),
+        },
+        after,
     )
 
 
-def plan_proof_offer(
+def plan_verification_offer(
     policy: Policy, obs: Observation, seen: host.SeenHost
 ) -> dict[str, Any] | None:
-    """Return the proof for the module host_verify; None if there is none to offer.
+    """Return the verification for the module host_verify; None if there is none to offer.
 
     Without it, host_verify looks again.
     """
     evidence_file = arguments.get_imitated_places().get("evidence_file", "")
     host = (seen.record, seen.instances, seen.driver)
-    return handed_on.offer_proof(
-        policy, lambda: handed_on.plan_proof(policy, obs, *host, evidence_file=evidence_file)
+    return handed_on.offer_verification(
+        policy, lambda: handed_on.plan_verification(policy, obs, *host, evidence_file=evidence_file)
     )
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prove a host: start containers through the engine, and judge what they found.
+"""Verify a host: start containers through the engine, and judge what they found.
 
 The decision comes from a look, or from what the module host has planned.
 """
@@ -50,11 +50,11 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
         raise PlanError(messages.ROOT_NOT_RUNNING.fill(), where=policy.root)
     seen = host.see(policy, obs)
     evidence_file = arguments.get_imitated_places().get("evidence_file", "")
-    proof = handed_on.plan_proof(
+    verification = handed_on.plan_verification(
         policy, obs, seen.record, seen.instances, seen.driver, evidence_file=evidence_file
     )
     claims = host.judge_claims(policy, obs, seen, after=False) if policy.dra else None
-    return base.Outcome(Plan(), {"proof": proof, "claims": claims})
+    return base.Outcome(Plan(), {"verification": verification, "claims": claims})
 
 
 def require_running_host(action: ActionBase, task_vars: Mapping[str, Any]) -> None:
@@ -92,23 +92,27 @@ class ActionModule(ActionBase):
         )
         # The plan of an earlier task does not show the current settings of the kubelet and the
         # engine.
-        earlier = None if policy.dra else handed_on.accept_proof(policy, args["host_result"] or {})
-        proof, claims = (earlier, None) if earlier else self._look(policy, task_vars or {}, way)
-        cases = [{**case, "image": args["image"]} for case in proof.cases]
+        earlier = (
+            None if policy.dra else handed_on.accept_verification(policy, args["host_result"] or {})
+        )
+        verification, claims = (
+            (earlier, None) if earlier else self._look(policy, task_vars or {}, way)
+        )
+        cases = [{**case, "image": args["image"]} for case in verification.cases]
         common = {
             "changed": False,
             "image": args["image"],
-            "decision": proof.decision,
-            "skipped_why": proof.skipped_why,
+            "decision": verification.decision,
+            "skipped_why": verification.skipped_why,
         }
         if judge is not None:
-            found, refusal = judge(self, policy, task_vars or {}, way, proof.decision)
+            found, refusal = judge(self, policy, task_vars or {}, way, verification.decision)
             common = {**common, "requirements": found}
             if refusal:
                 return {
                     **common,
                     "checks": [],
-                    "proven": False,
+                    "verified": False,
                     "left": [],
                     "failed": True,
                     "msg": refusal,
@@ -119,7 +123,7 @@ class ActionModule(ActionBase):
             return {
                 **common,
                 "checks": [],
-                "proven": False,
+                "verified": False,
                 "left": [],
                 "failed": True,
                 "msg": end_with_code(dra.explain_dra_refusal(claims)),
@@ -127,8 +131,8 @@ class ActionModule(ActionBase):
         if self._task.check_mode or not cases:
             return {
                 **common,
-                "checks": verify_cases.list_unproven_cases(cases),
-                "proven": False,
+                "checks": verify_cases.list_unverified_cases(cases),
+                "verified": False,
                 "left": [],
             }
         request = {
@@ -139,22 +143,22 @@ class ActionModule(ActionBase):
         }
         answer = transport.run_host_program(self, "container_check", request, task_vars or {}, way)
         evidence = verify_cases.list_case_evidence(cases, answer)
-        trouble = verify_cases.describe_unproven(evidence)
+        trouble = verify_cases.describe_unverified(evidence)
         shaped = {
             **common,
             "checks": evidence,
-            "proven": not trouble,
+            "verified": not trouble,
             "left": answer.get("left") or [],
         }
         return {**shaped, "failed": True, "msg": end_with_code(trouble)} if trouble else shaped
 
     def _look(
         self, policy: Policy, task_vars: dict[str, Any], way: str
-    ) -> tuple[handed_on.Proof, dra.Dra | None]:
+    ) -> tuple[handed_on.Verification, dra.Dra | None]:
         _obs, outcome = host_look.observe_and_plan(
             self, task_vars, policy, host.list_host_questions, plan_host_check, way
         )
-        return outcome.facts["proof"], outcome.facts.get("claims")
+        return outcome.facts["verification"], outcome.facts.get("claims")
 
 
 Judge = Callable[
@@ -165,7 +169,7 @@ Judge = Callable[
 def build_image_judge(environment: Any) -> Judge:
     """Return a function that compares a host with an image. The image's words are read now.
 
-    Few proofs need it, so its modules are imported here.
+    Few verifications need it, so its modules are imported here.
     """
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import catalogues
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads.images import (

@@ -124,7 +124,7 @@ options:
   tasks:
     description:
       - Files of tasks of yours that are run on each host that has something to do. C(before) the change, C(change) for what else has to
-        be changed, a driver or a kernel for example, with a reboot, and C(after) the host is converged and proven. The host is planned
+        be changed, a driver or a kernel for example, with a reboot, and C(after) the host is converged and verified. The host is planned
         again after C(change).
       - With C(change) hosts whose GPUs are in use are drained first, as with V(gpufleet_drain_driver_changes=true), and count as out of
         service for O(max_unavailable), unless V(gpufleet_drain_driver_changes=false).
@@ -317,7 +317,7 @@ options:
 description:
   - Sets the label C(nvidia.com/gpu.deploy.container-toolkit) of a Kubernetes node, by which the GPU Operator keeps its toolkit on a node
     or away from it, and waits until the toolkit's pod has ended, or is ready.
-  - It is a step of the playbook C(gpufleet.nvidia.hand_over), which drains the node before, and converges and proves its host after. The
+  - It is a step of the playbook C(gpufleet.nvidia.hand_over), which drains the node before, and converges and verifies its host after. The
     host itself is not asked, its result of M(gpufleet.nvidia.host_info) is read.
 extends_documentation_fragment:
   - gpufleet.nvidia.rollout

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: drain
-short_description: Take a host out of service before a change, and back after its proof
+short_description: Take a host out of service before a change, and back after its verification
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)

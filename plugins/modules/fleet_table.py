@@ -39,11 +39,11 @@ options:
     default: []
   view:
     description:
-      - What is shown. V(hosts) is the table of the fleet, V(proof) what M(gpufleet.nvidia.host_verify) has shown on each host,
+      - What is shown. V(hosts) is the table of the fleet, V(verification) what M(gpufleet.nvidia.host_verify) has shown on each host,
         V(journal) the journals as M(gpufleet.nvidia.host_info) returns them, and V(cdi) what M(gpufleet.nvidia.cdi_spec) found of the
         CDI specs. V(reached) shows nothing, and counts the hosts that gave no answer, or whose plan is refused.
     type: str
-    choices: [hosts, proof, journal, cdi, reached]
+    choices: [hosts, verification, journal, cdi, reached]
     default: hosts
   details:
     description: Also list every difference with its reason, below the table.
@@ -130,9 +130,10 @@ totals:
   description:
     - How many hosts there are, how many of them came to which end, and the names of those that need a person. Also reported as
       C(set_stats) does, under C(gpufleet_totals).
-    - The keys are those of the sample for O(view=hosts). For O(view=proof) they are C(proven), C(not_proven), C(nothing_to_prove), C(lost)
-      and C(not_reached), for O(view=cdi) C(fresh), C(written), C(would_be_written), C(stale), C(none), C(failed), C(rolled_back), C(lost)
-      and C(not_reached), for O(view=journal) C(failed), C(lost) and C(not_reached), each in addition to C(hosts) and C(needs_person).
+    - The keys are those of the sample for O(view=hosts).
+    - For O(view=verification) they are C(verified), C(not_verified), C(nothing_to_verify), C(lost) and C(not_reached), for O(view=cdi)
+      C(fresh), C(written), C(would_be_written), C(stale), C(none), C(failed), C(rolled_back), C(lost) and C(not_reached), for
+      O(view=journal) C(failed), C(lost) and C(not_reached), each in addition to C(hosts) and C(needs_person).
   returned: always
   type: dict
   sample:

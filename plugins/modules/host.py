@@ -293,10 +293,10 @@ row:
     changed: "yes"
     restarted: containerd
     why: containerd 1.7.24 resolves CDI devices itself
-proof:
+verification:
   description:
-    - What O(gpufleet.nvidia.host_verify#module:host_result) takes from this result, null where the proof has to look at the host again
-      because something was changed. Its form is an affair of the two modules.
+    - What O(gpufleet.nvidia.host_verify#module:host_result) takes from this result, null where the verification has to look at the host
+      again because something was changed. Its form is an affair of the two modules.
   returned: success, and with C(-v) also after a failure
   type: dict
   sample: null

@@ -16,7 +16,7 @@ description:
   - Internal. The actions of this collection send the same programs over the connection's stdin where they can, which is faster; where they
     cannot, or with O(gpufleet.nvidia.host#module:transport=module), they use this module. What a request holds is no part of the
     collection's interface and may change in every release.
-  - Use M(gpufleet.nvidia.host_info) to look at a host, M(gpufleet.nvidia.host) to change one, and M(gpufleet.nvidia.host_verify) to prove
+  - Use M(gpufleet.nvidia.host_info) to look at a host, M(gpufleet.nvidia.host) to change one, and M(gpufleet.nvidia.host_verify) to verify
     one.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_verify
-short_description: Prove that containers on a host get the GPUs they ask for, and no others
+short_description: Verify that containers on a host get the GPUs they ask for, and no others
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
@@ -19,7 +19,7 @@ description:
     A node that a container was not given must be refused by the device cgroup (C(EPERM)) even if the container makes that node itself.
   - If the engine injects by CDI, one more container asks for all GPUs through the handler, as management containers do by RuntimeClass, and
     as C(docker run --runtime nvidia) does.
-  - Takes the same options as M(gpufleet.nvidia.host), so that it proves what that module decides.
+  - Takes the same options as M(gpufleet.nvidia.host), so that it verifies what that module decides.
   - Takes less than a second per container and two SSH operations per host, or one with O(host_result). It does not pull images.
 options:
   image:
@@ -45,13 +45,14 @@ options:
   host_result:
     description:
       - The registered result of M(gpufleet.nvidia.host) for this host, of the same play. If that task found the host as it should be, and
-        had the same options, its look serves for the proof, too, which saves one SSH operation. Otherwise the host is looked at again.
+        had the same options, its look serves for the verification, too, which saves one SSH operation. Otherwise the host is looked at
+        again.
     type: dict
 attributes:
   check_mode:
     support: partial
     details:
-      - Looks at the host, and starts no container. The result lists the cases, none of them proven.
+      - Looks at the host, and starts no container. The result lists the cases, none of them verified.
   diff_mode:
     support: N/A
     details:
@@ -79,25 +80,25 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Prove the host
+- name: Verify the host
   gpufleet.nvidia.host_verify:
     image: registry.example.com/library/busybox:1.37
-  register: proof
+  register: verification
 
 - name: Show what each container found
   ansible.builtin.debug:
-    msg: "{{ proof.checks | map(attribute='found') }}"
+    msg: "{{ verification.checks | map(attribute='found') }}"
 
 - name: Converge
   gpufleet.nvidia.host:
   register: converged
 
-- name: Prove what was converged, without a second look where nothing had to be changed
+- name: Verify what was converged, without a second look where nothing had to be changed
   gpufleet.nvidia.host_verify:
     image: registry.example.com/library/busybox:1.37
     host_result: "{{ converged }}"
 
-- name: Prove a host that was converged without CDI
+- name: Verify a host that was converged without CDI
   gpufleet.nvidia.host_verify:
     image: registry.example.com/library/busybox:1.37
     cdi: disabled
@@ -161,7 +162,7 @@ requirements:
       description: Whether an engine of this host injects by the legacy mode, which refuses to start what is not met.
       type: bool
       returned: always
-proven:
+verified:
   description: Whether containers were started and all cases were as expected.
   returned: success
   type: bool
@@ -276,7 +277,7 @@ image:
   type: str
   sample: registry.example.com/library/busybox:1.37
 skipped_why:
-  description: Why nothing was to be proven on this host (no GPU, no engine that starts containers here), empty where something was.
+  description: Why nothing was to be verified on this host (no GPU, no engine that starts containers here), empty where something was.
   returned: always
   type: str
   sample: ""

@@ -43,17 +43,27 @@ def count(what: str, aim: int | None, timed: Timed, hosts: tuple[str, ...]) -> C
 
 
 def of_site(stage: Stage) -> list[Count]:
-    """On an untouched fleet: the whole way of a user, with the repository and the proofs."""
+    """On an untouched fleet: the whole way of a user, with the repository and the verifications."""
     settings = {**onlab.settings(), "gpufleet_cdi_owner": "collection"}
     first = changed(stage.play("site", settings), stage.hosts)
     again = converged(stage.play("site", settings))
     bare = converged(stage.play("site", {"gpufleet_cdi_owner": "collection"}))
     return [
-        count("`site`, first: repository, packages, convergence, proof", 8, first, stage.hosts),
         count(
-            "`site`, converged, with a repository of your own and a proof", 2, again, stage.hosts
+            "`site`, first: repository, packages, convergence, verification", 8, first, stage.hosts
         ),
-        count("`site`, converged, without a repository and without a proof", 1, bare, stage.hosts),
+        count(
+            "`site`, converged, with a repository of your own and a verification",
+            2,
+            again,
+            stage.hosts,
+        ),
+        count(
+            "`site`, converged, without a repository and without a verification",
+            1,
+            bare,
+            stage.hosts,
+        ),
     ]
 
 

@@ -255,8 +255,8 @@ How it is measured:
 - Planner: what was seen on these hosts, varied into 1000 hosts with other UUIDs and configurations.
   In a process of its own: as Ansible runs a task, with nothing known from the hosts before; {PROCESSES} processes, the median.
 - A rollout: the look at one of these hosts, varied into so many, of which 2 % do not answer, in Ansible's own variables; processor time of
-  the tasks that are run once, over all batches. What is run for each host (look, drain, convergence, proof) is in the rows above, and is a
-  function of that host alone. The peak holds all looks at the same time.
+  the tasks that are run once, over all batches. What is run for each host (look, drain, convergence, verification) is in the rows above,
+  and is a function of that host alone. The peak holds all looks at the same time.
 
 Versions:
 

@@ -184,7 +184,7 @@ def test_management_and_models_have_files_of_their_own(fleet: Fleet) -> None:
 
 
 def test_containers_get_mig_devices(fleet: Fleet) -> None:
-    """The whole of `node`, and its proof: `0:0` for one, never the whole GPU."""
+    """The whole of `node`, and its verification: `0:0` for one, never the whole GPU."""
     fleet.play("site", [HOST], variables={**settings(), "gpufleet_cdi_owner": "collection"})
     run = fleet.task("host_verify", [HOST], {"image": PROBE})
     assert not run.failed, run.failed

@@ -121,7 +121,7 @@ def test_one_goes_and_the_other_comes_in_one_transaction_with_one_restart(
     answer = run.of("host")[HOST]
     assert {DROP_IN, HOOK} <= {change["path"] for change in answer["differences"]}
     assert (answer["restarted"], now.starts - was.starts) == ([UNIT], 1)
-    assert run.of("host_verify")[HOST]["proven"]
+    assert run.of("host_verify")[HOST]["verified"]
     assert was.bystander == now.bystander != ""
 
 

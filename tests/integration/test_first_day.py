@@ -147,15 +147,15 @@ def test_a_source_of_the_same_repository_is_taken_over_since_apt_stops_where_two
     fleet.shell(FRESH, f"rm {LEFT}")
 
 
-def test_site_on_a_converged_host_with_a_repository_and_a_proof_is_two_operations(
+def test_site_on_a_converged_host_with_a_repository_and_a_verification_is_two_operations(
     fleet: Fleet, fresh: tuple[Run, Run, Run]
 ) -> None:
     known = {f"gpufleet_{option}": value for option, value in options().items()}
     run = fleet.play("site", [FRESH], variables={**known, "gpufleet_verify_image": PROBE})
     assert (run.status, run.changed, dict(run.operations)) == (0, {}, {FRESH: 2}), run.words
-    proof = run.of("host_verify")[FRESH]
-    assert proof["proven"]
-    assert proof["decision"] == run.of("host")[FRESH]["decision"]
+    verification = run.of("host_verify")[FRESH]
+    assert verification["verified"]
+    assert verification["decision"] == run.of("host")[FRESH]["decision"]
 
 
 def test_the_packages_own_configuration_is_kept_as_on_a_host_that_had_it_before(
@@ -214,7 +214,7 @@ systemctl start kubelet.service
 """
 
 
-def test_beside_a_kubelet_pods_of_a_plugin_with_its_default_get_their_gpu_and_it_is_proven(
+def test_beside_a_kubelet_pods_of_a_plugin_with_its_default_get_their_gpu_and_it_is_verified(
     fleet: Fleet,
 ) -> None:
     fleet.shell(BEFORE, KUBELET)
@@ -232,10 +232,10 @@ def test_beside_a_kubelet_pods_of_a_plugin_with_its_default_get_their_gpu_and_it
     assert "accept-nvidia-visible-devices-envvar-when-unprivileged = true" in fleet.text(
         BEFORE, CONFIG
     )
-    proof = fleet.task("host_verify", [BEFORE], {"image": PROBE}).of("host_verify")[BEFORE]
+    verification = fleet.task("host_verify", [BEFORE], {"image": PROBE}).of("host_verify")[BEFORE]
     asked = {
         c["name"]: (c["ok"], (c.get("env") or {}).get("NVIDIA_VISIBLE_DEVICES", "")[:4])
-        for c in proof["checks"]
+        for c in verification["checks"]
     }
     assert asked["containerd: plugin"] == (True, "GPU-")
     assert all(ok for ok, _env in asked.values())
@@ -246,7 +246,7 @@ def test_beside_a_kubelet_pods_of_a_plugin_with_its_default_get_their_gpu_and_it
 
 @pytest.fixture(scope="module")
 def podman(fleet: Fleet) -> tuple[Run, Run, Run, Run]:
-    """The plan, the run, a second run, and the proof."""
+    """The plan, the run, a second run, and the verification."""
     return (
         fleet.task("host_info", [PODMAN]),
         fleet.task("host", [PODMAN]),
@@ -255,18 +255,18 @@ def podman(fleet: Fleet) -> tuple[Run, Run, Run, Run]:
     )
 
 
-def test_a_host_with_podman_alone_is_planned_made_and_proven(
+def test_a_host_with_podman_alone_is_planned_made_and_verified(
     fleet: Fleet, podman: tuple[Run, Run, Run, Run]
 ) -> None:
     modules = ("host_info", "host", "host", "host_verify")
-    planned, first, second, proof = (
+    planned, first, second, verification = (
         run.of(module)[PODMAN] for run, module in zip(podman, modules, strict=True)
     )
     assert planned["problem"] == ""
     assert [d["path"] for d in planned["differences"]] == [d["path"] for d in first["differences"]]
     assert (first["changed"], second["changed"], first["restarted"]) == (True, False, [])
     assert podman[2].operations[PODMAN] == 1
-    assert {c["name"]: c["ok"] for c in proof["checks"]} == {
+    assert {c["name"]: c["ok"] for c in verification["checks"]} == {
         "podman: one": True,
         "podman: all": True,
         "podman: none": True,

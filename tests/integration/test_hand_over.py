@@ -262,7 +262,7 @@ def test_a_host_that_is_lost_leaves_its_node_out_of_service_with_the_reason(kube
     assert (back.status, kube.stands()) == (0, OPERATORS), back.words
 
 
-def test_a_node_whose_proof_fails_is_handed_back(kube: Kube) -> None:
+def test_a_node_whose_verification_fails_is_handed_back(kube: Kube) -> None:
     assert kube.stands() == OPERATORS
     before = kube.fleet.text(NODE, CONFIG)
     run = kube.hand_over("collection", gpufleet_verify_image="localhost/gpufleet/not-there:1")

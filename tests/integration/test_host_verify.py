@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The proof on real engines: every way of injection, on hosts that the collection converged, and
+"""The verification on real engines: every way of injection, on hosts that the collection converged, and
 what it says where nothing is right.
 """
 
@@ -29,7 +29,7 @@ CRICTL = "/opt/lab/bin/crictl"
 PLAYBOOKS = Path(sys.executable).with_name("ansible-playbook")
 COUNT_SSH = Path(__file__).resolve().parents[1] / "tools" / "count-ssh"
 WITHOUT_CDI, STRICT = {"gpufleet_cdi": "disabled"}, {"gpufleet_isolation": "strict"}
-# host -> (kind, GPUs, its variables, cases that must be proven by which way)
+# host -> (kind, GPUs, its variables, cases that must be verified by which way)
 HOSTS: dict[str, tuple[str, int, dict[str, str], str, tuple[str, ...]]] = {
     "check-16": ("containerd-1.6", 2, {}, "nvidia-runtime", ("one", "all", "none")),
     "check-16-strict": (
@@ -152,12 +152,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def untouched(fleet: Fleet) -> dict[str, dict[str, Any]]:
-    """What the proof says before anything was configured."""
+    """What the verification says before anything was configured."""
     return fleet.play(VERIFY)
 
 
 @pytest.fixture(scope="module")
-def proven(fleet: Fleet, untouched: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def verified(fleet: Fleet, untouched: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """What it says after the collection converged the hosts."""
     fleet.play(CONVERGE)
     return fleet.play(VERIFY)
@@ -195,13 +195,13 @@ def test_an_untouched_host_fails_with_the_reason_and_the_next_step(
 
 
 @pytest.mark.parametrize("host", [name for name, row in HOSTS.items() if row[3]])
-def test_a_converged_host_is_proven_by_its_own_way(
-    host: str, fleet: Fleet, proven: dict[str, dict[str, Any]]
+def test_a_converged_host_is_verified_by_its_own_way(
+    host: str, fleet: Fleet, verified: dict[str, dict[str, Any]]
 ) -> None:
-    result = of(proven, host, fleet)
+    result = of(verified, host, fleet)
     _kind, gpus, _own, injection, names = HOSTS[host]
     assert result.get("msg", "") == ""
-    assert result["proven"]
+    assert result["verified"]
     assert not result["changed"]
     assert [c["name"].partition(": ")[2] for c in result["checks"]] == list(names)
     assert {c["injection"] for c in result["checks"]} == {injection}
@@ -231,24 +231,24 @@ def expected(check: dict[str, Any], gpus: int, *, recorded: bool) -> dict[str, s
 
 @pytest.mark.parametrize("host", ["check-17-legacy", "check-crio-hook", "check-docker-legacy"])
 def test_the_legacy_ways_call_the_command_line_for_just_what_was_asked(
-    host: str, fleet: Fleet, proven: dict[str, dict[str, Any]]
+    host: str, fleet: Fleet, verified: dict[str, dict[str, Any]]
 ) -> None:
-    one, everything, none = of(proven, host, fleet)["checks"]
+    one, everything, none = of(verified, host, fleet)["checks"]
     assert ["--device=0" in line for line in one["record"]] == [True]
     assert ["--device=all" in line for line in everything["record"]] == [True]
     assert none["record"] == []
 
 
-def test_a_host_with_nothing_to_prove_says_why(
-    fleet: Fleet, proven: dict[str, dict[str, Any]]
+def test_a_host_with_nothing_to_verify_says_why(
+    fleet: Fleet, verified: dict[str, dict[str, Any]]
 ) -> None:
-    result = of(proven, "check-no-gpu", fleet)
+    result = of(verified, "check-no-gpu", fleet)
     assert "no GPU" in result["skipped_why"]
-    assert (result["checks"], result["proven"], result.get("failed", False)) == ([], False, False)
+    assert (result["checks"], result["verified"], result.get("failed", False)) == ([], False, False)
 
 
-def test_nothing_is_left_on_the_hosts(fleet: Fleet, proven: dict[str, dict[str, Any]]) -> None:
-    for host, result in proven.items():
+def test_nothing_is_left_on_the_hosts(fleet: Fleet, verified: dict[str, dict[str, Any]]) -> None:
+    for host, result in verified.items():
         assert result["left"] == []
         if result["checks"]:
             listed = ["docker", "ps", "-aq"] if "docker" in host else [CRICTL, "pods", "-q"]
@@ -257,10 +257,10 @@ def test_nothing_is_left_on_the_hosts(fleet: Fleet, proven: dict[str, dict[str, 
 
 
 def test_the_gpus_option_of_docker_works_beside_cdi(
-    fleet: Fleet, proven: dict[str, dict[str, Any]]
+    fleet: Fleet, verified: dict[str, dict[str, Any]]
 ) -> None:
     """It calls NVIDIA's hook by itself, which refuses to work in cdi mode unless it is told to."""
-    of(proven, "check-docker", fleet)
+    of(verified, "check-docker", fleet)
     install = "apt-get install -qq -y --no-install-recommends nvidia-container-toolkit"
     fleet.exec("check-docker", "sh", "-c", f"{install} && systemctl restart docker")
     run = (
@@ -278,7 +278,7 @@ def test_the_gpus_option_of_docker_works_beside_cdi(
     assert "--device=all" in fleet.exec("check-docker", "tail", "-n1", RECORD)
 
 
-def test_check_mode_starts_nothing(fleet: Fleet, proven: dict[str, dict[str, Any]]) -> None:
+def test_check_mode_starts_nothing(fleet: Fleet, verified: dict[str, dict[str, Any]]) -> None:
     result = fleet.play(VERIFY, "--check", hosts="check-16")
     assert result == {} or [c["ok"] for c in result["check-16"]["checks"]] == [None, None, None]
     assert fleet.exec("check-16", CRICTL, "pods", "-q") == ""
@@ -292,15 +292,18 @@ def timeless(result: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_module_finds_what_the_script_over_stdin_finds(
-    fleet: Fleet, proven: dict[str, dict[str, Any]]
+    fleet: Fleet, verified: dict[str, dict[str, Any]]
 ) -> None:
     again = fleet.play(VERIFY, hosts="check-16,check-17-legacy", gpufleet_transport="module")
     for host in again:
-        assert timeless(again[host]) == timeless(proven[host])
+        assert timeless(again[host]) == timeless(verified[host])
 
 
-def test_a_proof_costs_two_ssh_operations_per_host(
-    fleet: Fleet, proven: dict[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_verification_costs_two_ssh_operations_per_host(
+    fleet: Fleet,
+    verified: dict[str, dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One look, and all the containers."""
     counted = tmp_path / "counted"
@@ -312,7 +315,7 @@ def test_a_proof_costs_two_ssh_operations_per_host(
 
 
 def test_an_image_that_is_not_there_is_said_with_the_way_to_load_it(
-    fleet: Fleet, proven: dict[str, dict[str, Any]]
+    fleet: Fleet, verified: dict[str, dict[str, Any]]
 ) -> None:
     result = fleet.play(VERIFY, hosts="check-16", gpufleet_verify_image="localhost/none:1")[
         "check-16"

@@ -151,9 +151,9 @@ def test_its_own_containerd_has_the_handler_and_a_container_sees_its_gpu(
     )
     assert after.handlers["runc"] == before.handlers["runc"]
     assert history.answer("converged", host)["restarted"] == [HOSTS[host][1]]
-    proven = history.runs["converged"].of("host_verify")[host]
-    assert proven["proven"], proven.get("msg")
-    assert {check["name"].partition(": ")[2] for check in proven["checks"]} >= {"one", "none"}
+    verified = history.runs["converged"].of("host_verify")[host]
+    assert verified["verified"], verified.get("msg")
+    assert {check["name"].partition(": ")[2] for check in verified["checks"]} >= {"one", "none"}
 
 
 @pytest.mark.parametrize("host", HOSTS)

@@ -137,7 +137,7 @@ def test_what_is_refused_is_said_by_the_line_and_nothing_changes(fleet: Fleet, c
     fleet.shell(OLD, back)
 
 
-def test_a_default_that_a_person_sets_is_rendered_proven_and_respected(fleet: Fleet) -> None:
+def test_a_default_that_a_person_sets_is_rendered_verified_and_respected(fleet: Fleet) -> None:
     fleet.shell(OLD, "echo 'default-runtime: nvidia' >>/etc/rancher/k3s/config.yaml")
     done = site(fleet, OLD, gpufleet_set_as_default="enabled")
     assert (done["status"], done["restarted"]) == ("ok", [UNITS[OLD]]), done

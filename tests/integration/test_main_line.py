@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The main job on one fleet of all kinds: plan, site with packages from a signed repository, proof,
+"""The main job on one fleet of all kinds: plan, site with packages from a signed repository, verification,
 a second run.
 """
 
@@ -20,7 +20,7 @@ from tests.tools.onlab import differing
 
 pytestmark = pytest.mark.lab
 
-# host -> how GPUs get in, the engine's file that carries our part, the cases that must be proven
+# host -> how GPUs get in, the engine's file that carries our part, the cases that must be verified
 GPU_HOSTS = {
     "c16": ("nvidia-runtime", "/etc/containerd/config.toml", ["one", "all", "none"]),
     "c17": ("native-cdi", "/etc/containerd/config.toml", ["one", "all", "none", "management"]),
@@ -87,9 +87,9 @@ def test_each_engine_gets_the_best_that_it_can_carry(host: str, story: Story) ->
 
 
 @pytest.mark.parametrize("host", ENGINES)
-def test_containers_prove_it(host: str, story: Story) -> None:
+def test_containers_verify_it(host: str, story: Story) -> None:
     answer = story.answer("converged", host, "host_verify")
-    assert answer["proven"], answer.get("msg")
+    assert answer["verified"], answer.get("msg")
     assert [c["name"].partition(": ")[2] for c in answer["checks"]] == ENGINES[host][2]
 
 

@@ -71,7 +71,7 @@ def test_it_is_taken_over_with_one_restart_and_given_back(fleet: Fleet) -> None:
         ]
         assert left == [("nvidia-ctk", THEIRS, True, "adopted")]
         assert answer["restarted"] == ["containerd.service"]
-        assert run.of("host_verify")[host]["proven"]
+        assert run.of("host_verify")[host]["verified"]
         assert THEIRS not in fleet.tree(host)
         assert fleet.starts(host, "containerd") == starts[host] + 1
         assert story.bystander(fleet, host) == running[host]

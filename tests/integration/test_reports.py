@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What people read at the end of a run, from real engines: the evidence of a proof, the journal,
+"""What people read at the end of a run, from real engines: the evidence of a verification, the journal,
 the pods that a rollback strands.
 """
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.lab
 
 @pytest.fixture(scope="module")
 def runs(boot: Any) -> dict[str, Run]:
-    """site, the proof, the journal, and what a rollback would do while a pod of the handler runs."""
+    """site, the verification, the journal, and what a rollback would do while a pod of the handler runs."""
     fleet: Fleet = boot(HOSTS)
     wide = {"COLUMNS": "200"}
     found = {
@@ -60,7 +60,7 @@ def test_the_table_has_the_gpus_of_real_hosts(runs: dict[str, Run]) -> None:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_proof_shows_what_was_opened_and_what_was_refused(
+def test_a_verification_shows_what_was_opened_and_what_was_refused(
     host: str, runs: dict[str, Run]
 ) -> None:
     words = " ".join(runs["verify"].words.split())

@@ -119,22 +119,26 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
 
     # What the role verify does after the role host.
     converge = {f"{HERE}node": {**OPTIONS, "sharing": sharing}, "register": "converged"}
-    prove = {
+    verify = {
         f"{HERE}host_verify": {
             "image": images.PROBE,
             "cdi_owner": "collection",
             "host_result": "{{ converged }}",
         }
     }
-    proof = fleet.play([{"hosts": HOST, "gather_facts": False, "tasks": [converge, prove]}], [HOST])
-    checks = {check["name"]: check["ok"] for check in proof.of("host_verify")[HOST]["checks"]}
+    verification = fleet.play(
+        [{"hosts": HOST, "gather_facts": False, "tasks": [converge, verify]}], [HOST]
+    )
+    checks = {
+        check["name"]: check["ok"] for check in verification.of("host_verify")[HOST]["checks"]
+    }
     del checks["docker: runtime"]  # by the toolkit's own program, for which there is a stub here
     assert checks == {
         "docker: one": True,
         "docker: all": True,
         "docker: none": True,
         "docker: mps": True,
-    }, proof.words
+    }, verification.words
     seen = {
         row["gpu"]: row
         for row in fleet.task("host_info", [HOST], {**OPTIONS, "sharing": sharing}).of("host_info")[

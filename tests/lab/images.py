@@ -58,7 +58,7 @@ class Image:
 
 
 def probe() -> Image:
-    """The image of the workloads that prove a host."""
+    """The image of the workloads that verify a host."""
     return Image(PROBE, ("/bin/sh",))
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The main job on a small fleet of real hosts, as a person would do it: plan, site, the proofs, a
+"""The main job on a small fleet of real hosts, as a person would do it: plan, site, the verifications, a
 second run that changes nothing, and a rollout.
 
 In between a change goes wrong while the host cannot be reached.
@@ -57,7 +57,7 @@ class DemoFailed(Exception):
     """A step that did not do what it should."""
 
 
-# What a user would set for their fleet: which image the proof may start. Where packages come from
+# What a user would set for their fleet: which image the verification may start. Where packages come from
 # stands in the inventory.
 VARIABLES = {"gpufleet_verify_image": images.PROBE}
 
@@ -204,7 +204,7 @@ def show_plan_only(stage: Stage) -> int:
         "There is no Go (1.26 or newer) on this machine. NVIDIA's packages are built with it, and so are some releases of engines: site,"
     )
     print(
-        "the proofs and the second run are not shown, and hosts with those releases are left out. Put `go` in PATH and run this again."
+        "verifications and the second run are not shown, and hosts with those releases are left out. Put `go` in PATH and run this again."
     )
     return 0
 
@@ -212,12 +212,12 @@ def show_plan_only(stage: Stage) -> int:
 def show(stage: Stage, settings: Path) -> int:
     """Show everything, in the order in which a user would do it."""
     plan(stage, "-e", f"@{settings.relative_to(ROOT)}")
-    heading("2. site: look, decide, install, converge, prove")
+    heading("2. site: look, decide, install, converge, verify")
     stage.run("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}")
     print(f"SSH operations: {stage.operations()}")
     cut_off(stage, settings)
     specs(stage)
-    heading("5. the proofs: containers started through the engines themselves")
+    heading("5. the verifications: containers started through the engines themselves")
     stage.run("ansible-playbook", "gpufleet.nvidia.verify", "-e", f"@{settings.relative_to(ROOT)}")
     heading("6. the same again")
     again = changed(
@@ -228,7 +228,7 @@ def show(stage: Stage, settings: Path) -> int:
     whole_site = stage.operations()
     stage.task("host")
     print(f"second run: {sum(again.values())} changed")
-    print(f"SSH operations of the second site, with the proofs: {whole_site}")
+    print(f"SSH operations of the second site, with the verifications: {whole_site}")
     print(f"SSH operations of a converged node: {stage.operations()}")
     heading("7. a rollout: canaries, a gate that stops it, and on")
     demo_rollout.show(stage.run, settings.relative_to(ROOT), PLACE)

@@ -116,7 +116,7 @@ def repository() -> dict[str, str]:
 
 
 def settings() -> dict[str, str]:
-    """Return the settings of the repository, and the image that the proof needs."""
+    """Return the settings of the repository, and the image that the verification needs."""
     return {**repository(), "gpufleet_verify_image": PROBE}
 
 

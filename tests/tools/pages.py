@@ -436,7 +436,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
         *("fleet_policy", "sharing", "device_nodes"),
     ),
     "Packages": ("packages", "toolkit_"),
-    "Proof": ("verify_",),
+    "Verification": ("verify_",),
     "The CDI spec": ("cdi_",),
     "Kubernetes": ("device_plugin_", "dra", "operator_toolkit", "kubernetes_"),
     "Taking hosts out of service": ("drain", "slurm_node"),

@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 ROOT = Path(__file__).resolve().parents[2]
 
 HOST = ("host", "host_info")
-PROOF = (*HOST, "host_verify")
+VERIFICATION = (*HOST, "host_verify")
 FILES = ("containerd_runtime", "crio_runtime")
 ENGINES = (*FILES, "docker_runtime")
 PARTS = (
@@ -46,9 +46,16 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # where, and which way
     (
         ("transport",),
-        (*PROOF, *PARTS, "cdi_spec_info", "gpu_diagnose", "gpu_health_info", "image_choice_info"),
+        (
+            *VERIFICATION,
+            *PARTS,
+            "cdi_spec_info",
+            "gpu_diagnose",
+            "gpu_health_info",
+            "image_choice_info",
+        ),
     ),
-    # a proof starts containers, and nothing runs beneath another root
+    # a verification starts containers, and nothing runs beneath another root
     (
         ("root",),
         (*HOST, *PARTS, "cdi_spec_info", "gpu_diagnose", "gpu_health_info", "image_choice_info"),
@@ -57,19 +64,19 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # how the host is decided
     (
         ("device_plugin_prefix", "device_plugin_strategy", "dra", "engines", "injection", "no_gpu"),
-        PROOF,
+        VERIFICATION,
     ),
-    (("isolation",), (*PROOF, "toolkit_config")),
+    (("isolation",), (*VERIFICATION, "toolkit_config")),
     # engines
-    (("config_path", "handlers", "service", "set_as_default", "socket"), (*PROOF, *ENGINES)),
-    (("cdi",), (*PROOF, "containerd_runtime", "docker_runtime")),  # CRI-O has no such switch
+    (("config_path", "handlers", "service", "set_as_default", "socket"), (*VERIFICATION, *ENGINES)),
+    (("cdi",), (*VERIFICATION, "containerd_runtime", "docker_runtime")),  # CRI-O has no such switch
     (("engine_version", "restart"), (*HOST, *ENGINES)),
     (("approved_change",), ("host",)),
     (("known_bad", "metrics_dir", "operator_toolkit", "sharing"), HOST),
     (("drop_in_path",), (*HOST, *FILES)),  # Docker reads one file
     (("drop_in",), (*HOST, "containerd_runtime")),  # CRI-O always reads drop-ins
     (("adopt",), (*HOST, *ENGINES, "cdi_spec")),
-    (("cdi_spec_dirs",), (*PROOF, *ENGINES, "cdi_spec", "cdi_spec_info")),
+    (("cdi_spec_dirs",), (*VERIFICATION, *ENGINES, "cdi_spec", "cdi_spec_info")),
     (("annotation_prefixes",), ("containerd_runtime", "toolkit_config")),
     # packages and device nodes
     (("bundle_file",), (*HOST, "toolkit_packages", "toolkit_repository")),
@@ -88,8 +95,8 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("low_level_runtimes", "mode"), ("toolkit_config",)),
     (("path",), ("oci_hook",)),
     # CDI specs
-    (("cdi_dev_root", "cdi_driver_root"), (*PROOF, "cdi_spec", "cdi_spec_info")),
-    (("cdi_owner",), (*PROOF, "cdi_spec")),
+    (("cdi_dev_root", "cdi_driver_root"), (*VERIFICATION, "cdi_spec", "cdi_spec_info")),
+    (("cdi_owner",), (*VERIFICATION, "cdi_spec")),
     (("cdi_version",), ("cdi_spec", "cdi_spec_info")),
     (
         ("cdi_compat32", "cdi_features", "cdi_profile", "cdi_refresh", "cdi_sockets"),
@@ -116,7 +123,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ),
         ("cdi_spec",),
     ),
-    # proofs
+    # verifications
     (("image", "image_environment", "host_result"), ("host_verify",)),
     (("timeout",), ("host_verify", "drain")),
     # runs

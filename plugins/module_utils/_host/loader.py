@@ -37,7 +37,9 @@ _Module, _Spec = (
 )
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LARGEST = 1 << 23  # bytes of a compiled form
-KEPT = 6  # compiled forms: of looks, changes and proofs, of this release and of the one before
+KEPT = (
+    6  # compiled forms: of looks, changes and verifications, of this release and of the one before
+)
 
 
 class Compiled(object):

@@ -199,7 +199,7 @@ def shows_diffs_in_table(action: ActionBase, task_vars: Mapping[str, Any]) -> bo
 
 # The parts of a failed host's plan. Ansible prints a failed task's whole result, which would hide
 # the message.
-BULK = ("decision", "differences", "known_bad", "planned", "proof")
+BULK = ("decision", "differences", "known_bad", "planned", "verification")
 
 
 def drop_plan_of_failure(result: dict[str, Any]) -> dict[str, Any]:

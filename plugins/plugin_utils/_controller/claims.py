@@ -157,37 +157,37 @@ class Earlier:
     """The records of other rollouts.
 
     taken: identity of a host -> the rollout that has it.
-    proven, unproven: the identities of the hosts of runs that died.
+    verified, unverified: the identities of the hosts of runs that died.
     """
 
     taken: Mapping[str, str]
-    proven: frozenset[str]
-    unproven: frozenset[str]
+    verified: frozenset[str]
+    unverified: frozenset[str]
 
     def find_holder(self, host: Sequence[str]) -> str:
         """Return who has a host, by its identities; '' if it is free."""
         return next((self.taken[one] for one in host if one in self.taken), "")
 
-    def is_proven(self, host: Sequence[str]) -> bool:
-        """Tell whether a host is proven in its current boot."""
-        return host[0] in self.proven and not self.is_unproven(host)
+    def is_verified(self, host: Sequence[str]) -> bool:
+        """Tell whether a host is verified in its current boot."""
+        return host[0] in self.verified and not self.is_unverified(host)
 
-    def is_unproven(self, host: Sequence[str]) -> bool:
-        return any(one in self.unproven for one in host)
+    def is_unverified(self, host: Sequence[str]) -> bool:
+        return any(one in self.unverified for one in host)
 
 
 def list_claims_of_others(directory: Path) -> Earlier:
     taken: dict[str, str] = {}
-    proven: set[str] = set()
-    unproven: set[str] = set()
+    verified: set[str] = set()
+    unverified: set[str] = set()
     for path in sorted(directory.glob("*.json")):
         claim, owner = _read_record(path)
         if owner == find_run_process():
             continue
         alive = is_process_alive(owner)
         if alive is False:
-            proven |= set(claim["ended"])
-            unproven |= set(claim["hosts"]) - set(claim["ended"])
+            verified |= set(claim["ended"])
+            unverified |= set(claim["hosts"]) - set(claim["ended"])
             continue
         about = f" ({claim['about']})" if claim["about"] else ""
         where = "" if alive else f" of {owner.machine}"
@@ -198,7 +198,7 @@ def list_claims_of_others(directory: Path) -> Earlier:
             else f"; this machine cannot tell whether it still runs: remove {path} if it has ended"
         )
         taken.update(dict.fromkeys(claim["hosts"], text))
-    return Earlier(taken, frozenset(proven - unproven), frozenset(unproven))
+    return Earlier(taken, frozenset(verified - unverified), frozenset(unverified))
 
 
 def _read_record(path: Path) -> tuple[dict[str, Any], Process]:
@@ -260,7 +260,7 @@ def _settle(path: Path, known: Mapping[str, Sequence[str]]) -> list[str]:
     Return a sentence for each host that stays in it.
 
     The name and the boot are a host's own claims. Under another name and at another address they
-    settle nothing: otherwise the claims of another host would spare a host the proof that the dead
+    settle nothing: otherwise the claims of another host would spare a host the verification that the dead
     run owes it.
     """
     claim, owner = _read_record(path)
@@ -275,7 +275,7 @@ def _settle(path: Path, known: Mapping[str, Sequence[str]]) -> list[str]:
     rest = {identity: name for identity, name in claim["hosts"].items() if name not in settled}
     _write(path, {**claim, "hosts": rest}, owner)
     return [
-        f"{host_of[one]} is proven in each run: {path} has its boot as that of {name}. Remove that file if both are one machine"
+        f"{host_of[one]} is verified in each run: {path} has its boot as that of {name}. Remove that file if both are one machine"
         for one, name in rest.items()
         if one in host_of
     ]
@@ -300,7 +300,7 @@ def _write(path: Path, claim: Mapping[str, Any], owner: Process) -> None:
 
 
 def end_claims(names: Collection[str]) -> None:
-    """Record that these hosts of this run came through their batch, with their proof if one is
+    """Record that these hosts of this run came through their batch, with their verification if one is
     configured.
     """
     _change(
@@ -314,7 +314,7 @@ def end_claims(names: Collection[str]) -> None:
 def give_up(begun: Collection[str]) -> None:
     """End the rollout's record.
 
-    Keep the hosts that it has begun and did not bring through for the next rollout, which proves
+    Keep the hosts that it has begun and did not bring through for the next rollout, which verifies
     them.
     """
     _change(

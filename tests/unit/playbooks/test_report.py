@@ -188,7 +188,7 @@ ENDS = [
         ["gpu1", "lost1"],
         (),
         False,
-        "gpufleet_verify_image is not set, and the proof starts containers of it. Set it in the",
+        "gpufleet_verify_image is not set, and the verification starts containers of it. Set it in the",
     ),
     ("journal", ["gpu1", "lost1"], (), False, "of 2 hosts: 1 lost: lost1"),
     ("refresh_cdi", ["gpu1"], (), True, "gpu1 none nothing to refresh: gpufleet.nvidia.site"),

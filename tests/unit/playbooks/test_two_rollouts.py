@@ -110,12 +110,12 @@ def test_a_second_rollout_touches_no_host_of_the_first_and_the_first_goes_on(
     )
 
 
-PROVEN_AGAIN = "  as desired, to be proven or put back into service: gpu2, gpu9\n  batch 1, canaries: gpu2, gpu9\n"
+VERIFIED_AGAIN = "  as desired, to be verified or put back into service: gpu2, gpu9\n  batch 1, canaries: gpu2, gpu9\n"
 # A run that ends with its plan.
 PLAN = {"gpufleet_verify_image": "registry.example.org/cuda:12", "gpufleet_rollout_window": CLOSED}
 
 
-def test_a_rollout_that_was_killed_holds_nothing_and_the_proof_of_its_batch_that_had_ended_stands(
+def test_a_rollout_that_was_killed_holds_nothing_and_the_verification_of_its_batch_that_had_ended_stands(
     tmp_path: Path,
 ) -> None:
     fleet(tmp_path)
@@ -126,7 +126,7 @@ def test_a_rollout_that_was_killed_holds_nothing_and_the_proof_of_its_batch_that
         status, words = second(tmp_path, *FEW, **PLAN)
         assert status == 0, words
         assert "4 hosts: 2 to change in 2 batches, 2 already as desired" in words
-        assert PROVEN_AGAIN not in words
+        assert VERIFIED_AGAIN not in words
         assert "canaries" not in words
         status, words = second(tmp_path, *FEW)
         assert status == 0, words
@@ -134,7 +134,7 @@ def test_a_rollout_that_was_killed_holds_nothing_and_the_proof_of_its_batch_that
     assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3", "gpu9"]
 
 
-def test_a_canary_is_proven_again_where_the_run_died_before_its_batch_had_ended(
+def test_a_canary_is_verified_again_where_the_run_died_before_its_batch_had_ended(
     tmp_path: Path,
 ) -> None:
     fleet(tmp_path)
@@ -144,7 +144,7 @@ def test_a_canary_is_proven_again_where_the_run_died_before_its_batch_had_ended(
     assert changed(tmp_path) == ["gpu2", "gpu9"]
     status, words = second(tmp_path, *FEW, **PLAN)
     assert status == 0, words
-    assert PROVEN_AGAIN in words
+    assert VERIFIED_AGAIN in words
 
 
 def test_a_file_that_does_not_say_who_has_what_ends_the_rollout_before_a_host_is_changed(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prove what containers get: start them, and let a shell in each try to open device nodes.
+"""Verify what containers get: start them, and let a shell in each try to open device nodes.
 
 A plain program. Containers are started through the runtime's own socket. The request contains what
 to start, which nodes to expect and which must be refused; nothing here knows a vendor. Whatever
@@ -367,7 +367,7 @@ class _Check(object):
 
     def build_sandbox_config(self, case):
         uid = uuid.uuid4().hex
-        # The host's network: no network plugin has to be set up for a device to be proven.
+        # The host's network: no network plugin has to be set up for a device to be verified.
         security = {"namespace_options": {"network": NAMESPACE_NODE, "pid": NAMESPACE_CONTAINER}}
         return {
             "metadata": {

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prove a container through an engine that speaks HTTP over its socket.
+"""Verify a container through an engine that speaks HTTP over its socket.
 
 Make the container, run it to its end, read its output, remove it. The request contains what to
 make, in the engine's own words. Node side: standard library only, Python 3.6.

@@ -119,7 +119,7 @@ def take_hosts(
     """Plan without the hosts that another rollout has, and record the changed hosts as this
     rollout's.
 
-    Return the plan, and the sentences about proofs that are not settled.
+    Return the plan, and the sentences about verifications that are not settled.
     """
     unsettled: list[str] = []
     of_hosts = {
@@ -136,9 +136,11 @@ def take_hosts(
         whole = dc.replace(
             seen,
             others={**seen.others, **others},
-            proof=frozenset(host for host in known if of_hosts[host].get("gpufleet_verify_image")),
-            proven=frozenset(host for host, ids in known.items() if earlier.is_proven(ids)),
-            unproven=frozenset(host for host, ids in known.items() if earlier.is_unproven(ids)),
+            verification=frozenset(
+                host for host in known if of_hosts[host].get("gpufleet_verify_image")
+            ),
+            verified=frozenset(host for host, ids in known.items() if earlier.is_verified(ids)),
+            unverified=frozenset(host for host, ids in known.items() if earlier.is_unverified(ids)),
         )
         found = rollout.plan_rollout(whole, wanted)
         if not action._task.check_mode:

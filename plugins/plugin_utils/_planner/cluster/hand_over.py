@@ -127,7 +127,7 @@ def needs_handover(node: Node, to: str) -> bool:
 
     A node that is already with its new owner is left as it is, regardless of who brought it there.
     A node that an earlier run has left out of service is handed over once more: its host may not be
-    proven yet, and the node has to go back into service.
+    verified yet, and the node has to go back into service.
     """
     if to == STATE:
         return False
@@ -146,7 +146,7 @@ def describe_handover_steps(to: str) -> str:
     label = f"the label {TOOLKIT_LABEL}={LABELS[to]} is set"
     done = f"what this collection has changed is taken back, {label}"
     if to == COLLECTION:
-        done = f"{label}, its host is converged, and proven where gpufleet_verify_image is set"
+        done = f"{label}, its host is converged, and verified where gpufleet_verify_image is set"
     return f"It would be handed over to the {to}: it is drained, {done}, and it is put back into service"
 
 

@@ -326,7 +326,7 @@ CUT_AT_BLANK = Sentence(
 TAGS = Sentence(
     "variables.tags",
     "The playbooks of this collection have no tags",
-    next="Leave --tags and --skip-tags out. For one part alone run gpufleet.nvidia.verify (the proof) "
+    next="Leave --tags and --skip-tags out. For one part alone run gpufleet.nvidia.verify (the verification) "
     "or gpufleet.nvidia.refresh_cdi (the CDI specs)",
 )
 START_AT_TASK = Sentence(

@@ -47,7 +47,7 @@ URGENCY = {word: n for n, word in enumerate(OUTCOMES)}
 WRONG = (
     "failed",
     "rolled_back",
-    "not_proven",
+    "not_verified",
     "lost",
     "not_reached",
 )
@@ -81,7 +81,7 @@ def name_outcome_state(result: Result, check: bool) -> str:
 
 
 def merge_failures(result: Result, others: Mapping[bool, Sequence[Result]]) -> Result:
-    """Return a host's result with other failures of the same run: a host whose proof failed is not
+    """Return a host's result with other failures of the same run: a host whose verification failed is not
     a changed host.
 
     others: the other results, by whether they are looks. The failure of a look counts only if no

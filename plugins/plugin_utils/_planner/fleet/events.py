@@ -55,7 +55,7 @@ KINDS = ("to_change", "again", "done", "left_out")
 def get_planned_kind(host: Mapping[str, Any]) -> str:
     """Return what the plan has for a host, one of KINDS.
 
-    `again` is a host that is as desired, and is proven again or put back into service.
+    `again` is a host that is as desired, and is verified again or put back into service.
     """
     state = str(host["state"])
     return {rollout.DONE: "done", rollout.LEFT_OUT: "left_out"}.get(state) or (

@@ -6,8 +6,8 @@ batches.
 
 The plan depends only on the looks and the settings. So a rollout that was cut short is planned
 again from the hosts. Hosts that are done take no slot, and one that already is as desired stands
-for its class as a canary does. If a proof is configured, such a host has to be proven first: a run
-that ended before the proof may have converged it, and nothing on the host tells.
+for its class as a canary does. If a verification is configured, such a host has to be verified first: a run
+that ended before the verification may have converged it, and nothing on the host tells.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Fleet:
     variables: Mapping[str, Mapping[str, Any]] = dc.field(default_factory=dict)
     drained: frozenset[str] = frozenset()
     first: frozenset[str] = frozenset()  # hosts that an earlier run took out of service
-    proof: frozenset[str] = frozenset()  # hosts for which a proof is configured
-    # hosts that an earlier run of this controller has proven before it died
-    proven: frozenset[str] = frozenset()
+    verification: frozenset[str] = frozenset()  # hosts for which a verification is configured
+    # hosts that an earlier run of this controller has verified before it died
+    verified: frozenset[str] = frozenset()
     # hosts that such a run had, and did not come to the end of
-    unproven: frozenset[str] = frozenset()
+    unverified: frozenset[str] = frozenset()
     # host -> why it is left out, by what its look does not tell
     others: Mapping[str, str] = dc.field(default_factory=dict)
 
@@ -106,7 +106,7 @@ class Rollout:
 def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
     if not fleet.results:
         raise PlanError(messages.NO_HOSTS.fill())
-    hosts = add_proofs(judge_rollout_hosts(fleet, settings), fleet, settings.canaries)
+    hosts = add_verifications(judge_rollout_hosts(fleet, settings), fleet, settings.canaries)
     ended = left_out.explain_too_many_left_out(
         [h.name for h in hosts.values() if h.state == LEFT_OUT], len(hosts), settings.max_left_out
     )
@@ -178,16 +178,16 @@ def judge_rollout_hosts(fleet: Fleet, settings: RolloutSettings) -> dict[str, Ro
     return found
 
 
-def add_proofs(
+def add_verifications(
     hosts: Mapping[str, RolloutHost], fleet: Fleet, canaries: int
 ) -> dict[str, RolloutHost]:
-    """Return the hosts, with state DO for each one that is as desired and is proven again.
+    """Return the hosts, with state DO for each one that is as desired and is verified again.
 
-    These are hosts that an earlier run left unproven, and hosts that have to stand for a canary of
+    These are hosts that an earlier run left unverified, and hosts that have to stand for a canary of
     their class.
     """
     done = [h for name, h in hosts.items() if h.state == DONE and h.hardware != hardware.NONE]
-    again = {h.name for h in done if h.name in fleet.unproven}
+    again = {h.name for h in done if h.name in fleet.unverified}
     wanted = dict.fromkeys((h.hardware for h in hosts.values() if h.state == DO), canaries)
     for host in done:
         if host.name in again or can_stand_for_class(host.name, fleet):
@@ -206,9 +206,11 @@ def add_proofs(
 def can_stand_for_class(name: str, fleet: Fleet) -> bool:
     """Tell whether a host that is as desired stands for its class as a canary does.
 
-    It does if it came through, with its proof if it needs one.
+    It does if it came through, with its verification if it needs one.
     """
-    return name not in fleet.unproven and (name not in fleet.proof or name in fleet.proven)
+    return name not in fleet.unverified and (
+        name not in fleet.verification or name in fleet.verified
+    )
 
 
 def explain_left_out_elsewhere(fleet: Fleet, host: str, result: Mapping[str, Any]) -> str:
@@ -331,14 +333,18 @@ def list_rollout_lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
     batches: False if the batches would not be those of the rollout that follows.
     """
     counts = {state: rollout.list_hosts_in_state(state) for state in (DO, DONE, LEFT_OUT)}
-    proofs = [name for name in counts[DO] if not rollout.hosts[name].change]
-    again = f" and {len(proofs)} to be proven or put back into service" if proofs else ""
+    verifications = [name for name in counts[DO] if not rollout.hosts[name].change]
+    again = (
+        f" and {len(verifications)} to be verified or put back into service"
+        if verifications
+        else ""
+    )
     number = (
         f" in {len(rollout.batches)} batch{'' if len(rollout.batches) == 1 else 'es'}"
         if batches
         else ""
     )
-    todo = f"{len(counts[DO]) - len(proofs)} to change{again}{number}"
+    todo = f"{len(counts[DO]) - len(verifications)} to change{again}{number}"
     rest = f"{len(counts[DONE])} already as desired, {len(counts[LEFT_OUT])} left out"
     lines = [f"{outcomes.format_host_count(len(rollout.hosts))}: {todo}, {rest}"]
     lines += [
@@ -351,8 +357,10 @@ def list_rollout_lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
         of_one = [name for name in counts[DO] if rollout.hosts[name].hardware == text]
         lines.append(f"  class {text}: {names.show_some_runs(of_one)}")
     lines += (
-        [f"  as desired, to be proven or put back into service: {names.show_some_runs(proofs)}"]
-        if proofs
+        [
+            f"  as desired, to be verified or put back into service: {names.show_some_runs(verifications)}"
+        ]
+        if verifications
         else []
     )
     for n, batch in enumerate(rollout.batches if batches else (), 1):

@@ -37,7 +37,7 @@ class OperatorVariables:
 class Traits:
     """The properties of one engine.
 
-    title: as its own project writes it. proof: what starts a container for a proof.
+    title: as its own project writes it. verification: what starts a container for a verification.
     """
 
     title: str
@@ -45,7 +45,7 @@ class Traits:
     # has a configuration with handlers; one without reads CDI specs, and that is all
     handlers: bool
     hooks: bool  # runs the files of its hooks directories by itself
-    proof: Literal["cri", "api", "command"]
+    verification: Literal["cri", "api", "command"]
     asks_handler: str = ""  # the command line by which a person asks for a handler
     asks_device: str = ""  # the one by which a person asks for a CDI device
     # its words for NVIDIA_VISIBLE_DEVICES, for which it calls the prestart hook by itself
@@ -67,7 +67,7 @@ class Traits:
 
 TRAITS = {
     CONTAINERD: Traits(
-        "containerd", kubernetes=True, handlers=True, hooks=False, proof="cri", first_cdi="1.7", first_field="1.7.2",
+        "containerd", kubernetes=True, handlers=True, hooks=False, verification="cri", first_cdi="1.7", first_field="1.7.2",
         load_image="ctr -n k8s.io images import FILE.tar, or crictl pull IMAGE", file_versions=True,
         operator=OperatorVariables(
             "CONTAINERD_CONFIG", "/etc/containerd/config.toml", "CONTAINERD_SOCKET", "/run/containerd/containerd.sock",
@@ -75,18 +75,18 @@ TRAITS = {
         ),
     ),
     CRIO: Traits(
-        "CRI-O", kubernetes=True, handlers=True, hooks=True, proof="cri", first_cdi="1.24", first_field="1.28.0",
+        "CRI-O", kubernetes=True, handlers=True, hooks=True, verification="cri", first_cdi="1.24", first_field="1.28.0",
         pod_note="io.kubernetes.cri-o.RuntimeHandler",  # seen with 1.34
         checks_default=True,
         load_image="skopeo copy oci-archive:FILE.tar containers-storage:IMAGE, or crictl pull IMAGE",
     ),
     DOCKER: Traits(
-        "Docker", kubernetes=False, handlers=True, hooks=False, proof="api", first_cdi="25.0",
+        "Docker", kubernetes=False, handlers=True, hooks=False, verification="api", first_cdi="25.0",
         asks_handler="docker run --runtime", asks_variable="docker run --gpus and --runtime", variable_by_cdi="29.2",
         load_image="docker load --input FILE.tar",
     ),
     PODMAN: Traits(
-        "Podman", kubernetes=False, handlers=False, hooks=True, proof="command", first_cdi="4.1", asks_device="podman run --device",
+        "Podman", kubernetes=False, handlers=False, hooks=True, verification="command", first_cdi="4.1", asks_device="podman run --device",
         load_image="podman load --input FILE.tar",
     ),
 }  # fmt: skip

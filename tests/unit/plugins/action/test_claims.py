@@ -51,7 +51,7 @@ def test_a_rollout_has_its_hosts_until_it_is_known_to_be_dead(
     )
     found = claims.list_claims_of_others(tmp_path)
     assert ("gpu1 b" in found.taken) is (alive is not False)
-    assert ("gpu1 b" in found.unproven) is (alive is False)
+    assert ("gpu1 b" in found.unverified) is (alive is False)
     assert (
         "this machine cannot tell whether it still runs: remove" in found.taken.get("gpu1 b", "")
     ) is (alive is None)
@@ -172,14 +172,16 @@ def test_a_host_that_a_rollout_has_is_recognised_after_its_reboot(
     path.unlink()
 
     claims._write(claims._get_claim_file(tmp_path, dead), claim, dead)
-    assert claims.list_claims_of_others(tmp_path).is_unproven(seen) is same
+    assert claims.list_claims_of_others(tmp_path).is_unverified(seen) is same
     claims._write(
         claims._get_claim_file(tmp_path, dead), {**claim, "ended": list(claim["hosts"])}, dead
     )
-    assert claims.list_claims_of_others(tmp_path).is_proven(seen) is boot, "a proof is of one boot"
+    assert claims.list_claims_of_others(tmp_path).is_verified(seen) is boot, (
+        "a verification is of one boot"
+    )
     left = claims.take(tmp_path, {name: seen}, (), "3", "")
     assert bool(left) is (same and not settled), (
-        "people are told of a host that would be proven forever"
+        "people are told of a host that would be verified forever"
     )
     assert claims._get_claim_file(tmp_path, dead).exists() is not settled, (
         "what is settled leaves nothing behind"
@@ -209,7 +211,7 @@ def test_a_claim_is_on_the_disk_before_it_has_its_name(
 def test_a_directory_that_others_may_write_to_says_nothing(
     mode: int, owner: int, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file there could give hosts to nobody, or say that a proof stands."""
+    """A file there could give hosts to nobody, or say that a verification stands."""
     place = tmp_path / "rollouts"
     place.mkdir()
     place.chmod(mode)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The proof as an action: what is sent to the node, and how its answers become a result."""
+"""The verification as an action: what is sent to the node, and how its answers become a result."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Stage:
         found = cases.list_cases(
             seen.record, seen.instances, driver, image="", statuses={CONTAINERD_16.socket: SYSTEMD}
         )
-        proof = handed_on.Proof(
+        verification = handed_on.Verification(
             found, cases.explain_no_cases(seen.record, found), dc.asdict(seen.record)
         )
         monkeypatch.setattr(
@@ -80,7 +80,7 @@ class Stage:
             "observe_and_plan",
             lambda *_arguments: (
                 None,
-                base.Outcome(Plan(), {"proof": proof, "claims": self.claims}),
+                base.Outcome(Plan(), {"verification": verification, "claims": self.claims}),
             ),
         )
         monkeypatch.setattr(transport, "run_host_program", self.exchange)
@@ -104,7 +104,7 @@ class Stage:
         return action.run(None, {})
 
 
-def test_a_proven_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verified_host(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch)
     result = stage.run(timeout=7)
     [(program, request)] = stage.sent
@@ -113,7 +113,7 @@ def test_a_proven_host(monkeypatch: pytest.MonkeyPatch) -> None:
         ("containerd: one", "probe:1", "system.slice"), ("containerd: none", "probe:1", "system.slice"),
     ]  # fmt: skip
     assert (
-        result["proven"],
+        result["verified"],
         result["changed"],
         result["left"],
         result["skipped_why"],
@@ -121,14 +121,20 @@ def test_a_proven_host(monkeypatch: pytest.MonkeyPatch) -> None:
     ) == (True, False, [], "", False)
 
 
-def test_a_host_that_is_not_proven_fails_with_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_is_not_verified_fails_with_the_evidence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     problem = "/dev/nvidia0 was requested and is not in the container"
     answer = {
         "cases": [{"name": "containerd: one", "ok": False, "problems": [problem], "error": None}],
         "left": [{"sandbox": "s"}],
     }
     result = Stage(monkeypatch, answer=answer).run()
-    assert (result["failed"], result["proven"], result["left"]) == (True, False, [{"sandbox": "s"}])
+    assert (result["failed"], result["verified"], result["left"]) == (
+        True,
+        False,
+        [{"sandbox": "s"}],
+    )
     assert result["msg"].startswith(f"2 of 2 checks failed. containerd: one: {problem}.")
     assert result["checks"][0]["advice"]
 
@@ -147,7 +153,7 @@ def test_a_host_without_gpu_is_not_started_on(monkeypatch: pytest.MonkeyPatch) -
     stage = Stage(monkeypatch, driver=Driver("none", "", (), "no NVIDIA device on the PCI bus"))
     result = stage.run()
     assert stage.sent == []
-    assert (result["proven"], result["checks"]) == (False, [])
+    assert (result["verified"], result["checks"]) == (False, [])
     assert "no NVIDIA device on the PCI bus" in result["skipped_why"]
 
 
@@ -161,7 +167,7 @@ def test_a_host_that_lacks_something_for_claims_is_not_started_on(
     )
     result = stage.run(dra=True)
     assert stage.sent == []
-    assert (result["failed"], result["proven"], result["dra"]["ready"]) == (True, False, False)
+    assert (result["failed"], result["verified"], result["dra"]["ready"]) == (True, False, False)
     assert "an engine that resolves CDI devices: it cannot. Update it" in result["msg"]
     assert result["msg"].endswith("[kubernetes.claims-required]")
 
@@ -201,15 +207,17 @@ def operations(
 # The played Docker does not restart, so that the containers which a restart would end are asked for
 # in a look of its own.
 @pytest.mark.parametrize(("name", "looks"), [("containerd", 1), ("docker", 2)])
-def test_a_converged_host_with_its_proof_is_two_operations(
+def test_a_converged_host_with_its_verification_is_two_operations(
     node_: Node, name: str, looks: int
 ) -> None:
     host = build(node_, ENGINES[name].copy(), 0o644)
     try:
         changed, several = operations(host, "host", **CONVERGE)
-        assert (changed["changed"], changed["proof"], len(several) > 1) == (True, None, True), (
-            changed.get("msg")
-        )
+        assert (changed["changed"], changed["verification"], len(several) > 1) == (
+            True,
+            None,
+            True,
+        ), changed.get("msg")
         converged, looked = operations(host, "host", **CONVERGE)
         assert (converged["changed"], len(looked)) == (False, looks)
         own, (look, request) = operations(host, "host_verify", **IMAGE, **PREPARE)
@@ -226,12 +234,12 @@ def test_a_converged_host_with_its_proof_is_two_operations(
     [
         ({**PREPARE, "cdi": "disabled"}, {}),  # another decision than the one that was handed on
         ({}, {}),
-        (PREPARE, {"proof": None}),  # something was changed
+        (PREPARE, {"verification": None}),  # something was changed
         (PREPARE, {"decision": None}),
     ],
     ids=["other options", "fewer options", "changed", "no decision"],
 )
-def test_what_does_not_hold_for_a_proof_is_looked_at_again(
+def test_what_does_not_hold_for_a_verification_is_looked_at_again(
     node_: Node, options: dict[str, Any], more: dict[str, Any]
 ) -> None:
     host = build(node_, ENGINES["containerd"].copy(), 0o644)
@@ -246,7 +254,7 @@ def test_what_does_not_hold_for_a_proof_is_looked_at_again(
         host.close()
 
 
-def test_a_proof_holds_for_every_option_that_it_is_made_by() -> None:
+def test_a_verification_holds_for_every_option_that_it_is_made_by() -> None:
     made_by = {field.name for field in dc.fields(Policy)} & set(
         arguments.derive_argument_spec("host_verify")
     )
@@ -256,7 +264,10 @@ def test_a_proof_holds_for_every_option_that_it_is_made_by() -> None:
 
 def test_a_name_that_no_terminal_shows_as_it_is_is_not_handed_on() -> None:
     case = {"name": "containerd: one", "socket": "/run/a\x1b.sock"}
-    assert handed_on.offer_proof(Policy(), lambda: handed_on.Proof([case], "", {})) is None
+    assert (
+        handed_on.offer_verification(Policy(), lambda: handed_on.Verification([case], "", {}))
+        is None
+    )
 
 
 OFFERED = facts.parse_host_facts(

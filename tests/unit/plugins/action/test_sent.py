@@ -22,7 +22,7 @@ PROGRAMS = {
     "a look": "observe",
     "a change": "transaction",
     "an acknowledgement": "acknowledge",
-    "a proof": "container_check",
+    "a verification": "container_check",
 }
 ROW = re.compile(r"^ *\| (an? [\w ]+) \| ([\d ]+) \| ([\d ]+) \| ([\d ]+) \|$", re.MULTILINE)
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The proof's node side: its bytes against those of the protobuf library, and a scripted runtime
+"""The verification's node side: its bytes against those of the protobuf library, and a scripted runtime
 that plays each mishap.
 """
 
@@ -146,7 +146,7 @@ class Runtime(object):
 PHRASES = ["no shell", "(?:busy|broken|[a-z]+ not found)"]
 
 
-def prove(runtime, tmp_path, **case):
+def verify(runtime, tmp_path, **case):
     wanted = dict(
         {"name": "one", "socket": "/run/x.sock", "nodes": NODES, "list": "/dev/gpufleet-test*"},
         **case,
@@ -240,13 +240,13 @@ VERDICTS = [
     "said, problems", [row[1:] for row in VERDICTS], ids=[row[0] for row in VERDICTS]
 )
 def test_verdict(said, problems, tmp_path):
-    case = prove(Runtime(said), tmp_path)["cases"][0]
+    case = verify(Runtime(said), tmp_path)["cases"][0]
     assert case["problems"] == problems
     assert case["ok"] is not bool(problems)
 
 
 def test_evidence_says_what_was_found(tmp_path):
-    case = prove(Runtime(GOOD), tmp_path)["cases"][0]
+    case = verify(Runtime(GOOD), tmp_path)["cases"][0]
     assert case["found"] == {GPU0: "ENXIO", GPU1: "EPERM", CONTROL: "absent"}
     assert case["listed"] == [GPU0]
     assert case["expected"] == {GPU0: "allowed", GPU1: "refused", CONTROL: "optional"}
@@ -254,7 +254,7 @@ def test_evidence_says_what_was_found(tmp_path):
 
 def test_the_container_is_started_as_asked_and_everything_is_removed(tmp_path):
     runtime = Runtime(GOOD)
-    prove(runtime, tmp_path, handler="special", cgroup_parent="system.slice", **CASE)
+    verify(runtime, tmp_path, handler="special", cgroup_parent="system.slice", **CASE)
     assert runtime.methods == [
         "ListPodSandbox", "ImageStatus", "RunPodSandbox", "CreateContainer", "StartContainer", "ExecSync",
         "StopContainer", "StopPodSandbox", "RemovePodSandbox",
@@ -292,14 +292,14 @@ FAILURES = [
 @pytest.mark.parametrize("method, message, last", FAILURES, ids=[row[0] for row in FAILURES])
 def test_a_call_that_fails_is_told_and_cleaned_up_after(method, message, last, tmp_path):
     runtime = Runtime(GOOD, **{method: grpc_wire.CriError(2, message)})
-    case = prove(runtime, tmp_path)["cases"][0]
+    case = verify(runtime, tmp_path)["cases"][0]
     assert case["error"] == {"step": method, "message": message}
     assert not case["ok"]
     assert runtime.methods[-len(last) :] == last
 
 
 def test_an_image_that_is_not_there_is_named(tmp_path):
-    case = prove(Runtime(ImageStatus={"image": None}), tmp_path)["cases"][0]
+    case = verify(Runtime(ImageStatus={"image": None}), tmp_path)["cases"][0]
     assert case["error"] == {
         "step": "ImageStatus",
         "message": "image localhost/probe:lab is not on this host",
@@ -307,7 +307,7 @@ def test_an_image_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_shell_that_fails_is_an_error(tmp_path):
-    case = prove(
+    case = verify(
         Runtime(ExecSync={"exit_code": 127, "stdout": b"", "stderr": b"no shell, token=x"}),
         tmp_path,
     )["cases"][0]
@@ -320,7 +320,7 @@ def test_a_shell_that_fails_is_an_error(tmp_path):
 def test_a_sandbox_taken_away_by_a_node_agent_is_tried_again(tmp_path):
     gone = grpc_wire.CriError(container_test_entry.NOT_FOUND, "sandbox not found")
     runtime = Runtime(GOOD, CreateContainer=[gone, gone])
-    assert prove(runtime, tmp_path)["cases"][0]["ok"]
+    assert verify(runtime, tmp_path)["cases"][0]["ok"]
     assert runtime.methods.count("RunPodSandbox") == 3
 
 
@@ -329,12 +329,12 @@ def test_a_sandbox_that_is_taken_away_each_time_is_an_error(tmp_path):
         grpc_wire.CriError(container_test_entry.NOT_FOUND, "sandbox not found") for _try in range(9)
     ]
     runtime = Runtime(GOOD, CreateContainer=gone)
-    assert prove(runtime, tmp_path)["cases"][0]["error"]["step"] == "CreateContainer"
+    assert verify(runtime, tmp_path)["cases"][0]["error"]["step"] == "CreateContainer"
     assert runtime.methods.count("RunPodSandbox") == container_test_entry.TRIES
 
 
 def test_what_cannot_be_removed_is_told(tmp_path):
-    answer = prove(
+    answer = verify(
         Runtime(GOOD, RemovePodSandbox=grpc_wire.CriError(2, "gRPC status 2", "busy: token=x")),
         tmp_path,
     )
@@ -347,7 +347,7 @@ def test_what_cannot_be_removed_is_told(tmp_path):
 def test_leftovers_of_a_killed_check_are_removed_and_those_of_a_running_one_are_not(tmp_path):
     found = [{"id": "old", "created_at": 1000000000}, {"id": "new", "created_at": 2**62}]
     runtime = Runtime(GOOD, ListPodSandbox={"items": found})
-    prove(runtime, tmp_path)
+    verify(runtime, tmp_path)
     assert runtime.calls[1] == ("StopPodSandbox", {"pod_sandbox_id": "old"})
     assert runtime.calls[2] == ("RemovePodSandbox", {"pod_sandbox_id": "old"})
     assert runtime.calls[3][0] == "ImageStatus"
@@ -369,7 +369,7 @@ def test_device_numbers_of_the_host_come_first_and_a_node_that_nobody_has_is_lef
         {"path": "/dev/null", "rdev": [9, 9], "expect": "allowed"},
         {"path": "/dev/gpufleet-none", "rdev": None, "expect": "refused"},
     ]
-    case = prove(runtime, tmp_path, nodes=nodes)["cases"][0]
+    case = verify(runtime, tmp_path, nodes=nodes)["cases"][0]
     assert dict(runtime.calls)["ExecSync"]["cmd"][5:] == ["/dev/null", "1", "3"]
     assert case["ok"]
 
@@ -384,7 +384,7 @@ def test_a_node_of_the_host_that_cannot_be_looked_at_is_not_left_out(tmp_path, m
 
     monkeypatch.setattr(container_test_entry.os, "stat", fail)
     nodes = [{"path": "/dev/gpufleet-lost", "rdev": None, "expect": "allowed"}]
-    (case,) = prove(Runtime(lines()), tmp_path, nodes=nodes)["cases"]
+    (case,) = verify(Runtime(lines()), tmp_path, nodes=nodes)["cases"]
     assert (case["ok"], case["error"]["step"]) == (False, "request")
     assert "/dev/gpufleet-lost" in case["error"]["message"]
 
@@ -416,7 +416,7 @@ def test_an_engine_that_cannot_look_for_an_image_is_not_without_it(
 
     monkeypatch.setattr(container_test_entry.commands, "run", answer)
     monkeypatch.setitem(globals(), "PHRASES", ["no such thing"])
-    (case,) = prove(
+    (case,) = verify(
         None, tmp_path, run=["podman", "run"], image_there=["podman", "image", "exists"]
     )["cases"]
     assert (case["error"] or {}).get("step") == step
@@ -456,7 +456,7 @@ def test_a_record_is_read_from_where_it_ended_before(wanted, line, problems, tmp
     record = tmp_path / "record.jsonl"
     record.write_text("--device=0 of another container\n")
     runtime = Recorder(GOOD, str(record), line)
-    case = prove(
+    case = verify(
         runtime, tmp_path, record=dict(wanted, path=str(record), shows="--device=[a-z0-9]+")
     )["cases"][0]
     assert case["problems"] == ["%s %s" % (record, problem) for problem in problems]

@@ -96,7 +96,7 @@ JOBS = (
         "Bring the change through the fleet: canaries, waves, a gate after each.",
         (surveys.UNTIL, *surveys.ROLLOUT),
     ),
-    Job("verify", "Prove with containers that GPUs get into them.", (surveys.HOSTS,), sliced=True),
+    Job("verify", "Verify with containers that GPUs get into them.", (surveys.HOSTS,), sliced=True),
     Job(
         "rollback",
         "Give back what was there before.",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cases that prove a host's decision: containers, and for each what it asks for, what it gets,
+"""The cases that verify a host's decision: containers, and for each what it asks for, what it gets,
 and what it is refused.
 
 A container that asks for one GPU gets exactly its nodes, and one that asks for none gets none. A
@@ -118,7 +118,7 @@ def list_cases(
         subject = decision.engine if engines.count(decision.engine) == 1 else decision.instance
         instance = by_key[decision.instance]
         if (
-            instance.cri or traits.get_traits(instance.engine).proof != "cri"
+            instance.cri or traits.get_traits(instance.engine).verification != "cri"
         ) and not instance.refusal:
             status = (statuses or {}).get(instance.socket, {})
             row = _list_row_cases(host, decision, instance, driver.gpus, evidence_file)
@@ -335,10 +335,10 @@ def _finish_case(
 
 def get_engine_way(case: Mapping[str, Any], engine: str, binary: str) -> dict[str, Any]:
     """Return how a case is carried out if that is not by CRI; {} for CRI."""
-    proof = traits.get_traits(engine).proof
-    if proof == "api":
+    verification = traits.get_traits(engine).verification
+    if verification == "api":
         return {"create": create(case)}
-    return build_case_command(case, binary) if proof == "command" else {}
+    return build_case_command(case, binary) if verification == "command" else {}
 
 
 def build_case_command(case: Mapping[str, Any], binary: str) -> dict[str, Any]:
@@ -469,10 +469,10 @@ def explain_no_cases(host: HostDecision, planned: list[dict[str, Any]]) -> str:
     if planned:
         return ""
     refused = "; ".join(sentence for _key, sentence in host.refused)
-    return host.skipped or refused or messages.NOTHING_TO_PROVE.fill()
+    return host.skipped or refused or messages.NOTHING_TO_VERIFY.fill()
 
 
-def list_unproven_cases(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def list_unverified_cases(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the cases as check mode shows them: what would be started and expected, without a
     verdict.
     """
@@ -520,8 +520,8 @@ def describe_case_failure(found: Mapping[str, Any]) -> str:
     return "; ".join(found.get("problems") or ())
 
 
-def describe_unproven(checks: list[dict[str, Any]]) -> str:
-    """Return the message of a failure; '' if every case is proven."""
+def describe_unverified(checks: list[dict[str, Any]]) -> str:
+    """Return the message of a failure; '' if every case is verified."""
     failed = [c for c in checks if not c["ok"]]
     if not failed:
         return ""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A proof, as the task that found its host converged hands it on, so the task that carries it out
+"""A verification, as the task that found its host converged hands it on, so the task that carries it out
 need not look at the host again.
 
 It holds for the look that it was planned from, so a plan that changes something hands nothing on.
@@ -35,17 +35,17 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.veri
 )
 
 MPS = "nvidia.com/mps"
-# The options of the module host_verify that make the policy which it proves.
+# The options of the module host_verify that make the policy which it verifies.
 OPTIONS = (
     "cdi", "cdi_dev_root", "cdi_driver_root", "cdi_owner", "cdi_spec_dirs", "config_path", "device_plugin_prefix",
     "device_plugin_strategy", "dra", "engines", "handlers", "injection", "isolation", "no_gpu", "service", "set_as_default", "socket",
 )  # fmt: skip
 
-FEW = 4  # of 2 048 channels, in each case of a proof
+FEW = 4  # of 2 048 channels, in each case of a verification
 
 
 @dc.dataclass(frozen=True)
-class Proof:
+class Verification:
     """The cases that have to be shown on a host, with any image, and the reason if there are none."""
 
     cases: list[dict[str, Any]]
@@ -53,7 +53,7 @@ class Proof:
     decision: Mapping[str, Any]
 
 
-def plan_proof(
+def plan_verification(
     policy: Policy,
     obs: Observation,
     record: HostDecision,
@@ -61,8 +61,8 @@ def plan_proof(
     driver: Driver,
     *,
     evidence_file: str,
-) -> Proof:
-    """Plan the proof from a look. Raise NeedMore if an engine's status was not asked for."""
+) -> Verification:
+    """Plan the verification from a look. Raise NeedMore if an engine's status was not asked for."""
     statuses = {
         i.socket: obs.try_cri(i.socket, pid=i.pid)
         for i in instances
@@ -81,7 +81,7 @@ def plan_proof(
         fabric=fabric,
         more=shared,
     )
-    return Proof(found, cases.explain_no_cases(record, found), dc.asdict(record))
+    return Verification(found, cases.explain_no_cases(record, found), dc.asdict(record))
 
 
 def ask_for_mps_gpu(policy: Policy, record: HostDecision, driver: Driver) -> tuple[cases.Ask, ...]:
@@ -108,34 +108,38 @@ def ask_for_mps_gpu(policy: Policy, record: HostDecision, driver: Driver) -> tup
     )
 
 
-def offer_proof(policy: Policy, plan: Callable[[], Proof]) -> dict[str, Any] | None:
+def offer_verification(policy: Policy, plan: Callable[[], Verification]) -> dict[str, Any] | None:
     """Return what a result hands on; None if it takes one more look, or if a name would not be
     shown as it is.
     """
     if policy.root != "/" or policy.state == "absent":
         return None
     try:
-        proof = plan()
+        verification = plan()
     except NeedMore:
         return None
-    plain = json.loads(json.dumps(proof.cases))
+    plain = json.loads(json.dumps(verification.cases))
     if escape.escape_every_string(plain, escape.escape_line) != plain:
         return None
-    return {"options": digest_policy(policy), "cases": plain, "skipped_why": proof.skipped_why}
+    return {
+        "options": digest_policy(policy),
+        "cases": plain,
+        "skipped_why": verification.skipped_why,
+    }
 
 
-def accept_proof(policy: Policy, result: Mapping[str, Any]) -> Proof | None:
-    """Return the proof that a result of the module host hands on for this policy; None if the host
+def accept_verification(policy: Policy, result: Mapping[str, Any]) -> Verification | None:
+    """Return the verification that a result of the module host hands on for this policy; None if the host
     has to be looked at.
     """
-    handed_on, decision = result.get("proof"), result.get("decision")
+    handed_on, decision = result.get("verification"), result.get("decision")
     if (
         not isinstance(handed_on, Mapping)
         or not isinstance(decision, Mapping)
         or handed_on.get("options") != digest_policy(policy)
     ):
         return None
-    return Proof(
+    return Verification(
         [dict(case) for case in handed_on["cases"]], str(handed_on["skipped_why"]), decision
     )
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List the sentences about the proof that containers get GPUs."""
+"""List the sentences about the verification that containers get GPUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     Sentence,
 )
 
-# what a case proves
+# what a case verifies
 ONE_GPU = Sentence(
     "verify.one-gpu", "a container that requests one GPU gets exactly the device nodes of that GPU"
 )
@@ -39,8 +39,9 @@ BY_MPS = Sentence(
 )
 
 # the result
-NOTHING_TO_PROVE = Sentence(
-    "verify.nothing-to-prove", "this host has no engine that can start containers for the proof"
+NOTHING_TO_VERIFY = Sentence(
+    "verify.nothing-to-verify",
+    "this host has no engine that can start containers for the verification",
 )
 CHECKS_FAILED = Sentence("verify.checks-failed", "{failed} of {total} checks failed. {details}")
 

@@ -351,7 +351,7 @@ def _allow(wanted: list[CriSetting]) -> list[str]:
 
 
 def get_pod_cgroup_parent(status: Mapping[str, Any], handler: str) -> str:
-    """Return the cgroup of a proof's pod, '' if the engine chooses it, as CRI-O does.
+    """Return the cgroup of a verification's pod, '' if the engine chooses it, as CRI-O does.
 
     containerd takes the path as it comes: with the systemd driver, runc refuses one that is not a
     slice.

@@ -23,9 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.pag
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
     columns,
     fleet_hosts,
-    proof,
     specs,
     transactions,
+    verification,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -142,7 +142,7 @@ def laid_out(results: Mapping[str, dict[str, Any]]) -> dict[str, list[str]]:
         "columns": fleet_hosts.list_host_lines(known, own),
     }
     views |= {
-        "proof": proof.list_proof_lines(known, WIDE),
+        "verification": verification.list_verification_lines(known, WIDE),
         "journal": transactions.list_journal_lines(known, WIDE),
     }
     views |= {

@@ -284,18 +284,18 @@ def test_what_comes_from_a_host_moves_no_cursor_and_forges_no_line() -> None:
     assert found[-1].endswith("bad\\x1b[2Jnews gpu2 fine\\u202e")
 
 
-def test_a_host_whose_proof_failed_is_a_failed_host() -> None:
-    proof = {"failed": True, "msg": "1 of 3 checks failed"}
+def test_a_host_whose_verification_failed_is_a_failed_host() -> None:
+    verification = {"failed": True, "msg": "1 of 3 checks failed"}
     assert (
         outcomes.judge_outcome(
-            outcomes.merge_failures(result(changed=True), {False: [{}, proof]})
+            outcomes.merge_failures(result(changed=True), {False: [{}, verification]})
         ).word
         == "failed"
     )
     lost = {"unreachable": True, "msg": "timed out"}
     assert outcomes.judge_outcome(outcomes.merge_failures({}, {False: [lost]})).word == "lost"
     first = result(failed=True, msg="the first")
-    assert outcomes.merge_failures(first, {False: [proof]}) == first
+    assert outcomes.merge_failures(first, {False: [verification]}) == first
 
 
 def test_a_look_that_failed_counts_only_where_nothing_came_after_it() -> None:

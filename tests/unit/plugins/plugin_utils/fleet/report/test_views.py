@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
-    proof,
     specs,
     transactions,
+    verification,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report.fleet_hosts import (
     FleetView,
@@ -22,7 +22,7 @@ LOST = {"unreachable": True, "msg": "connection refused"}
 WIDE = FleetView(width=200)
 
 
-# ---------------------------------------------------------------- proof
+# ---------------------------------------------------------------- verification
 
 
 def case(name: str, expected: dict[str, str], found: dict[str, str], **more: Any) -> dict[str, Any]:
@@ -77,57 +77,58 @@ EVIDENCE = [
 
 @pytest.mark.parametrize(("check", "text"), EVIDENCE)
 def test_the_evidence_of_a_case(check: dict[str, Any], text: str) -> None:
-    assert proof.describe_check_evidence(check) == text
+    assert verification.describe_check_evidence(check) == text
 
 
 def shown(*checks: dict[str, Any], **more: Any) -> dict[str, Any]:
     decisions = [{"engine": "containerd", "engine_version": "1.7.24"}]
-    proven = all(c["ok"] for c in checks)
+    verified = all(c["ok"] for c in checks)
     return {
         "checks": list(checks),
-        "proven": proven,
+        "verified": verified,
         "image": "busybox",
         "decision": {"decisions": decisions},
         **more,
     }
 
 
-def test_a_proof_is_a_line_per_engine_and_what_is_not_proven_comes_first() -> None:
+def test_a_verification_is_a_line_per_engine_and_what_is_not_verified_comes_first() -> None:
     results = {
         "gpu1": shown(ONE, NONE),
         "gpu2": shown(WRONG, NONE, failed=True, msg="1 of 2 checks failed"),
         "gpu3": LOST,
         "gpu4": {
             "checks": [],
-            "proven": False,
+            "verified": False,
             "skipped_why": "no GPU: none on PCI",
             "image": "busybox",
         },
         "gpu5": {},
         "gpu6": shown(FORESEEN),
     }
-    assert proof.list_proof_lines(results, WIDE) == [
+    assert verification.list_verification_lines(results, WIDE) == [
         "Containers of busybox",
         "",
-        "HOST  PROVEN            ENGINE             INJECTION   EVIDENCE",
-        "gpu2  no                containerd 1.7.24  native-cdi  one: FAILED: /dev/nvidia0 cannot be opened; none: refused nvidia[0-1]",
-        "gpu3  lost              -                  -           connection refused",
-        "gpu5  not reached       -                  -           no result: the host failed or was lost before this step",
-        "gpu6  not run           containerd 1.7.24  native-cdi  one: to be shown",
-        "gpu4  nothing to prove  -                  -           no GPU: none on PCI",
-        "gpu1  yes               containerd 1.7.24  native-cdi  one: opened nvidia0, nvidiactl, refused nvidia1; none: refused nvidia[0-1]",
+        "HOST  VERIFIED           ENGINE             INJECTION   EVIDENCE",
+        "gpu2  no                 containerd 1.7.24  native-cdi  one: FAILED: /dev/nvidia0 cannot be opened; none: refused nvidia[0-1]",
+        "gpu3  lost               -                  -           connection refused",
+        "gpu5  not reached        -                  -           no result: the host failed or was lost before this step",
+        "gpu6  not run            containerd 1.7.24  native-cdi  one: to be shown",
+        "gpu4  nothing to verify  -                  -           no GPU: none on PCI",
+        "gpu1  yes                containerd 1.7.24  native-cdi  "
+        "one: opened nvidia0, nvidiactl, refused nvidia1; none: refused nvidia[0-1]",
         "",
-        "6 hosts: 1 not proven, 1 lost, 1 not reached, 1 not run, 1 nothing to prove, 1 proven",
+        "6 hosts: 1 not verified, 1 lost, 1 not reached, 1 not run, 1 nothing to verify, 1 verified",
     ]
-    counts = proof.count_proofs(results)
-    assert (counts["proven"], counts["not_proven"], counts["needs_person"]) == (
+    counts = verification.count_verifications(results)
+    assert (counts["verified"], counts["not_verified"], counts["needs_person"]) == (
         1,
         1,
         ["gpu2", "gpu3", "gpu5"],
     )
     assert (
         outcomes.explain_failed_run(counts)
-        == "of 6 hosts: 1 not proven, 1 lost, 1 not reached. To be looked at: gpu[2-3,5]"
+        == "of 6 hosts: 1 not verified, 1 lost, 1 not reached. To be looked at: gpu[2-3,5]"
     )
 
 

@@ -217,20 +217,20 @@ def test_a_host_that_is_left_alone_is_not_managed_which_is_not_unchanged(
     assert told["managed"] is managed
 
 
-# ---------------------------------------------------------------- the proof
+# ---------------------------------------------------------------- the verification
 
 IMAGE = "lab/busybox:1"
 
 
-def proof(evidence: str = "") -> list[dict[str, Any]]:
+def verification(evidence: str = "") -> list[dict[str, Any]]:
     one = the_podman()
     return cases.list_cases(
         record(Policy(), one), (one,), ONE_GPU, image=IMAGE, evidence_file=evidence
     )
 
 
-def test_the_proof_asks_as_a_person_would() -> None:
-    one, none = proof()
+def test_the_verification_asks_as_a_person_would() -> None:
+    one, none = verification()
     assert (one["name"], none["name"]) == ("podman: one", "podman: none")
     assert "--device=nvidia.com/gpu=0" in one["run"]
     assert [word for word in none["run"] if word.startswith("--device")] == []
@@ -265,7 +265,7 @@ def test_what_the_command_says_is_the_evidence(
     program.write_text("#!/bin/sh\ncase $1 in\n" + "\n".join(lines) + "\nesac\n")
     program.chmod(0o755)
     case = {
-        **proof()[0],
+        **verification()[0],
         "run": [str(program), "run"],
         "image_there": [str(program), "image", "exists"],
     }
@@ -290,7 +290,7 @@ def test_of_what_the_command_says_only_known_phrases_are_told(tmp_path: Any) -> 
     program.write_text(f"#!/bin/sh\n[ $1 = image ] || {{ echo '{words}' >&2; exit 125; }}\n")
     program.chmod(0o755)
     case = {
-        **proof()[0],
+        **verification()[0],
         "run": [str(program), "run"],
         "image_there": [str(program), "image", "exists"],
     }
@@ -309,7 +309,7 @@ def test_what_the_shell_in_the_container_says_is_judged(tmp_path: Any) -> None:
     program.write_text(f"#!/bin/sh\n[ $1 = image ] || printf '{said}'\n")
     program.chmod(0o755)
     case = {
-        **proof()[0],
+        **verification()[0],
         "run": [str(program), "run"],
         "image_there": [str(program), "image", "exists"],
     }

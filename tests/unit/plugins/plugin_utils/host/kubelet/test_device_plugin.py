@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the device plugin of a cluster asks by, what follows for the host, and how the proof asks."""
+"""What the device plugin of a cluster asks by, what follows for the host, and how the verification asks."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_the_advice_names_the_setting_of_the_plugin(
     ]
 
 
-PROOFS = {
+VERIFICATIONS = {
     # strategies as declared, isolation asked for -> the case that asks as the plugin does
     "no kubelet": (NONE, {}, None),
     "the plugin's default": (KUBELET, {}, {"NVIDIA_VISIBLE_DEVICES": "GPU-0"}),
@@ -263,8 +263,10 @@ PROOFS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("kubelet", "options", "variable"), PROOFS.values(), ids=PROOFS)
-def test_the_proof_asks_as_the_plugin_asks(
+@pytest.mark.parametrize(
+    ("kubelet", "options", "variable"), VERIFICATIONS.values(), ids=VERIFICATIONS
+)
+def test_the_verification_asks_as_the_plugin_asks(
     kubelet: Kubelet, options: dict[str, Any], variable: dict[str, str] | None
 ) -> None:
     record = decided(kubelet, obs(processes=[]), **options)

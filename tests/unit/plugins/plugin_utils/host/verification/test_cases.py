@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which containers prove a decision: one row per way of injection, each container with what it asks
+"""Which containers verify a decision: one row per way of injection, each container with what it asks
 for and what it must find.
 """
 
@@ -172,7 +172,7 @@ ROWS = [
 @pytest.mark.parametrize(
     ("policy", "engine", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_each_way_of_injection_is_proven_by_its_own_path(
+def test_each_way_of_injection_is_verified_by_its_own_path(
     policy: Policy, engine: Instance, expected: list[tuple[str, ...]]
 ) -> None:
     assert [told(case) for case in cases(policy, engine)] == expected
@@ -224,7 +224,7 @@ def test_a_prepared_host_without_gpu_still_starts_a_container() -> None:
     assert [told(c) for c in prepared] == [("none", "", "", "", "ctl,-uvm,-uvm-tools,-modeset")]
 
 
-def test_every_engine_of_a_host_is_proven() -> None:
+def test_every_engine_of_a_host_is_verified() -> None:
     names = [c["name"] for c in cases(COMPATIBLE, CONTAINERD_16, CRIO)]
     assert [n for n in names if n.endswith(": one")] == ["containerd: one", "crio: one"]
 
@@ -248,7 +248,7 @@ def test_an_engine_that_serves_no_cri_has_no_cases() -> None:
     host = record(COMPATIBLE, CONTAINERD_21, driver=driver(0))
     without = dc.replace(CONTAINERD_21, cri=False)
     assert verify_cases.list_cases(host, (without,), driver(0), image=IMAGE) == []
-    assert get_code(verify_cases.explain_no_cases(host, [])) == "verify.nothing-to-prove"
+    assert get_code(verify_cases.explain_no_cases(host, [])) == "verify.nothing-to-verify"
 
 
 @pytest.mark.parametrize("engine", [CONTAINERD_21, CRIO], ids=["legacy", "oci-hook"])
@@ -441,22 +441,22 @@ def test_evidence_joins_what_was_planned_with_what_was_found() -> None:
     )
     assert none["error"] == {"step": "run", "message": "the node returned no result"}
     assert one["advice"].endswith("[verify.not-injected]")
-    code, values = read_coded(verify_cases.describe_unproven([one, none]))
+    code, values = read_coded(verify_cases.describe_unverified([one, none]))
     assert (code, values["failed"], values["total"]) == ("verify.checks-failed", 2, 2)
     told = f"containerd: one: {problem}. containerd: none: run: the node returned no result. Next: "
     assert values["details"].startswith(told)
 
 
-def test_a_proven_host_has_no_complaint() -> None:
+def test_a_verified_host_has_no_complaint() -> None:
     planned = cases(COMPATIBLE, CONTAINERD_21)
     good = {
         "cases": [{"name": c["name"], "ok": True, "problems": [], "error": None} for c in planned]
     }
-    assert verify_cases.describe_unproven(verify_cases.list_case_evidence(planned, good)) == ""
+    assert verify_cases.describe_unverified(verify_cases.list_case_evidence(planned, good)) == ""
 
 
-def test_check_mode_tells_the_cases_and_proves_none() -> None:
-    first = verify_cases.list_unproven_cases(cases(COMPATIBLE, CONTAINERD_21))[0]
+def test_check_mode_tells_the_cases_and_verifies_none() -> None:
+    first = verify_cases.list_unverified_cases(cases(COMPATIBLE, CONTAINERD_21))[0]
     assert (first["ok"], first["expected"]["/dev/nvidia1"], first["devices"]) == (
         None,
         "refused",

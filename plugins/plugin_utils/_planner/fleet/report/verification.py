@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Show what was proven on each host: by which engine and injection, which devices were seen, and
+"""Show what was verified on each host: by which engine and injection, which devices were seen, and
 what was refused.
 """
 
@@ -20,42 +20,48 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import table_row
 
-HEAD = ("HOST", "PROVEN", "ENGINE", "INJECTION", "EVIDENCE")
+HEAD = ("HOST", "VERIFIED", "ENGINE", "INJECTION", "EVIDENCE")
 OPENED = ("ok", "ENXIO")  # ENXIO: allowed, and no driver answers behind the node
-RANK = ("no", "lost", "not reached", "not run", "nothing to prove", "yes")
+RANK = ("no", "lost", "not reached", "not run", "nothing to verify", "yes")
 
 Check = Mapping[str, Any]
 
 
-def list_proof_lines(results: outcomes.Results, view: fleet_hosts.FleetView) -> list[str]:
+def list_verification_lines(results: outcomes.Results, view: fleet_hosts.FleetView) -> list[str]:
     order = sorted(
-        results, key=lambda h: (RANK.index(describe_proven(results[h])), names.build_natural_key(h))
+        results,
+        key=lambda h: (RANK.index(describe_verified(results[h])), names.build_natural_key(h)),
     )
-    rows = [row for host in order for row in build_proof_rows(host, results[host])]
+    rows = [row for host in order for row in build_verification_rows(host, results[host])]
     images = dict.fromkeys(str(r["image"]) for r in results.values() if r.get("image"))
     head = (
         [*layout.lay_out_paragraph(f"Containers of {', '.join(images)}", view.width, 0), ""]
         if images
         else []
     )
-    return [*head, *layout.lay_out_table(HEAD, rows, view.width), "", summarise_proof(results)]
+    return [
+        *head,
+        *layout.lay_out_table(HEAD, rows, view.width),
+        "",
+        summarise_verification(results),
+    ]
 
 
-def summarise_proof(results: outcomes.Results) -> str:
-    counts = {word: sum(describe_proven(r) == word for r in results.values()) for word in RANK}
-    words = {"yes": "proven", "no": "not proven"}
+def summarise_verification(results: outcomes.Results) -> str:
+    counts = {word: sum(describe_verified(r) == word for r in results.values()) for word in RANK}
+    words = {"yes": "verified", "no": "not verified"}
     counted = ", ".join(
         f"{number} {words.get(word, word)}" for word, number in counts.items() if number
     )
     return f"{outcomes.format_host_count(len(results))}: {counted or 'nothing to report'}"
 
 
-def count_proofs(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:
-    found = {host: describe_proven(result) for host, result in results.items()}
+def count_verifications(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:
+    found = {host: describe_verified(result) for host, result in results.items()}
     words = {
-        "proven": "yes",
-        "not_proven": "no",
-        "nothing_to_prove": "nothing to prove",
+        "verified": "yes",
+        "not_verified": "no",
+        "nothing_to_verify": "nothing to verify",
         "lost": "lost",
         "not_reached": "not reached",
     }
@@ -66,19 +72,19 @@ def count_proofs(results: outcomes.Results, _check: bool = False) -> dict[str, A
     return {"hosts": len(results), **counts, "needs_person": bad}
 
 
-def describe_proven(result: outcomes.Result) -> str:
+def describe_verified(result: outcomes.Result) -> str:
     if not result:
         return "not reached"
     if result.get("unreachable"):
         return "lost"
     if result.get("failed"):
         return "no"
-    if result.get("proven"):
+    if result.get("verified"):
         return "yes"
-    return "not run" if result.get("checks") else "nothing to prove"
+    return "not run" if result.get("checks") else "nothing to verify"
 
 
-def build_proof_rows(host: str, result: outcomes.Result) -> list[list[str]]:
+def build_verification_rows(host: str, result: outcomes.Result) -> list[list[str]]:
     """Build one row for each engine. A host without checks has one row with the reason."""
     engines: dict[tuple[str, str], list[Check]] = {}
     for check in result.get("checks") or ():
@@ -86,7 +92,7 @@ def build_proof_rows(host: str, result: outcomes.Result) -> list[list[str]]:
             check
         )
     if not engines:
-        return [[host, describe_proven(result), "-", "-", explain_missing_proof(result)]]
+        return [[host, describe_verified(result), "-", "-", explain_missing_verification(result)]]
     versions = {
         d.get("engine"): d.get("engine_version")
         for d in (result.get("decision") or {}).get("decisions") or ()
@@ -97,7 +103,7 @@ def build_proof_rows(host: str, result: outcomes.Result) -> list[list[str]]:
         rows.append(
             [
                 host,
-                get_proof_verdict(checks),
+                get_verification_verdict(checks),
                 name,
                 injection,
                 "; ".join(describe_check_evidence(c) for c in checks),
@@ -106,13 +112,13 @@ def build_proof_rows(host: str, result: outcomes.Result) -> list[list[str]]:
     return rows
 
 
-def explain_missing_proof(result: outcomes.Result) -> str:
+def explain_missing_verification(result: outcomes.Result) -> str:
     if not result:
         return "no result: the host failed or was lost before this step"
     return str(result.get("msg") or result.get("skipped_why") or "-")
 
 
-def get_proof_verdict(checks: Sequence[Check]) -> str:
+def get_verification_verdict(checks: Sequence[Check]) -> str:
     if any(c.get("ok") is None for c in checks):
         return "not run"
     return "yes" if all(c.get("ok") for c in checks) else "no"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A rollout that goes on: which hosts that are as desired are proven again, and which proofs stand."""
+"""A rollout that goes on: which hosts that are as desired are verified again, and which verifications stand."""
 
 from __future__ import annotations
 
@@ -22,49 +22,55 @@ ALL = frozenset(L4)
 CASES = [
     # what is configured and known of a class with two hosts that are as desired and two to change:
     # the canaries, all that is done again
-    ("no proof is configured", {}, 1, set(), set()),
+    ("no verification is configured", {}, 1, set(), set()),
     (
-        "nothing is known of the proofs: one host stands for the canary, proven again",
-        {"proof": ALL},
+        "nothing is known of the verifications: one host stands for the canary, verified again",
+        {"verification": ALL},
         1,
         {"done1"},
         {"done1"},
     ),
-    ("two canaries", {"proof": ALL}, 2, {"done1", "done2"}, {"done1", "done2"}),
-    ("no canaries", {"proof": ALL}, 0, set(), set()),
-    ("a proof stands", {"proof": ALL, "proven": frozenset({"done1"})}, 1, set(), set()),
+    ("two canaries", {"verification": ALL}, 2, {"done1", "done2"}, {"done1", "done2"}),
+    ("no canaries", {"verification": ALL}, 0, set(), set()),
     (
-        "the run died before the proof of the canary",
-        {"proof": ALL, "unproven": frozenset({"done1"})},
+        "a verification stands",
+        {"verification": ALL, "verified": frozenset({"done1"})},
+        1,
+        set(),
+        set(),
+    ),
+    (
+        "the run died before the verification of the canary",
+        {"verification": ALL, "unverified": frozenset({"done1"})},
         1,
         {"done1"},
         {"done1"},
     ),
     (
         "the run died in a wave",
-        {"proof": ALL, "proven": frozenset({"done1"}), "unproven": frozenset({"done2"})},
+        {"verification": ALL, "verified": frozenset({"done1"}), "unverified": frozenset({"done2"})},
         1,
         set(),
         {"done2"},
     ),
-    ("a proof for some hosts only", {"proof": frozenset({"done1"})}, 1, set(), set()),
+    ("a verification for some hosts only", {"verification": frozenset({"done1"})}, 1, set(), set()),
     (
-        "a host did not come through, and no proof is configured",
-        {"unproven": frozenset({"done1"})},
+        "a host did not come through, and no verification is configured",
+        {"unverified": frozenset({"done1"})},
         1,
         set(),
         {"done1"},
     ),
     (
-        "none came through, and no proof is configured",
-        {"unproven": frozenset({"done1", "done2"})},
+        "none came through, and no verification is configured",
+        {"unverified": frozenset({"done1", "done2"})},
         1,
         {"done1"},
         {"done1", "done2"},
     ),
     (
-        "a proven host did not come through since",
-        {"proof": ALL, "proven": ALL, "unproven": ALL},
+        "a verified host did not come through since",
+        {"verification": ALL, "verified": ALL, "unverified": ALL},
         1,
         {"done1"},
         {"done1", "done2"},
@@ -77,7 +83,7 @@ CASES = [
     [case[1:] for case in CASES],
     ids=[case[0] for case in CASES],
 )
-def test_what_is_proven_again(
+def test_what_is_verified_again(
     known: dict[str, Any], number: int, canaries: set[str], again: set[str]
 ) -> None:
     found = rollout.plan_rollout(
@@ -93,30 +99,32 @@ def test_what_is_proven_again(
     )
 
 
-def test_a_class_in_which_nothing_changes_is_not_proven_again() -> None:
+def test_a_class_in_which_nothing_changes_is_not_verified_again() -> None:
     hosts = {**L4, "h1": looked(gpu="H100")}
     found = rollout.plan_rollout(
-        rollout.Fleet(hosts, proof=frozenset(hosts)), settings.build_rollout_settings({})
+        rollout.Fleet(hosts, verification=frozenset(hosts)), settings.build_rollout_settings({})
     )
     assert found.hosts["h1"].state == "done"
     done = {"done1": looked(), "done2": looked()}
     assert (
         rollout.plan_rollout(
-            rollout.Fleet(done, proof=frozenset(done)), settings.build_rollout_settings({})
+            rollout.Fleet(done, verification=frozenset(done)), settings.build_rollout_settings({})
         ).order
         == []
     )
     died = rollout.plan_rollout(
-        rollout.Fleet(done, proof=frozenset(done), unproven=frozenset({"done2"})),
+        rollout.Fleet(done, verification=frozenset(done), unverified=frozenset({"done2"})),
         settings.build_rollout_settings({}),
     )
     assert died.order == ["done2"]
 
 
-def test_people_read_which_hosts_are_only_proven() -> None:
-    found = rollout.plan_rollout(rollout.Fleet(L4, proof=ALL), settings.build_rollout_settings({}))
+def test_people_read_which_hosts_are_only_verified() -> None:
+    found = rollout.plan_rollout(
+        rollout.Fleet(L4, verification=ALL), settings.build_rollout_settings({})
+    )
     assert (
-        "  as desired, to be proven or put back into service: done1"
+        "  as desired, to be verified or put back into service: done1"
         in rollout.list_rollout_lines(found)
     )
 
@@ -131,7 +139,7 @@ COUNTS = [
     ),
     (
         {"first": frozenset({"done1", "do1"})},
-        "4 hosts: 2 to change and 1 to be proven or put back into service in 1 batch, 1 already as desired, 0 left out",
+        "4 hosts: 2 to change and 1 to be verified or put back into service in 1 batch, 1 already as desired, 0 left out",
         {"to_change": 2, "again": 1, "done": 1},
     ),
 ]
