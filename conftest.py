@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Make this checkout importable as the collection it is, wherever it was cloned to.
 
-Python 3.6 must be able to read this file: the node side's tests run on the Pythons of old hosts,
+Python 3.6 must be able to read this file: the host side's tests run on the Pythons of old hosts,
 without Ansible.
 """
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How much a test draws at random, and whether each run draws the same. Python 3.6, with the node
+"""How much a test draws at random, and whether each run draws the same. Python 3.6, with the host
 side's tests.
 
 GPUFLEET_DRAW    few: a tenth of the examples, the same in each run, so that a change that breaks

@@ -227,7 +227,7 @@ advice:
   elements: str
   sample: []
 evidence:
-  description: What the node saw when something went wrong. Of what its programs say, codes of known causes; the words stay on the node.
+  description: What the host saw when something went wrong. Of what its programs say, codes of known causes; the words stay on the host.
   returned: failure
   type: dict
   sample: {}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""However the node's programs get to a host (stdin or modules, root or sudo, with and without
+"""However the host's programs get to a host (stdin or modules, root or sudo, with and without
 pipelining), results are equal.
 """
 

@@ -51,7 +51,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "image": "verify_image",
         "image_environment": "verify_image_environment",
         "timeout": "verify_timeout",
-        "host_result": "verify_node_result",
+        "host_result": "verify_host_result",
     },
     "toolkit_repository": {
         "url": "toolkit_repository",

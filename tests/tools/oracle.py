@@ -53,7 +53,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 
 from tests.lab import artefacts, fakegpu
 
-# The node side is not typed.
+# The host side is not typed.
 OBSERVER: Any = importlib.import_module(
     "ansible_collections.gpufleet.nvidia.plugins.module_utils._host.observe"
 )
@@ -124,7 +124,7 @@ def policy(root: Path, **more: object) -> Policy:
 def request(wanted: Policy, questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a request as of a task with `environment: {FAKE_NVML: ...}`.
 
-    What the node runs gets the variables that the task names, and no others.
+    What the host runs gets the variables that the task names, and no others.
     """
     return {"schema": 1, "root": wanted.root, "questions": questions, "environment": ["FAKE_NVML"]}
 

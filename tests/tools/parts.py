@@ -191,7 +191,7 @@ def sanity_part(core: str) -> Part:
 def fast() -> list[Part]:
     """Return the parts of `make check`, which tell most in five minutes.
 
-    They are the newest ansible-core, and the node side on the oldest Python.
+    They are the newest ansible-core, and the host side on the oldest Python.
     """
     return [
         pytest_part("unit", BUSY, "tests/unit", f"--ignore={PLANNER}", f"--ignore={PLAYBOOKS}"),
@@ -225,7 +225,7 @@ def releases() -> list[Part]:
 
     They are long rollouts, and other releases of ansible-core, Python and PyYAML.
     """
-    newest = f"node-3-{sys.version_info.minor}"  # the part `unit` runs the node side's tests on it
+    newest = f"node-3-{sys.version_info.minor}"  # the part `unit` runs the host side's tests on it
     return [
         pytest_part("playbooks: long", BUSY, *LONG_ROLLOUTS),
         matrix_part("playbooks-2.16: others", "core-2-16-other-playbooks"),

@@ -3,13 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run unit tests in the environments of other Pythons and other ansible-core releases.
 
-    unit_matrix.py core-2-16              unit tests but the planner's, the node side's (neither imports Ansible) and the playbooks' runs
+    unit_matrix.py core-2-16              unit tests but the planner's, the host side's (neither imports Ansible) and the playbooks' runs
     unit_matrix.py core-2-16-oldest       of both those that most often tell the oldest release from the newest, in a few minutes
     unit_matrix.py core-2-16-planner      the planner's, on that release's Python
     unit_matrix.py core-2-16-playbooks    the playbooks' runs that lean on how ansible-core counts, loses and templates
     unit_matrix.py core-2-16-other-playbooks    the others
     unit_matrix.py core-2-18-playbooks    those that lean on it
-    unit_matrix.py node-3-6 node-3-8      the node side's, without Ansible
+    unit_matrix.py node-3-6 node-3-8      the host side's, without Ansible
     unit_matrix.py yaml-6-0 yaml-6        those that read YAML, by a release of PyYAML, without Ansible
 
 A missing interpreter is named and passed over: not every machine has every Python.
@@ -51,7 +51,7 @@ READ_YAML = tuple(
 # what follows an environment's name
 ENVIRONMENT = re.compile(r"(-oldest|-planner|(-other)?-playbooks)$")
 # tests of an environment, which the beginning of the name names -> the arguments of pytest; every
-# other name runs the node side's
+# other name runs the host side's
 TESTS = {
     "core-2-16": (
         "tests/unit",

@@ -20,7 +20,7 @@ def _parts(script: bytes) -> tuple[list[int], bytes]:
 
 
 def job(script: bytes) -> dict[str, Any]:
-    """Return which of the node's programs is to run, with which request, and the marker of its
+    """Return which of the host's programs is to run, with which request, and the marker of its
     answer.
     """
     sizes, rest = _parts(script)

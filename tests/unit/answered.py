@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whole answers as the programs of the node make them, for tests that play a host. A test names
+"""Whole answers as the programs of the host make them, for tests that play a host. A test names
 only what it is about.
 """
 

@@ -42,6 +42,6 @@ COPY = """
 
 
 def shown(text: str) -> dict[str, Any]:
-    """A file as the node sends it: what is not listed is hidden."""
+    """A file as the host sends it: what is not listed is hidden."""
     found = projector.project_file(text.encode(), crio_places.keep_crio_places())
     return {"content": found.data.decode(), "withheld": [dict(w) for w in found.withheld]}

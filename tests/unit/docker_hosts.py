@@ -46,7 +46,7 @@ CONTAINERS = [{"Id": "a" * 64, "Names": ["/web"]}, {"Id": "b" * 64, "Names": ["/
 
 
 def told(said: Any, path: str) -> dict[str, Any]:
-    """Return an answer of the daemon as it leaves the node."""
+    """Return an answer of the daemon as it leaves the host."""
     return {"status": 200, "value": selection.select(said, output_places.HTTP[path])}
 
 

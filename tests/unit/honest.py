@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A comparison of the answers of the node's own programs with the shapes of the controller's edge.
+"""A comparison of the answers of the host's own programs with the shapes of the controller's edge.
 
 All of each answer must pass, and none of it may be dropped.
 """

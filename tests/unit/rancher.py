@@ -150,7 +150,7 @@ class Node:
         return {which: {"found": self.which()}, f"glob:{settings}*": {"files": more}}
 
     def which(self) -> dict[str, str | None]:
-        """Return the answer of the node about programs, in the directories that this host's files
+        """Return the answer of the host about programs, in the directories that this host's files
         and its process name.
         """
         texts = [

@@ -183,7 +183,7 @@ class Node:
         self.pipe.send((str(root), program, request, known, devices or {}))
         while not self.pipe.poll(1):
             if not self.process.is_alive():
-                raise RuntimeError("the node died")
+                raise RuntimeError("the host died")
         return self.pipe.recv()
 
     def end(self) -> None:

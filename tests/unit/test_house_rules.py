@@ -83,7 +83,7 @@ IMPURE_CALLS = {
 # tomlkit reads TOML where Python is 3.10. PyYAML and Jinja come with ansible-core: one reads CDI
 # specs that others wrote, the other fills the template of the page, whose text it is given.
 THIRD_PARTY = {"jinja2", "tomlkit", "yaml"}
-# What both sides must judge by one rule: pure functions of the node side that the planner may use
+# What both sides must judge by one rule: pure functions of the host side that the planner may use
 # as well.
 SHARED = {
     f"projection.{name}"
@@ -167,7 +167,7 @@ def words(tree: ast.AST) -> list[str]:
 
 
 def part_of_node(imported: str) -> str:
-    """Give the part of the node side that an import of it, or of a name in it, means: a path with
+    """Give the part of the host side that an import of it, or of a name in it, means: a path with
     dots for slashes.
     """
     part = imported.removeprefix(NODE + ".")
@@ -175,7 +175,7 @@ def part_of_node(imported: str) -> str:
 
 
 def file_of(part: str) -> Path:
-    """Give the file of a part of the node side."""
+    """Give the file of a part of the host side."""
     return PLUGINS.joinpath("module_utils", "_host", *part.split(".")).with_suffix(".py")
 
 
@@ -203,7 +203,7 @@ OF_OTHER_PYTHONS = {"_sha256", "_sha2"}  # of the standard library up to 3.11, a
 
 
 def foreign_to_node(imported: str) -> bool:
-    """Say whether a program of the node side may not import this: only the standard library and its
+    """Say whether a program of the host side may not import this: only the standard library and its
     own package.
     """
     top = imported.split(".")[0]
@@ -360,7 +360,7 @@ def test_all_that_is_not_promised_has_a_name_that_says_so() -> None:
 
 
 def test_what_both_sides_share_is_pure() -> None:
-    """It is held to the planner's rule, on the node's Python."""
+    """It is held to the planner's rule, on the host's Python."""
     assert find_breaches(map(file_of, SHARED), find_impure) == {}
 
 
@@ -416,7 +416,7 @@ SHIPPED = {**transport.PROGRAMS, "transaction on the host's disk": tuple(launche
 
 
 def parts_of(part: str) -> list[str]:
-    """Give the parts of the node side that one of them imports."""
+    """Give the parts of the host side that one of them imports."""
     return [
         part_of_node(item)
         for item in imports(read_tree(file_of(part)))

@@ -38,7 +38,7 @@ VERIFY = {
     "image": "verify_image",
     "image_environment": "verify_image_environment",
     "timeout": "verify_timeout",
-    "host_result": "verify_node_result",
+    "host_result": "verify_host_result",
 }
 TOOLKIT = {
     "url": "toolkit_repository",

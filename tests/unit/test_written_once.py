@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values that have one place in the planner and one on the node, which share no code: equal on both
+"""Values that have one place in the planner and one on the host, which share no code: equal on both
 sides, and written nowhere else.
 """
 
@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
-# what it is -> the planner's, the node's
+# what it is -> the planner's, the host's
 BOTH: dict[str, tuple[Any, Any]] = {
     "where programs are looked for": (model.STANDARD_PATH, host_files.DEFAULT_PATH),
     "how long a unit may take to act": (transaction.UNIT_TIMEOUT, health.DEFAULT_TIMEOUT),

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """End the question that is being answered when the time of the whole look is over.
 
-Node side: standard library only, Python 3.6.
+Host side: standard library only, Python 3.6.
 """
 
 import contextlib

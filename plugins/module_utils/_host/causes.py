@@ -5,7 +5,7 @@
 
 The output itself stays on the host. A row: {"code": name, "pattern": regular expression for a line,
 "values": {group of the pattern: shape}}. The answer contains the code and the groups that have
-their shape (see `selection`), and nothing else of the line. Node side: standard library only,
+their shape (see `selection`), and nothing else of the line. Host side: standard library only,
 Python 3.6.
 """
 

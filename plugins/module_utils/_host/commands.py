@@ -5,7 +5,7 @@
 
 The program is judged first (trust.judge_program), or is the very one that a process runs. It gets
 an environment of our own making: root's programs must not obey what a login, sudo or a service has
-left in ours. Node side: standard library only, Python 3.6. Nothing ever goes through a shell.
+left in ours. Host side: standard library only, Python 3.6. Nothing ever goes through a shell.
 """
 
 import contextlib

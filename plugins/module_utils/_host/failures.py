@@ -4,7 +4,7 @@
 """Report what may be told of an unexpected failure: systemd's own words, or the place in a program
 of this collection.
 
-Node side: standard library only, Python 3.6.
+Host side: standard library only, Python 3.6.
 """
 
 import os.path

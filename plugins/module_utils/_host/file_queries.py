@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Report on files and directories for an observation. Node side: standard library only, Python 3.6."""
+"""Report on files and directories for an observation. Host side: standard library only, Python 3.6."""
 
 import os
 import re

@@ -4,7 +4,7 @@
 """Look at files without being harmed by them: bounded, never blocking, links resolved inside a
 root.
 
-Node side: standard library only, Python 3.6. "Host path" means a path as the host (or the tree at
+Host side: standard library only, Python 3.6. "Host path" means a path as the host (or the tree at
 `root`) sees it. `root` is "" for the running host, else the directory that stands for "/". It never
 appears in an answer.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the journal of transactions, which the node keeps: what was changed, with the bytes from
+"""Read the journal of transactions, which the host keeps: what was changed, with the bytes from
 before.
 
     DIR/lock                        one transaction at a time: its holder, and since when
@@ -20,7 +20,7 @@ before.
     DIR/program/, DIR/job/          the executor as a program of the host's own, and its input
 
 All of these are root's alone (0700, 0600): files may hold credentials. DIR itself may be entered: a
-status file lies there. Node side: standard library only, Python 3.6.
+status file lies there. Host side: standard library only, Python 3.6.
 """
 
 import binascii

@@ -1,13 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start a program of the node's from the sources of its parts, which were sent or lie in one file
+"""Start a program of the host's from the sources of its parts, which were sent or lie in one file
 on the disk.
 
 A part is compiled when something of it is used for the first time. Compiling is most of what a
 short program costs, and parts that a host does not need (it has no socket, no CDI spec) are not
 compiled there. If root keeps the compiled form of these very sources (`Compiled`), that runs
-instead. This file is sent before everything else, so it imports none of the parts. Node side:
+instead. This file is sent before everything else, so it imports none of the parts. Host side:
 standard library only, Python 3.6.
 """
 

@@ -5,7 +5,7 @@
 
 The questions are about files, commands, units, packages, processes and sockets. What any of it is
 for, only the controller knows. Size and time are bounded. A question that fails has an error for an
-answer, and the others are answered all the same. Node side: standard library only, Python 3.6.
+answer, and the others are answered all the same. Host side: standard library only, Python 3.6.
 """
 
 import contextlib

@@ -5,7 +5,7 @@
 very host.
 
 The rules for everything else are in `trust`. Only looks use this module. A change names a process
-that a look has judged (`trust.open_running_program`). Node side: standard library only, Python 3.6.
+that a look has judged (`trust.open_running_program`). Host side: standard library only, Python 3.6.
 """
 
 import os

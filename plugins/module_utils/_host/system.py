@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Look at the software that a host runs and has installed: packages, units, processes.
 
-Node side: standard library only, Python 3.6. Everything here reads; nothing changes the host.
+Host side: standard library only, Python 3.6. Everything here reads; nothing changes the host.
 """
 
 import os

@@ -6,7 +6,7 @@ run or change.
 
 This is the only place with such rules. Each rule returns None, or a Doubt that names the row, the
 exact place and the remedy. Whatever root's systemd obeys counts as root. Whatever another account
-can move, write, start or call by a name of its choice does not. Node side: standard library only,
+can move, write, start or call by a name of its choice does not. Host side: standard library only,
 Python 3.6.
 """
 

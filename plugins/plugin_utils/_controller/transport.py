@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Send the programs' source to a node over the connection's stdin, or as a module, and read the
+"""Send the programs' source to a host over the connection's stdin, or as a module, and read the
 answer.
 
-An Ansible module costs a node an import of Ansible and 170 kB; a script over stdin costs neither,
+An Ansible module costs a host an import of Ansible and 170 kB; a script over stdin costs neither,
 in one SSH operation. Connections and become methods that give a command no stdin (su, or a
 connection plugin without pipelining) get the same source as the module `host_program`. A package
 with one file, since ansible-test wants a module for every other file below plugins/action.
@@ -115,7 +115,7 @@ START = (
     "import sys,zlib;s=sys.stdin.buffer;n=[int(w) for w in s.readline().split()];"
     "o=zlib.decompress(s.read(n[0]));exec(o);run_sent_program(s,o.decode('utf-8'),n[1:])"
 )
-# A docstring by itself on its lines, another string, a comment, the beginning of a line. The node's
+# A docstring by itself on its lines, another string, a comment, the beginning of a line. The host's
 # programs have no string within a string (such f-strings are newer than 3.6).
 _DOCSTRING = r'(?P<indent>^[ \t]*)(?P<doc>"""(?:[^"\\]|\\.|"(?!""))*""")(?=[ \t]*$)'
 _STRING = r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
@@ -365,7 +365,7 @@ def build_interpreter_command(python: str, environment: str) -> str:
 def list_task_environment(action: ActionBase) -> list[str]:
     """Return the names that the task's `environment:` sets.
 
-    The node passes only these on to what it runs, and nothing else of its own environment.
+    The host passes only these on to what it runs, and nothing else of its own environment.
     """
     found: dict[str, Any] = {}
     action._compute_environment_string(found)
@@ -401,7 +401,7 @@ def run_host_program(
     task_vars: dict[str, Any],
     way: str = "auto",
 ) -> dict[str, Any]:
-    """Run a node program and return its answer.
+    """Run a host program and return its answer.
 
     way: auto | stdin | module.
 
@@ -461,7 +461,7 @@ def send_by_stdin(
 
 
 def explain_lost_answer(program: str, result: Mapping[str, Any], python: str = "") -> Message:
-    """Return why a node program gave no answer. python: the interpreter that the inventory names."""
+    """Return why a host program gave no answer. python: the interpreter that the inventory names."""
     text = str(result.get("stdout") or "") + "\n" + str(result.get("stderr") or "")
     if NO_PYTHON in text:
         return messages.NO_PYTHON.fill()

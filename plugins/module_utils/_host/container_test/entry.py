@@ -5,7 +5,7 @@
 
 A plain program. Containers are started through the runtime's own socket. The request contains what
 to start, which nodes to expect and which must be refused; nothing here knows a vendor. Whatever
-happens, the sandboxes that it made are stopped and removed again. Node side: Python 3.6, standard
+happens, the sandboxes that it made are stopped and removed again. Host side: Python 3.6, standard
 library.
 """
 

@@ -4,7 +4,7 @@
 """Verify a container through an engine that speaks HTTP over its socket.
 
 Make the container, run it to its end, read its output, remove it. The request contains what to
-make, in the engine's own words. Node side: standard library only, Python 3.6.
+make, in the engine's own words. Host side: standard library only, Python 3.6.
 """
 
 import json

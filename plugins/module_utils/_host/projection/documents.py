@@ -19,7 +19,7 @@ Besides the shapes of `selection`, a place may have:
 - ["hidden", SHAPE, [DOMAIN]]: never shown. A key that has the shape keeps it, and is shown if it
   belongs to one of the domains.
 
-Node side: standard library only, Python 3.6.
+Host side: standard library only, Python 3.6.
 """
 
 import posixpath

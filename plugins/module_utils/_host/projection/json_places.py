@@ -5,7 +5,7 @@
 from these.
 
 A text that is not JSON is refused with a line and a code of our own. Linear in the length of the
-text. Node side: standard library only, Python 3.6.
+text. Host side: standard library only, Python 3.6.
 """
 
 import json

@@ -6,7 +6,7 @@ two files.
 
 A leaf is a key whose value is not a table. A value is tagged together with its key, so equal values
 of different keys have different tags. The form of a file makes no difference: dotted keys, inline
-tables and headers, the order, the base of a number. Node side: standard library only, Python 3.6.
+tables and headers, the order, the base of a number. Host side: standard library only, Python 3.6.
 """
 
 import bisect

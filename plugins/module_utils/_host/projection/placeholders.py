@@ -6,7 +6,7 @@
 A placeholder tells nothing else about the text. A key becomes another key that is unique in its
 table. A comment becomes a comment of "x". A value becomes a string of blanks, or brackets around a
 number if it covers several lines; neither has the shape of any listed value. So the projection has
-the statements, tables and commas of the original, and an edit of one is an edit of the other. Node
+the statements, tables and commas of the original, and an edit of one is an edit of the other. Host
 side: standard library only, Python 3.6.
 """
 

@@ -10,7 +10,7 @@ value never) and ["is", value] (this very value, which the asker knows). Formats
 document (only read, never edited, and so known only to `contents`: `documents`); yaml (scalars at
 the top level); env (lines `KEY=value`); flags (words `--name=value`); text (what `patterns` match,
 in their order); whole (all of it: for files of the kernel). A listed value that does not have its
-shape is withheld: its key is shown, with its kind. Node side: standard library only, Python 3.6.
+shape is withheld: its key is shown, with its kind. Host side: standard library only, Python 3.6.
 """
 
 import bisect

@@ -9,7 +9,7 @@ like a key, "[]" for the items of a list, and as the last part "**" for all that
 travels if its path is listed and the value has the shape. A listed value of another shape is sent
 as HIDDEN, which is never a real value. What is not listed is not sent at all.
 
-Pure functions. Node side: standard library only, Python 3.6. The planner uses them as well, so both
+Pure functions. Host side: standard library only, Python 3.6. The planner uses them as well, so both
 ask by one rule.
 """
 

@@ -5,7 +5,7 @@
 made from these.
 
 A text that is not TOML is refused with a line and a code of our own. Nothing of the text is
-repeated: a parser's own message quotes keys. Linear in the length of the text. Node side: standard
+repeated: a parser's own message quotes keys. Linear in the length of the text. Host side: standard
 library only, Python 3.6.
 """
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read scalars of YAML by the rules of YAML 1.1: 010 is a number, `yes` is true. Node side:
+"""Read scalars of YAML by the rules of YAML 1.1: 010 is a number, `yes` is true. Host side:
 standard library only, Python 3.6.
 """
 

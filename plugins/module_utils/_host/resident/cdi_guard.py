@@ -14,7 +14,7 @@ Transactions write the same files, and have a lock, which this program takes if 
 (`programs.turn`). Other programs have none. So a file is moved away first, and the moved file is
 judged; and a file is put only where no name exists (link(2)), never over one. Facts are judged
 before the lock is taken, since a device that does not answer holds any process that reads from it.
-Node side: standard library only, Python 3.6.
+Host side: standard library only, Python 3.6.
 """
 
 import contextlib

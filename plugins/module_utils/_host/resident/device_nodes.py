@@ -9,7 +9,7 @@ kernel has for them now.
 It loads modules, and reads each driver's major and each device's minor from the places that the
 rules name. It makes missing nodes, replaces nodes that have other numbers, and puts links to the
 nodes where systemd looks for them. A correct node is left alone. It is run at every boot and
-whenever a run of the collection finds something wrong. Node side: standard library only, Python
+whenever a run of the collection finds something wrong. Host side: standard library only, Python
 3.6.
 """
 

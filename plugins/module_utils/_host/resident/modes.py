@@ -8,7 +8,7 @@ names.
 
 Each setting is read first, set if it differs, and read again. If the program succeeds but another
 value is read back, that is a failure. It is run at every boot, when a driver is loaded again, and
-by a run of the collection. Node side: standard library only, Python 3.6.
+by a run of the collection. Host side: standard library only, Python 3.6.
 """
 
 import re

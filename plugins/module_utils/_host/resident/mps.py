@@ -8,7 +8,7 @@
 prepare: make directories of root's, and a file system of its own for each one that containers write
 to, so that filling it does not fill /run. serve: clear what an earlier daemon has left, and become
 the daemon. settle: wait until the daemon answers, set its limits and read back what can be read.
-quit: ask the daemon to end, which waits for its clients. clear: remove what prepare has made. Node
+quit: ask the daemon to end, which waits for its clients. clear: remove what prepare has made. Host
 side: standard library only, Python 3.6.
 """
 

@@ -7,7 +7,7 @@ transactions.
 This is part of the programs that stay on a host. Transactions write what these programs read and
 write. It has no place of its own on a host: the programs that import it carry its text
 (action/transport). The rule is that of trust.judge_program, which judges what a run of the
-collection starts; at boot nothing has been judged yet. Node side: standard library only, Python
+collection starts; at boot nothing has been judged yet. Host side: standard library only, Python
 3.6.
 """
 

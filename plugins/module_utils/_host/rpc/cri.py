@@ -5,7 +5,7 @@
 
 Hosts have no client for this protocol (crictl is a separate package) and no Python library for it.
 So this file contains the part of HTTP/2 (RFC 9113) that one call takes; grpc_wire.py contains the
-part of protobuf and HPACK. Node side: Python 3.6.
+part of protobuf and HPACK. Host side: Python 3.6.
 """
 
 import _socket

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask a container runtime for a look, and select what may leave the host. Node side: standard
+"""Ask a container runtime for a look, and select what may leave the host. Host side: standard
 library only, Python 3.6.
 """
 

@@ -4,7 +4,7 @@
 """Read and write protobuf messages, and read HPACK header blocks (RFC 7541), as far as a client of
 unary calls needs it.
 
-Node side: standard library only, Python 3.6.
+Host side: standard library only, Python 3.6.
 """
 
 import functools

@@ -4,7 +4,7 @@
 """Make one HTTP request over a unix socket, as the engines' own endpoints expect it.
 
 http.client does the same and more, but takes a tenth of a look's time to import (it brings email
-and ssl). Only a little of RFC 9112 is needed: one request, the connection closed behind it. Node
+and ssl). Only a little of RFC 9112 is needed: one request, the connection closed behind it. Host
 side: standard library only, Python 3.6.
 """
 

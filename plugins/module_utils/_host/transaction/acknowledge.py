@@ -4,7 +4,7 @@
 """Note in the journal what was reported: transactions that were rolled back, and strays next to
 files.
 
-No transaction. Node side: standard library only, Python 3.6.
+No transaction. Host side: standard library only, Python 3.6.
 """
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import host_files, journal

@@ -6,7 +6,7 @@ unit at the next boot.
 
 Neither needs `daemon-reload`, which takes devices from containers that got them behind systemd's
 back. The timer is transient, and the boot's unit is a file and a link that systemd finds when it
-starts the next time. Node side: standard library only, Python 3.6.
+starts the next time. Host side: standard library only, Python 3.6.
 """
 
 import contextlib

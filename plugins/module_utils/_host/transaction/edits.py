@@ -6,7 +6,7 @@
 The same edits are made on the real bytes, with the proof that they mean the same. The planner's
 text is made here again from the projection, and its digest compared. Then only the bytes that
 differ are replaced in the original, so hidden text stays to the byte. The projection of the result
-must be that of the planner's text. A fault of the scanner costs a refusal, never a file. Node side:
+must be that of the planner's text. A fault of the scanner costs a refusal, never a file. Host side:
 standard library only, Python 3.6.
 """
 

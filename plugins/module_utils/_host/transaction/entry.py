@@ -5,7 +5,7 @@
 the executor's entry.
 
 It checks the form of a request (`request`). Then this very process carries it out (`executor`), or
-the host alone does (`launcher`). Node side: standard library only, Python 3.6.
+the host alone does (`launcher`). Host side: standard library only, Python 3.6.
 """
 
 import os

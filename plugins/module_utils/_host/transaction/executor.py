@@ -9,7 +9,7 @@ none.
                                    check mode ends after this
 
 It knows files, commands and units. What any of it is for, only the controller knows. rollback.py
-lists what each state in the journal asks of the program that finds it. Node side: standard library
+lists what each state in the journal asks of the program that finds it. Host side: standard library
 only, Python 3.6.
 """
 

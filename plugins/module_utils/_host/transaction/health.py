@@ -4,7 +4,7 @@
 """Act on units, and wait until what they run does its work again: "active" is not yet "serves".
 
 Nothing here makes systemd reload its units (`--no-reload`): that takes devices from containers that
-got them behind its back (the planner cites the issue). Node side: standard library only, Python
+got them behind its back (the planner cites the issue). Host side: standard library only, Python
 3.6.
 """
 

@@ -5,7 +5,7 @@
 
 The rules: anything that can be undone is on disk before it is done. A state is overwritten in
 place, in room that was taken beforehand, so a full disk cannot keep a transaction from noting that
-it was taken back. Node side: standard library only, Python 3.6.
+it was taken back. Host side: standard library only, Python 3.6.
 """
 
 import collections

@@ -8,7 +8,7 @@ host's disk as one program (root's alone) and run as a transient unit of its own
 the caller that it lives, and brings the answer. `systemd-run --pipe` would need the system bus,
 which a host need not have, and which the installation of a package may restart in the middle. If
 the executor dies, systemd calls the same program once more (ExecStopPost), which takes back what it
-left. Node side: standard library only, Python 3.6.
+left. Host side: standard library only, Python 3.6.
 """
 
 import binascii

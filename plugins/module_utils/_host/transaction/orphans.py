@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Wait for orphans: commands that outlive the process that started them.
 
-Node side: standard library only, Python 3.6. An executor's unit has KillMode=process, so a command
+Host side: standard library only, Python 3.6. An executor's unit has KillMode=process, so a command
 that it waited for goes on when it is killed: a package manager must not be cut short. What such a
 command does after it was undone would stay.
 """

@@ -7,7 +7,7 @@ This is done before anything is touched, and in check mode as well. A file is ch
 over it. So these are refused: what a rename cannot change (immutable files, mounts, read-only file
 systems), what it would quietly tear apart (hard links), what is replaced behind our back
 (image-based systems), and what other accounts could move during the change (directories and files
-that they may write to). Symbolic links are followed and stay. Node side: standard library only,
+that they may write to). Symbolic links are followed and stay. Host side: standard library only,
 Python 3.6.
 """
 

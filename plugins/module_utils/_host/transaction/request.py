@@ -7,7 +7,7 @@ a program.
 This is done before anything on the host is touched. The rest of its form is the controller's part,
 where types declare it and one place makes it. What may be read, written or followed at a path is
 judged with the file (`preconditions`). What does not fit later is taken back like any other
-failure. Node side: standard library only, Python 3.6.
+failure. Host side: standard library only, Python 3.6.
 """
 
 import os
@@ -135,7 +135,7 @@ def _change(place, change):
 def _require_program(place, command):
     """Check the words of a command.
 
-    A table among them stands for the arguments of a process, which the node reads itself.
+    A table among them stands for the arguments of a process, which the host reads itself.
     """
     for key in ("argv", "baseline", "undo"):
         words = command.get(key)

@@ -16,7 +16,7 @@ state asks for:
     committed    only tidy up
     rolled_back  only tidy up
 
-Node side: standard library only, Python 3.6.
+Host side: standard library only, Python 3.6.
 """
 
 import contextlib

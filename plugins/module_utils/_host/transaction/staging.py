@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Prepare a change before anything is touched.
 
-Find what the files will be, whether they are still as seen, and a validator's verdict. Node side:
+Find what the files will be, whether they are still as seen, and a validator's verdict. Host side:
 standard library only, Python 3.6.
 """
 
@@ -132,7 +132,7 @@ def _write(root, change, before):
 
 
 def _copy_references(root, data, references):
-    """Return the text with the values that are copied on the node, each as long as its placeholder."""
+    """Return the text with the values that are copied on the host, each as long as its placeholder."""
     for reference in reversed(references):
         found = journal.take_snapshot(root, host_files.resolve_links(root, reference["path"])[0])
         if found is None or not keyed.matches_keyed_digest(

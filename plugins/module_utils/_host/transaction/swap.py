@@ -5,7 +5,7 @@
 
 New bytes are written beside the directory, never in it: some engines load every file of their
 drop-in directory, temporary ones included. The old file gets a second name there, so taking it back
-is one rename, which needs no room on a full disk. Node side: standard library only, Python 3.6.
+is one rename, which needs no room on a full disk. Host side: standard library only, Python 3.6.
 """
 
 import contextlib

@@ -6,7 +6,7 @@ end.
 
 They try the lock without waiting (resident/programs.py). If a transaction holds it, a program goes
 on only if the lock names its unit as one that the transaction waits for. Otherwise it ends and
-leaves the unit's name in DIR/waiting. Neither of the two ever waits for the other. Node side:
+leaves the unit's name in DIR/waiting. Neither of the two ever waits for the other. Host side:
 standard library only, Python 3.6.
 """
 

@@ -152,7 +152,7 @@ def explain_nothing_taken(
 def get_rollout_result(
     host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress
 ) -> outcomes.Result:
-    """Return what became of one host, in the shape of a result of `node`."""
+    """Return what became of one host, in the shape of a result of `host`."""
     planned = plan["hosts"][host]
     look = dict(variables.get(registered.LOOK) or {})
     about = {key: look[key] for key in ABOUT if key in look}

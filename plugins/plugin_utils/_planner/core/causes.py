@@ -4,7 +4,7 @@
 """Causes by which engines, their validators and package managers fail: the lines that reveal them,
 and how they are reported.
 
-The node looks for the patterns and reports the code with the named groups, each held to its shape.
+The host looks for the patterns and reports the code with the named groups, each held to its shape.
 The text stays on the host, since engines quote values of their configuration. An unknown cause is
 reported as an exit status with the command that shows the text.
 """
@@ -152,7 +152,7 @@ _BY_CODE: Mapping[str, Cause] = {cause.code: cause for cause in CAUSES}
 
 
 def build_cause_table() -> list[dict[str, Any]]:
-    """Return the causes in the form that the node takes."""
+    """Return the causes in the form that the host takes."""
     return [
         {"code": cause.code, "pattern": cause.pattern, "values": dict(cause.values)}
         for cause in CAUSES

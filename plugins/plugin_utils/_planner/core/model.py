@@ -387,7 +387,7 @@ class Restart:
 
 @dc.dataclass(frozen=True)
 class Plan:
-    """The differences from now, and the transaction that corrects them. Field formats are the node
+    """The differences from now, and the transaction that corrects them. Field formats are the host
     protocol's (schema 1).
     """
 

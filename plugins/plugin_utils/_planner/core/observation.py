@@ -77,7 +77,7 @@ def build_query_failure(qid: str, error: Mapping[str, Any]) -> QueryFailed:
 
 @dc.dataclass(frozen=True)
 class ObservedFile:
-    """A path on the host. `content` is the part that the node shows, and `sha256` the keyed digest
+    """A path on the host. `content` is the part that the host shows, and `sha256` the keyed digest
     of the original bytes.
 
     keep: the list of what may travel, which `content` was made by.
@@ -104,7 +104,7 @@ class ObservedFile:
     fault: Mapping[str, Any] | None = None
     withheld: tuple[Mapping[str, Any], ...] = ()
     foreign_bytes: int | None = None
-    # the links on the way to it; None if the node reported none
+    # the links on the way to it; None if the host reported none
     links: tuple[str, ...] | None = None
 
     @property

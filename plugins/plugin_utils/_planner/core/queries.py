@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 )
 
 Question = dict[str, Any]
-USUAL = {"content": True, "max": 1 << 20}  # what the node takes if a question leaves it out
+USUAL = {"content": True, "max": 1 << 20}  # what the host takes if a question leaves it out
 # Of files from before our first change, by how their names end: what is asked of them if they
 # cannot be given back whole.
 ORIGINALS = [
@@ -220,7 +220,7 @@ def ask_for_paths(name: str, patterns: list[str], base: str = "/") -> Question:
 def ask_for_mentioned_paths(pattern: str, find: tuple[str, ...], *, max: int = 1 << 20) -> Question:
     """Ask which absolute paths the files of a glob name, by group 1 of `find`, and what is there.
 
-    No content of them leaves the node.
+    No content of them leaves the host.
     """
     return {
         "id": f"mentioned:{pattern}",
@@ -324,7 +324,7 @@ def ask_for_processes(
     """Ask for the processes of these names.
 
     flags, environment: the ones whose values are needed, each with the shape of its value. For all
-    others, not even the name leaves the node.
+    others, not even the name leaves the host.
     """
     q: Question = {
         "id": "processes:" + ",".join(names),
@@ -412,7 +412,7 @@ def ask_for_http(
     """Ask an engine over HTTP. The needed parts of the answer are listed by path; for a
     configuration, by `keep`.
 
-    daemon: the program that has to run, verified, before the node connects. If systemd listens, a
+    daemon: the program that has to run, verified, before the host connects. If systemd listens, a
     connection starts the service.
     """
     q: Question = {

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The request of a transaction, as the node reads it (schema 1). The types here define what each
+"""The request of a transaction, as the host reads it (schema 1). The types here define what each
 part may hold, and are checked.
 
-The parts that planners make are typed tables. The node checks the parts of a request that name
+The parts that planners make are typed tables. The host checks the parts of a request that name
 files, units and programs (module_utils/_host/transaction/request.py), and takes the rest as it
 comes from here.
 """
@@ -36,7 +36,7 @@ class _Changing(_Path, total=False):
 
 
 class CopiedReference(TypedDict):
-    """A value that the node copies instead of receiving it: from `span` of `path` to `at` of the
+    """A value that the host copies instead of receiving it: from `span` of `path` to `at` of the
     text.
     """
 
@@ -297,7 +297,7 @@ def convert_json_types(value: Any) -> Any:
 
 
 def allow_groups(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Return the changes, each with the groups besides root that the node lets write at its path."""
+    """Return the changes, each with the groups besides root that the host lets write at its path."""
     groups = [(change, admin_groups.get_admin_groups(change["path"])) for change in changes]
     return tuple(
         cast(Change, {**change, "groups": list(names)}) if names else change

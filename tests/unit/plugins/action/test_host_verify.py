@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verification as an action: what is sent to the node, and how its answers become a result."""
+"""The verification as an action: what is sent to the host, and how its answers become a result."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a document in YAML or JSON leaves a host, on every Python of the node.
+"""What of a document in YAML or JSON leaves a host, on every Python of the host.
 `tests/unit/plugins/plugin_utils/cdi` has the forms.
 """
 

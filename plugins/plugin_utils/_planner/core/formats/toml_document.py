@@ -57,7 +57,7 @@ class TomlDocument:
     original: tuple[str, ...]
     data: Mapping[str, Any]
     bom: bool = False
-    # the list by which the node made this text of the file; None: it is the file's own
+    # the list by which the host made this text of the file; None: it is the file's own
     keep: Mapping[str, Any] | None = None
     foreign_bytes: int | None = None  # the first line that is not UTF-8
 

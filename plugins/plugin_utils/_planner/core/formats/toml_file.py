@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read a TOML file of a host as the node shows it, and build edits that the node repeats on the
+"""Read a TOML file of a host as the host shows it, and build edits that the host repeats on the
 real bytes.
 """
 
@@ -49,7 +49,7 @@ def read_printed_toml(text: str, answer: Mapping[str, Any], path: str) -> dict[s
 
 @dc.dataclass(frozen=True)
 class Hidden:
-    """A value that the node has not sent. It can be compared by its tag, and copied in place.
+    """A value that the host has not sent. It can be compared by its tag, and copied in place.
 
     path, sha256, span: its file, and its place in that file. text: what stands for it in the text
     that was sent.
@@ -89,7 +89,7 @@ def add_hidden_values(data: Mapping[str, Any], file: ObservedFile) -> dict[str, 
 def edit(path: str, expect: str | None, after: toml.TomlDocument) -> transaction.Edit:
     """Build the change of a file that exists.
 
-    result: the checksum of the planner's text, which the node has to get from what it has shown.
+    result: the checksum of the planner's text, which the host has to get from what it has shown.
     """
     result = hashlib.sha256(after.text.encode("utf-8", "surrogateescape")).hexdigest()
     change: transaction.Edit = {
@@ -105,7 +105,7 @@ def edit(path: str, expect: str | None, after: toml.TomlDocument) -> transaction
 
 
 def dump_with_hidden(value: Any) -> str:
-    """Write a value as TOML on one line. A hidden value is written as in the node's text."""
+    """Write a value as TOML on one line. A hidden value is written as in the host's text."""
     if isinstance(value, Hidden):
         return value.text
     if isinstance(value, Mapping):

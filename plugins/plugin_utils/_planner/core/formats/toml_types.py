@@ -71,7 +71,7 @@ def check_toml_types(
 def check_encoding(doc: toml.TomlDocument, why: str) -> None:
     """Raise PlanError for a text that is not UTF-8.
 
-    The node reports the line of a wrong byte. In a text that came as it is, such a byte is a lone
+    The host reports the line of a wrong byte. In a text that came as it is, such a byte is a lone
     surrogate.
     """
     if doc.foreign_bytes:

@@ -4,7 +4,7 @@
 """List the parts of files that may leave a host, place by place with the shape of the value. Of
 everything else only the length travels.
 
-The node applies these lists (_host/projection/projector.py explains places, shapes and formats). A
+The host applies these lists (_host/projection/projector.py explains places, shapes and formats). A
 planner that needs one value more adds a line here, or next to it: containerd's places are in
 containerd_places.py, CRI-O's in crio_places.py.
 """
@@ -60,7 +60,7 @@ DAEMON_JSON: Places = {
     ("cdi-spec-dirs",): "paths", ("live-restore",): "bool", ("node-generic-resources",): "resources",
 }  # fmt: skip
 
-# Codes by which the node reports what is wrong with a text; it never sends the text's own words.
+# Codes by which the host reports what is wrong with a text; it never sends the text's own words.
 FAULTS: Mapping[str, str] = {
     "toml-line": "this line has more than one statement",
     "toml-key": "a key is missing here, or does not have the form of a TOML key",
@@ -113,7 +113,7 @@ FORMS: Mapping[str, tuple[Sentence, Sentence]] = {
 
 
 def keep_places(form: str, places: Places, comments: Iterable[str] = ()) -> Keep:
-    """Return the list as the node reads it."""
+    """Return the list as the host reads it."""
     listed = [[list(path), shape] for path, shape in places.items()]
     return {"format": form, "places": listed, **({"comments": list(comments)} if comments else {})}
 
@@ -135,7 +135,7 @@ def _may_travel(places: list[tuple[list[str], Any]], path: Path, value: Any) -> 
 
 
 def show_own_text(text: str, wanted: Keep) -> str:
-    """Return our text as the node would show it."""
+    """Return our text as the host would show it."""
     return str(
         projector.project_file(text.encode("utf-8", "surrogateescape"), wanted).data,
         "utf-8",
@@ -144,7 +144,7 @@ def show_own_text(text: str, wanted: Keep) -> str:
 
 
 def is_hidden_value(value: Any) -> bool:
-    """Tell whether a value of a listed place is the node's placeholder, because the real value has
+    """Tell whether a value of a listed place is the host's placeholder, because the real value has
     another form.
     """
     return (
@@ -168,7 +168,7 @@ def build_unsent_file_error(path: str, code: str, line: int, form: str) -> PlanE
     utf16, invalid = FORMS[form]
     if code == "utf-16":
         return PlanError(utf16.fill(), where=path, line=1)
-    reason = FAULTS.get(code, "the scanner on the node reports no more details")
+    reason = FAULTS.get(code, "the scanner on the host reports no more details")
     return PlanError(invalid.fill(reason=reason), where=path, line=line)
 
 

@@ -4,7 +4,7 @@
 """List the parts of the output of engines and processes that may leave a host, place by place with
 the shape of the value.
 
-Nothing else leaves a host. The node applies these lists (_host/projection/selection.py explains
+Nothing else leaves a host. The host applies these lists (_host/projection/selection.py explains
 paths and shapes). A planner that needs one value more adds a line here. A test requires that each
 value that a planner reads of an answer is listed.
 """

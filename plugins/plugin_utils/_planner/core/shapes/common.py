@@ -29,7 +29,7 @@ CONTENT = (
     # characters of a file or of an output: four times what a query asks for, since a projection may be
     # longer
 )
-MESSAGE = Text(4096, bytes=True)  # the node's own programs cut at this (host_files.CUT)
+MESSAGE = Text(4096, bytes=True)  # the host's own programs cut at this (host_files.CUT)
 PATH = Text(4096, bytes=True)  # PATH_MAX, linux/limits.h
 NAME = Text(256, bytes=True)  # NAME_MAX is 255 bytes
 WORD = Text(64)

@@ -492,7 +492,7 @@ def list_case_evidence(
 ) -> list[dict[str, Any]]:
     """Return the node's answers, each with its plan and advice: the `checks` of a result."""
     answers = {a["name"]: a for a in answer.get("cases") or ()}
-    none = {"ok": False, "error": {"step": "run", "message": "the node returned no result"}}
+    none = {"ok": False, "error": {"step": "run", "message": "the host returned no result"}}
     return [_add_advice(c, answers.get(c["name"]) or {"name": c["name"], **none}) for c in planned]
 
 

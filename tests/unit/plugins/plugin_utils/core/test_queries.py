@@ -95,7 +95,7 @@ def test_an_answer_is_that_of_the_question_which_was_sent_with_its_number(tmp_pa
 
 
 def test_a_list_of_paths_does_not_say_that_a_file_is_missing(tmp_path: Path) -> None:
-    """The node's own answers: the driver's list of programs names a file, and says nothing that
+    """The host's own answers: the driver's list of programs names a file, and says nothing that
     counts as its absence.
     """
     tmp_path.joinpath("program").write_text("")

@@ -54,4 +54,4 @@ def describe_without_tags(text: str) -> str:
 
 def explain_unsent_file(found: Mapping[str, Any]) -> str:
     """Return why nothing of a file was sent, for people."""
-    return FAULTS.get(str(found.get("code")), "the scanner on the node reports no more details")
+    return FAULTS.get(str(found.get("code")), "the scanner on the host reports no more details")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whole tasks on whole hosts: all that the node's programs answer has its shape."""
+"""Whole tasks on whole hosts: all that the host's programs answer has its shape."""
 
 from __future__ import annotations
 

@@ -115,8 +115,10 @@ def test_a_verification_is_a_line_per_engine_and_what_is_not_verified_comes_firs
         "gpu5  not reached        -                  -           no result: the host failed or was lost before this step",
         "gpu6  not run            containerd 1.7.24  native-cdi  one: to be shown",
         "gpu4  nothing to verify  -                  -           no GPU: none on PCI",
-        "gpu1  yes                containerd 1.7.24  native-cdi  "
-        "one: opened nvidia0, nvidiactl, refused nvidia1; none: refused nvidia[0-1]",
+        (
+            "gpu1  yes                containerd 1.7.24  native-cdi  "
+            "one: opened nvidia0, nvidiactl, refused nvidia1; none: refused nvidia[0-1]"
+        ),
         "",
         "6 hosts: 1 not verified, 1 lost, 1 not reached, 1 not run, 1 nothing to verify, 1 verified",
     ]

@@ -59,7 +59,7 @@ SPELLED = (
 
 
 def answer(text: str) -> dict[str, Any]:
-    """The file's answer as the node gives it."""
+    """The file's answer as the host gives it."""
     shown = contents.show_content(text.encode(), KEEP, ROOT)
     return {**builders.file_answer(""), **shown, "keep": KEEP, "sha256": "of the bytes"}
 

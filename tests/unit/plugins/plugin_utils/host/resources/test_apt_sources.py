@@ -35,7 +35,7 @@ STANZA = f"Types: deb\nURIs: {URL}/\nSuites: /\nSigned-By: /usr/share/keyrings/n
 
 
 def host(files: dict[str, str], url: str = URL) -> Observation:
-    """Files of a host as the node shows them."""
+    """Files of a host as the host shows them."""
     answers = {}
     for pattern, wanted in zip(apt_sources.PATTERNS, (".list", ".sources", ""), strict=True):
         found = [

@@ -439,11 +439,11 @@ def test_evidence_joins_what_was_planned_with_what_was_found() -> None:
         {"NVIDIA_VISIBLE_DEVICES": "0"},
         {"/dev/nvidia0": "absent"},
     )
-    assert none["error"] == {"step": "run", "message": "the node returned no result"}
+    assert none["error"] == {"step": "run", "message": "the host returned no result"}
     assert one["advice"].endswith("[verify.not-injected]")
     code, values = read_coded(verify_cases.describe_unverified([one, none]))
     assert (code, values["failed"], values["total"]) == ("verify.checks-failed", 2, 2)
-    told = f"containerd: one: {problem}. containerd: none: run: the node returned no result. Next: "
+    told = f"containerd: one: {problem}. containerd: none: run: the host returned no result. Next: "
     assert values["details"].startswith(told)
 
 
