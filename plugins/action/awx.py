@@ -121,6 +121,7 @@ class ActionModule(ActionBase):
 
 
 def has_awx_text(path: Path, text: str) -> bool:
+    """Tell whether the file has just this text. A file that cannot be read has not."""
     try:
         return path.read_bytes() == text.encode()
     except OSError:
@@ -128,6 +129,7 @@ def has_awx_text(path: Path, text: str) -> bool:
 
 
 def read_awx_options(args: Mapping[str, Any]) -> objects.Wanted:
+    """Return the options of the task as what is wanted in AWX."""
     fields = {field.name for field in dc.fields(objects.Wanted)}
     given: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value

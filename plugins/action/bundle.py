@@ -126,6 +126,7 @@ class ActionModule(ActionBase):
 
 
 def has_archive_bytes(path: Path, data: bytes) -> bool:
+    """Tell whether the file has just these bytes. A file that cannot be read has not."""
     try:
         return path.stat().st_size == len(data) and path.read_bytes() == data
     except OSError:
@@ -169,6 +170,10 @@ def list_repository_sources(args: Mapping[str, Any], key: str) -> list[Repositor
 
 
 def build_repository_address(url: str, form: str, machine: str) -> str:
+    """Return the address of a repository for one form of packages and one machine.
+
+    form: a key of FAMILY. machine: the architecture as `uname -m` names it.
+    """
     plain = repository.FAMILIES[FAMILY[form]].nvidia if url == repository.NVIDIA else url
     return (
         plain.replace("$(ARCH)", repository.DEBIAN_NAMES.get(machine, machine))
@@ -232,6 +237,11 @@ def read_apt_repository(
 def read_rpm_repository(
     source: RepositorySource,
 ) -> tuple[dict[str, bytes], tuple[listed.ListedPackage, ...]]:
+    """Read a repository of RPM packages whose metadata is signed. Return its files by name, and its
+    packages.
+
+    Raise PlanError for a wrong signature or digest.
+    """
     top, proof = (
         source.fetch_file("repodata/repomd.xml"),
         source.fetch_file("repodata/repomd.xml.asc"),
@@ -259,6 +269,7 @@ def require_signed_digest(source: RepositorySource, file: listed.ListedFile, dat
 
 
 def unpack_index(source: RepositorySource, name: str, data: bytes) -> bytes:
+    """Return the bytes of a compressed index. Raise PlanError if it cannot be unpacked."""
     unpack = UNPACK.get(Path(name).suffix)
     if unpack is None and Path(name).suffix in ("", ".xml"):
         return data
@@ -350,5 +361,6 @@ def explain_signature_refusal(status: str, fingerprint: str) -> str:
 
 
 def build_refused_repository_error(source: RepositorySource, name: str, why: str) -> PlanError:
+    """Return the error about a file of a repository whose signature does not hold."""
     where = f"{outside.redact_address(source.address)}/{name}"
     return PlanError(bundle_messages.SIGNATURE.fill(cause=why), where=where)

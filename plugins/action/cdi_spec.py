@@ -40,6 +40,7 @@ SPEC = arguments.derive_argument_spec("cdi_spec")
 
 
 def list_cdi_spec_questions(policy: Policy) -> list[dict[str, Any]]:
+    """List what a host is asked before its CDI spec is planned."""
     return [
         *gpus.list_questions(policy),
         *other_writers.list_questions(policy),
@@ -48,6 +49,10 @@ def list_cdi_spec_questions(policy: Policy) -> list[dict[str, Any]]:
 
 
 def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
+    """Plan the CDI specs of a host, or their removal.
+
+    cap: the newest version of CDI that the spec may have; '' for what the engines read.
+    """
     shared = files.has_refresh_kind(policy)
     if policy.state == "absent":
         paths = (*resource.own_paths(policy), *resource.list_taken_over_specs(policy, obs))
@@ -74,6 +79,7 @@ def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
 
 
 def plan_cdi_spec_removal(policy: Policy, obs: Observation) -> Plan:
+    """Plan the removal of our CDI specs, and of what we have changed of nvidia-cdi-refresh."""
     return merge_plans(
         [
             resource.plan_absent(policy, obs),
@@ -83,6 +89,7 @@ def plan_cdi_spec_removal(policy: Policy, obs: Observation) -> Plan:
 
 
 def report_made_specs(made: resource.Made) -> dict[str, Any]:
+    """Return what specs were made of, as the result has it."""
     of = made.of
     return {
         "devices": list(made.devices),

@@ -19,6 +19,7 @@ SPEC = arguments.derive_argument_spec("containerd_runtime")
 
 
 def plan_containerd_runtime(policy: Policy, obs: Observation) -> base.Outcome:
+    """Plan the handler in containerd's configuration, or its removal."""
     if policy.state == "absent":
         return base.Outcome(engine_module.plan_engine_module_removal(policy, obs, "containerd"))
     return base.Outcome(engine_module.plan_engine_module(policy, obs, "containerd"))

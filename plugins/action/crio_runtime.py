@@ -19,6 +19,7 @@ SPEC = arguments.derive_argument_spec("crio_runtime")
 
 
 def plan_crio_runtime(policy: Policy, obs: Observation) -> base.Outcome:
+    """Plan the handler in CRI-O's configuration, or its removal."""
     if policy.state == "absent":
         return base.Outcome(engine_module.plan_engine_module_removal(policy, obs, "crio"))
     return base.Outcome(engine_module.plan_engine_module(policy, obs, "crio"))

@@ -27,10 +27,12 @@ SPEC = arguments.derive_argument_spec("device_nodes")
 
 
 def list_device_node_module_questions(policy: Policy) -> list[dict[str, Any]]:
+    """List what a host is asked before its device nodes are planned."""
     return [*gpus.list_questions(policy), *device_nodes.list_questions(policy)]
 
 
 def plan_device_node_module(policy: Policy, obs: Observation) -> base.Outcome:
+    """Plan the driver's device nodes and the unit that makes them at boot, or their removal."""
     if policy.state == "absent":
         return base.Outcome(
             originals.complete_resource_removal(

@@ -19,6 +19,7 @@ SPEC = arguments.derive_argument_spec("docker_runtime")
 
 
 def plan_docker_runtime(policy: Policy, obs: Observation) -> base.Outcome:
+    """Plan the handler in Docker's configuration, or its removal."""
     if policy.state == "absent":
         return base.Outcome(engine_module.plan_engine_module_removal(policy, obs, "docker"))
     return base.Outcome(engine_module.plan_engine_module(policy, obs, "docker"))

@@ -310,6 +310,11 @@ def shape_drain_result(
     *,
     changed: bool = False,
 ) -> dict[str, Any]:
+    """Return the result of a task.
+
+    outcome: a word of the module's RETURN. why: the reason, '' for none. standings: orchestrator ->
+    how it sees the host. seconds: the duration.
+    """
     nodes = {who: dc.asdict(s) for who, s in standings.items()}
     return {
         "changed": changed,

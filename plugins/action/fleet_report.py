@@ -79,6 +79,10 @@ class ActionModule(ActionBase):
 def build_fleet_report(
     args: Mapping[str, Any], task_vars: Mapping[str, Any], check: bool
 ) -> document.Document:
+    """Build the report of this run, or of the kept reports that the task names.
+
+    Raise PlanError for a kept report that cannot be read.
+    """
     now = outside.format_present_time()
     if args["sources"]:
         reports = {name: read_kept_report(kept.get_report_file(name)) for name in args["sources"]}
@@ -154,6 +158,10 @@ def read_template() -> str:
 
 
 def describe_report_place(files: Sequence[str], hosts: int) -> str:
+    """Return the sentence that says where the page is.
+
+    hosts: the number of hosts in it.
+    """
     (page,) = (name for name in files if name.endswith(HTML))
     return f"The report of {outcomes.format_host_count(hosts)} is {Path(page).absolute()}"
 
@@ -171,6 +179,7 @@ def read_report_text(path: Path) -> str:
 
 
 def read_kept_report(name: str) -> Any:
+    """Read a report.json of an earlier run. Raise PlanError if it is not one."""
     try:
         return kept.require_report(
             json_bounds.load_bounded_json(read_report_text(Path(name).expanduser()), LARGEST), name

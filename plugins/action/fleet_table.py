@@ -88,6 +88,10 @@ class ActionModule(ActionBase):
 
 
 def choose_fleet_view(args: Mapping[str, Any], check: bool) -> fleet_hosts.FleetView:
+    """Return how the table is laid out: its width in characters, its own columns, and details.
+
+    Raise PlanError for a column that cannot be read.
+    """
     wanted = tuple(columns.Column(c["title"], c["path"]) for c in args["columns"])
     own = fleet_hosts.FleetView(
         args["width"] or console.get_terminal_width(), args["details"], check

@@ -43,6 +43,10 @@ transport.map_resident_sources()
 
 
 def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> base.Outcome:
+    """Plan a whole host, and return the plan with the facts for its result.
+
+    done: whether the result tells what was done, and not only what is planned.
+    """
     seen = host.see(policy, obs)
     plan = host.plan_host(
         policy, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources()

@@ -46,6 +46,10 @@ ROOT = "gpufleet_root"
 
 
 def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
+    """Plan the cases that verify a host.
+
+    Raise PlanError for a directory tree, where nothing runs.
+    """
     if policy.root != "/":
         raise PlanError(messages.ROOT_NOT_RUNNING.fill(), where=policy.root)
     seen = host.see(policy, obs)

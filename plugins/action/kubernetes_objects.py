@@ -265,6 +265,11 @@ def list_exposed_files(place: Path) -> list[str]:
 
 
 def write_cluster_file(place: Path, name: str, text: str | None) -> None:
+    """Write a file below this directory, or remove it and the empty directories above it if it has
+    no text.
+
+    Raise PlanError if that fails.
+    """
     path = place / name
     if text is not None:
         mode = OWNERS if name == files.VALUES else outside.MODE

@@ -27,6 +27,7 @@ SPEC = arguments.derive_argument_spec("oci_hook")
 
 
 def list_hook_module_questions(policy: Policy, path: str) -> list[dict[str, Any]]:
+    """List what a host is asked before its OCI hook is planned."""
     return [
         *oci_hook.list_questions(policy),
         queries.ask_for_file(path, oci_hook.KEEP),
@@ -35,6 +36,7 @@ def list_hook_module_questions(policy: Policy, path: str) -> list[dict[str, Any]
 
 
 def plan_for(policy: Policy, obs: Observation, path: str) -> base.Outcome:
+    """Plan the file of the OCI hook at this path, present or absent."""
     if policy.state == "present":
         return base.Outcome(oci_hook.plan_file(policy, obs, path, wanted=True))
     return base.Outcome(

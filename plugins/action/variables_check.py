@@ -165,6 +165,7 @@ def report_wrong(found: Sequence[Message]) -> dict[str, Any]:
 
 
 def list_wrong_numbers(name: str, value: Any) -> list[Message]:
+    """List the message about a variable that is neither a number nor a percentage."""
     try:
         return [] if value in ("", None) or waves.parse_amount(name, value) else []
     except PlanError as error:
@@ -172,6 +173,7 @@ def list_wrong_numbers(name: str, value: Any) -> list[Message]:
 
 
 def list_wrong_tickets(of_run: Mapping[str, Any]) -> list[Message]:
+    """List the message about a ticket (gpufleet_change_ref) of a form that is refused."""
     try:
         change_reference.require_ticket(of_run.get(change_reference.VARIABLE))
     except PlanError as error:
@@ -228,6 +230,7 @@ VERSIONS = sorted(name for name in KNOWN if planner_given.holds_versions(name))
 
 
 def list_wrong_host_values(variables: Mapping[str, Any]) -> list[Message]:
+    """List the messages about the variables of one host."""
     return [
         *fact_variables.list_fact_variable_problems(variables),
         *(list_wrong_values(variables) or list_wrong_drain_values(variables)),

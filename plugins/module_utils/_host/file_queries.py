@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection i
 
 
 def stat_fields(root, real, found):
+    """Return what the file system says of a file, as an answer has it."""
     device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
     return {
         "exists": True,

@@ -104,6 +104,9 @@ def build_os_error(exc, path):
 
 
 def clean_root(root):
+    """Return the directory of a tree by its real path; '' for the host itself. Raise NodeError for
+    a relative one.
+    """
     root = root or "/"
     if not root.startswith("/"):
         raise NodeError("bad-question", "root must be an absolute path, not %r" % (root,))
@@ -258,10 +261,12 @@ def read_text(root, path, cap=MIB):
 
 
 def digest_bytes(data):
+    """Return the SHA-256 of bytes, in hexadecimal."""
     return loader.sha256(data).hexdigest()
 
 
 def name_file_type(found):
+    """Return the kind of a file; `file` for one that has no other name."""
     return _KINDS.get(stat.S_IFMT(found.st_mode), "file")
 
 
@@ -274,6 +279,7 @@ def raise_unless_gone(exc):
 
 
 def read_selinux_label(path):
+    """Return the SELinux label of a file; None if it has none."""
     try:
         return (
             os.getxattr(path, "security.selinux", follow_symlinks=False)

@@ -132,6 +132,7 @@ def describe_snapshot(state):
 
 
 def restore_snapshot(meta, data):
+    """Return a file's content and attributes from before; None if it did not exist."""
     if not meta["existed"]:
         return None
     xattrs = {
@@ -156,6 +157,7 @@ def read_bytes(path):
 
 
 def read_json(path):
+    """Return the JSON in a file."""
     return json.loads(read_bytes(path).decode("utf-8"))
 
 
@@ -269,6 +271,7 @@ def read_transaction(base, name):
 
 
 def list_transaction_names(base, place_="journal"):
+    """Return the names of entries of the journal, in the order of their numbers."""
     directory = os.path.join(base, place_)
     return (
         sorted(name for name in os.listdir(directory) if not name.startswith("."))
@@ -327,6 +330,7 @@ def quote_path(path):
 
 
 def unquote_path(name):
+    """Return the path that the name of a directory of the journal stands for."""
     plain = re.sub(
         b"%([0-9A-F]{2})", lambda found: binascii.a2b_hex(found.group(1)), name.encode("utf-8")
     )
@@ -334,6 +338,7 @@ def unquote_path(name):
 
 
 def get_original_directory(base, path):
+    """Return the directory that keeps a file's original content."""
     name = quote_path(path)
     if len(name) > 200:
         name = name[:120] + "-" + host_files.digest_bytes(host_files.encode_host_path(path))
@@ -363,6 +368,9 @@ def read_original_meta(base, path):
 
 
 def read_original_meta_in(directory, path):
+    """Return what is kept of a file's original. Raise the error of a damaged copy if it cannot be
+    used.
+    """
     try:
         meta = read_json(os.path.join(directory, "meta.json"))
     except OSError as exc:

@@ -251,6 +251,7 @@ class Parts(object):
 
 
 def unpack_job(data):
+    """Return the job that was sent, from compressed JSON."""
     return json.loads(zlib.decompress(data).decode("utf-8"))
 
 

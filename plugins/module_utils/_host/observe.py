@@ -96,6 +96,7 @@ def _add_list(question, keeps):
 
 
 def describe_host(root):
+    """Return what every answer says of its host: system, Python, user, boot, time."""
     # the kernel, the boot and the name of the machine on which a tree lies are not the tree's
     system = os.uname()
     return {

@@ -33,6 +33,7 @@ Doubt = collections.namedtuple("Doubt", "row place why remedy")
 
 
 def describe_doubt(doubt):
+    """Return a doubt as a sentence, with its remedy."""
     return "%s %s. %s" % (doubt.place, doubt.why, doubt.remedy)
 
 
@@ -152,6 +153,7 @@ def _has_acl(place):
 
 
 def get_first_doubt(doubts):
+    """Return the first doubt; None if there is none."""
     return next((doubt for doubt in doubts if doubt), None)
 
 
@@ -304,6 +306,10 @@ def _read_process(pid, place):
 
 
 def read_proc_file(name, place=None, cap=256 * 1024):
+    """Return the text of a file in procfs.
+
+    place: the directory to begin at. cap: the most bytes.
+    """
     fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=place)
     try:
         with os.fdopen(fd, "rb", closefd=False) as stream:
@@ -320,6 +326,7 @@ def get_proc_field(text, begin):
 
 
 def parse_uids(status):
+    """Return the user ids of a process, from its status."""
     return tuple(int(word) for word in get_proc_field(status, "Uid:"))
 
 

@@ -252,6 +252,7 @@ def build_policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
 
 
 def build_policy_handler(name: str, value: Mapping[str, Any]) -> Handler:
+    """Return a handler with its options. The NVIDIA runtime is its program if none is named."""
     return Handler(
         name,
         str(value.get("binary") or Handler.binary),

@@ -361,6 +361,7 @@ def acknowledge_rollbacks(
 def list_planned_effects(
     wanted: Policy, seen: Observation, plan: Plan, planner: Planner
 ) -> bound.Planned:
+    """Return what a plan does and shows on a host, as an approval binds it."""
     return bound.build_planned_effects(
         wanted, seen, plan, lambda policy, obs: planner(policy, obs).plan
     )
@@ -405,6 +406,10 @@ def build_transaction_request(
 def shape_result(
     outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bool, restart: str
 ) -> dict[str, Any]:
+    """Return the result of a task by its plan and by the host's answer.
+
+    check: check mode. diff: whether differences are shown. restart: the option of this name.
+    """
     plan, parts = outcome.plan.whole, (*outcome.plan.first, dc.replace(outcome.plan, first=()))
     planned = plan.list_interrupted_units(restart)
     trouble = results.describe_answer_trouble(answer)

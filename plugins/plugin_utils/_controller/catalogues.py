@@ -77,6 +77,10 @@ def _complete_image(image: Image, beside: Path, access: registry.Access | None) 
 
 
 def list_catalogue_entries(given: Any) -> tuple[Image, ...]:
+    """Return the images of a catalogue, which is given as its value or as the name of its file.
+
+    Raise PlanError for the first thing that is wrong with it.
+    """
     return catalogue.parse_catalogue(
         document.read_yaml_file(read_written_text(given, CATALOGUE), given)
         if isinstance(given, str)

@@ -93,6 +93,9 @@ def is_process_alive(owner: Process) -> bool | None:
 
 
 def get_claims_directory() -> Path:
+    """Return the directory on the controller that has the records of rollouts, in the home of
+    Ansible.
+    """
     home = Path(constants.config.get_config_value("ANSIBLE_HOME")).expanduser()
     return home / "gpufleet" / "rollouts"
 
@@ -130,6 +133,7 @@ def hold_named_lock(name: str) -> Iterator[Path]:
 
 
 def build_unusable_claims_error(directory: Path, error: OSError) -> PlanError:
+    """Return the error about a directory of records that cannot be used."""
     message = messages.RUN_DIRECTORY.fill(cause=error.strerror or "")
     return PlanError(message, where=str(directory))
 
@@ -177,6 +181,9 @@ class Earlier:
 
 
 def list_claims_of_others(directory: Path) -> Earlier:
+    """Read the records of all rollouts but this one. Return which hosts have been claimed,
+    verified, or left unverified.
+    """
     taken: dict[str, str] = {}
     verified: set[str] = set()
     unverified: set[str] = set()

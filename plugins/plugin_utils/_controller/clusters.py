@@ -117,6 +117,7 @@ def get_plain_result(result: Any) -> dict[str, Any]:
 
 
 def convert_to_plain(value: Any) -> Any:
+    """Return a value of Ansible's with JSON's own types alone."""
     return json.loads(json.dumps(value, default=str))
 
 
@@ -130,6 +131,7 @@ def get_plain_variable(name: str, value: Any) -> Any:
 
 
 def read_wanted_members(variables: Mapping[str, Any]) -> members.OfInventory:
+    """Return what the inventory says of a host for its cluster."""
     given = {field: variables.get(name) for field, name in OF_HOST.items()}
     sharing = variables.get("gpufleet_sharing") or {}
     return members.OfInventory(
@@ -215,6 +217,10 @@ def validate_cluster_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def build_cluster_settings(
     options: Mapping[str, Any], args: Mapping[str, Any]
 ) -> objects.ClusterSettings:
+    """Return the settings of one cluster.
+
+    options: those of its hosts. args: those of the task.
+    """
     return objects.ClusterSettings(
         profile=options["profile"],
         namespace=options["namespace"],
@@ -237,6 +243,7 @@ def list_judged_nodes(one: OneCluster) -> set[str]:
 def build_cluster_api(
     action: ActionBase, one: OneCluster, variables: Mapping[str, Any]
 ) -> cluster_api.ClusterApi:
+    """Return the API of one cluster, by the kubeconfig and context of its hosts."""
     access = {key: one.options[key] for key in ("kubeconfig", "context") if one.options[key]}
     return cluster_api.ClusterApi(draining.Calls(action, variables, cluster_api.DELEGATE), access)
 
@@ -293,6 +300,7 @@ def require_own_access(asked: Sequence[OneCluster]) -> None:
 
 
 def build_api_diff(path: str, before: Any, after: Any) -> dict[str, str]:
+    """Return the difference of an object in the API, as Ansible prints it with --diff."""
     return {
         "before_header": path,
         "after_header": path,
@@ -302,4 +310,5 @@ def build_api_diff(path: str, before: Any, after: Any) -> dict[str, str]:
 
 
 def dump_as_text(value: Any) -> str:
+    """Return a value as YAML without its empty parts; '' for None."""
     return "" if value is None else files.dump_object({key: of for key, of in value.items() if of})

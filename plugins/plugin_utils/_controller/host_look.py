@@ -54,6 +54,11 @@ def look_at_host(
     way: str,
     so_far: Observation | None = None,
 ) -> Observation:
+    """Ask a host these questions, and return what was seen so far with the answers.
+
+    way: the option `transport`. Raise PlanError if the program on the host does not run as root, or
+    the tree is missing.
+    """
     unique = queries.merge_questions(questions)
     before = so_far or Observation({}, {})
     own = {q["id"]: OF_CONTROLLER[q["kind"]](q) for q in unique if q.get("kind") in OF_CONTROLLER}

@@ -113,6 +113,7 @@ def write_outside_file(
 
 
 def format_present_time() -> str:
+    """Return the present time in UTC, as all results have it."""
     return values.format_moment(datetime.datetime.now(datetime.timezone.utc))
 
 

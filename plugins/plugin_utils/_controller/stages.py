@@ -227,4 +227,5 @@ def add_earlier_stages(
 
 
 def diffs(plan: Plan) -> list[dict[str, str]]:
+    """Return the differences of a plan, as Ansible prints them with --diff."""
     return diff.convert_diffs_for_ansible(plan.diffs, verbose=Display().verbosity > 0)

@@ -218,6 +218,7 @@ def name_answers(answer: Any, asked: Sequence[Mapping[str, Any]]) -> dict[str, A
 
 
 def read_program_text(name: str) -> str:
+    """Return the source of a part of the host side."""
     with open(os.path.join(SOURCES, *name.split(".")) + ".py", encoding="utf-8") as handle:
         return handle.read()
 
@@ -259,16 +260,19 @@ def _shorten_indent(begin: str) -> str:
 
 @functools.cache
 def read_program_part(name: str) -> str:
+    """Return the source of a part as it is sent, without docstrings and comments."""
     return shorten_source(read_program_text(name))
 
 
 @functools.cache
 def list_program_sources(program: str) -> tuple[tuple[str, str], ...]:
+    """Return the names and sources of a program's parts."""
     return tuple((name, read_program_part(name)) for name in PROGRAMS[program])
 
 
 @functools.cache
 def pack_program_sources(program: str) -> bytes:
+    """Return the sources of a program, compressed."""
     return zlib.compress(
         "\0".join(word for part in list_program_sources(program) for word in part).encode("utf-8"),
         9,
@@ -277,6 +281,7 @@ def pack_program_sources(program: str) -> bytes:
 
 @functools.cache
 def read_loader() -> bytes:
+    """Return the source of the loader, which starts the other parts, compressed."""
     return zlib.compress(read_program_part("loader").encode("utf-8"), 9)
 
 
@@ -441,6 +446,10 @@ def carry_program(
 def send_by_stdin(
     action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]
 ) -> dict[str, Any]:
+    """Run a program on the host by the standard input of its Python, and return the answer.
+
+    Raise NeedsTerminal if sudo wants a terminal, and PlanError if there is no answer.
+    """
     marker = f"gpufleet-{uuid.uuid4().hex}:"
     python = get_named_interpreter(action, task_vars)
     line = build_interpreter_command(python, action._compute_environment_string())
@@ -477,6 +486,10 @@ def explain_lost_answer(program: str, result: Mapping[str, Any], python: str = "
 def send_by_module(
     action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]
 ) -> dict[str, Any]:
+    """Run a program on the host as an Ansible module, and return the answer.
+
+    Raise PlanError if the module fails.
+    """
     arguments = {"program": program, "request": pack(request)}
     result = action._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
     if result.get("failed") or "answer" not in result:

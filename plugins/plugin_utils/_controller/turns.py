@@ -41,6 +41,7 @@ def needs_turn(wanted: Policy, plan: Plan) -> bool:
 
 
 def restarts_server(units: Collection[str], wanted: Policy) -> bool:
+    """Tell whether one of these units is a server of a cluster's API, on a running host."""
     return wanted.root == "/" and not set(units).isdisjoint(known.list_server_units())
 
 
@@ -89,6 +90,10 @@ def take_turn(cluster: str, host: str, change: Change) -> dict[str, Any]:
 
 
 def build_turn_refusal(first: str) -> dict[str, str]:
+    """Return the error of a host that has to wait for another server.
+
+    first: that server.
+    """
     message = run_messages.SERVER_WAITS.fill(first=first)
     return {"code": message.code, "message": message.what, "next": message.next}
 

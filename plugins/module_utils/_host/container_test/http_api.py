@@ -25,6 +25,7 @@ class FailedCase(Exception):
 
 
 def describe_container_end(code, words):
+    """Return the sentence about a container that ended with this status."""
     return "the shell in the container ended with %s%s" % (code, ": " + words if words else "")
 
 

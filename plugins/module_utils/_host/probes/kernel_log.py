@@ -68,6 +68,7 @@ def open_kernel_log(path):
 
 
 def require_kernels_log(found, path):
+    """Raise Unknown unless this is the kernel's log, or a file that only root can write to."""
     kernels = (
         stat.S_ISCHR(found.st_mode)
         and (os.major(found.st_rdev), os.minor(found.st_rdev)) == KERNELS
@@ -102,10 +103,16 @@ def read_kernel_log(fd):
 
 
 def decode_log_chunks(chunks):
+    """Return the lines of the log."""
     return b"".join(chunks).decode("utf-8", "replace").split("\n")
 
 
 def search_log_lines(lines, complete, pattern):
+    """Return the records of the kernel that match, with the range of sequence numbers that was
+    read.
+
+    complete: whether all lines were read.
+    """
     found, first, last = [], None, None
     up, now = time.clock_gettime(time.CLOCK_MONOTONIC), time.time()
     for line in lines:
@@ -150,6 +157,7 @@ def is_of_kernel(priority):
 
 
 def get_boot_time():
+    """Return the kernel's id of this boot."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
         return stream.read().strip()
 

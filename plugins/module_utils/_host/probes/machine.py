@@ -29,6 +29,7 @@ def run(request):
 
 
 def list_cpus(path):
+    """Return the vendor of the CPUs, and the flags that all of them have."""
     with open(path, encoding="ascii", errors="replace") as stream:
         text = stream.read(MOST)
     vendor, flags = "", None

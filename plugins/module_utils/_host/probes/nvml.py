@@ -132,6 +132,7 @@ def get_sysfs_name(bus_id):
 
 
 def ask_gpu(nvml, index):
+    """Return what NVML says of a GPU and its MIG devices."""
     handle = nvml.handle("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index))
     mig = nvml.is_mig_on(handle)
     return {
@@ -170,6 +171,7 @@ def run(args):
 
 
 def main():
+    """Read the request from the argument or from stdin, and print the answer as JSON."""
     text = sys.argv[1] if len(sys.argv) > 1 else sys.stdin.read()
     sys.stdout.write(json.dumps(run(json.loads(text or "{}"))) + "\n")
 

@@ -57,14 +57,17 @@ def run(request):
 
 
 def raise_timeout(_number, _frame):
+    """Raise the error of a time limit. It handles the alarm."""
     raise socket.timeout()
 
 
 def build_reach_result(reached, why):
+    """Return the answer about an address that was tried."""
     return {"tried": True, "reached": reached, "why": why}
 
 
 def describe_unreached(cause):
+    """Return why an address could not be reached."""
     if isinstance(cause, socket.gaierror):
         return "its name is not known"
     if isinstance(cause, ssl.SSLError):
@@ -77,6 +80,7 @@ def describe_unreached(cause):
 
 
 def has_proxy(patterns):
+    """Tell whether a file that matches these patterns names a proxy."""
     for path in (path for pattern in patterns for path in glob.glob(pattern)):
         try:
             with open(path, encoding="utf-8", errors="replace") as stream:

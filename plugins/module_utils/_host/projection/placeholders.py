@@ -115,6 +115,7 @@ def withhold_value(kind, text):
 
 
 def make_comment_placeholder(text):
+    """Return a comment of the same length without its words."""
     return "#" + "x" * (len(text) - 1)
 
 

@@ -39,6 +39,7 @@ WARNING = "<4>"  # systemd's mark for the level of a line
 
 
 def main(arguments):
+    """Run the guard, unless an earlier one has not ended. Return the exit status."""
     with is_first_guard(read_instructions(arguments[0]).get("running")) as alone:
         if alone:
             try:
@@ -77,6 +78,7 @@ def is_first_guard(path):
 
 
 def guard(arguments):
+    """Judge the guarded specs, and set aside or put back what has changed. Return the exit status."""
     for _try in range(TRIES):
         before = get_lock_stamp()
         settings = read_instructions(arguments[0])
@@ -171,6 +173,7 @@ def return_moved_file(path):
 
 
 def put_back(entry, kept):
+    """Put back a spec that is true again, unless another file has its place."""
     path, data = entry["path"], read_regular_file(kept)
     if data is None or hashlib.sha256(data).hexdigest() != entry["sha256"]:
         return
@@ -244,11 +247,13 @@ def are_alike(before, now):
 
 
 def match_group(find, text):
+    """Return the first group of a match; None if there is none."""
     found = re.search(find, text, re.MULTILINE)
     return found.group(1) if found else None
 
 
 def read_guarded_text(path):
+    """Return the text of a file, at most 64 KiB; '' if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return stream.read(1 << 16)
@@ -269,6 +274,7 @@ def read_device_numbers(path):
 
 
 def digest_guarded_file(path):
+    """Return the SHA-256 of a regular file; None if it is none."""
     data = read_regular_file(path)
     return None if data is None else hashlib.sha256(data).hexdigest()
 
@@ -300,6 +306,7 @@ def write_guarded_file(target, data, mode):
 
 
 def flush(directory):
+    """Write the names in a directory to the disk."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -308,11 +315,13 @@ def flush(directory):
 
 
 def remove_guarded_file(path):
+    """Remove a file, if it is there."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def say(text):
+    """Print a line at once, for the journal of systemd."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

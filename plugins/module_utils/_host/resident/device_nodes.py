@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident.pro
 
 
 def main(arguments):
+    """Make the device nodes of the rules. Print what went wrong, and return the exit status."""
     troubles = []
     try:
         follow_rules(arguments[0], troubles)
@@ -75,6 +76,7 @@ def make_all(desired, links):
 
 
 def read_kernel_file(path):
+    """Return the text of a file of the kernel, at most 1 MiB."""
     with open(path, encoding="utf-8", errors="replace") as stream:
         return stream.read(1 << 20)
 
@@ -168,6 +170,7 @@ def list_minors(rule, unread):
 
 
 def parse_number_or_default(text, default):
+    """Return a decimal number of permissions or ids, else the default."""
     return int(text) & 0o7777777 if text is not None and text.isdigit() else default
 
 
@@ -207,6 +210,7 @@ def make_nodes(desired):
 
 
 def make_node(path, desired):
+    """Make a character device with its numbers, owner and mode."""
     os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(*desired["numbers"]))
     os.chown(path, desired["uid"], desired["gid"])
     os.chmod(path, desired["mode"])
@@ -230,6 +234,7 @@ def make_node_link(desired, directory):
 
 
 def get_node_place(path, make_at):
+    """Make something under a spare name, and rename it to its place. A failure leaves neither."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         os.makedirs(directory)

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident.pro
 
 
 def main(arguments):
+    """Set the modes of the list. Print what went wrong, and return the exit status."""
     troubles = None
     try:
         for _try in range(TRIES):
@@ -78,6 +79,7 @@ def settle_mode(setting, seconds):
 
 
 def read_mode(setting, seconds):
+    """Return the present mode of a GPU in capitals. Raise ValueError if the program does not tell."""
     text = run_program(setting["read"], seconds, setting["accepts"])
     found = re.search(setting["pattern"], text, re.MULTILINE)
     if not found:

@@ -36,6 +36,7 @@ NO_LINKS = "nosymfollow"
 
 
 def main(arguments):
+    """Run one verb for one daemon. Return the exit status."""
     with open(arguments[0], encoding="utf-8") as stream:
         wanted = json.load(stream)
     verb, name = arguments[1:]
@@ -64,6 +65,7 @@ def prepare(wanted, name):
 
 
 def make_places(wanted, name):
+    """Make the directories and mounts of a daemon."""
     own_directory(get_daemon_directory(wanted, "log", name))
     for kind, of in sorted(wanted["mounts"].items()):
         path = get_daemon_directory(wanted, kind, name)
@@ -80,6 +82,7 @@ def make_places(wanted, name):
 
 
 def mount_new(wanted, options, path):
+    """Mount an empty file system in memory."""
     run_program(["mount", "-t", "tmpfs", "-o", options, "gpufleet-mps", path], wanted["seconds"])
 
 
@@ -122,6 +125,7 @@ def remove_daemon(wanted, path):
 
 
 def get_daemon_directory(wanted, kind, name):
+    """Return the directory of a daemon of this kind."""
     return wanted["places"][kind].replace("NAME", name)
 
 
@@ -164,6 +168,7 @@ def serve(wanted, name):
 
 
 def build_daemon_environment(wanted, name):
+    """Return the environment of a daemon and its clients."""
     found = {key: value.replace("NAME", name) for key, value in wanted["environment"].items()}
     return dict(found, PATH=PATH, LANG="C", LC_ALL="C")
 
@@ -207,6 +212,7 @@ def settle_daemon(wanted, name):
 
 
 def parse_daemon_number(text):
+    """Return the first number in a text; None if there is none."""
     found = re.search(r"\d+(?:\.\d+)?", text)
     return float(found.group(0)) if found else None
 
@@ -229,6 +235,7 @@ def quit_daemon(wanted, name):
 
 
 def clear(wanted, name):
+    """Remove the mounts and directories of a daemon."""
     for kind in sorted(wanted["mounts"]):
         path = get_daemon_directory(wanted, kind, name)
         if os.path.ismount(path):

@@ -181,6 +181,7 @@ def explain_untrusted_entry(place, entry):
 
 
 def has_acl(place):
+    """Tell whether a file has an ACL, or may have one."""
     try:
         return bool(os.getxattr(place, "system.posix_acl_access"))
     except OSError as exc:  # of any other error there may be one
@@ -233,6 +234,9 @@ def open_transaction_lock():
 
 
 def take_shared_lock(lock):
+    """Take the lock of transactions, shared, without waiting. Return whether that worked, on the
+    lock that others use.
+    """
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -267,6 +271,7 @@ def read_process_start(pid):
 
 
 def note_waiting_unit(unit):
+    """Leave the name of a unit, which the holder of the lock starts afterwards."""
     place = os.path.join(os.path.dirname(LOCK), WAITING)
     # of a full disk, for example: then the unit's next start does its work
     with contextlib.suppress(OSError):
@@ -296,5 +301,6 @@ def get_lock_stamp():
 
 
 def read_instructions(path):
+    """Return the JSON that this collection has left for a program."""
     with open(path, encoding="utf-8") as stream:
         return json.load(stream)

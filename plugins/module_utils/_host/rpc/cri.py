@@ -288,6 +288,7 @@ def read_cri_status(path, timeout=5):
 
 
 def read_cri_version(path, timeout=5):
+    """Return the name and the version of a runtime, as far as they have the shape of such values."""
     service, fields = ask_cri(path, "Version", [], timeout)
     name, number = (
         selection.show_value_in_shape("name", get_string_field(fields, 2)),
@@ -309,6 +310,9 @@ def ask_cri(path, method, request, timeout):
 
 
 def parse_cri_value(value):
+    """Return a value of the verbose status, from JSON if it is JSON. Raise CriError if it is nested
+    too deep.
+    """
     try:
         return json.loads(value)
     except ValueError:

@@ -91,6 +91,7 @@ def get_string_field(fields, number):
 
 
 def encode_varint(number):
+    """Return a number as protobuf encodes it."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -196,6 +196,7 @@ def cancel_timer(_base, meta):
 
 
 def cancel_boot_unit():
+    """Remove the unit that would undo the transaction at the next boot."""
     for path in (os.path.join(UNITS, WANTS, BOOT_UNIT), os.path.join(UNITS, BOOT_UNIT)):
         with contextlib.suppress(OSError):
             os.unlink(path)

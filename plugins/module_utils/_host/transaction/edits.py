@@ -113,10 +113,12 @@ def split_lines(data):
 
 
 def encode_edit(text):
+    """Return the bytes of a text, also of one that is not UTF-8."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def replace_spans(data, spans):
+    """Return bytes with these spans replaced. They are in their order."""
     for start, end, new in reversed(spans):
         data = data[:start] + new + data[end:]
     return data

@@ -50,6 +50,7 @@ stop_signals = []
 
 
 def read_unit_states(names):
+    """Return the state of each unit, by name."""
     return system.list_units(names, _STATE) if names else {}
 
 
@@ -190,6 +191,7 @@ def require_replacement(check):
 
 
 def parse_unit_number(text):
+    """Return a number that systemd has printed; 0 if it is none."""
     return int(text) if (text or "").isdigit() else 0
 
 

@@ -63,6 +63,7 @@ def write_durably(path, data, mode=0o600):
 
 
 def write_json(path, value):
+    """Write a value as JSON, so that it outlives a power failure."""
     write_durably(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode("utf-8"))
 
 
@@ -87,6 +88,7 @@ def make_durable_dirs(path, mode=0o700):
 
 
 def remove_durably(path):
+    """Remove a file, so that it stays removed after a power failure."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
         sync_directory(os.path.dirname(path))
@@ -205,6 +207,7 @@ def find_lock_holder(base):
 
 
 def format_journal_time():
+    """Return the present time in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
@@ -512,6 +515,7 @@ def restore_originals(base, records, foreign=()):
 
 
 def drop_forgotten(base, records):
+    """Remove the kept originals of files that were given back for good."""
     for record in records:
         kept = journal.read_original_meta(base, record["path"])
         if kept is not None and kept.get("forget"):
@@ -519,6 +523,7 @@ def drop_forgotten(base, records):
 
 
 def drop_original(base, path):
+    """Remove what is kept of a file's original."""
     directory = journal.get_original_directory(base, path)
     for place in (_get_aside_place(directory), directory):
         shutil.rmtree(place, ignore_errors=True)

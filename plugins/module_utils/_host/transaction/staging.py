@@ -102,6 +102,7 @@ def plan_file_changes(root, base, changes):
 
 
 def build_conflict(what, path, expected, found):
+    """Return what differs from what the planner has seen."""
     return {"what": what, "path": path, "expected": expected, "found": found}
 
 

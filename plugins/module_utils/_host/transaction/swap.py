@@ -168,6 +168,7 @@ def remove_leftovers(root, records, token):
 
 
 def make_swap_dirs(root, paths):
+    """Make the missing directories of new files, with mode 0755 and their label."""
     for path in paths:
         with contextlib.suppress(FileExistsError):
             os.mkdir(host_files.get_full_path(root, path), 0o755)

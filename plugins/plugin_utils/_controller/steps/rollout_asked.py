@@ -28,6 +28,7 @@ def list_asked_hosts(action: ActionBase, task_vars: dict[str, Any]) -> dict[str,
 
 
 def is_host_asked(variables: Mapping[str, Any], results: str) -> bool:
+    """Tell whether an orchestrator has to be asked about a host before the rollout is planned."""
     look = rollout_plan.get_host_look(variables, results)
     if left_out.explain_broken_host(look):
         return False

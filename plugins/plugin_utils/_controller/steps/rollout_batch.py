@@ -300,6 +300,7 @@ def describe_host_line(
 def get_second_look(
     host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> health.Second:
+    """Return what the second look at a host has found, with what was there before its change."""
     return health.Second(
         look=dict(variables.get(registered.LOOK) or {}),
         gpus=int(plan["hosts"][host]["gpus"]),
@@ -356,6 +357,7 @@ def explain_gate_answer(check: tuple[str, ...]) -> str:
 
 
 def get_batch_number(plan: Mapping[str, Any], variables: Mapping[str, Any]) -> int:
+    """Return the number of the batch that the task's host is in, from 0 on."""
     host = variables["inventory_hostname"]
     return next(n for n, batch in enumerate(plan["batches"]) if host in batch["hosts"])
 
@@ -420,6 +422,7 @@ def list_hosts_out_of_service(
 
 
 def is_out(variables: Mapping[str, Any]) -> bool:
+    """Tell whether a drain has taken the host out of service, and it is not back."""
     taken, back = (
         get_step_result(variables, name).get("outcome")
         for name in (registered.DRAINED, registered.UNDRAINED)
@@ -450,6 +453,7 @@ def get_latest_step(
 
 
 def get_host_word(variables: Mapping[str, Any], check: bool) -> str:
+    """Return the word for what became of a host in its batch, a key of outcomes.OUTCOMES."""
     drained = get_step_result(variables, registered.DRAINED)
     if drained.get("failed") and drained.get("outcome") in WAITING:
         return WAITING[drained["outcome"]]
@@ -527,6 +531,7 @@ def check_planned_batch(
 def limit_to_wave(
     found: progress.Progress, wanted: settings.RolloutSettings, wave: Any
 ) -> progress.Progress:
+    """Return the progress, ended if only canaries are wanted and the batch is none."""
     if wanted.until == "end" or wave == rollout.CANARY:
         return found
     return progress.end_progress(
@@ -548,6 +553,7 @@ def explain_closed_window(wanted: settings.RolloutSettings) -> str:
 
 
 def check_window(found: progress.Progress, wanted: settings.RolloutSettings) -> progress.Progress:
+    """Return the progress, ended if no window is open now."""
     why = explain_closed_window(wanted)
     return (
         progress.end_progress(found, f"{why}; run it again within", paused=True) if why else found
@@ -564,6 +570,7 @@ def predict_pauses(wanted: settings.RolloutSettings, number: int) -> list[str]:
 
 
 def describe_begun_batch(plan: Mapping[str, Any], number: int, found: progress.Progress) -> str:
+    """Return the line about a batch that begins, or about the end before it."""
     batch = plan["batches"][number]
     wave = "canaries" if batch["wave"] == rollout.CANARY else f"wave {batch['wave']}"
     if found.ended:
@@ -574,6 +581,10 @@ def describe_begun_batch(plan: Mapping[str, Any], number: int, found: progress.P
 def shape_batch_result(
     args: Mapping[str, Any], found: progress.Progress, held: Mapping[str, str]
 ) -> dict[str, Any]:
+    """Return the result of a task at one point of a batch.
+
+    held: host -> why it must not start.
+    """
     return {
         "changed": False,
         "point": args["point"],

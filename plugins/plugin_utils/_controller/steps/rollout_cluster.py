@@ -125,6 +125,7 @@ def apply_to_one(
     given: Mapping[str, Any],
     variables: Mapping[str, Any],
 ) -> Asked:
+    """Judge one cluster, and return it with what is to be done there."""
     api = clusters.build_cluster_api(action, one, variables)
     return Asked(
         one,
@@ -188,6 +189,7 @@ def has_several_clusters(args: Mapping[str, Any], variables: Mapping[str, Any]) 
 
 
 def describe_cluster_step(asked: Asked, point: str, check: bool) -> list[str]:
+    """Return the lines about what was done in one cluster, or would be."""
     doing = ", ".join(dict.fromkeys(call.doing for call in asked.calls))
     would = "would " if check else ""
     first = [f"cluster {asked.one.name}, {WHEN[point]}: {would}{doing}"] if doing else []

@@ -179,6 +179,10 @@ def read_fleet(
     name: str,
     tasks: Mapping[str, Any],
 ) -> rollout.Fleet:
+    """Return what is known of all hosts of the play before the rollout is planned.
+
+    name: the variable that holds the look at each host. tasks: the files of the user's own tasks.
+    """
     hosts = [str(h) for h in task_vars.get("ansible_play_hosts_all") or ()]
     known = {host: host_variables.HostVariables(task_vars["hostvars"], host) for host in hosts}
     keys = {*OF_HOSTS, *(path.split(".")[0] for path in (*wanted.hardware_class, *wanted.domain))}
@@ -340,6 +344,7 @@ def get_allowed_change(host: rollout.RolloutHost, is_bound: bool) -> str:
 
 
 def show_rollout_host(host: rollout.RolloutHost) -> dict[str, Any]:
+    """Return the plan of one host, as the next tasks take it."""
     values = dc.asdict(host)
     return {
         "class": values["hardware"],

@@ -70,6 +70,9 @@ def check_rollout_settings(action: ActionBase, task_vars: dict[str, Any]) -> dic
 
 
 def read_run_settings(action: ActionBase, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the run that a rollout does not read, rendered, as far as they are
+    set.
+    """
     return {
         name: action._templar.template(variables[name])
         for name in (*settings.UNREAD, f"{settings.PREFIX}waves")
@@ -129,6 +132,7 @@ def require_tasks(loader: Any, play: Any, path: str, name: str) -> None:
 
 
 def require_list(loader: Any, parent: Any, tasks: Any) -> None:
+    """Raise AnsibleError unless this is a list of tasks that Ansible takes."""
     if not isinstance(tasks, list):
         raise AnsibleError("it is not a list of tasks")
     for task in tasks:

@@ -41,6 +41,11 @@ class Call:
 def build_object_calls(
     doing: str, wanted: Object, there: Object | None, why: str, *parts: str
 ) -> list[Call]:
+    """List the call that makes an object in the API as it is wanted; [] if it is so already.
+
+    doing: what the call does, for people. there: the object in the API, None if it is missing.
+    parts: the fields that are compared.
+    """
     before = {part: own_value(there, part) for part in parts} if there is not None else None
     after = {part: own_value(wanted, part) for part in parts}
     if before == after:
@@ -67,6 +72,7 @@ def build_object_calls(
 
 
 def own_value(thing: Object, part: str) -> Any:
+    """Return the part of an object that is compared. Of taints that is our own annotation."""
     return (
         owners.get_metadata_part(thing, "annotations").get(objects.TAINTS)
         if part == TAINTS
@@ -75,6 +81,7 @@ def own_value(thing: Object, part: str) -> Any:
 
 
 def build_delete_call(thing: Object, why: str) -> Call:
+    """Return the call that deletes an object."""
     metadata = thing["metadata"]
     where = {"namespace": metadata["namespace"]} if metadata.get("namespace") else {}
     arguments = {
@@ -123,6 +130,10 @@ def build_apply_calls(
 
 
 def build_ssa_arguments(wanted: Sequence[Object], *, force: bool = False) -> dict[str, Any]:
+    """Return the arguments of kubernetes.core.k8s for a server-side apply in our name.
+
+    force: whether fields of other managers are taken over.
+    """
     manager = {"field_manager": objects.MANAGER, "force_conflicts": force}
     return {"resource_definition": list(wanted), "apply": True, "server_side_apply": manager}
 
@@ -131,6 +142,7 @@ def build_ssa_arguments(wanted: Sequence[Object], *, force: bool = False) -> dic
 
 
 def name_object(thing: Object) -> str:
+    """Return an object's kind and name, with its namespace if it has one."""
     metadata = thing["metadata"]
     return f"{thing['kind']} {metadata['namespace'] + '/' if metadata.get('namespace') else ''}{metadata['name']}"
 
@@ -148,6 +160,7 @@ def own_part(node: Object) -> dict[str, Any]:
 
 
 def get_owned_part(node: Object) -> dict[str, Any]:
+    """Return a node's labels and annotations in the order of their names."""
     return {part: dict(sorted((node["metadata"].get(part) or {}).items())) for part in PARTS}
 
 
@@ -174,10 +187,12 @@ def list_part_changes(
 
 
 def format_label_part(part: Mapping[str, Any]) -> str | None:
+    """Return labels as text; None if there are none."""
     return ", ".join(f"{key}={value}" for key, value in part["labels"].items()) or None
 
 
 def show_object(thing: Object) -> dict[str, Any]:
+    """Return an object without its metadata and status, for a difference."""
     return {key: value for key, value in thing.items() if key not in ("metadata", "status")}
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 
 def may_change_hosts(one: Mapping[str, Any]) -> bool:
+    """Tell whether pods of a DaemonSet can write to hosts, and it is not kept from all of them."""
     return may_write((one.get("spec") or {}).get("template") or {}) and not is_refused(one)
 
 

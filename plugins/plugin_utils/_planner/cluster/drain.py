@@ -254,10 +254,12 @@ def explain_drain_obstacle(standings: Mapping[str, Standing]) -> str:
 
 
 def list_held_standings(standings: Mapping[str, Standing]) -> tuple[str, ...]:
+    """Return the orchestrators that this rollout has taken the host out of service with."""
     return tuple(who for who, s in standings.items() if s.state == "held")
 
 
 def describe_no_orchestrator(decision: DrainDecision) -> Message:
+    """Return the message about a host that has to be drained, and that nobody can drain."""
     return drain_messages.NO_ORCHESTRATOR.fill(reason=decision.why)
 
 

@@ -85,14 +85,17 @@ def list_api_objects(resources: Iterable[Any], doing: str) -> list[dict[str, Any
 
 
 def marks_of(node: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the annotations of a node."""
     return (node.get("metadata") or {}).get("annotations") or {}
 
 
 def list_node_taints(node: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return copies of a node's taints."""
     return [dict(taint) for taint in (node.get("spec") or {}).get("taints") or ()]
 
 
 def is_cordoned(node: Mapping[str, Any]) -> bool:
+    """Tell whether the scheduler gives the node no further pods."""
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
@@ -101,6 +104,7 @@ def _is_our_taint(taint: Mapping[str, Any]) -> bool:
 
 
 def name_of(node: Mapping[str, Any]) -> str:
+    """Return the name of an object; '' if it has none."""
     return str((node.get("metadata") or {}).get("name") or "")
 
 
@@ -133,6 +137,10 @@ def find_node_holder(node: Mapping[str, Any], rollout: str) -> str:
 
 
 def judge_kubernetes_standing(node: Mapping[str, Any], rollout: str) -> Standing:
+    """Return how a node stands: in service, held by this rollout, in other hands, or broken.
+
+    rollout: the id by which this rollout marks nodes.
+    """
     name, mark = name_of(node), marks_of(node).get(ROLLOUT, "")
     broken, claimed = explain_not_ready(node), other_owners.find_other_owner(node)
     if broken:
@@ -197,6 +205,7 @@ def release(node: Mapping[str, Any]) -> Patch:
 
 
 def patch_node_reason(node: Mapping[str, Any], why: str) -> Patch:
+    """Return the patch that notes on a node why it stays out of service."""
     return build_node_patch(node, {WHY: get_drain_text("", why)}, {})
 
 
@@ -277,6 +286,10 @@ def list_drained_pods(pods: Iterable[Mapping[str, Any]], method: str) -> list[st
 
 
 def describe_waiting_pods(pods: Iterable[Mapping[str, Any]], method: str) -> str:
+    """Return the pods that a drain waits for, in words; '' if there are none.
+
+    method: the option of this name.
+    """
     found = list_drained_pods(pods, method)
     return (
         ""
@@ -322,10 +335,12 @@ def add_api_message(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_api_conflict(result: Mapping[str, Any]) -> bool:
+    """Tell whether the API has refused a change since the object is another one by now."""
     return CONFLICT.search(str(result.get("msg") or "")) is not None
 
 
 def is_refused_by_budget(result: Mapping[str, Any]) -> bool:
+    """Tell whether the API has refused an eviction because of a PodDisruptionBudget."""
     return BUDGET.search(str(result.get("msg") or "")) is not None
 
 

@@ -87,6 +87,7 @@ def render_cluster_files(
 
 
 def drop_null_fields(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a node for a file, which a `kubectl apply --prune` leaves in the cluster."""
     metadata = node["metadata"]
     return {
         **node,
@@ -114,6 +115,7 @@ def comment_taint_command(node: str, rendered: Rendered) -> list[str]:
 
 
 def explain_runtime_class(runtime_class: Mapping[str, Any]) -> str:
+    """Return the comment about which hosts have the handler of a RuntimeClass."""
     some = "scheduling" in runtime_class
     return (
         "Not all hosts have this handler, so pods that name it go to those that do"
@@ -123,11 +125,13 @@ def explain_runtime_class(runtime_class: Mapping[str, Any]) -> str:
 
 
 def render_object_file(document: Mapping[str, Any], why: Iterable[str]) -> str:
+    """Return the text of a file with one object, with its reasons as comments."""
     comments = [HEAD, *(f"# {escape.escape_line(line)}" for line in why if line)]
     return "\n".join([*comments, dump_object(dict(document))])
 
 
 def dump_object(value: Any) -> str:
+    """Return a value as YAML, with its keys in their order."""
     return yaml.dump(value, Dumper=Dumper, sort_keys=False, width=10_000)
 
 
@@ -145,6 +149,7 @@ Dumper.add_representer(str, _represent_text)
 
 
 def is_own_cluster_file(content: str) -> bool:
+    """Tell whether this collection has written a file with this content."""
     return content.startswith(HEAD)
 
 
@@ -228,6 +233,10 @@ def compare_cluster_files(
 def build_file_difference(
     name: str, new: str | None, old: str | None, where: str, gone: str
 ) -> Difference:
+    """Return the difference of one file.
+
+    new, old: its texts, None if it is missing. where: its directory. gone: why a file is removed.
+    """
     if new is None:
         return Difference("file", f"{where}/{name}", "", "present", "absent", gone)
     after = "changed" if old is not None else "present"
@@ -242,6 +251,7 @@ def build_file_difference(
 
 
 def explain_file(name: str) -> str:
+    """Return why a file is there."""
     if name == CONFIG_MAP:
         return "the device plugin reads for each group of hosts how pods get their GPUs"
     if name == VALUES:

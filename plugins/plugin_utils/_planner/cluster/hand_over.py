@@ -66,6 +66,10 @@ def read_handover_node(
     sets: Sequence[Any],
     result: Mapping[str, Any],
 ) -> Node:
+    """Return a node as a handover sees it.
+
+    pods: those of the toolkit on it. sets: the toolkit's DaemonSets. result: the look at its host.
+    """
     labels = (node.get("metadata") or {}).get("labels") or {}
     decided = bool((result.get("decision") or {}).get("decisions")) and not result.get(
         "differences"
@@ -107,6 +111,7 @@ def describe_handover_node(node: Node) -> str:
 
 
 def describe_pod(pod: Mapping[str, Any]) -> str:
+    """Return a pod with its phase, in words."""
     name, phase = drain_kubernetes.name_of(pod), str((pod.get("status") or {}).get("phase") or "")
     metadata = pod.get("metadata") or {}
     since = metadata.get("deletionTimestamp")
@@ -116,6 +121,7 @@ def describe_pod(pod: Mapping[str, Any]) -> str:
 
 
 def is_pod_ready(pod: Mapping[str, Any]) -> bool:
+    """Tell whether a pod is ready, and not about to end."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return not (pod.get("metadata") or {}).get("deletionTimestamp") and any(
         c.get("type") == "Ready" and c.get("status") == "True" for c in conditions

@@ -123,6 +123,11 @@ def build_chart_values(
     given: Mapping[str, Any],
     environment: Mapping[str, str],
 ) -> Values:
+    """Build the values of NVIDIA's chart for the groups of a cluster, merged with the user's own.
+
+    profile: which chart. out: hosts in no group. given: the user's values. environment: the device
+    plugin's. Raise PlanError for values that contradict the groups.
+    """
     require_given(groups, given)
     kept = {one.host: one.toolkit for one in out if one.operator} if profile == OPERATOR else {}
     if not groups and not kept:
@@ -138,6 +143,7 @@ def build_chart_values(
 
 
 def build_plugin_chart(groups: Sequence[Group], config_map: str) -> Values:
+    """Build the values of the device plugin's own chart, with the reasons."""
     values: dict[str, Any] = {
         "config": {"name": config_map, "map": {}, "default": ""},
         **dict.fromkeys(UNSET),
@@ -161,6 +167,7 @@ def build_plugin_chart(groups: Sequence[Group], config_map: str) -> Values:
 
 
 def are_groups_shared_by_mps(groups: Iterable[Group]) -> bool:
+    """Tell whether the device plugin of a group shares GPUs by MPS."""
     return any(
         group.setting.replicas and group.setting.replicas.policy == "mps" for group in groups
     )
@@ -207,6 +214,10 @@ def build_operator_values(
     environment: Mapping[str, str],
     given: Mapping[str, Any],
 ) -> Values:
+    """Build the values of the GPU Operator's chart, with the reasons.
+
+    kept: host -> what its toolkit configures, for hosts that the operator keeps.
+    """
     require_fit(groups, environment)
     require_no_toolkit(groups, kept, environment)
     cdi = any(name in device_plugin.BY_CDI for name in list_environment_strategies(environment))
@@ -235,6 +246,7 @@ def build_operator_values(
 def build_toolkit_values(
     kept: Kept, cdi: bool, given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Build the values of the operator's toolkit, with the reasons. It is off if no host is kept."""
     if kept:
         return operator_toolkit.build_toolkit_environment_values(kept, cdi=cdi, given=given)
     return {"enabled": False}, (
@@ -303,6 +315,7 @@ def require_common_value(groups: Sequence[Group], value: str, why: str, setting:
 
 
 def list_settings_as_text(said: Mapping[str, Any]) -> str:
+    """Return settings in words: `1 for device_ids; none for mig`."""
     return names.show_few_texts(
         [f"{value if value is not None else 'none'} for {title}" for title, value in said.items()],
         5,
@@ -327,6 +340,7 @@ def require_given(groups: Sequence[Group], given: Mapping[str, Any]) -> None:
 
 
 def list_environment_strategies(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the strategies of a device plugin with this environment."""
     return tuple(
         filter(None, environment.get("DEVICE_LIST_STRATEGY", device_plugin.DEFAULT[0]).split(","))
     )
@@ -345,6 +359,9 @@ def require_fit(groups: Sequence[Group], environment: Mapping[str, str]) -> None
 
 
 def explain_strategy_misfit(group: Group, environment: Mapping[str, str]) -> str:
+    """Return why a group's pods get no GPU with this environment of the device plugin; '' if they
+    do.
+    """
     strategies = list_environment_strategies(environment)
     prefix = environment.get("CDI_ANNOTATION_PREFIX", "cdi.k8s.io/")
     if not any(can_use_strategy(group, name, prefix) for name in strategies):

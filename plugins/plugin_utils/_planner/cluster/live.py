@@ -91,6 +91,7 @@ def list_kept_nodes(live: Live, judged: Iterable[str]) -> Kept:
 
 
 def is_without_class(label: str, live: Live) -> bool:
+    """Tell whether a label names a handler that has no RuntimeClass in the cluster."""
     return (
         label.startswith(objects.HANDLER_LABEL)
         and label.removeprefix(objects.HANDLER_LABEL) not in live.classes
@@ -246,6 +247,11 @@ def plan_node_calls(
     held: Collection[str],
     known: node_taints.Taints,
 ) -> tuple[list[Call], list[str]]:
+    """List the calls that label and taint nodes, and what is to be said of others.
+
+    missing: groups that the ConfigMap lacks. held: nodes that stay as they are. known: all taints
+    of this collection.
+    """
     members = {m.node: m for m in rendered.members}
     plain: list[tuple[Object, Object]] = []
     forced: list[tuple[Object, Object]] = []
@@ -342,6 +348,7 @@ def release_nodes(
 
 
 def build_bare_node(node: Object) -> Object:
+    """Return a node with nothing but its name."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -430,6 +437,9 @@ def plan_config_map(
 def plan_runtime_classes(
     rendered: Rendered, live: Live
 ) -> tuple[list[Call], list[Call], list[str]]:
+    """List the calls that write RuntimeClasses, those that delete ours, and what is to be said of
+    others' classes.
+    """
     made: list[Call] = []
     said: list[str] = []
     wanted = {c["metadata"]["name"]: c for c in rendered.classes}

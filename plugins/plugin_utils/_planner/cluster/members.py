@@ -153,6 +153,10 @@ def find_members(
 
 
 def find_member(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
+    """Return a host as a member of its cluster, or as left out with the reason.
+
+    Raise PlanError for a setting of the host that is no choice.
+    """
     out = LeftOut(
         host, node_names.require_node_name(host, wanted.node), get_cluster_name(result, wanted), ""
     )
@@ -221,6 +225,7 @@ def find_kubelet_decision(result: Mapping[str, Any]) -> tuple[Mapping[str, Any] 
 
 
 def is_with_operator(result: Mapping[str, Any]) -> bool:
+    """Tell whether the GPU Operator's toolkit works on a host."""
     return any(
         left.get("tool") == OPERATOR and left.get("fate") == "live"
         for left in result.get("leftovers") or ()
@@ -230,6 +235,9 @@ def is_with_operator(result: Mapping[str, Any]) -> bool:
 def build_member(
     out: LeftOut, result: Mapping[str, Any], decision: Mapping[str, Any], wanted: OfInventory
 ) -> Host:
+    """Return a member of a cluster by the decision of its host, or the host as left out if a value
+    of it is of no known form.
+    """
     strategies = tuple(str(name) for name in decision.get("device_list_strategy") or ())
     prefix, handler = (
         str(decision.get("plugin_annotation_prefix") or ""),
@@ -282,6 +290,7 @@ def build_member(
 
 
 def get_reason_of(decision: Mapping[str, Any], what: str) -> str:
+    """Return why something was decided on a host; '' if no reason is known."""
     return next(
         (
             escape.escape_line(str(r.get("why")))
@@ -372,6 +381,7 @@ def get_replicas(
 
 
 def get_choice(host: str, name: str, value: str, choices: Iterable[str]) -> str:
+    """Return the value of a setting. Raise PlanError if it is none of the choices."""
     if value not in choices:
         row, of_host = messages.CHOICE, node_names.name_host_in_sentence(host)
         known = " or ".join(choices)
@@ -390,6 +400,7 @@ def get_cluster_name(result: Mapping[str, Any], wanted: OfInventory) -> str:
 
 
 def require_own_names(hosts: Iterable[Host]) -> None:
+    """Raise PlanError if two hosts are one node of a cluster."""
     found: dict[tuple[str, str], str] = {}
     for one_ in hosts:
         other = found.setdefault((one_.cluster, one_.node), one_.host)

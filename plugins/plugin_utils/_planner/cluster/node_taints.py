@@ -75,6 +75,10 @@ class Shares:
 
 
 def split_taints(node: Object, taints: Taints, own: Taints) -> Shares:
+    """Return the shares of a node's taints.
+
+    taints: those that are wanted. own: those of the node that are ours.
+    """
     before = drain_kubernetes.list_node_taints(node)
     others = [t for t in before if not any(is_same_taint(t, o) for o in own)]
     mine = [dict(t) for t in taints if not any(is_same_taint(t, other) for other in others)]
@@ -111,6 +115,7 @@ def list_kept_taints(node: Object, taints: Taints, known: Taints) -> list[str]:
 
 
 def write_taint(taint: Mapping[str, Any]) -> str:
+    """Return a taint as `kubectl taint` takes it."""
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint.get('key')}{value}:{taint.get('effect')}"
 
@@ -140,10 +145,12 @@ def list_doubted_taints(nodes: Iterable[Object], known: Taints) -> list[str]:
 
 
 def is_taint_in_doubt(taint: Mapping[str, Any], node: Object, known: Taints) -> bool:
+    """Tell whether only an annotation of the node says that a taint is ours."""
     return any(is_same_taint(one, taint) for one in read_noted_taints(node) if one not in known)
 
 
 def own_taints(node: Object, known: Taints) -> list[dict[str, str]]:
+    """Return the taints of a node that are ours, by an annotation that we have written."""
     return (
         [t for t in read_noted_taints(node) if t in known]
         if objects.TAINTS in owners.own_keys(node, "annotations")
@@ -157,6 +164,7 @@ def list_cluster_taints(config_map: Object | None) -> list[dict[str, str]]:
 
 
 def merge_taints(some: Taints, more: Taints) -> list[Mapping[str, str]]:
+    """Return the taints of both lists, each once."""
     return [*some, *(one for one in more if one not in some)]
 
 
@@ -190,6 +198,10 @@ def is_same_taint(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def build_taint_patch(
     node: Object, after: Sequence[Mapping[str, Any]], again: Callable[[Object], list[Call]]
 ) -> list[Call]:
+    """List the call that gives a node these taints; [] if it has them.
+
+    again: makes the calls again if the node has changed since.
+    """
     name, before = drain_kubernetes.name_of(node), drain_kubernetes.list_node_taints(node)
     if sorted(map(str, before)) == sorted(map(str, after)):
         return []

@@ -145,6 +145,11 @@ def is_without_cluster(found: Mapping[str, Sequence[members.Host]]) -> bool:
 def render_cluster(
     name: str, hosts: Sequence[members.Host], settings: ClusterSettings, kept: Kept = Kept()
 ) -> Rendered:
+    """Render all objects and values of a cluster.
+
+    kept: what stays for nodes that are not in this run. Raise PlanError for hosts or settings that
+    contradict each other.
+    """
     inside = [one for one in hosts if isinstance(one, ClusterMember)]
     out = tuple(one for one in hosts if isinstance(one, LeftOut))
     environment = helm.get_plugin_environment(settings.environment)
@@ -186,10 +191,12 @@ def render_empty_cluster(name: str) -> Rendered:
 
 
 def check_namespace_name(text: str) -> str:
+    """Return the name of a namespace. Raise PlanError for one that Kubernetes does not take."""
     return own_name("gpufleet_kubernetes_namespace", text, members.NAMESPACE_NAME, LONGEST_LABEL)
 
 
 def check_config_map_name(text: str) -> str:
+    """Return the name of a ConfigMap. Raise PlanError for one that Kubernetes does not take."""
     return own_name("gpufleet_kubernetes_config_map", text, node_names.NODE_NAME, 253)
 
 

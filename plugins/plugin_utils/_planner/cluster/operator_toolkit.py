@@ -121,6 +121,7 @@ def get_toolkit_settings(result: Mapping[str, Any]) -> ToolkitSettings | None:
 
 
 def is_roots(path: str) -> bool:
+    """Tell whether a path is a plain one in a directory that belongs to root."""
     plain = FILE.fullmatch(path) and posixpath.normpath(path) == path
     return bool(plain) and path.startswith(ROOTS_OWN) and not path.startswith(USERS_OWN)
 
@@ -128,6 +129,9 @@ def is_roots(path: str) -> bool:
 def get_toolkit_environment(
     instance: Mapping[str, Any], variables: traits.OperatorVariables, place: OperatorToolkit
 ) -> tuple[tuple[str, str], ...]:
+    """Return the variables by which the operator's toolkit finds an engine, as far as they differ
+    from its defaults.
+    """
     config = place.config or str(instance.get("config_path") or "")
     socket = str(instance.get("socket") or "").replace("/var/run/", "/run/", 1)
     program = str(instance.get("binary") or "")

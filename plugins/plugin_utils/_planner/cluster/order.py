@@ -105,4 +105,5 @@ def order_hosts(
 
 
 def build_interim_member(m: ClusterMember, strategies: tuple[str, ...]) -> ClusterMember:
+    """Return a member that understands these strategies for the time of its change."""
     return dc.replace(m, setting=dc.replace(m.setting, strategies=strategies))

@@ -160,6 +160,10 @@ def find_other_owner(node: Mapping[str, Any]) -> str:
 
 
 def describe_owner_mark(node: str, mark: Mark, value: str) -> str:
+    """Return the sentence about a mark by which another tool works on a node.
+
+    value: the value of the label or the annotation.
+    """
     said = f"{mark.kind} {mark.key}" + (f"={value[:63]}" if value else "")
     if mark.ends == LEAVES:
         row = drain_messages.OWNER_TAKES_AWAY

@@ -92,6 +92,7 @@ def list_managed_keys(fields: Mapping[str, Any], part: str) -> set[str]:
 
 
 def own_keys(thing: Mapping[str, Any], part: str) -> set[str]:
+    """Return the keys of a part of an object that we have applied."""
     return {
         key
         for manager, applied, fields in list_managed_fields(thing)
@@ -122,4 +123,5 @@ def name_object_owner(thing: Mapping[str, Any]) -> str:
 
 
 def name_manager(manager: str) -> str:
+    """Return the name of a field manager for people."""
     return MANAGERS.get(manager, escape.escape_line(manager) or "somebody else")

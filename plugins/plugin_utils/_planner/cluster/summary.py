@@ -24,6 +24,7 @@ SHOWN = 10
 
 
 def list_cluster_lines(rendered: Rendered) -> list[str]:
+    """Return the lines about a cluster: its groups, and the hosts that are in none."""
     found = [
         f"cluster {rendered.name}: {outcomes.format_host_count(len(rendered.members))} in {names.count_noun(len(rendered.groups), 'group')}"
     ]
@@ -36,16 +37,19 @@ def list_cluster_lines(rendered: Rendered) -> list[str]:
 
 
 def describe_group_sharing(group: Group) -> str:
+    """Return how pods share the GPUs of a group, in words; '' if they do not."""
     of = group.setting.replicas
     return f"; each GPU for {of.number} pods ({of.policy})" if of else ""
 
 
 def list_clusterless_lines(hosts: Iterable[Host]) -> list[str]:
+    """Return the lines about hosts that are in no known cluster."""
     found = list_left_out_lines(one for one in hosts if isinstance(one, LeftOut))
     return ["in no known cluster (gpufleet_cluster names it):", *found] if found else []
 
 
 def list_left_out_lines(hosts: Iterable[LeftOut]) -> list[str]:
+    """Return a line for each reason why hosts are in no group."""
     why: dict[str, list[str]] = {}
     for one in hosts:
         why.setdefault(one.why, []).append(one.host)
@@ -87,6 +91,7 @@ def list_drift_lines(differences: Iterable[Difference], *, check: bool = True) -
 
 
 def convert_rendered(rendered: Rendered) -> dict[str, Any]:
+    """Return what was rendered for a cluster, as the result has it."""
     groups = [
         {
             "name": g.name,

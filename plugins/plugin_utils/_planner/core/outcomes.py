@@ -59,10 +59,12 @@ DRIFT = (
 
 
 def judge_outcome(result: Result, check: bool = False) -> HostOutcome:
+    """Return what became of a host."""
     return OUTCOMES[explain_trouble(result) or name_outcome_state(result, check)]
 
 
 def explain_trouble(result: Result) -> str:
+    """Return the word for a host that did not come through; '' if nothing is wrong."""
     if not result:
         return "not reached"
     if result.get("standing"):  # of a rollout: a host that it does not take, or has not come to
@@ -75,6 +77,9 @@ def explain_trouble(result: Result) -> str:
 
 
 def name_outcome_state(result: Result, check: bool) -> str:
+    """Return the word for a host that came through: changed, would change, as it was, or not
+    managed.
+    """
     if result.get("changed") or result.get("differences"):
         return "would" if check or "would_restart" in result else "yes"
     return "not managed" if (result.get("row") or {}).get("managed") is False else "no"
@@ -132,6 +137,7 @@ def summarise_outcomes(counts: Mapping[str, Any]) -> str:
 
 
 def format_host_count(number: int) -> str:
+    """Return a number of hosts, in words: `1 host`, `3 hosts`."""
     return names.count_noun(number, "host")
 
 
@@ -191,6 +197,7 @@ def list_failures(results: Results, check: bool, fail_on_drift: bool) -> dict[st
 
 
 def count_refused_hosts(results: Results) -> dict[str, int]:
+    """Count the hosts that a plan refuses to touch."""
     return {"refused": sum(explain_trouble(result) == "refused" for result in results.values())}
 
 

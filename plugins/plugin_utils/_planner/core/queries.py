@@ -183,12 +183,17 @@ def ask_for_certificates(name: str, paths: Sequence[str]) -> Question:
 
 
 def ask_for_directory(path: str) -> Question:
+    """Ask for the names in a directory."""
     return {"id": f"dir:{path}", "kind": "dir", "path": path}
 
 
 def ask_for_glob(
     pattern: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 18
 ) -> Question:
+    """Ask for the files that match a pattern.
+
+    keep: the places whose values may leave the host. max: the most bytes of one file.
+    """
     q: Question = {
         "id": f"glob:{pattern}",
         "kind": "glob",
@@ -232,6 +237,10 @@ def ask_for_mentioned_paths(pattern: str, find: tuple[str, ...], *, max: int = 1
 
 
 def ask_for_program(names: list[str], paths: list[str] | None = None) -> Question:
+    """Ask where programs are.
+
+    paths: directories to look in; None for the usual ones.
+    """
     q: Question = {"id": "which:" + ",".join(names), "kind": "which", "names": names}
     return {**q, "paths": paths} if paths else q
 
@@ -308,11 +317,16 @@ def _compare_keys(prefixes: Places, keep: Keep, moves: Moves) -> Question:
 
 
 def ask_for_packages(names: list[str], *, candidates: bool = False) -> Question:
+    """Ask for the versions of installed packages.
+
+    candidates: also those that could be installed.
+    """
     q: Question = {"id": "package:" + ",".join(names), "kind": "package", "names": names}
     return {**q, "candidates": True} if candidates else q
 
 
 def ask_for_units(names: list[str]) -> Question:
+    """Ask systemd for the states of units."""
     return {"id": "units:" + ",".join(names), "kind": "units", "names": names}
 
 
@@ -353,6 +367,10 @@ def ask_for_holders(
 
 
 def ask_for_cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:
+    """Ask a container runtime over its CRI socket.
+
+    timeout: in seconds.
+    """
     q: Question = {
         "id": f"cri:{method}:{socket}",
         "kind": "cri",
@@ -481,6 +499,10 @@ STRAY_GLOBS = (
 
 
 def ask_for_originals(directory: str, *, listing: bool = False) -> Question:
+    """Ask for the files whose original content the journal keeps.
+
+    listing: also what else is in the journal.
+    """
     q: Question = {
         "id": "originals",
         "kind": "originals",

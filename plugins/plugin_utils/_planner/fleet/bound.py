@@ -108,6 +108,7 @@ def list_bound_effects(
 
 
 def sort_bound_items(items: Sequence[Item]) -> list[Item]:
+    """Return items in an order that depends on their content alone."""
     return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
 
 
@@ -121,6 +122,11 @@ def list_bound_trees(root: str) -> Iterator[Item]:
 
 
 def list_bound_files(whole: Plan, same: Plan, known: canonical.Identities) -> Iterator[Item]:
+    """Yield the changes of files, each as all equal hosts have it.
+
+    whole: the host's plan. same: the plan of the host by positions. known: the identities that are
+    replaced.
+    """
     made = {str(change["path"]): change for change in same.changes}
     for change in whole.changes:
         path = known.replace_in_text(change["path"])
@@ -163,6 +169,7 @@ def get_archived_digest(change: transaction.Write) -> str:
 
 
 def digest_bound_text(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -170,6 +177,7 @@ def digest_bound_text(text: str) -> str:
 
 
 def list_bound_programs(whole: Plan, known: canonical.Identities) -> Iterator[Item]:
+    """Yield the programs that a plan runs on the host."""
     rows = [("run", dict(command)) for command in whole.commands]
     rows += [("stage", dict(staged)) for staged in whole.stage_files]
     rows += [("substitute", {"text": text, "by": by}) for text, by in whole.substitute]
@@ -180,6 +188,7 @@ def list_bound_programs(whole: Plan, known: canonical.Identities) -> Iterator[It
 
 
 def list_bound_units(whole: Plan, known: canonical.Identities, restart: str) -> Iterator[Item]:
+    """Yield what happens to units, with the mode of restarts."""
     yield {"do": "restarts", "mode": restart}
     for unit in whole.disable_units:
         yield {"do": "disable", "unit": known.replace_in_text(unit)}

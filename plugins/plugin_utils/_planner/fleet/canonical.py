@@ -202,6 +202,7 @@ Row = tuple[str, str, list[str]]
 
 
 def list_driver_rows(policy: Policy, obs: Observation) -> list[Row]:
+    """Return the address and the UUID of each GPU that the driver reports."""
     return [(gpu.bus_id, gpu.uuid, []) for gpu in gpus.parse_driver(policy, obs).gpus]
 
 

@@ -84,6 +84,7 @@ def share_tree_item(item: Item, host: str) -> Item:
 
 
 def list_shared_restarts(result: Result) -> Sequence[str]:
+    """Return the units that a change restarts, or would restart."""
     return result["would_restart"] if "would_restart" in result else result.get("restarted") or ()
 
 
@@ -131,6 +132,7 @@ def drop_host_values(value: Any, host: str) -> Any:
 
 
 def drop_host_text(text: str, host: str) -> str:
+    """Return a text with what belongs to one host replaced, so that equal hosts have equal texts."""
     for pattern, stands_for in OF_ONE_HOST:
         text = pattern.sub(stands_for, text)
     return WORD.sub(lambda found: replace_host_name(found[0], host), text)
@@ -209,5 +211,6 @@ def list_change_subjects(change: Mapping[str, Any]) -> list[str]:
 
 
 def get_difference_place(difference: Mapping[str, Any]) -> str:
+    """Return the path and the key of a difference, in words."""
     key = f" {difference['key']}" if difference.get("key") else ""
     return f"{difference.get('path')}{key}"

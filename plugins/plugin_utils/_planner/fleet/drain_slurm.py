@@ -108,6 +108,7 @@ def _find_only(field: str, pattern: re.Pattern[str], text: str) -> re.Match[str]
 
 
 def build_slurm_mark(rollout: str) -> str:
+    """Return the beginning of the reason by which a rollout marks a node in Slurm."""
     return f"{MARK} {rollout}:"
 
 
@@ -119,6 +120,7 @@ def build_slurm_reason(rollout: str, text: str, why: str) -> str:
 
 
 def is_held(node: SlurmNode, rollout: str) -> bool:
+    """Tell whether this rollout has taken a node out of service."""
     return node.reason.startswith(build_slurm_mark(rollout))
 
 

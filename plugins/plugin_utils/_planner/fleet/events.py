@@ -31,6 +31,10 @@ SETTING = "gpufleet_rollout_events"
 
 
 def build_event_line(event: str, at: str, change_ref: str, **values: Any) -> str:
+    """Return an event as one line of JSON.
+
+    at: the time in UTC. change_ref: the ticket, '' for none.
+    """
     return json.dumps(
         {"schema": SCHEMA, "event": event, "time": at, "change_ref": change_ref, **values},
         ensure_ascii=False,
@@ -77,6 +81,10 @@ def build_batch_place(plan: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def build_gate_event(words: Mapping[str, str], found: Progress, total: int) -> dict[str, Any]:
+    """Return what the gate knows after a batch.
+
+    words: host -> outcome. total: the number of hosts to change.
+    """
     counts = Counter(outcomes.OUTCOMES[word].key for word in words.values())
     return {
         "results": dict(counts),
@@ -175,6 +183,7 @@ def write_clock(seconds: float) -> str:
 
 
 def sort_outcome_words(words: Mapping[str, str]) -> Sequence[str]:
+    """Return the hosts of a batch, the most urgent outcome first."""
     return sorted(
         words, key=lambda host: (outcomes.URGENCY[words[host]], names.build_natural_key(host))
     )

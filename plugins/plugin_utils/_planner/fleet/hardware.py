@@ -59,6 +59,7 @@ def build_class_view(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def list_class_decisions(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the decisions about a host's engines; () if there are none."""
     return (result.get("decision") or {}).get("decisions") or ()
 
 

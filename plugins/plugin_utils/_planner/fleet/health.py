@@ -84,6 +84,7 @@ def build_rollback_judge(changed: bool) -> Any:
 
 
 def explain_not_desired(look: Mapping[str, Any]) -> str:
+    """Return the first difference of a host that was converged; '' if it has none."""
     if not look.get("differences"):
         return ""
     return messages.DIFFERS_AGAIN.fill(place=change.get_difference_place(look["differences"][0]))
@@ -113,10 +114,16 @@ def build_running_judge(before: tuple[str, ...]) -> Any:
 
 
 def name_engine_instance(key: str, instance: Mapping[str, Any]) -> str:
+    """Return the unit of an engine, or the engine's name."""
     return str(instance.get("unit") or instance.get("engine") or key.partition(":")[0])
 
 
 def build_gpu_judge(before: int) -> Any:
+    """Return a function that tells, of a look, whether GPUs are missing.
+
+    before: their number before the change.
+    """
+
     def judge(look: Mapping[str, Any]) -> str:
         now = len((look.get("driver") or {}).get("gpus") or ())
         return messages.FEWER_GPUS.fill(before=before, now=now) if now < before else ""
@@ -193,6 +200,7 @@ def list_diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
 
 
 def get_log_pair(second: Second) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the kernel logs of before and after a change."""
     before, after = (
         dict(health.get("kernel_log") or {}) for health in (second.before, second.after)
     )

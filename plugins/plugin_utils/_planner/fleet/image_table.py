@@ -55,6 +55,7 @@ def list_image_lines(results: outcomes.Results, width: int) -> list[str]:
 
 
 def build_image_row(result: outcomes.Result) -> tuple[str, ...]:
+    """Return the cells of a host: driver, GPUs, CPU, image, and why."""
     facts = result.get("facts") or {}
     cells = (describe_image_driver(facts), describe_image_gpus(facts), describe_image_cpu(facts))
     trouble = outcomes.explain_trouble(result)
@@ -71,10 +72,12 @@ def build_image_row(result: outcomes.Result) -> tuple[str, ...]:
 
 
 def describe_image_driver(facts: Mapping[str, Any]) -> str:
+    """Return the driver with its CUDA, in words; '-' if it is not known."""
     return f"{facts['driver']} (CUDA {facts.get('cuda') or '?'})" if facts.get("driver") else "-"
 
 
 def describe_image_gpus(facts: Mapping[str, Any]) -> str:
+    """Return the GPUs by model, in words; '-' if there are none."""
     found: dict[str, int] = {}
     for gpu in facts.get("gpus") or ():
         model = str(gpu.get("model") or gpu.get("compute_capability") or "?").removeprefix(
@@ -85,6 +88,7 @@ def describe_image_gpus(facts: Mapping[str, Any]) -> str:
 
 
 def describe_image_cpu(facts: Mapping[str, Any]) -> str:
+    """Return the level or the architecture of the CPU; '-' if it is not known."""
     own = facts.get("cpu") or {}
     return str(own.get("level") or own.get("arch") or "-")
 
@@ -99,6 +103,7 @@ SUPPORT = {"minor": ", by compatibility of minor versions", "forward": ", by a l
 
 
 def explain_image_row(chosen: Mapping[str, Any]) -> str:
+    """Return why an image was chosen: its code for the GPU, and its CUDA."""
     cuda = (
         f"; CUDA {chosen['cuda']}{SUPPORT.get(str(chosen.get('cuda_support')), '')}"
         if chosen.get("cuda")
@@ -160,6 +165,7 @@ def build_images_document(results: outcomes.Results) -> dict[str, Any]:
 
 
 def count_image_totals(results: outcomes.Results) -> dict[str, int]:
+    """Count the hosts by what became of them, under the keys of the result."""
     return {
         "hosts": len(results),
         **{
@@ -184,6 +190,7 @@ def build_image_matrix(results: outcomes.Results) -> dict[str, dict[str, str]]:
 
 
 def list_image_states(choice: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield each image of a choice with its state: chosen, fits, or not."""
     if choice.get("chosen"):
         yield str(choice["chosen"]["name"]), CHOSEN
     for other in choice.get("rejected") or ():
@@ -281,6 +288,9 @@ def render_image_affinity(results: outcomes.Results) -> str:
 
 
 def build_node_affinity(name: str) -> dict[str, Any]:
+    """Build the affinity of pods to the nodes on which an image runs, those that have chosen it
+    first.
+    """
     key = f"{LABEL}/{name}"
 
     def term(values: Sequence[str]) -> dict[str, Any]:
@@ -297,6 +307,7 @@ def build_node_affinity(name: str) -> dict[str, Any]:
 
 
 def write_image_documents(documents: Sequence[Mapping[str, Any]], comments: Sequence[str]) -> str:
+    """Return documents as one text of YAML, with comments before them."""
     head = "".join(
         f"# {escape.escape_line(comment)}\n"
         for comment in ("Made by gpufleet.nvidia.fleet_image_report.", *comments)

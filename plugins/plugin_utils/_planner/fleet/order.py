@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping
 
 
 def rank(host: str, seed: str) -> str:
+    """Return a text that places a host in the order of a rollout. It depends on the host's name and
+    the seed alone.
+    """
     return hashlib.sha256(f"{seed}\0{host}".encode()).hexdigest()
 
 

@@ -61,6 +61,7 @@ STATES = (rollout.DO, rollout.DONE, rollout.LEFT_OUT)
 
 
 def count_planned_hosts(planned: rollout.Rollout) -> dict[str, int]:
+    """Count the hosts of a plan by their state."""
     return {
         state.replace(" ", "_"): n
         for state, n in Counter(h.state for h in planned.hosts.values()).items()
@@ -68,6 +69,7 @@ def count_planned_hosts(planned: rollout.Rollout) -> dict[str, int]:
 
 
 def build_plan_entry(host: rollout.RolloutHost, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a host as the file of a plan has it."""
     ends = (result.get("work") or {}).get("ends") or ()
     entry = {"class": host.hardware, "change": host.change, "containers": len(ends)}
     return {**entry, "left_out": host.why} if host.why else entry
@@ -93,6 +95,7 @@ def require_plan(data: Any, where: str) -> Mapping[str, Any]:
 
 
 def find_odd_hosts(hosts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the hosts of a plan that was read from a file."""
     yield from (
         f"the host {h} has no change"
         for h, e in hosts.items()

@@ -48,6 +48,7 @@ class Progress:
 
 
 def read_progress(data: Mapping[str, Any]) -> Progress:
+    """Return the progress from its form in a result. Unknown keys are left out."""
     return Progress(**{f.name: data[f.name] for f in dc.fields(Progress) if f.name in data})
 
 
@@ -96,10 +97,15 @@ def update_progress(progress: Progress, batch: Ended, total: int, most: Amount) 
 
 
 def get_resulting_word(word: str) -> str:
+    """Return a bad outcome as a predicate: `was lost`."""
     return {"failed": "failed", "rolled back": "was rolled back", "lost": "was lost"}[word]
 
 
 def end_progress(progress: Progress, why: str, *, paused: bool = False) -> Progress:
+    """Return the progress, ended for this reason. The first reason stays.
+
+    paused: whether that is a success.
+    """
     return progress if progress.ended else dc.replace(progress, ended=why, paused=paused)
 
 
@@ -115,6 +121,7 @@ def map_held_hosts(progress: Progress, classes: Mapping[str, str]) -> dict[str, 
 
 
 def explain_full_group(progress: Progress, host: str) -> str:
+    """Return the group without room that a host waits for; '' if it waits for none."""
     return next((why for why, hosts in progress.full.items() if host in hosts), "")
 
 

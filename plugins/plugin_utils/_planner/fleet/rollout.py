@@ -104,6 +104,10 @@ class Rollout:
 
 
 def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
+    """Plan a rollout: which hosts are changed, in which batches, with which limits.
+
+    Raise PlanError if there are no hosts, or if too many are left out.
+    """
     if not fleet.results:
         raise PlanError(messages.NO_HOSTS.fill())
     hosts = add_verifications(judge_rollout_hosts(fleet, settings), fleet, settings.canaries)
@@ -142,6 +146,7 @@ def plan_rollout(fleet: Fleet, settings: RolloutSettings) -> Rollout:
 
 
 def judge_rollout_hosts(fleet: Fleet, settings: RolloutSettings) -> dict[str, RolloutHost]:
+    """Return each host with its state, class, domain and change."""
     why = {
         host: left_out.explain_left_out(result) or explain_left_out_elsewhere(fleet, host, result)
         for host, result in fleet.results.items()

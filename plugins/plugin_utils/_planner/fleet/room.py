@@ -72,6 +72,7 @@ def begin_batch(
 
 
 def list_server_groups(host: str, most: Limit) -> list[str]:
+    """Return the groups of servers that a host is in."""
     return [group for group in most.groups.get(host, ()) if group.startswith(f"{SERVERS} ")]
 
 
@@ -100,10 +101,15 @@ def map_waiting_hosts(out: Sequence[str], batch: Iterable[str], most: Limit) -> 
 
 
 def count_groups_out(out: Iterable[str], most: Limit) -> Counter[str]:
+    """Count, for each group, its hosts that are out of service."""
     return Counter(group for host in out for group in most.groups.get(host, ()))
 
 
 def explain_full_room(group: str, out: Sequence[str], allowed: int) -> str:
+    """Return why no further host of a group may be taken out of service.
+
+    out: its hosts that are. allowed: how many may be.
+    """
     kind, _blank, name = group.partition(" ")
     if kind == SERVERS:
         row = messages.SERVERS_WAIT if len(out) == 1 else messages.SERVERS_WAIT_FOR_SEVERAL

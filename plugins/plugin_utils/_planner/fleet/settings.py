@@ -86,6 +86,7 @@ def list_given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def says(value: Any) -> bool:
+    """Tell whether a setting has a value. A blank text is none."""
     return value is not None and not (isinstance(value, str) and not value.strip())
 
 
@@ -115,6 +116,7 @@ UNTIL = ("end", "canaries")
 
 
 def parse_until(value: Any) -> str:
+    """Return how far the run goes. Raise PlanError for an unknown word."""
     if value not in UNTIL:
         raise PlanError(messages.WRONG_END.fill(value=value, choices=" or ".join(UNTIL)))
     return str(value)
@@ -186,6 +188,7 @@ def list_of(value: Any) -> Any:
 
 
 def parse_key_paths(name: str, value: Any) -> tuple[str, ...]:
+    """Return the key paths of a setting. Raise PlanError for one of a wrong form."""
     return (
         hardware.require_paths(f"{PREFIX}{name}", [str(v) for v in waves.parse_written_list(value)])
         if value not in (None, "", [])
@@ -213,10 +216,12 @@ def parse_whole_number(name: str, value: Any) -> int:
 
 
 def build_number_parser(name: str) -> Callable[[Any], int]:
+    """Return the parser of a setting that is a whole number."""
     return functools.partial(parse_whole_number, name)
 
 
 def build_amount_parser(name: str) -> Callable[[Any], Amount]:
+    """Return the parser of a setting that is a number or a percentage of hosts."""
     return functools.partial(waves.parse_amount, f"{PREFIX}{name}")
 
 

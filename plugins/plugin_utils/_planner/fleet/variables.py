@@ -65,7 +65,7 @@ OF_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "image_choice_info": {"*": "gpufleet_image_", "root": "gpufleet_root"},
     "kubernetes_objects": {"*": "gpufleet_kubernetes_", "fleet_policy": "gpufleet_fleet_policy"},
     "host_verify": {
-        "host_result": "gpufleet_verify_node_result",
+        "host_result": "gpufleet_verify_host_result",
         "image": "gpufleet_verify_image",
         "image_environment": "gpufleet_verify_image_environment",
         "timeout": "gpufleet_verify_timeout",

@@ -47,6 +47,10 @@ class Amount:
 
 
 def parse_amount(setting: str, value: Any, example: str = "2, or 10%") -> Amount:
+    """Return a number or a percentage of hosts. Raise PlanError for anything else.
+
+    setting: the variable. example: a value for the message.
+    """
     found = None if isinstance(value, bool) else AMOUNT.fullmatch(str(value))
     number, percent = (float(found.group(1)), bool(found.group(2))) if found else (-1.0, False)
     wrong = None if found else messages.NO_AMOUNT

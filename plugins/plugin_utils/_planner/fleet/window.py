@@ -56,6 +56,7 @@ def parse_windows(setting: str, value: Any) -> tuple[Window, ...]:
 
 
 def parse_window(setting: str, text: str) -> Window:
+    """Return a window of time. Raise PlanError with an example if the text is none."""
     found = FORM.fullmatch(text)
     if re.fullmatch(DAYS_ALONE, text):
         row = messages.WINDOW_WITHOUT_TIMES
@@ -75,6 +76,7 @@ def parse_window(setting: str, text: str) -> Window:
 
 
 def parse_minute(setting: str, text: str, clock: str) -> int:
+    """Return a time of the day in minutes. Raise PlanError if there is no such time."""
     hours, minutes = (int(part) for part in clock.split(":"))
     if minutes > 59 or hours * 60 + minutes > MINUTES:
         row = messages.NO_SUCH_TIME
@@ -83,6 +85,7 @@ def parse_minute(setting: str, text: str, clock: str) -> int:
 
 
 def parse_days(setting: str, text: str, said: str) -> frozenset[int]:
+    """Return the days of the week of a window, Monday as 0. Raise PlanError for an unknown day."""
     found: set[int] = set()
     for part in said.split(","):
         first, _dash, last = part.partition("-")

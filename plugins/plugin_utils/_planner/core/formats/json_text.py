@@ -211,6 +211,7 @@ def parse_json_text(text: str, path: str) -> JsonDocument:
 
 
 def count_json_line(text: str, at: int) -> int:
+    """Return the number of the line that has this position, from 1 on."""
     return text.count("\n", 0, at) + 1
 
 
@@ -226,11 +227,13 @@ def find_json_member(doc: JsonDocument, path: Path) -> JsonMember | None:
 
 
 def look_up_json(doc: JsonDocument, path: Path) -> Any:
+    """Return the value at a path; None if there is none."""
     found = find_json_member(doc, path)
     return found.node.value if found else None
 
 
 def find_member_line(doc: JsonDocument, path: Path) -> int | None:
+    """Return the line of the member at a path, from 1 on; None if there is none."""
     found = find_json_member(doc, path)
     return count_json_line(doc.text, found.start) if found else None
 
@@ -272,6 +275,7 @@ def apply_json_keys(data: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[
 
 
 def apply_json_splices(text: str, splices: Sequence[Splice]) -> str:
+    """Return the text with these parts replaced."""
     for splice in sorted(splices, key=lambda s: s.start, reverse=True):
         text = text[: splice.start] + splice.text + text[splice.end :]
     return text

@@ -131,6 +131,7 @@ def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
 
 
 def look_up_toml(data: Mapping[str, Any], path: Path, default: Any = None) -> Any:
+    """Return the value at a path, else the default."""
     for key in path:
         # nearly always a dict, which is found out much faster
         if not isinstance(data, (dict, Mapping)) or key not in data:
@@ -178,6 +179,7 @@ def dump_toml_value(value: Any) -> str:
 
 
 def write_toml_key(name: str) -> str:
+    """Return a key as TOML writes it, in quotes if it needs them."""
     return (
         name
         if _BARE_KEY.fullmatch(name)
@@ -204,10 +206,12 @@ def count_toml_line(doc: TomlDocument, at: int) -> int:
 
 
 def indent_of(line: str) -> str:
+    """Return the blanks at the beginning of a line."""
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def build_toml_refusal(doc: TomlDocument, path: Path, why: str) -> TomlError:
+    """Return the error about a key that cannot be edited alone, at the nearest line that is known."""
     line = None
     for size in range(len(path), 0, -1):
         line = line or find_key_line(doc, path[:size])

@@ -229,6 +229,10 @@ def list_key_regions(
 def get_table_lines(
     doc: TomlDocument, places: toml_scanner.Statements, table: TomlHeader
 ) -> tuple[int, int]:
+    """Return the first line of a table, and the line behind it, counted from 0.
+
+    The blank line above it is part of it if none follows.
+    """
     ends = [p.value[1] for p in places.pairs if p.table == table.path and p.inline is None]
     start, end = (
         count_toml_line(doc, table.start),
@@ -241,6 +245,7 @@ def get_table_lines(
 
 
 def remove_inline(doc: TomlDocument, places: toml_scanner.Statements, pair: Pair) -> TomlDocument:
+    """Return the document without this pair of an inline table."""
     siblings = sorted((p for p in places.pairs if p.inline == pair.inline), key=lambda p: p.start)
     at = siblings.index(pair)
     if at:
@@ -251,6 +256,7 @@ def remove_inline(doc: TomlDocument, places: toml_scanner.Statements, pair: Pair
 
 
 def replace_span(doc: TomlDocument, span: tuple[int, int], new: str) -> TomlDocument:
+    """Return the document with the characters from the first position to the second replaced."""
     first, last = count_toml_line(doc, span[0]), count_toml_line(doc, span[1])
     before = doc.starts[first]
     text = "".join(doc.lines[first : last + 1])

@@ -67,6 +67,7 @@ class Statements:
 
 
 def unquote(raw: str) -> str:
+    """Return the key or string that a TOML text stands for."""
     if raw.startswith("'"):
         return raw[1:-1]
     if not raw.startswith('"'):

@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 Path = tuple[str, ...]
 TABLE, STRING, BOOLEAN, STRINGS = "a table", "a string", "true or false", "an array of strings"
 LONE_SURROGATE = re.compile("[\udc80-\udcff]")
-# as the node names them
+# as the host names them
 _KINDS = {
     TABLE: "table",
     STRING: "string",
@@ -103,6 +103,7 @@ def list_matching_values(data: Any, pattern: Path) -> list[tuple[Path, Any]]:
 
 
 def fits_toml_type(value: Any, wanted: str) -> bool:
+    """Tell whether a value has a type by our name for it."""
     if wanted == STRINGS:
         return isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
     return isinstance(value, {TABLE: Mapping, STRING: str, BOOLEAN: bool}[wanted])

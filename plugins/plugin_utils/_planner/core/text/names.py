@@ -76,6 +76,10 @@ def split_host_name(name: str) -> tuple[str, str, str]:
 
 
 def write_run(before: str, after: str, width: int, stretched: list[tuple[int, int]]) -> str:
+    """Return names with numbers as one: `gpu[1-3,7]`.
+
+    width: the digits of a number. stretched: the first and last number of each run.
+    """
     if stretched == [(-1, -1)]:
         return before
     parts = [f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in stretched]

@@ -51,6 +51,9 @@ def merge_sentences(sentences: Iterable[str]) -> str:
 
 
 def merge_word(column: tuple[str, ...]) -> str:
+    """Return the word that stands for a column of words: the one that all share, a few of them, or
+    their number.
+    """
     values = list(dict.fromkeys(column))
     if len(values) == 1:
         return values[0]

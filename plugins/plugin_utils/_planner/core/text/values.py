@@ -43,6 +43,7 @@ def write_plain_value(value: Any) -> str:
 
 
 def write_toml_value(value: Any) -> str:
+    """Return a value as TOML, cut to a bounded length; `not set` for None."""
     return "not set" if value is None else shorten_value(_write_toml(value))
 
 
@@ -76,4 +77,5 @@ def format_moment(at: datetime.datetime) -> str:
 
 
 def shorten_value(text: str) -> str:
+    """Return a text, cut with dots if it is too long."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

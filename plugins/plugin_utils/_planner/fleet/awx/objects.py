@@ -113,6 +113,7 @@ def build_awx_objects(wanted: Wanted) -> tuple[Item, ...]:
 
 
 def list_named_awx_objects(wanted: Wanted) -> tuple[Item, ...]:
+    """List all objects in the order in which AWX can make them."""
     jobs = [build_job_template(wanted, job) for job in JOBS]
     return (*list_environment_objects(wanted), build_project(wanted), *jobs, build_workflow(wanted))
 
@@ -167,6 +168,7 @@ EXAMPLE = "DTSTART:20260101T030000Z RRULE:FREQ=DAILY;INTERVAL=1"
 
 
 def list_environment_objects(wanted: Wanted) -> tuple[Item, ...]:
+    """List the execution environment; () if no image is named."""
     if not wanted.image:
         return ()
     options = {
@@ -199,6 +201,7 @@ def build_project(wanted: Wanted) -> Item:
 
 
 def name_job(wanted: Wanted, playbook: str) -> str:
+    """Return the name of the job template for a playbook."""
     return f"{wanted.prefix} {playbook}"
 
 
@@ -244,6 +247,7 @@ WINDOW = "gpufleet_rollout_window"
 
 
 def convert_survey_answer(name: str, value: Any) -> str:
+    """Return the value of a setting as the answer to its question in a survey."""
     if (
         isinstance(value, Sequence)
         and not isinstance(value, str)
@@ -262,6 +266,7 @@ def convert_survey_answer(name: str, value: Any) -> str:
 
 
 def name_workflow(wanted: Wanted) -> str:
+    """Return the name of the workflow template."""
     return f"{wanted.prefix} change"
 
 
@@ -310,6 +315,10 @@ def build_workflow_nodes(wanted: Wanted) -> list[dict[str, Any]]:
 def build_workflow_node(
     wanted: Wanted, identifier: str, playbook: str, *after: str
 ) -> dict[str, Any]:
+    """Return a node of the workflow.
+
+    after: identifiers of the nodes whose success it waits for.
+    """
     about = {
         "unified_job_template": name_job(wanted, playbook),
         "lookup_organization": wanted.organization,

@@ -72,6 +72,7 @@ def warn_of_slice(variables: Mapping[str, Any], numbers: Mapping[str, Any]) -> s
 
 
 def write_ordinal(number: int) -> str:
+    """Return a number as an ordinal: 1st, 2nd, 11th."""
     ending = (
         "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     )

@@ -143,6 +143,10 @@ def build_survey(questions: Iterable[Question], answers: Mapping[str, str]) -> d
 
 
 def build_survey_question(question: Question, answer: str | None) -> dict[str, Any]:
+    """Return a question as AWX takes it.
+
+    answer: its default; None for the question's own.
+    """
     default = question.default if answer is None else answer
     about = {
         "variable": question.variable,

@@ -45,6 +45,10 @@ class About:
 def build_report(
     results: outcomes.Results, about: About, classes: Mapping[str, str] | None = None
 ) -> Document:
+    """Build the report of a run from the results of its hosts.
+
+    classes: host -> its hardware class.
+    """
     by_name = {
         name: hosts.build_report_host(name, result, about.check, (classes or {}).get(name, ""))
         for name, result in results.items()
@@ -70,6 +74,7 @@ def add_reasons(result: outcomes.Result, host: str) -> dict[str, Any]:
 
 
 def get_report_place(difference: Mapping[str, Any]) -> str:
+    """Return a text that is equal for differences of the same place."""
     return repr([difference.get(field) for field in change.FIELDS])
 
 
@@ -143,4 +148,5 @@ def list_version_skew(by_name: Mapping[str, hosts.Host]) -> list[dict[str, Any]]
 
 
 def list_hosts_needing_person(by_name: Mapping[str, hosts.Host]) -> Sequence[str]:
+    """Return the hosts whose outcome needs a person."""
     return [name for name, host in by_name.items() if KEYS[host["outcome"]].person]

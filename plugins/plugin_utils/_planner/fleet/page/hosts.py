@@ -147,15 +147,18 @@ def list_report_evidence(seen: Mapping[str, Any]) -> list[str]:
 
 
 def format_report_command(entry: Mapping[str, Any]) -> str:
+    """Return the command line of a program that was run."""
     return " ".join(str(word) for word in entry.get("argv") or ("a command",))
 
 
 def get_known_cause(entry: Mapping[str, Any]) -> str:
+    """Return the known causes of a failure in brackets; '' if none is known."""
     words = causes.describe_causes(entry.get("causes") or ())
     return f" ({words})" if words else ""
 
 
 def format_checked(check: Mapping[str, Any]) -> str:
+    """Return a check of the transaction with its evidence, in words. Times are in seconds."""
     place = check.get("name") or check.get("unit") or check.get("socket") or ""
     waited = (
         f", after {check['seconds']:.0f} s" if isinstance(check.get("seconds"), int | float) else ""

@@ -110,6 +110,7 @@ def require_report(data: Any, where: str) -> Mapping[str, Any]:
 
 
 def is_host(host: Any, changes: Mapping[str, Any]) -> bool:
+    """Tell whether a value has the form of a host in a report."""
     if (
         not isinstance(host, dict)
         or not are_texts(host, hosts.TEXTS)
@@ -121,6 +122,7 @@ def is_host(host: Any, changes: Mapping[str, Any]) -> bool:
 
 
 def is_list(value: Any, keys: Sequence[str]) -> bool:
+    """Tell whether a value is a list of texts, or of mappings with texts under these keys."""
     if not isinstance(value, list):
         return False
     return (
@@ -131,6 +133,7 @@ def is_list(value: Any, keys: Sequence[str]) -> bool:
 
 
 def is_change(change: Any) -> bool:
+    """Tell whether a value has the form of a change in a report."""
     if (
         not isinstance(change, dict)
         or not is_list(change.get("restarts"), ())
@@ -143,4 +146,5 @@ def is_change(change: Any) -> bool:
 
 
 def are_texts(value: Mapping[str, Any], keys: Sequence[str]) -> bool:
+    """Tell whether a mapping has a text under each of these keys."""
     return all(isinstance(value.get(key), str) for key in keys)

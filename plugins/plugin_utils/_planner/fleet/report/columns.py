@@ -34,6 +34,7 @@ class Column:
 
 
 def is_plain_path(path: str) -> bool:
+    """Tell whether a path is only words with dots, which needs no JMESPath."""
     return PLAIN.fullmatch(path) is not None
 
 
@@ -60,6 +61,10 @@ def apply_columns(
 
 
 def search(column: Column, compiled: Compile | None) -> Search:
+    """Return a function that finds the value of a column in a result.
+
+    compiled: JMESPath's compiler. Raise PlanError if it is needed and missing.
+    """
     if is_plain_path(column.path):
         return lambda value: get_value_by_steps(value, column.path.split("."))
     if compiled is None:
@@ -68,12 +73,14 @@ def search(column: Column, compiled: Compile | None) -> Search:
 
 
 def get_value_by_steps(value: Any, names: Sequence[str]) -> Any:
+    """Return the value under these keys, one below the other; None if there is none."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
 
 def format_cell(value: Any) -> str:
+    """Return a value as the text of a cell."""
     if value is None:
         return "-"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -146,6 +146,7 @@ def fold_equal_rows(rows: Sequence[tuple[str, tuple[str, ...]]]) -> list[tuple[s
 
 
 def name_hosts(hosts: Sequence[str]) -> str:
+    """Return hosts in short form, with their number if there are several."""
     return f"{names.show_some_runs(hosts)} ({len(hosts)})" if len(hosts) > 1 else hosts[0]
 
 
@@ -165,12 +166,14 @@ def build_host_columns(host: str, result: outcomes.Result, check: bool = False) 
 
 
 def list_row_restarts(result: outcomes.Result, row: Mapping[str, Any]) -> list[str]:
+    """Return the units that a host's run has restarted, or would restart."""
     if "restarted" in result or "would_restart" in result:
         return groups.list_group_units(result)
     return [str(row["restarted"])] if row.get("restarted") not in (None, "", "-") else []
 
 
 def explain_host_row(result: outcomes.Result, otherwise: str) -> str:
+    """Return why a host is in trouble, else the other text."""
     trouble = outcomes.explain_trouble(result)
     if trouble == "not reached":
         return "no result: the host failed or was lost before this step, or its wave did not start"

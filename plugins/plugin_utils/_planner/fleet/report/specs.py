@@ -37,6 +37,7 @@ ORDER = (
 
 
 def list_refresh_lines(results: outcomes.Results, view: fleet_hosts.FleetView) -> list[str]:
+    """Return the table of CDI specs, a row for each host, and the totals."""
     found = {host: describe_host_specs(result, view.check) for host, result in results.items()}
     order = sorted(found, key=lambda h: (ORDER.index(found[h][0]), names.build_natural_key(h)))
     rows = [(host, found[host]) for host in order]
@@ -54,6 +55,7 @@ def list_refresh_lines(results: outcomes.Results, view: fleet_hosts.FleetView) -
 
 
 def count_refreshed_specs(results: outcomes.Results, check: bool = False) -> dict[str, Any]:
+    """Count the hosts by what became of their CDI specs."""
     found = {host: describe_host_specs(result, check)[0] for host, result in results.items()}
     counts = {
         word.replace(" ", "_"): sum(word == other for other in found.values()) for word in ORDER
@@ -66,6 +68,7 @@ def count_refreshed_specs(results: outcomes.Results, check: bool = False) -> dic
 
 
 def describe_host_specs(result: outcomes.Result, check: bool) -> tuple[str, str]:
+    """Return the word for a host's CDI specs, and why."""
     trouble = outcomes.explain_trouble(result)
     if trouble:
         return trouble, fleet_hosts.explain_host_row(result, "")

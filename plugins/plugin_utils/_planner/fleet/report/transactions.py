@@ -23,6 +23,7 @@ STATES = {"committed": "in force", "probation": "watched"}
 
 
 def list_journal_lines(results: outcomes.Results, view: fleet_hosts.FleetView) -> list[str]:
+    """Return the table of transactions, and the restarts that are left to people."""
     order = sorted(results, key=names.build_natural_key)
     found = [row for host in order for row in list_host_transactions(host, results[host])]
     below = [text for host in order for text in build_pending_row(host, results[host], view.width)]
@@ -30,10 +31,12 @@ def list_journal_lines(results: outcomes.Results, view: fleet_hosts.FleetView) -
 
 
 def count_transactions(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:
+    """Count the hosts whose journal could be read, and those that could not be reached."""
     return outcomes.count_reached_hosts(results)
 
 
 def list_host_transactions(host: str, result: outcomes.Result) -> list[list[str]]:
+    """Return the rows of one host, at least one."""
     trouble = outcomes.explain_trouble(result)
     if trouble not in ("", "refused"):
         return [[host, "-", "-", trouble, fleet_hosts.explain_host_row(result, "")]]
@@ -48,6 +51,7 @@ def build_transaction_rows(host: str, result: outcomes.Result) -> list[list[str]
 
 
 def takes_back_all(entry: journal.Entry) -> bool:
+    """Tell whether a transaction has taken everything back on its host."""
     return (
         str(entry.get("reason")).partition("; ")[0] == EVERYTHING_BACK
         and entry.get("state") in STATES
@@ -79,6 +83,7 @@ def build_transaction_row(host: str, record: journal.Entry, taken_back: bool) ->
 
 
 def build_pending_row(host: str, result: outcomes.Result, width: int) -> list[str]:
+    """Return the lines about a host's restarts that are left to people."""
     pending = [
         f"{host}: {journal.describe_pending_restarts(entry)}"
         for entry in result.get("pending") or ()

@@ -28,6 +28,7 @@ Check = Mapping[str, Any]
 
 
 def list_verification_lines(results: outcomes.Results, view: fleet_hosts.FleetView) -> list[str]:
+    """Return the table of verifications, a row for each engine of a host, and the totals."""
     order = sorted(
         results,
         key=lambda h: (RANK.index(describe_verified(results[h])), names.build_natural_key(h)),
@@ -48,6 +49,7 @@ def list_verification_lines(results: outcomes.Results, view: fleet_hosts.FleetVi
 
 
 def summarise_verification(results: outcomes.Results) -> str:
+    """Return the line with the totals."""
     counts = {word: sum(describe_verified(r) == word for r in results.values()) for word in RANK}
     words = {"yes": "verified", "no": "not verified"}
     counted = ", ".join(
@@ -57,6 +59,7 @@ def summarise_verification(results: outcomes.Results) -> str:
 
 
 def count_verifications(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:
+    """Count the hosts by what their verification came to."""
     found = {host: describe_verified(result) for host, result in results.items()}
     words = {
         "verified": "yes",
@@ -73,6 +76,7 @@ def count_verifications(results: outcomes.Results, _check: bool = False) -> dict
 
 
 def describe_verified(result: outcomes.Result) -> str:
+    """Return the word of the column VERIFIED for a host."""
     if not result:
         return "not reached"
     if result.get("unreachable"):
@@ -113,12 +117,14 @@ def build_verification_rows(host: str, result: outcomes.Result) -> list[list[str
 
 
 def explain_missing_verification(result: outcomes.Result) -> str:
+    """Return why a host has no evidence."""
     if not result:
         return "no result: the host failed or was lost before this step"
     return str(result.get("msg") or result.get("skipped_why") or "-")
 
 
 def get_verification_verdict(checks: Sequence[Check]) -> str:
+    """Return the word of the column VERIFIED for one engine."""
     if any(c.get("ok") is None for c in checks):
         return "not run"
     return "yes" if all(c.get("ok") for c in checks) else "no"
@@ -158,14 +164,17 @@ def describe_check_evidence(check: Check) -> str:
 
 
 def list_wanted_devices(check: Check, expectation: str) -> list[str]:
+    """Return the device nodes of a check with this expectation."""
     return [path for path, expect in (check.get("expected") or {}).items() if expect == expectation]
 
 
 def shorten_device_path(path: str) -> str:
+    """Return the path of a device node without `/dev/`."""
     return path.removeprefix("/dev/")
 
 
 def describe_wrong_check(check: Check) -> str:
+    """Return what went wrong in a check."""
     error = check.get("error")
     return (
         f"{error.get('step')}: {error.get('message')}"

@@ -165,6 +165,7 @@ def get_model_memory(model: str) -> int | None:
 
 
 def shorten_model(model: str) -> str:
+    """Return the model of a GPU without the vendor's name."""
     return model.strip().removeprefix("NVIDIA ").strip()
 
 

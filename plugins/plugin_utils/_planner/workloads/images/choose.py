@@ -47,6 +47,10 @@ class ImageChoice:
 def choose_images(
     images: Sequence[Image], host: facts.ImageHost, across: Across, targets: cpu.Targets
 ) -> tuple[ImageChoice, ...]:
+    """Return one choice for all GPUs of a host, or one for each.
+
+    across: `all` or `each`.
+    """
     seen = [(gpu,) for gpu in host.gpus] if across == "each" and host.gpus else [host.gpus]
     return tuple(choose_image(images, host, gpus, targets) for gpus in seen)
 
@@ -57,6 +61,9 @@ def choose_image(
     gpus: Sequence[facts.ImageGpu],
     targets: cpu.Targets,
 ) -> ImageChoice:
+    """Return the images that run on these GPUs, best first, and the rejected ones with their
+    reasons.
+    """
     found = [fit.judge_image(image, host, gpus) for image in images]
     ranked = sorted(
         (f for f in found if f.fits), key=lambda f: [value for _name, value in ranks(f, targets)]
@@ -114,6 +121,7 @@ def report_choices(
 def report_choice(
     choice: ImageChoice, host: facts.ImageHost, targets: cpu.Targets
 ) -> dict[str, Any]:
+    """Return a choice as the result has it."""
     best = choice.chosen
     engines = host.engines or (facts.ImageEngine(""),)
     rejected = [
@@ -145,6 +153,7 @@ def report_choice(
 
 
 def describe_image_choice(found: fit.Fit) -> dict[str, Any]:
+    """Return the chosen image as the result has it."""
     image = found.image
     cuda = dotted.write_dotted(image.requires.cuda) if image.requires.cuda else ""
     return {

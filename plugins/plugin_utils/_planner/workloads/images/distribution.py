@@ -145,6 +145,9 @@ def get_image_credentials(auths: Any, of: RegistryReference) -> str:
 
 
 def list_auth_keys(of: RegistryReference) -> Iterator[str]:
+    """Yield the keys of a file of credentials that may be for a repository, the most specific
+    first.
+    """
     path = of.repository.split("/")
     for length in range(len(path), 0, -1):
         yield "/".join((of.registry, *path[:length]))
@@ -163,6 +166,7 @@ def strip_auth_key(key: str) -> str:
 
 
 def is_pair(text: str) -> bool:
+    """Tell whether a text is base64 of a name and a password."""
     try:
         return b":" in base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -170,6 +174,7 @@ def is_pair(text: str) -> bool:
 
 
 def read_token(data: Any) -> str:
+    """Return the token of a registry's answer. Raise Odd if it gives none."""
     found = data.get("token") or data.get("access_token") if isinstance(data, Mapping) else None
     if not isinstance(found, str) or not found.isascii() or not found.isprintable() or " " in found:
         raise Odd("it gives no token that can be used")
@@ -180,6 +185,7 @@ def read_token(data: Any) -> str:
 
 
 def is_index(data: Any) -> bool:
+    """Tell whether a document lists manifests of several architectures."""
     return isinstance(data, Mapping) and isinstance(data.get("manifests"), list)
 
 
@@ -205,6 +211,7 @@ def list_index_members(index: Mapping[str, Any]) -> list[tuple[str, tuple[str, s
 
 
 def get_config_digest(manifest: Any) -> str:
+    """Return the digest of an image's configuration. Raise Odd if the manifest names none."""
     config = manifest.get("config") if isinstance(manifest, Mapping) else None
     digest = config.get("digest") if isinstance(config, Mapping) else None
     if not isinstance(digest, str) or not inspected.DIGEST.fullmatch(digest):

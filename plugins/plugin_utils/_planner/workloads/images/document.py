@@ -68,6 +68,7 @@ def read_yaml_file(text: str, where: str) -> YamlFile:
 
 
 def show_place(path: Path) -> str:
+    """Return a place in a document, in words: `images[0].requires.cuda`."""
     return "".join(
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in path
     ).removeprefix(".")

@@ -301,4 +301,5 @@ def _read_bool(table: Mapping[str, Any], key: str, where: str) -> bool | None:
 
 
 def build_refused_facts_error(where: str, what: Message) -> PlanError:
+    """Return the error about a field of the given facts."""
     return PlanError(what, where=where)

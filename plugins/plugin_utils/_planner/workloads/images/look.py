@@ -39,10 +39,12 @@ MACHINE = queries.ask_for_probe("machine", {"path": CPUS})
 
 
 def get_device_ids(policy: Policy) -> str:
+    """Return the pattern of the files in sysfs that have the ids of PCI devices."""
     return f"{policy.sys_root.rstrip('/')}/bus/pci/devices/*/device"
 
 
 def list_image_questions(policy: Policy) -> list[queries.Question]:
+    """List what a host is asked before an image is chosen for it."""
     ids = queries.ask_for_glob(get_device_ids(policy), max=64, keep=WHOLE)
     return [
         *gpus.list_questions(policy),
@@ -84,6 +86,10 @@ def has_no_gpu(policy: Policy, obs: Observation) -> bool:
 
 
 def read_image_gpu(found: SeenGpu, device: str) -> facts.ImageGpu:
+    """Return a GPU with what an image may need of it.
+
+    device: its PCI device id, in hexadecimal.
+    """
     return facts.ImageGpu(
         found.bus_id,
         found.model,
@@ -96,6 +102,7 @@ def read_image_gpu(found: SeenGpu, device: str) -> facts.ImageGpu:
 
 
 def read_processor(machine: dict[str, Any], targets: cpu.Targets) -> cpu.Cpu:
+    """Return the CPU as the probe has found it."""
     flags = machine.get("flags")
     known = frozenset(map(str, flags)) if isinstance(flags, list) and flags else None
     return cpu.build_cpu(

@@ -159,6 +159,7 @@ def cut_image_text(text: str, most: int = SHOWN) -> str:
 
 
 def describe_subject(subject: Subject) -> str:
+    """Return what is known of a host, in words."""
     known = [
         (n, v)
         for n, v in (("cuda", subject.cuda), ("driver", subject.driver), ("arch", subject.arch))

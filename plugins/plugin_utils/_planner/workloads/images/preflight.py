@@ -44,6 +44,7 @@ WHOLE = 2000
 
 
 def list_preflight_questions() -> list[queries.Question]:
+    """List what a host is asked before an image is judged as the legacy runtime would."""
     return [queries.ask_for_file(toolkit_config.PATH, KEEP)]
 
 
@@ -94,5 +95,6 @@ def list_bounded_expressions(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def explain_preflight_refusal(found: Mapping[str, Any]) -> str:
+    """Return the sentence about an image that the legacy runtime would refuse."""
     row = messages.NOT_STARTED if found["enforced"] else messages.FAILS_LATER
     return row.fill(reason=found["why"], variable=DISABLE)

@@ -105,6 +105,7 @@ class Image:
 
 
 def parse_target(text: str) -> GpuTarget | None:
+    """Return a compute capability with its suffix; None if the text is none."""
     found = TARGET.fullmatch(text)
     return GpuTarget(dotted.parse_known_dotted(found[1]), found[2]) if found else None
 
@@ -125,6 +126,7 @@ def parse_bounds(text: str) -> tuple[Bound, ...] | None:
 
 
 def is_within_bounds(version: dotted.Numbers, wanted: tuple[Bound, ...]) -> bool:
+    """Tell whether a version keeps all bounds."""
     return all(OPERATORS[bound.operator](version, bound.version) for bound in wanted)
 
 
