@@ -98,9 +98,8 @@ def map_image_nodes(
 ) -> dict[str, dict[str, str]]:
     """Return the names of the hosts as nodes: cluster -> host -> name.
 
-    Two kinds of hosts are left out, unless the inventory declares them as nodes: a host whose
-    engines serve no kubelet, and a host with a name that no node can have. Such a host may be
-    outside of any cluster.
+    A host is left out if its engines serve no kubelet, or if no node can have its name. It may be
+    outside of any cluster. A host that the inventory declares as a node stays.
     """
     found: dict[str, dict[str, str]] = {}
     for host, result in results.items():

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verification on real engines: every way of injection, on hosts that the collection converged, and
-what it says where nothing is right.
+"""The verification on real engines: every way of injection, on hosts that the collection converged,
+and what it says where nothing is right.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The main job on one fleet of all kinds: plan, site with packages from a signed repository, verification,
-a second run.
+"""The main job on one fleet of all kinds: plan, site with packages from a signed repository,
+verification, a second run.
 """
 
 from __future__ import annotations

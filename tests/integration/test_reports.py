@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What people read at the end of a run, from real engines: the evidence of a verification, the journal,
-the pods that a rollback strands.
+"""What people read at the end of a run, from real engines: the evidence of a verification, the
+journal, the pods that a rollback strands.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ pytestmark = pytest.mark.lab
 
 @pytest.fixture(scope="module")
 def runs(boot: Any) -> dict[str, Run]:
-    """site, the verification, the journal, and what a rollback would do while a pod of the handler runs."""
+    """site, the verification, the journal, and what a rollback would do while a pod of the handler
+    runs.
+    """
     fleet: Fleet = boot(HOSTS)
     wide = {"COLUMNS": "200"}
     found = {

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The main job on a small fleet of real hosts, as a person would do it: plan, site, the verifications, a
-second run that changes nothing, and a rollout.
+"""The main job on a small fleet of real hosts, as a person would do it: plan, site, the
+verifications, a second run that changes nothing, and a rollout.
 
 In between a change goes wrong while the host cannot be reached.
 
@@ -57,8 +57,8 @@ class DemoFailed(Exception):
     """A step that did not do what it should."""
 
 
-# What a user would set for their fleet: which image the verification may start. Where packages come from
-# stands in the inventory.
+# What a user would set for their fleet: which image a verification may start. Where packages come
+# from stands in the inventory.
 VARIABLES = {"gpufleet_verify_image": images.PROBE}
 
 

@@ -5,11 +5,11 @@
 
 The plain hash of a known file with one short password could be guessed. The key never leaves the
 host and is stored nowhere: a look writes nothing, and the transaction that follows needs the same
-key. It is made from the place in memory where the kernel has put the first process of this boot
-(its auxiliary vector: more than 80 random bits on 64-bit systems), which root alone may read. If
-that is denied, the key is made from the random seed that systemd keeps for root. Without root there
-is no such secret, and nothing is read that another account keeps to itself. Host side: standard
-library only, Python 3.6.
+key. It is made from the place in memory where the kernel has put the first process of this boot,
+which root alone may read. That place is in its auxiliary vector: more than 80 random bits on 64-bit
+systems. If that is denied, the key is made from the random seed that systemd keeps for root.
+Without root there is no such secret, and nothing is read that another account keeps to itself. Host
+side: standard library only, Python 3.6.
 """
 
 import functools

@@ -5,7 +5,7 @@
 on the disk.
 
 A part is compiled when something of it is used for the first time. Compiling is most of what a
-short program costs, and parts that a host does not need (it has no socket, no CDI spec) are not
+short program costs. Parts that a host does not need (it has no socket, no CDI spec) are not
 compiled there. If root keeps the compiled form of these very sources (`Compiled`), that runs
 instead. This file is sent before everything else, so it imports none of the parts. Host side:
 standard library only, Python 3.6.

@@ -360,8 +360,8 @@ def _list_links(place):
 
 
 def _match_device(link, wanted):
-    """Return the match of a link that leads to a device of that name, in whatever directory it is
-    seen; None if it does not, or is gone.
+    """Return the match of a link that leads to a device of that name, in whatever directory. None
+    if it leads elsewhere or is gone.
     """
     try:
         match = wanted.match(os.readlink(link))
@@ -401,9 +401,9 @@ def _is_no_device(link, exc):
 def _is_open_by_name(link):
     """Tell whether a file is open as a name and not as a device (O_PATH).
 
-    That takes no right to the device, and no device need exist: an account that may write to a
-    directory may have a node there that no driver answers for (0:0, a whiteout of overlay file
-    systems).
+    That takes no right to the device, and no device need exist. An account that may write to a
+    directory may have a device node there that no driver answers for (0:0, a whiteout of overlay
+    file systems).
     """
     flags = re.search(r"flags:\s*(\d+)", trust.read_proc_file(link.replace("/fd/", "/fdinfo/")))
     return flags and int(flags.group(1), 8) & os.O_PATH

@@ -267,8 +267,8 @@ def _settle(path: Path, known: Mapping[str, Sequence[str]]) -> list[str]:
     Return a sentence for each host that stays in it.
 
     The name and the boot are a host's own claims. Under another name and at another address they
-    settle nothing: otherwise the claims of another host would spare a host the verification that the dead
-    run owes it.
+    settle nothing. Otherwise a host would miss the verification that the dead run owes it, because
+    of another host's claims.
     """
     claim, owner = _read_record(path)
     if is_process_alive(owner) is not False:
@@ -307,8 +307,8 @@ def _write(path: Path, claim: Mapping[str, Any], owner: Process) -> None:
 
 
 def end_claims(names: Collection[str]) -> None:
-    """Record that these hosts of this run came through their batch, with their verification if one is
-    configured.
+    """Record that these hosts of this run came through their batch, with their verification if one
+    is configured.
     """
     _change(
         lambda claim: {

@@ -6,7 +6,7 @@
 ansible-core before 2.19 keeps the words of a *returned* result from being a template
 (`executor/task_executor.py`: `wrap_var`). It doesn't do so for the `result` of an
 AnsibleActionFail, for the text of a failed connection, or for the message and the traceback of any
-other exception: those are rendered as soon as a task reads the registered result, so a host's words
+other exception. Those are rendered as soon as a task reads the registered result. So a host's words
 would run on the controller.
 """
 

@@ -4,8 +4,8 @@
 """Change the servers of one Kubernetes cluster one after another, even if a play has several at
 once.
 
-Ansible changes the hosts of a batch side by side, in a process each, and two of three members of
-etcd that restart at once have no quorum. So the process that changes a server holds its cluster's
+Ansible changes the hosts of a batch side by side, in a process each. If two of three members of
+etcd restart at once, they have no quorum. So the process that changes a server holds its cluster's
 lock until that server's API serves again. The kernel frees the lock of a process that dies. If a
 server did not come through, the others stay as they are for the rest of the run.
 """

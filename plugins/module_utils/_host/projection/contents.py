@@ -19,10 +19,10 @@ def show_content(data, keep, path, whole=False):
     Bytes that are not UTF-8 travel as base64.
 
     whole: all of it may travel. fault: the error of a text that does not have its format, by code
-    and line, with the listed comment that the text begins with, if it does; then nothing of it
-    travels. withheld: the values at listed places that are not shown, each with a tag that equal
-    values share. foreign_bytes: the first line that is not UTF-8, None if there is none. Raise
-    ValueError without `keep`.
+    and line. Nothing of such a text travels, except a listed comment that it begins with. withheld:
+    the values at listed places that are not shown, each with a tag that equal values share.
+    foreign_bytes: the first line that is not UTF-8, None if there is none. Raise ValueError without
+    `keep`.
     """
     if not keep:
         raise ValueError(

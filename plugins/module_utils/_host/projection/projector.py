@@ -329,8 +329,8 @@ def _project_yaml_lines(data, places, _comments):
     """Show listed scalars at the top level, and one level below a key under which something is
     listed.
 
-    A listed key whose value is written in another way (an anchor, a block, braces) is withheld: it
-    has a value, and not one that can be shown.
+    A listed key whose value is written in another way (an anchor, a block, braces) is withheld,
+    since that value cannot be shown.
     """
     placeholders.require_readable_size(data)
     work, at, above = _FileWork(data, places), 0, _Above(places)

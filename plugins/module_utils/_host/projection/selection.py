@@ -4,10 +4,10 @@
 """Decide what may leave a host: listed places with a shape each, and nothing else.
 
 A list of secrets is never complete. A list of what is needed is. `keep` is a list of [path, shape].
-A path is a list of key parts: a key itself (compared without case), "*" for any one key that looks
-like a key, "[]" for the items of a list, and as the last part "**" for all that is below. A value
-travels if its path is listed and the value has the shape. A listed value of another shape is sent
-as HIDDEN, which is never a real value. What is not listed is not sent at all.
+A path is a list of parts. A part is a key itself (compared without case), "*" for any one key that
+looks like a key, or "[]" for the items of a list. The last part may be "**", for all that is below.
+A value travels if its path is listed and the value has the shape. A listed value of another shape
+is sent as HIDDEN, which is never a real value. What is not listed is not sent at all.
 
 Pure functions. Host side: standard library only, Python 3.6. The planner uses them as well, so both
 ask by one rule.

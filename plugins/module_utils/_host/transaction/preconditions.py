@@ -5,10 +5,9 @@
 
 This is done before anything is touched, and in check mode as well. A file is changed by a rename
 over it. So these are refused: what a rename cannot change (immutable files, mounts, read-only file
-systems), what it would quietly tear apart (hard links), what is replaced behind our back
-(image-based systems), and what other accounts could move during the change (directories and files
-that they may write to). Symbolic links are followed and stay. Host side: standard library only,
-Python 3.6.
+systems), and what it would quietly tear apart (hard links). So are files that an image replaces
+later, and what other accounts could move during the change (directories and files that they may
+write to). Symbolic links are followed and stay. Host side: standard library only, Python 3.6.
 """
 
 import errno

@@ -267,10 +267,10 @@ def _notify_watchers(root, real, token):
     """Have programs that watch the file's directory read it again: a directory comes in it and
     goes.
 
-    A library that watches for what is renamed, removed or written there takes a file that is moved
-    in for none of these: fsnotify calls it Create, as it does a file that nothing is in yet. A
-    directory that has come with its file needs this, too: a program may have begun to watch it, and
-    have read it, while it was empty. `remove_leftovers` removes what a kill leaves of it.
+    A library may watch only for what is renamed, removed or written there. A file that is moved in
+    is none of these: fsnotify calls it Create, as it does a file that is still empty. A directory
+    that has come with its file needs this, too: a program may have begun to watch it, and have read
+    it, while it was empty. `remove_leftovers` removes what a kill leaves of it.
     """
     within = _list_spots(root, real, (), token)[1]
     with contextlib.suppress(OSError):  # the file is in place, even if a watcher does not notice

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Write a cluster's objects as files: one document in each, with the reason as comments.
 
-Equal decisions give equal bytes. A file beside them is judged by its first line: one that begins
-with ours is ours to write again and to remove, any other is left alone.
+Equal decisions give equal bytes. A file beside them is judged by its first line. If it begins with
+ours, the file is written again or removed. Any other file is left alone.
 """
 
 from __future__ import annotations

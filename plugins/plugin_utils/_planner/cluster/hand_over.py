@@ -132,7 +132,7 @@ def needs_handover(node: Node, to: str) -> bool:
     """Tell whether a node has to be handed over. Raise PlanError if it cannot be.
 
     A node that is already with its new owner is left as it is, regardless of who brought it there.
-    A node that an earlier run has left out of service is handed over once more: its host may not be
+    A node that an earlier run has left out of service is handed over once more. Its host may not be
     verified yet, and the node has to go back into service.
     """
     if to == STATE:

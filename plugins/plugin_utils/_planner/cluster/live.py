@@ -5,8 +5,8 @@
 rendered.
 
 No call is made for what is there already. An object that others keep is left to them. A node's
-label is set only if the configuration that it names is there: the plugin's sidecar ends with an
-error for a name that it does not find (cmd/config-manager/main.go).
+label is set only if the configuration that it names is there. For a name that it does not find, the
+plugin's sidecar ends with an error (cmd/config-manager/main.go).
 """
 
 from __future__ import annotations

@@ -235,8 +235,8 @@ def is_with_operator(result: Mapping[str, Any]) -> bool:
 def build_member(
     out: LeftOut, result: Mapping[str, Any], decision: Mapping[str, Any], wanted: OfInventory
 ) -> Host:
-    """Return a member of a cluster by the decision of its host, or the host as left out if a value
-    of it is of no known form.
+    """Return a member of a cluster by the decision of its host. If a value of the decision has no
+    known form, return the host as left out.
     """
     strategies = tuple(str(name) for name in decision.get("device_list_strategy") or ())
     prefix, handler = (

@@ -6,7 +6,8 @@
 A mark shows the program that works on the host, and until when.
 
 A rollout leaves such a host out, whether or not its own change would need a drain. If two programs
-restart engines, drivers or the whole host at the same time, each spoils what the other one verifies.
+restart engines, drivers or the whole host at the same time, each spoils what the other one
+verifies.
 """
 
 from __future__ import annotations

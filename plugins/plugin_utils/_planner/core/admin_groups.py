@@ -7,8 +7,8 @@ administrators and root by it anyway.
 MicroK8s gives the group `microk8s` its snap's args/ (snap/hooks/configure: chgrp -R and chmod -R
 ug+rwX at each refresh, so a chmod does not last). run-containerd-with-args reads
 args/containerd-env there as a shell script of root's, and the arguments of root's daemons from the
-files beside it. So a user who may write to that directory decides what root runs at the next start,
-and a file that we read or write there adds nothing to that. No other group is let in, and no other
+files beside it. So a user who may write to that directory decides what root runs at the next start.
+A file that we read or write there adds nothing to that. No other group is let in, and no other
 directory: the link to the revision, and all above args/, stay root's alone. A cluster that does not
 want it has MicroK8s' own switch (cis-hardening), by which the directory is root's.
 """

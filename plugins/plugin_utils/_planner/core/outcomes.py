@@ -86,8 +86,8 @@ def name_outcome_state(result: Result, check: bool) -> str:
 
 
 def merge_failures(result: Result, others: Mapping[bool, Sequence[Result]]) -> Result:
-    """Return a host's result with other failures of the same run: a host whose verification failed is not
-    a changed host.
+    """Return a host's result with other failures of the same run: a host whose verification failed
+    is not a changed host.
 
     others: the other results, by whether they are looks. The failure of a look counts only if no
     step came after it. If a result lacks the host's row and decision, another one of the same run

@@ -4,8 +4,8 @@
 """Describe the effects of a plan's transactions, item by item, as a value that equal hosts share.
 
 An approval binds this value. A file that this collection owns is described by its path, mode, owner
-and the digest of its content. An edit of a file of another owner is described by the keys that it
-sets and the text that it inserts, without line numbers and digests of the former content. What
+and the digest of its content. An edit of another owner's file is described by the keys that it sets
+and by the text that it inserts. Line numbers and digests of the former content are left out. What
 belongs to one moment (processes, invocation ids, reasons) is left out. GPUs are named by position
 (canonical.py).
 """

@@ -4,10 +4,10 @@
 """Describe a host's hardware by positions, so that equal hosts get equal plans.
 
 An approval binds files that are made from hardware, and these files name GPUs. So the planner runs
-a second time, on answers in which the position of a GPU or driver replaces each identity of this
-host: a GPU's UUID, its PCI address, a MIG device's UUID, a major that the kernel handed out. The
-identities are the typed values that the planner itself reads. They are replaced in the planner's
-input and never in its output. A text that only looks like an identity stays as it is.
+a second time. In its answers, the position of a GPU or driver replaces each identity of this host.
+Identities are a GPU's UUID, its PCI address, a MIG device's UUID, and a major that the kernel
+handed out. The identities are the typed values that the planner itself reads. They are replaced in
+the planner's input and never in its output. A text that only looks like an identity stays as it is.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ batches.
 
 The plan depends only on the looks and the settings. So a rollout that was cut short is planned
 again from the hosts. Hosts that are done take no slot, and one that already is as desired stands
-for its class as a canary does. If a verification is configured, such a host has to be verified first: a run
-that ended before the verification may have converged it, and nothing on the host tells.
+for its class as a canary does. If a verification is configured, such a host has to be verified
+first. A run that ended before the verification may have converged it, and nothing on the host
+tells.
 """
 
 from __future__ import annotations
@@ -188,8 +189,8 @@ def add_verifications(
 ) -> dict[str, RolloutHost]:
     """Return the hosts, with state DO for each one that is as desired and is verified again.
 
-    These are hosts that an earlier run left unverified, and hosts that have to stand for a canary of
-    their class.
+    These are hosts that an earlier run left unverified, and hosts that have to stand for a canary
+    of their class.
     """
     done = [h for name, h in hosts.items() if h.state == DONE and h.hardware != hardware.NONE]
     again = {h.name for h in done if h.name in fleet.unverified}
@@ -306,8 +307,8 @@ def map_server_groups(hosts: Mapping[str, RolloutHost], fleet: Fleet) -> dict[st
     If two of three members of etcd restart at once they lose their quorum. So these hosts go one
     after another, and the restart of one ends when its API serves again. A cluster of a single node
     is a group of its own: a thousand such hosts do not wait for each other. A host without a
-    cluster in the inventory waits for the named hosts with the same CA as well: not each of these
-    may have shown its own.
+    cluster in the inventory also waits for the named hosts with the same CA, since some of these
+    may not have shown theirs.
     """
     units, cluster = set(known.list_server_units()), map_hosts_to_clusters(fleet)
     like: dict[str, dict[str, None]] = {}

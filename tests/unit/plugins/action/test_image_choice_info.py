@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module get_image_choice and the filter of the same name: both give what is chosen, and say in a
-sentence what is wrong.
+"""The module image_choice_info and the filter of the same name: both give what is chosen, and say
+in a sentence what is wrong.
 """
 
 from __future__ import annotations

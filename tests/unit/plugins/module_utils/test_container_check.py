@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verification's host side: its bytes against those of the protobuf library, and a scripted runtime
-that plays each mishap.
+"""The verification's host side: its bytes against those of the protobuf library, and a scripted
+runtime that plays each mishap.
 """
 
 import errno

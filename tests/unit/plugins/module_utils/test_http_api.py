@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A verification's container through an engine's HTTP API, against a server that answers as such an engine
-does.
+"""A verification's container through an engine's HTTP API, against a server that answers as such an
+engine does.
 """
 
 import json

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the place of a new key in a TOML text, and the lines of an old one: next to its siblings, in
-the form that the file uses.
+"""Find the place of a new key in a TOML text, and the lines of an old one. A new key goes next to
+its siblings, in the form that the file uses.
 """
 
 from __future__ import annotations

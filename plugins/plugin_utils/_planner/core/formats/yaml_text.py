@@ -5,8 +5,8 @@
 
 PyYAML gives events (`[` begins, a scalar, an alias). This file counts them and builds the values.
 So every bound holds before a value is made, and in the same way with every release of PyYAML and
-libyaml. A small YAML text can be large as values: aliases of aliases, merge keys (`<<`) of merge
-keys, a value within itself, numbers of a million digits, brackets without end.
+libyaml. A small YAML text can be large as values. It may have aliases of aliases, merge keys (`<<`)
+of merge keys, a value within itself, numbers of a million digits, or brackets without end.
 """
 
 from __future__ import annotations

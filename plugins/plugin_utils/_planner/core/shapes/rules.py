@@ -5,9 +5,8 @@
 another shape.
 
 `read` builds a new value of the parts that the shape names. Other keys are dropped, so no reader of
-the answer sees them. Broken names the rule that was broken and the place. Places are names of the
-tables here, [] for an item of a list, and * for a key that is not one of these: never a word of the
-host.
+the answer sees them. Broken names the rule that was broken and the place. A place is a name of the
+tables here, [] for an item of a list, or * for any other key. So it is never a word of the host.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@
 """Escape a host's text for a terminal. Whoever controls the host chooses its paths, arguments,
 names and log lines.
 
-Each character that is not printable is written as its escape: control characters (colours, titles,
-concealed text), line ends that would forge a line of output, signs that turn the direction of
-writing, bytes that are not text. It is applied to whole results when they leave an action.
+Each character that is not printable is written as its escape. These are control characters
+(colours, titles, concealed text), line ends that would forge a line of output, signs that turn the
+direction of writing, and bytes that are not text. It is applied to whole results when they leave an
+action.
 """
 
 from __future__ import annotations

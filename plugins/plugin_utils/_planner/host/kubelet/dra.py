@@ -301,8 +301,8 @@ def advise_on_dra(found: Dra) -> tuple[str, ...]:
 
 
 def explain_dra_refusal(found: Dra) -> str:
-    """Return the reason why the verification of a host that has to serve claims fails; '' if nothing is
-    missing.
+    """Return the reason why the verification of a host that has to serve claims fails; '' if
+    nothing is missing.
     """
     if not found.unmet:
         return ""

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A verification, as the task that found its host converged hands it on, so the task that carries it out
-need not look at the host again.
+"""A verification, as the task that found its host converged hands it on, so the task that carries
+it out need not look at the host again.
 
 It holds for the look that it was planned from, so a plan that changes something hands nothing on.
 It holds for the options that it was planned with, which it names by a digest.
@@ -129,8 +129,8 @@ def offer_verification(policy: Policy, plan: Callable[[], Verification]) -> dict
 
 
 def accept_verification(policy: Policy, result: Mapping[str, Any]) -> Verification | None:
-    """Return the verification that a result of the module host hands on for this policy; None if the host
-    has to be looked at.
+    """Return the verification that a result of the module host hands on for this policy; None if
+    the host has to be looked at.
     """
     handed_on, decision = result.get("verification"), result.get("decision")
     if (

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A rollout that goes on: which hosts that are as desired are verified again, and which verifications stand."""
+"""A rollout that goes on: which hosts that are as desired are verified again, and which
+verifications stand.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the device plugin of a cluster asks by, what follows for the host, and how the verification asks."""
+"""What the device plugin of a cluster asks by, what follows for the host, and how the verification
+asks.
+"""
 
 from __future__ import annotations
 

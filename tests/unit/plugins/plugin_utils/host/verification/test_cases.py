@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which containers verify a decision: one row per way of injection, each container with what it asks
-for and what it must find.
+"""Which containers verify a decision: one row per way of injection, each container with what it
+asks for and what it must find.
 """
 
 from __future__ import annotations
