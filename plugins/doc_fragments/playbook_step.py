@@ -145,8 +145,9 @@ options:
   approved_changes:
     description:
       - The approval for runs that share no files with the one that has planned, as in AWX. Classes with the digests of the changes that
-        each may have, as the step C(rollout_plan) sets them as statistics under the name C(gpufleet_rollout_approved_changes). A
-        host that plans something else by now is left out, and the report names its change. An empty dictionary approves nothing.
+        each may have, as the playbook C(gpufleet.nvidia.plan) sets them as statistics under the name
+        C(gpufleet_rollout_approved_changes). A host that plans something else by now is left out, and the report names its change. An
+        empty dictionary approves nothing.
       - It binds what is changed on hosts. What is applied to a cluster (C(gpufleet_kubernetes_apply)) follows from the hosts' settings at
         the time of the rollout, and is not part of it.
     type: raw
