@@ -95,14 +95,17 @@ class Task:
         return str(self.task_vars.get("inventory_hostname"))
 
     def get_cluster(self) -> str:
+        """Return the name of the cluster that the host is a server of."""
         return get_server_cluster(self.action, self.task_vars, self.wanted, self.way)
 
     def look(self, so_far: Observation | None = None) -> Observation:
+        """Look at the host, and return what was seen."""
         return host_look.look_at_host(
             self.action, self.task_vars, self.wanted, self.questions(self.wanted), self.way, so_far
         )
 
     def plan(self, seen: Observation) -> tuple[Observation, Outcome]:
+        """Plan by what was seen, and return it with the outcome."""
         return host_look.plan_from(
             seen, self.action, self.task_vars, self.wanted, self.planner, self.way
         )
@@ -112,6 +115,7 @@ class Task:
         return list_planned_effects(self.wanted, seen, plan, self.planner)
 
     def carry_out(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request to the executor, and return its answer."""
         return transport.run_host_program(
             self.action, "transaction", dict(request), self.task_vars, self.way
         )

@@ -177,6 +177,7 @@ class Earlier:
         return host[0] in self.verified and not self.is_unverified(host)
 
     def is_unverified(self, host: Sequence[str]) -> bool:
+        """Tell whether a run that died has left a host unverified."""
         return any(one in self.unverified for one in host)
 
 

@@ -40,6 +40,9 @@ class ClusterApi:
     access: Mapping[str, str]
 
     def look(self, namespace: str, config_map: str) -> live.Live:
+        """Return what is in the cluster now of all that this collection writes. Raise PlanError for
+        a failed call.
+        """
         found, there = self._get_config_map(namespace, config_map)
         nodes = self._get("list the nodes", {"kind": "Node"})
         if not nodes:
@@ -90,12 +93,14 @@ class ClusterApi:
         )
 
     def get_node(self, name: str) -> dict[str, Any]:
+        """Return a node. Raise PlanError if the cluster does not have it."""
         found = self._get("read the node", {"kind": "Node", "name": name})
         if not found:
             raise PlanError(messages.NODE_MISSING.fill(node=name))
         return found[0]
 
     def list_pods(self, node: str, selector: str) -> list[dict[str, Any]]:
+        """List the pods of a node that have these labels."""
         what = {
             "kind": "Pod",
             "field_selectors": [f"spec.nodeName={node}"],
@@ -104,6 +109,7 @@ class ClusterApi:
         return self._get("list the node's pods", what)
 
     def list_daemon_sets(self, selector: str) -> list[dict[str, Any]]:
+        """List the DaemonSets that have these labels, of all namespaces."""
         return self._get(
             "list the DaemonSets",
             {"api_version": "apps/v1", "kind": "DaemonSet", "label_selectors": [selector]},

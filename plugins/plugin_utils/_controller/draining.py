@@ -50,11 +50,20 @@ class Orchestrator(Protocol):
     left: the seconds that a question may take if it waits itself.
     """
 
-    def get_standing(self) -> drain.Standing: ...
-    def take_out(self, *, try_only: bool = False) -> None: ...
-    def describe_waiting(self, left: int, /) -> str: ...
-    def give_back(self, *, try_only: bool = False) -> None: ...
-    def keep(self, why: str, *, try_only: bool = False) -> None: ...
+    def get_standing(self) -> drain.Standing:
+        """Return how the orchestrator sees the host."""
+
+    def take_out(self, *, try_only: bool = False) -> None:
+        """Take the host out of service."""
+
+    def describe_waiting(self, left: int, /) -> str:
+        """Return the work that is still there, in words; '' if there is none."""
+
+    def give_back(self, *, try_only: bool = False) -> None:
+        """Put the host back into service."""
+
+    def keep(self, why: str, *, try_only: bool = False) -> None:
+        """Leave the host out of service, with the reason."""
 
 
 @dc.dataclass(frozen=True)
@@ -310,6 +319,7 @@ class Slurm:
     why: str
 
     def read_node(self) -> drain_slurm.SlurmNode:
+        """Return the node, as Slurm sees it."""
         for name in self.names:
             status, output, error = self.calls.run_program(["scontrol", "show", "node", name], CALL)
             if status == 0 and drain_slurm.NAME.search(output):
@@ -408,6 +418,7 @@ class Kubernetes:
     boot_id: str
 
     def read_node(self) -> dict[str, Any]:
+        """Return the node, as the API has it."""
         for name in self.names:
             found = self._get("read the node", {"kind": "Node", "name": name})
             if found:

@@ -207,6 +207,7 @@ class Client:
         return _parse_body(body), own
 
     def tags(self) -> list[str]:
+        """Return all tags of the repository. Raise PlanError if there are too many."""
         found: list[str] = []
         path = self.of.tags
         for _page in range(PAGES):

@@ -55,11 +55,14 @@ class Converging(Protocol):
     @property
     def approval(self) -> approved.Approval: ...
 
-    def look(self, so_far: Observation | None = None) -> Observation: ...
+    def look(self, so_far: Observation | None = None) -> Observation:
+        """Look at the host again."""
 
-    def plan(self, seen: Observation) -> tuple[Observation, PlannedOutcome]: ...
+    def plan(self, seen: Observation) -> tuple[Observation, PlannedOutcome]:
+        """Plan by what was seen, and return it with the outcome."""
 
-    def list_planned(self, seen: Observation, plan: Plan) -> bound.Planned: ...
+    def list_planned(self, seen: Observation, plan: Plan) -> bound.Planned:
+        """Return what a plan does and shows, as an approval binds it."""
 
 
 @dc.dataclass(frozen=True)

@@ -91,6 +91,7 @@ class Step:
         }
 
     def read_seen(self, *, judged: bool = False) -> hand_over.Node:
+        """Read the node from the API. judged: raise PlanError unless it is the machine of the look."""
         node = self.api.get_node(self.name)
         if judged:
             drain_kubernetes.require_same_machine(
@@ -108,6 +109,7 @@ class Step:
         )
 
     def set_label(self, to: str) -> bool:
+        """Set the label of the toolkit, and return whether that changed something."""
         return self.api.patch_node(
             "set the node's label",
             self.name,
@@ -139,6 +141,7 @@ class Step:
     def build_result(
         self, node: hand_over.Node, *, changed: bool = False, needed: bool = False
     ) -> dict[str, Any]:
+        """Return the result of the task."""
         known = {
             "node": node.name,
             "owner": node.owner,

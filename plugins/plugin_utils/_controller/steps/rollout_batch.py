@@ -99,6 +99,7 @@ class Gate:
         return get_reached_progress(self.plan, self.hostvars, self.number)
 
     def refuse_batch(self, found: progress.Progress) -> progress.Progress:
+        """Return the progress, ended if objects could not be applied to a cluster."""
         return progress.end_progress(found, self.args["refused"]) if self.args["refused"] else found
 
 
@@ -240,6 +241,7 @@ class EventWriter:
     def write(
         self, found: progress.Progress, event: str, values: Mapping[str, Any]
     ) -> progress.Progress:
+        """Write one event, and return the progress, which knows whether an event was lost."""
         if not self.sink:
             return found
         at = outside.format_present_time()

@@ -51,6 +51,7 @@ class Work:
 
     @staticmethod
     def read_work(result: Mapping[str, Any]) -> Work:
+        """Return the work of a host from the result of its look."""
         known: Mapping[str, Any] = result.get("work") or {}
         lists = {
             key: tuple(str(v) for v in known.get(key) or ())

@@ -65,6 +65,8 @@ class Live:
 
 @dc.dataclass(frozen=True)
 class ClusterPlan:
+    """What is to be done in the API of a cluster, in this order."""
+
     calls: tuple[Call, ...] = ()
     said: tuple[str, ...] = ()  # what is only rendered, and why
 

@@ -25,6 +25,8 @@ TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,:/#@+&()_-]{0,99}")
 
 @dc.dataclass(frozen=True)
 class ChangeReference:
+    """The ticket of a run, and the user who started it; '' if one is not known."""
+
     change: str = ""
     user: str = ""
 

@@ -378,6 +378,8 @@ class Leftover:
 
 @dc.dataclass(frozen=True)
 class Restart:
+    """A unit that takes up the new files, and why. timeout: in seconds."""
+
     unit: str
     # wait: its manager takes the files up by itself
     action: Literal["restart", "reload", "start", "wait"] = "restart"

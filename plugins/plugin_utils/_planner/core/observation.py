@@ -278,6 +278,7 @@ class Observation:
                 raise build_query_failure(qid, a["error"])
 
     def was_asked(self, question: queries.Question) -> bool:
+        """Tell whether a question has an answer."""
         return question["id"] in self.answers
 
     def get_file(self, path: str, keep: Keep | None = None) -> ObservedFile:
@@ -295,6 +296,7 @@ class Observation:
         return self._files[qid][0]
 
     def get_text(self, path: str, keep: Keep | None = None) -> str:
+        """Return the text of a file; '' if there is none."""
         return self.get_file(path, keep).text
 
     def is_there(self, path: str) -> bool:
@@ -307,6 +309,7 @@ class Observation:
         )
 
     def list_glob_files(self, pattern: str, keep: Keep | None = None) -> tuple[ObservedFile, ...]:
+        """Return the files that match a pattern."""
         qid = f"glob:{pattern}"
         if qid not in self._files:
             if qid not in self.answers:
@@ -327,6 +330,7 @@ class Observation:
         return found
 
     def list_directory(self, path: str) -> tuple[Mapping[str, Any], ...]:
+        """Return the entries of a directory."""
         return tuple(self.get_answer(queries.ask_for_directory(path)).get("entries") or ())
 
     def get_command(
@@ -502,6 +506,7 @@ class Observation:
         return {} if "error" in a else a
 
     def add_answers(self, more: Mapping[str, Any]) -> Observation:
+        """Return the observation with further answers."""
         return Observation(
             more.get("host") or self.host, {**self.answers, **(more.get("answers") or {})}
         )

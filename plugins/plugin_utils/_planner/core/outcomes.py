@@ -19,6 +19,8 @@ Results = Mapping[str, Result]
 
 @dc.dataclass(frozen=True)
 class HostOutcome:
+    """What may become of a host, in the words of tables, summaries and statistics."""
+
     word: str  # in the table
     total: str  # in the summary
     key: str  # in the statistics

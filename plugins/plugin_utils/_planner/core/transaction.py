@@ -68,6 +68,8 @@ class Archived(TypedDict):
 
 
 class Write(_WriteKeys, total=False):
+    """A file that gets new content."""
+
     mode: str
     encoding: Literal["base64"]  # of the content, if it is not text
     archived: Archived
@@ -82,11 +84,15 @@ class _EditKeys(_Changing):
 
 
 class Edit(_EditKeys, total=False):
+    """A file of which some lines are changed on the host."""
+
     result: str | None  # the digest of the text that the planner has made
     keep: Mapping[str, Any] | None  # what was shown of the file (module_utils/_host/projection)
 
 
 class Remove(_Changing):
+    """A file that is removed."""
+
     op: Literal["remove"]
 
 
@@ -95,6 +101,8 @@ class _RestoreKeys(_Changing):
 
 
 class Restore(_RestoreKeys, total=False):
+    """A file that gets its content from before this collection."""
+
     changed: bool  # also if it was changed by others since
 
 
@@ -135,6 +143,8 @@ class _SignKeys(TypedDict):
 
 
 class Sign(_SignKeys, total=False):
+    """A pattern in a validator's output, and what it means."""
+
     anywhere: bool  # of what is refused: on stdout, too, and not on stderr alone
 
 
@@ -162,6 +172,8 @@ class _StagedKeys(TypedDict):
 
 
 class Staged(_StagedKeys, total=False):
+    """A file for a validator that is not changed on the host."""
+
     tree: bool
 
 
@@ -186,6 +198,8 @@ class _CriKeys(TypedDict):
 
 
 class Cri(_CriKeys, total=False):
+    """A check of an engine that answers over CRI."""
+
     timeout: float
     replaces: int  # the process that served before, whose answers do not count
     require: Sequence[HealthNeed]
@@ -198,6 +212,8 @@ class _HttpKeys(TypedDict):
 
 
 class Http(_HttpKeys, total=False):
+    """A check of an engine that answers over HTTP."""
+
     timeout: float
     require: Sequence[HealthNeed]
 
@@ -210,6 +226,10 @@ Health = Cri | Http
 
 @dc.dataclass(frozen=True)
 class Unit:
+    """A unit that is started, restarted or reloaded, or that restarts by itself. timeout: in
+    seconds.
+    """
+
     name: str
     action: Literal["restart", "reload", "start", "wait"]
     timeout: float = UNIT_TIMEOUT
@@ -227,6 +247,8 @@ class Expected:
 
 @dc.dataclass(frozen=True)
 class Stage:
+    """What a validator reads instead of the host's own files."""
+
     files: Sequence[Staged] = ()
     substitute: Sequence[tuple[str, str]] = ()
 
@@ -277,6 +299,7 @@ class Acknowledgement:
     strays: Sequence[str] = ()
 
     def build_message(self) -> dict[str, Any]:
+        """Return the request as the host reads it."""
         return {
             "schema": SCHEMA,
             **{name: convert_json_types(value) for name, value in vars(self).items()},

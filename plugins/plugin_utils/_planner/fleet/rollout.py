@@ -66,6 +66,8 @@ class Fleet:
 
 @dc.dataclass(frozen=True)
 class RolloutHost:
+    """A host in a rollout. change: the digest of what it plans, '' for nothing."""
+
     name: str
     state: str
     why: str  # of one that is left out
@@ -78,12 +80,16 @@ class RolloutHost:
 
 @dc.dataclass(frozen=True)
 class Batch:
+    """The hosts that are changed at the same time. wave: its number, 0 for canaries."""
+
     wave: int
     hosts: tuple[str, ...]
 
 
 @dc.dataclass(frozen=True)
 class Rollout:
+    """The plan of a rollout. changes: digest -> what equal hosts change."""
+
     hosts: Mapping[str, RolloutHost]
     batches: tuple[Batch, ...]
     changes: Mapping[str, Mapping[str, Any]]
@@ -99,6 +105,7 @@ class Rollout:
         return [host for batch in self.batches if batch.wave == CANARY for host in batch.hosts]
 
     def list_hosts_in_state(self, state: str) -> list[str]:
+        """List the hosts in a state, in their natural order."""
         return sorted(
             (h.name for h in self.hosts.values() if h.state == state), key=names.build_natural_key
         )

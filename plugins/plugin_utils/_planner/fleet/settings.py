@@ -32,6 +32,8 @@ PREFIX = "gpufleet_rollout_"
 
 @dc.dataclass(frozen=True)
 class RolloutSettings:
+    """The settings of a rollout, judged. Times are in seconds."""
+
     hardware_class: tuple[str, ...] = hardware.CLASS
     domain: tuple[str, ...] = ()
     canaries: int = 1

@@ -50,10 +50,12 @@ MESSAGE = PATH.fill(
 )
 
 
-def make_action(module: str, *, role: Any = None, path: str = "/home/alice/site.yml:7") -> Any:
+def make_action(
+    module: str, *, role: Any = None, path: str = "/home/alice/site.yml:7", **args: Any
+) -> Any:
     action = importlib.import_module(ACTIONS + module).ActionModule
     made = action.__new__(action)
-    made._task = SimpleNamespace(_role=role, get_path=lambda: path)
+    made._task = SimpleNamespace(_role=role, get_path=lambda: path, args=args)
     return made
 
 
@@ -134,18 +136,22 @@ NOT_SET_BY_USERS = {
     "cdi_owner",
     "cdi_version",
     "state",
-    "step",
+    "point",
     "own",
     "files",
 }
 
 
 def find_tasks(value: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield (module, option, variable) for each option that a task sets by one variable."""
+    """Yield (module, option, variable) for each option that a task sets by one variable.
+
+    A step of a playbook stands for its module.
+    """
     for item in value if isinstance(value, list) else [value] if isinstance(value, dict) else []:
         for key, inner in item.items() if isinstance(item, dict) else ():
             module = str(key).removeprefix("gpufleet.nvidia.")
             if module != key and isinstance(inner, dict):
+                module = str(inner["step"]) if module == "playbook_step" else module
                 for option, text in inner.items():
                     found = re.findall(r"\bgpufleet_\w+", str(text))
                     if len(set(found)) == 1:
@@ -171,6 +177,21 @@ def test_every_option_has_the_variable_by_which_our_tasks_set_it() -> None:
     assert len(SET) > 130
     wrong = [found for found in SET if variables.find_variable(*found[:2]) != found[2]]
     assert wrong == []
+
+
+STEP = make_action(
+    "playbook_step",
+    path=f"{arguments.COLLECTION}/playbooks/rollout.yml:3",
+    step="rollout_settings",
+)
+
+
+def test_a_step_calls_its_options_by_its_own_variables() -> None:
+    names = arguments.find_option_names(STEP)
+    assert [names(option) for option in ("waves", "max_failed")] == [
+        "gpufleet_rollout_waves",
+        "gpufleet_rollout_max_failed",
+    ]
 
 
 # ---------------------------------------------------------------- rows

@@ -56,6 +56,8 @@ class Token:
 
 @dc.dataclass(frozen=True)
 class JsonMember:
+    """A member of an object, with its place in the text."""
+
     key: str
     before: int  # where the blank before the key begins: just behind { or ,
     start: int  # of the key

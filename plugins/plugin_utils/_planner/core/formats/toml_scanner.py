@@ -62,6 +62,8 @@ class Pair:
 
 @dc.dataclass(frozen=True)
 class Statements:
+    """The headers and pairs of a TOML text, with their places."""
+
     tables: tuple[TomlHeader, ...]
     pairs: tuple[Pair, ...]
 

@@ -56,7 +56,8 @@ class Shape(Protocol):
     @property
     def rule(self) -> str: ...
 
-    def read(self, value: Any, asked: Asked) -> Any: ...
+    def read(self, value: Any, asked: Asked) -> Any:
+        """Return the value as it is read. Raise Broken with the rule that it breaks."""
 
 
 @dc.dataclass(frozen=True)

@@ -29,6 +29,8 @@ Compile = Callable[[str], Search]
 
 @dc.dataclass(frozen=True)
 class Column:
+    """A column that the user has added to the table."""
+
     title: str
     path: str
 

@@ -66,9 +66,11 @@ class RegistryReference:
         return f"/v2/{self.repository}/tags/list?n=1000"
 
     def build_blob_path(self, digest: str) -> str:
+        """Return the path of a blob in the registry's API."""
         return f"/v2/{self.repository}/blobs/{digest}"
 
     def build_manifest_path(self, digest: str) -> str:
+        """Return the path of a manifest in the registry's API."""
         return f"/v2/{self.repository}/manifests/{digest}"
 
     def __str__(self) -> str:

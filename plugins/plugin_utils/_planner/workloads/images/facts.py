@@ -61,6 +61,8 @@ class ImageEngine:
 
 @dc.dataclass(frozen=True)
 class ImageHost:
+    """What a host offers to images. What is not known is empty or None, and satisfies nothing."""
+
     driver: str = ""
     cuda: dotted.Numbers | None = None
     gpus: tuple[ImageGpu, ...] = ()

@@ -51,6 +51,8 @@ class GpuTarget:
 
 @dc.dataclass(frozen=True)
 class Compute:
+    """The compute capabilities that an image has machine code and PTX for."""
+
     real: tuple[GpuTarget, ...] = ()
     ptx: tuple[GpuTarget, ...] = ()
 
@@ -63,6 +65,8 @@ class Compute:
 
 @dc.dataclass(frozen=True)
 class Bound:
+    """One bound of a version, as `>=12.4`."""
+
     operator: str
     version: dotted.Numbers
     text: str
