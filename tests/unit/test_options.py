@@ -234,7 +234,7 @@ OF_STEPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("declined",), ("rollout_batch",)),
     (("approvals", "fleet_policy"), ("rollout_plan",)),
     (("argv",), ("rollout_soak",)),
-    (("fact", "joined_by", "otherwise"), ("keep_failure",)),
+    (("joined_by", "otherwise", "variable"), ("keep_failure",)),
     (
         ("approved", "approved_changes", "canaries", "class", "domain", "events", "gate_check"),
         ("rollout_settings",),

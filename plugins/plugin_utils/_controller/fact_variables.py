@@ -51,7 +51,7 @@ def require_no_fact_variables(action: Any, variables: Mapping[str, Any]) -> None
     """Raise PlanError if a task of this collection would read what the host's facts set. A user's
     tasks name their own variables.
     """
-    own = type(action).__module__.rpartition(".")[2]
+    own, _spec = arguments.find_spec(action)
     if (
         own in JUDGES
         or not list_fact_variables(variables)

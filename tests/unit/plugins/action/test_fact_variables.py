@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from ansible.plugins.action.command import ActionModule as Command
-from ansible_collections.gpufleet.nvidia.plugins.action import rollout_soak, variables_check
+from ansible_collections.gpufleet.nvidia.plugins.action import variables_check
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     fact_variables,
     unread,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import rollout_soak
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 OWN = f"{arguments.OWN_TASKS[0]}drain/tasks/check.yml:5"
@@ -41,15 +42,20 @@ TASKS: list[tuple[str, str, Any, bool, bool]] = [
     ("drain", OWN, "x", True, False),
     ("drain", OWN, COMMANDS, False, False),
     ("drain", USERS, COMMANDS, True, False),
-    ("rollout_batch", OWN, COMMANDS, True, False),  # a rollout keeps its gate and its report
+    # a rollout keeps its gate and its report
+    ("playbook_step: rollout_batch", OWN, COMMANDS, True, False),
+    ("playbook_step: rollout_report", OWN, COMMANDS, True, False),
+    ("playbook_step: keep_failure", OWN, COMMANDS, True, False),
+    ("playbook_step: rollout_settings", OWN, COMMANDS, True, True),
 ]
 
 
 def action_of(module: str, path: str) -> Any:
     """Return an action of one of this collection's modules, for a task in a file."""
+    module, _colon, step = module.partition(": ")
     whole = f"ansible_collections.gpufleet.nvidia.plugins.action.{module}"
     found: Any = type("ActionModule", (), {"__module__": importlib.import_module(whole).__name__})()
-    found._task = types.SimpleNamespace(args={}, get_path=lambda: path)
+    found._task = types.SimpleNamespace(args={"step": step} if step else {}, get_path=lambda: path)
     return found
 
 
@@ -110,5 +116,12 @@ def test_a_host_adds_nothing_to_the_result_of_a_command(
     answer: dict[str, Any], kept: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Command, "run", lambda *_args, **_more: answer)
-    action = rollout_soak.ActionModule.__new__(rollout_soak.ActionModule)
-    assert action.run(task_vars={}) == kept
+    command = Command.__new__(Command)
+    loader = types.SimpleNamespace(get=lambda *_args, **_more: command)
+    own = ("_connection", "_play_context", "_loader", "_templar")
+    action: Any = types.SimpleNamespace(
+        _task=types.SimpleNamespace(args={"step": "rollout_soak", "argv": ["true"]}),
+        _shared_loader_obj=types.SimpleNamespace(action_loader=loader),
+        **dict.fromkeys(own),
+    )
+    assert rollout_soak.run_soak_command(action, {}) == kept

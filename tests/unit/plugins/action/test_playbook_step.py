@@ -29,7 +29,7 @@ REFUSED = {
     "no step": ({}, "options.required"),
     "a step that does not exist": ({"step": "rollout_plans"}, "options.choice"),
     "an option of another step": (
-        {"step": "keep_failure", "fact": "gpufleet_rollout_failure", "point": "begin"},
+        {"step": "keep_failure", "variable": "gpufleet_rollout_failure", "point": "begin"},
         "options.unknown",
     ),
     "an option that is missing": ({"step": "rollout_batch", "point": "begin"}, "options.required"),
@@ -44,8 +44,8 @@ def test_a_step_takes_its_own_options_alone(args: dict[str, Any], code: str) -> 
 
 def test_a_step_returns_its_own_result() -> None:
     failed = {"ansible_failed_result": {"msg": "no room"}}
-    found = play(failed, step="keep_failure", fact="gpufleet_rollout_failure")
-    assert found["ansible_facts"]["gpufleet_rollout_failure"]["msg"] == "no room"
+    found = play(failed, step="keep_failure", variable="gpufleet_rollout_failure")
+    assert found["kept"]["msg"] == "no room"
 
 
 def test_every_step_has_its_function() -> None:

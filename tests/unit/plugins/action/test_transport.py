@@ -499,9 +499,9 @@ WORDS = [
     ('class A(object):\n    """Only words."""\n', "class A(object):\n 0\n"),
     (r'x = "\\" # a "quoted" word' + "\n", r'x = "\\"' + "\n"),
     (r'x = re.compile(r"\"#")' + "\n", r'x = re.compile(r"\"#")' + "\n"),
-    ('x = f(\n    "#"\n    # why\n    \'"""#\'\n)\n', 'x = f(\n "#"\n\n \'"""#\'\n)\n'),
+    ('x = f(\n    "#"\n    # why\n    \'"""#\'\n)\n', 'x = f(\n"#"\n\n\'"""#\'\n)\n'),
     ('if x:\n    if y:\n        z = """\n    text"""\n', 'if x:\n if y:\n  z = """\n    text"""\n'),
-    ("x = f(\n      1,\n)\n", "x = f(\n   1,\n)\n"),
+    ("x = f(\n      1,\n)\nif x:\n    y\n", "x = f(\n1,\n)\nif x:\n y\n"),
 ]
 
 
