@@ -14,12 +14,17 @@ from typing import Any
 import pytest
 
 from tests.bench import __main__ as bench
-from tests.bench import fleet, table
+from tests.bench import bounds, fleet, table, whole
 from tests.bench.fleet import Scale
 from tests.bench.planner import Speed
 from tests.lab import doctor
 
 ONE = Speed("a converged host", 3.0, 4.5)
+WHOLE = [
+    whole.Whole(playbook, state, hosts, 1, 60.0, 50.0)
+    for playbook, state in (("plan", whole.DUE), ("plan", whole.DONE), ("rollout", whole.DUE))
+    for hosts in whole.SIZES
+]
 
 
 class NoLab:
@@ -88,10 +93,41 @@ def test_what_has_been_measured_is_told(
     assert ends(how, "--write", *arguments) == 1
     said = capsys.readouterr()
     assert "1 of 9: the first thing ..." in said.out
-    assert "| a converged host  | 4.5 | 3   |       |" in said.out
+    assert "| a converged host  | 4.5 | 3   | 5.8   |" in said.out
     assert "SSH operations" not in said.out, "a table without rows"
     assert said.err == f"bench: not all was measured: {why}\n"
     assert list(tmp_path.iterdir()) == [], "the page has all or is not written"
+
+
+def test_a_row_above_its_bound_fails_the_bench(
+    ends: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "BOUNDS", {"planner, a converged host": 4.4})
+    assert ends(lambda: None) == 1
+    said = capsys.readouterr()
+    assert "| a converged host  | 4.5 | 3   | 4.4   |" in said.out
+    assert (
+        said.err == "bench: above its bound: planner, a converged host: 4.5, with a bound of 4.4\n"
+    )
+
+
+def test_a_bound_is_one_of_a_row_that_the_bench_measures() -> None:
+    engines = ("containerd-1.7", "containerd-2.3", "crio-1.34")
+    ping = "`host`, converged, to `ansible.builtin.ping`"
+    known = {
+        *(f"{ping}, {what}" for what in ("10 tasks in a play", "40 hosts, one task")),
+        *(table.name_whole(row) for row in WHOLE),
+        *(
+            f"planner, {what}"
+            for what in ("a converged host", "a host where everything is to be done")
+        ),
+        *(
+            f"{what}, {engine}"
+            for what in ("a look", "bytes of a look", "bytes of a change")
+            for engine in engines
+        ),
+    }
+    assert {row.partition(": ")[0] for row in bounds.BOUNDS} <= known
 
 
 def test_nothing_measured_is_no_table() -> None:
