@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     fact_variables,
     named_playbooks,
     outside,
+    unread,
     validation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
@@ -86,6 +87,16 @@ JUDGED = {
     if name not in planner_variables.RUN
     and ("choices" in spec or spec["type"] not in ("str", "path"))
 }
+# Variables of hosts that playbooks and roles read with a default. With an undefined value the
+# default would count: a host would not be proven, or be handed over the other way.
+DEFAULTED = frozenset(
+    {
+        *("gpufleet_drain_delegate", "gpufleet_kubernetes_delegate", "gpufleet_kubernetes_dir"),
+        *("gpufleet_own_variables", "gpufleet_verify_image"),
+        *planner_variables.OF_HAND_OVER,
+        *planner_variables.OF_IMAGES,
+    }
+)
 # Settings of the run that only some playbooks read, or only at their end.
 JUDGED_RUN = {
     "gpufleet_fleet_policy": {
@@ -111,11 +122,15 @@ class ActionModule(ActionBase):
         hostvars = variables["hostvars"]
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
         play = self._task.get_variable_manager().get_vars(play=self._task.get_play())
-        of_run, unreadable = self._check_without_host(play)
-        if unreadable:  # without its value nothing can be said about where it is set
-            return {"changed": False, **report_wrong(unreadable)}
-        found = planner_variables.list_variable_problems(
-            {host: own_variables(hostvars[host]) for host in hosts}, of_run, KNOWN, args["own"]
+        of_run, found = self._read_without_host(play)
+        found += planner_variables.list_variable_problems(
+            {
+                host: own_variables(hostvars[host], {message.values["name"] for message in found})
+                for host in hosts
+            },
+            of_run,
+            KNOWN,
+            args["own"],
         )
         # An empty text is an unanswered question of one of AWX's surveys.
         found += list_wrong_values(
@@ -139,22 +154,56 @@ class ActionModule(ActionBase):
             found.append(messages.TAGS.fill())
         return {"changed": False, **(report_wrong(found) if found else {})}
 
-    def _check_without_host(self, play: Mapping[str, Any]) -> tuple[dict[str, Any], list[Message]]:
-        """Return the run's variables as `hosts` and `serial` of the play get them: extra variables
-        and the play's own, none of a host.
+    def _read_without_host(self, play: Mapping[str, Any]) -> tuple[dict[str, Any], list[Message]]:
+        """Return the run's variables as `hosts` and `serial` of the play get them, and a message
+        for each that cannot be read.
 
-        Return what cannot be read apart.
+        These are extra variables and the play's own, none of a host.
         """
         templar = self._templar.copy_with_new_env(available_variables=play)
-        of_run: dict[str, Any] = {}
-        unreadable: list[Message] = []
+        rendered = unread.Rendered(play, templar.template)
+        read: dict[str, Any] = {}
+        wrong: list[Message] = []
         for name in planner_variables.RUN:
             try:
-                of_run.update({name: templar.template(play[name])} if name in play else {})
+                read.update({name: rendered[name]} if name in play else {})
             except AnsibleError as error:
-                cause = str(error).splitlines()[0].rstrip(".")
-                unreadable.append(messages.UNREADABLE_SETTING.fill(name=name, cause=cause))
-        return of_run, unreadable
+                cause = get_first_line(error)
+                wrong.append(messages.UNREADABLE_SETTING.fill(name=name, cause=cause))
+        return read, wrong
+
+
+def build_unreadable_message(name: str, error: AnsibleError) -> Message:
+    return messages.UNREADABLE_VALUE.fill(name=name, cause=get_first_line(error))
+
+
+def get_first_line(error: AnsibleError) -> str:
+    return str(error).splitlines()[0].rstrip(".")
+
+
+def read_value(variables: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a variable. Raise PlanError if it cannot be read, or has something
+    undefined in it.
+    """
+    try:
+        value = variables[name]
+    except AnsibleError as error:
+        raise PlanError(build_unreadable_message(name, error)) from None
+    # ansible-core before 2.19 returns such a text for a template with something undefined
+    if isinstance(value, str) and "{{" in value:
+        raise PlanError(messages.UNDEFINED_VALUE.fill(name=name, value=value))
+    return value
+
+
+def list_unreadable_values(variables: Mapping[str, Any]) -> list[Message]:
+    """Return a message for each variable that is read with a default and cannot be read."""
+    found: list[Message] = []
+    for name in sorted(DEFAULTED & set(variables)):
+        try:
+            read_value(variables, name)
+        except PlanError as error:
+            found.append(error.message)
+    return found
 
 
 def report_wrong(found: Sequence[Message]) -> dict[str, Any]:
@@ -190,28 +239,29 @@ def list_unusable_report_places(directory: Any) -> list[Message]:
     return []
 
 
-def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a host's variables with the collection's prefix.
+def own_variables(variables: Mapping[str, Any], unreadable: Collection[str] = ()) -> dict[str, Any]:
+    """Return a host's variables with the collection's prefix, without those that the run itself
+    cannot read.
 
     Only settings of the run have a value, others are None.
 
     Other values are not read: they may be templates that need something that does not exist yet.
     """
     return {
-        name: read_setting(variables, name) if name in planner_variables.RUN else None
+        name: read_run_setting(variables, name) if name in planner_variables.RUN else None
         for name in variables
-        if str(name).startswith(planner_variables.PREFIX)
+        if str(name).startswith(planner_variables.PREFIX) and name not in unreadable
     }
 
 
-def read_setting(variables: Mapping[str, Any], name: str) -> Any:
-    """Return the value that a host has of a setting of the run. One that cannot be read is in the
-    inventory alone, and is no value.
+def read_run_setting(variables: Mapping[str, Any], name: str) -> Any:
+    """Return the value that a host has for a setting of the run. If it cannot be read, the error
+    differs from the run's value.
     """
     try:
         return variables[name]
-    except AnsibleError:
-        return None
+    except AnsibleError as error:
+        return error
 
 
 # The options that `gpufleet.nvidia.drain` judges before it asks about a host. With a wrong one,
@@ -233,6 +283,7 @@ def list_wrong_host_values(variables: Mapping[str, Any]) -> list[Message]:
     """List the messages about the variables of one host."""
     return [
         *fact_variables.list_fact_variable_problems(variables),
+        *list_unreadable_values(variables),
         *(list_wrong_values(variables) or list_wrong_drain_values(variables)),
         *list_wrong_versions(variables),
         *list_wrong_cluster_values(variables),
@@ -348,16 +399,9 @@ def list_wrong_values(
     wrong: list[Message] = []
     for name in judged.keys() & set(variables):
         try:
-            value = variables[name]
-        except AnsibleError as error:
-            cause = str(error).splitlines()[0].rstrip(".")
-            wrong.append(messages.UNREADABLE_VALUE.fill(name=name, cause=cause))
-            continue
-        # ansible-core before 2.19 returns such a text for a template with something undefined
-        if isinstance(value, str) and "{{" in value:
-            wrong.append(messages.UNDEFINED_VALUE.fill(name=name, value=value))
-            continue
-        given[name] = value
+            given[name] = read_value(variables, name)
+        except PlanError as error:
+            wrong.append(error.message)
     result = ArgumentSpecValidator(dict(judged)).validate(given)
     return [*wrong, *validation.find_wrong(result, judged, given)]
 

@@ -44,8 +44,14 @@ SECONDS = 10  # for all hosts without an answer; a lookup may ask a server that 
 ANSWERS = frozenset({"error", "evidence", "row", "timedout"})
 # The error since ansible-core 2.19 for a user's own template that yields `omit`.
 OMITTED = "AnsibleValueOmittedError"
-# The role judges this variable with a default, and the module has no such option.
-BESIDE_OPTIONS = {"host_verify": ("gpufleet_root",)}
+# Variables that roles and playbooks read with a default beside the task's options.
+BESIDE_OPTIONS = {
+    "drain": ("gpufleet_drain_delegate",),
+    "hand_over": ("gpufleet_kubernetes_delegate",),
+    "host_verify": ("gpufleet_root",),
+    "kubernetes_objects": ("gpufleet_kubernetes_delegate",),
+    "rollout_cluster": ("gpufleet_kubernetes_delegate",),
+}
 
 
 def guard_action(run: guard.Run) -> guard.Run:

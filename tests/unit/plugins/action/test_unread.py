@@ -188,6 +188,15 @@ OMITTED: list[tuple[str, str, dict[str, str], dict[str, Any], str]] = [
     ),
     ("host_verify", OWN, {}, {"gpufleet_root": "{{ of_the_site }}"}, "gpufleet_root"),
     ("drain", OWN, {}, {"gpufleet_drain": "{{ of_the_site }}"}, "gpufleet_drain"),
+    ("drain", OWN, {}, {"gpufleet_drain_delegate": "{{ of_the_site }}"}, "gpufleet_drain_delegate"),
+    (
+        "rollout_cluster",
+        OWN,
+        {},
+        {"gpufleet_kubernetes_delegate": "{{ of_the_site }}"},
+        "gpufleet_kubernetes_delegate",
+    ),
+    ("image_select", OWN, {}, {"gpufleet_root": "{{ of_the_site }}"}, "gpufleet_root"),
 ]
 
 
