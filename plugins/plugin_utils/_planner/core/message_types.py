@@ -32,6 +32,9 @@ from typing import Any
 
 VARIABLE_WORD = re.compile(r"\bgpufleet_[a-z0-9_]*[a-z0-9]\b")
 DEEPEST_VALUE = 100  # levels of a result that name_options_in walks
+# What opens an address: a name and a password before its host, or a signature behind a question
+# mark.
+ADDRESS = re.compile(r"://([^/\s]*@)?([^\s?]*)(\?\S*)?")
 # Returns how the user has written an option: it takes a variable, or an option of the task's
 # module.
 OptionNames = Callable[[str], str]
@@ -77,7 +80,7 @@ class Filled(str):
         if names is not None:
             words = VARIABLE_WORD.sub(lambda found: names(found[0]), template)
             shown = {name: name_options(value, names) for name, value in values.items()}
-        text = words.format_map(shown)
+        text = words.format_map({name: hide_credentials(value) for name, value in shown.items()})
         made = super().__new__(cls, capitalize_step(text) if step else text)
         made.template, made.values, made.step = template, values, step
         return made
@@ -139,6 +142,25 @@ class Message(str):
     def __deepcopy__(self, memo: object) -> Message:
         """Return this message: it does not change, so a copy would only cost time."""
         return self
+
+
+def hide_credentials(value: Any) -> Any:
+    """Return a value as a message may show it: without what opens the addresses in it. A message
+    has hidden that already.
+    """
+    if isinstance(value, Message | Filled):
+        return value
+    if isinstance(value, str):
+        return ADDRESS.sub(_hide_parts, value) if "://" in value else value
+    if isinstance(value, Mapping):
+        return {hide_credentials(key): hide_credentials(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(hide_credentials, value))
+    return value
+
+
+def _hide_parts(found: re.Match[str]) -> str:
+    return f"://{'...@' if found[1] else ''}{found[2]}{'?...' if found[3] else ''}"
 
 
 def name_options(value: Any, names: OptionNames) -> Any:
