@@ -87,20 +87,37 @@ def require_plan(data: Any, where: str) -> Mapping[str, Any]:
         row = messages.OLDER_SCHEMA if data.get("schema") == OLDER else messages.OTHER_SCHEMA
         raise PlanError(row.fill(schema=data.get("schema"), known=SCHEMA), where=where)
     odd = next(
-        itertools.chain(find_odd_hosts(data["hosts"]), find_odd_changes(data["changes"])), ""
+        itertools.chain(
+            find_odd_changes(data["changes"]), find_odd_hosts(data["hosts"], data["changes"])
+        ),
+        "",
     )
     if odd:
         raise PlanError(messages.CHANGED_PLAN.fill(odd=odd), where=where)
     return data
 
 
-def find_odd_hosts(hosts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the hosts of a plan that was read from a file."""
-    yield from (
-        f"the host {h} has no change"
-        for h, e in hosts.items()
-        if not isinstance(e, dict) or not isinstance(e.get("change"), str)
-    )
+def find_odd_hosts(hosts: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each host whose change the file doesn't show, or shows for other hosts
+    alone.
+
+    changes: the file's, each under its own digest. A digest by itself shows nobody what it
+    approves.
+    """
+    shown = {
+        digest: found["hosts"] if isinstance(found.get("hosts"), list) else ()
+        for digest, found in changes.items()
+    }
+    named = {
+        digest: {host for host in several if isinstance(host, str)}
+        for digest, several in shown.items()
+    }
+    for host, entry in hosts.items():
+        digest = entry.get("change") if isinstance(entry, dict) else None
+        if not isinstance(digest, str):
+            yield f"the host {host} has no change"
+        elif digest and host not in named.get(digest, ()):
+            yield f"the change of the host {host} is not among those that the file shows for it"
 
 
 def find_odd_changes(changes: Mapping[str, Any]) -> Iterator[str]:

@@ -129,6 +129,12 @@ FORGED = [
     forged("changes", "*", "bound", value=[{"do": "write", "path": "/etc/cron.d/more"}]),
     forged("changes", "*", "bound", value=None),
     forged("changes", "f" * 64, value=[]),
+    forged("hosts", "a", "change", value="f" * 64),  # a change that nobody can read
+    forged("hosts", "b", value={"class": "x", "change": "f" * 64, "containers": 0}),
+    forged("changes", value={}),
+    forged("changes", "*", "hosts", value=[]),  # shown for fewer hosts than it is approved for
+    forged("changes", "*", "hosts", value=["b", ["a"]]),
+    forged("changes", "*", "hosts", value=None),
 ]
 
 
