@@ -22,18 +22,21 @@ TEST_HOSTS_KEYS = Sentence(
 )
 
 # ---------------------------------------------------------------- the host
+BECOME_ROOT = (
+    "Set ansible_become: true for this host, and leave ansible_become_user out or make it root"
+)
 BUG = "Report it: this is a bug in the collection"
 NOT_ROOT = Sentence(
     "host.not-root",
     "The program on the host does not run as root",
     why="only root can read the sockets and configurations of engines",
-    next="Set ansible_become: true for this host",
+    next=BECOME_ROOT,
 )
 NOT_ROOT_FOR_LOG = Sentence(
     "host.not-root-for-log",
     "The program on the host does not run as root",
     why="only root can read the kernel log",
-    next="Set ansible_become: true for this host",
+    next=BECOME_ROOT,
 )
 NOT_ROOT_FOR_DIAGNOSIS = Sentence(
     "host.not-root-for-diagnosis",

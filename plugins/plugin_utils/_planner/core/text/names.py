@@ -111,7 +111,11 @@ def show_few_texts(texts: Sequence[str], limit: int, separator: str = ", ") -> s
 
 
 def show_some_runs(names: Iterable[str], limit: int = SHOWN) -> str:
-    """Return the first few runs, and the number of hosts that are not shown."""
+    """Return the first few runs, and the number of hosts that are not shown. A single one takes its
+    number's place.
+    """
     found = list_name_runs(names, limit)
+    if len(found) == limit + 1 and found[-1][1] == 1:
+        limit += 1
     rest = sum(count for _text, count in found[limit:])
     return ", ".join(text for text, _count in found[:limit]) + (f" and {rest} more" if rest else "")

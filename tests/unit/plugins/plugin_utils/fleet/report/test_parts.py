@@ -44,6 +44,8 @@ NAMES = [
     (["gpu1.rack1", "gpu2.rack1", "gpu1.rack2"], "gpu[1-2].rack1, gpu1.rack2"),
     (["rack2-gpu1", "rack1-gpu1", "rack1-gpu2"], "rack1-gpu[1-2], rack2-gpu1"),
     (["b", "a", "c", "f", "e", "d", "g"], "a, b, c, d, e and 2 more"),
+    (["b", "a", "c", "f", "e", "d"], "a, b, c, d, e, f"),
+    (["b", "a", "c", "e", "d", "x1", "x2", "x3"], "a, b, c, d, e and 3 more"),
     (
         [f"g{n}" for n in range(0, 40, 2)],
         "g[0,2,4,6,8], g[10,12,14,16,18], g[20,22,24,26,28], g[30,32,34,36,38]",
