@@ -49,6 +49,11 @@ STOPPED_ENGINE = Sentence(
     "{engine} is installed but not running ({unit} is {states})",
     next=f"Start it and run again. {UNUSED}",
 )
+ENGINE_FAILED = Sentence(
+    "engines.failed",
+    "{engine} is installed but not running ({unit} is {states})",
+    next=f"See `journalctl -u {{unit}}` for the cause, correct it, start it and run again. {UNUSED}",
+)
 ENGINE_MASKED = Sentence(
     "engines.masked",
     "{engine} is installed but not running ({unit} is {states})",

@@ -47,7 +47,12 @@ def refuse_stopped_engine(obs: Observation, title: str, unit: str) -> Refusal:
         return Refusal(host_messages.ENGINE_WITHOUT_UNIT.fill(**values), kind="stopped")
     states = [known.get("ActiveState") or "not known to systemd"]
     states += [state for state in (known.get("UnitFileState"),) if state in ("disabled", "masked")]
-    row = host_messages.ENGINE_MASKED if "masked" in states else host_messages.STOPPED_ENGINE
+    failed = (
+        host_messages.ENGINE_FAILED
+        if {"failed", "activating"} & set(states)
+        else host_messages.STOPPED_ENGINE
+    )
+    row = host_messages.ENGINE_MASKED if "masked" in states else failed
     return Refusal(row.fill(**values, states=" and ".join(states)), kind="stopped")
 
 

@@ -55,6 +55,11 @@ PACKAGES_FROM_OPTION = Sentence(
     "repository.packages-from-option",
     "The packages come from {url}, as gpufleet_toolkit_repository says",
 )
+LOOKS_OTHER = Sentence(
+    "repository.looks-other",
+    "gpufleet_toolkit_repository is {url}, which looks like packages of the kind {kind}, and {manager} of this host cannot read these",
+    next="Set it to the other address for the group of these hosts",
+)
 CHECKED_FIRST = Sentence(
     "repository.checked-first", "the package manager reads the repository before it is put in place"
 )

@@ -26,6 +26,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     PlanError,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
     Policy,
@@ -348,11 +351,23 @@ def plan_needed_repository(
     url = check_repository_address(policy.toolkit_repository, where)
     require_reachable(obs, url)
     more = messages.PACKAGES_FROM_DEFAULT if default else messages.PACKAGES_FROM_OPTION
+    said = (more.fill(url=url), *advise_on_address(policy.toolkit_repository, where))
     return dc.replace(
         found,
-        beforehand=(more.fill(url=url),),
+        beforehand=said,
         **repository_check.build_repository_check(where.manager, where.list_path, where.key_path),
     )
+
+
+def advise_on_address(url: str, where: Family) -> tuple[Message, ...]:
+    """Return a sentence about an address with the name of the other kind of packages in it, as
+    NVIDIA's addresses have; () otherwise.
+    """
+    kinds = {"deb", "rpm"} & set(url.split("/"))
+    own = "deb" if where.manager == "apt" else "rpm"
+    if len(kinds) != 1 or own in kinds:
+        return ()
+    return (messages.LOOKS_OTHER.fill(url=url, kind=kinds.pop(), manager=where.manager),)
 
 
 def list_trust_commands(

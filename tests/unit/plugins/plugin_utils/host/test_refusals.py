@@ -233,6 +233,25 @@ def test_the_places_of_one_engine_are_no_other_ones() -> None:
     assert places == ["cri:Status:/run/own.sock", "cri:Version:/run/own.sock"]
 
 
+FAILED = down("docker.service", "failed")
+NEXT = {
+    # what is on the host -> the code of the refusal
+    "a file that is no JSON": ((DOCKER, FAILED, {"files": {docker_hosts.CONFIG: "{ // mine\n}\n"}}), "docker.stopped-by-file"),
+    "a file that is JSON": ((DOCKER, FAILED, {"files": {docker_hosts.CONFIG: "{}"}}), "engines.failed"),
+    "a unit that starts again and again": ((CONTAINERD, down("containerd.service", "activating")), "engines.failed"),
+    "a unit that nobody has started": ((CONTAINERD, down("containerd.service")), "engines.stopped"),
+    "a masked unit that failed": ((CONTAINERD, down("containerd.service", "failed", "masked")), "engines.masked"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEXT)
+def test_an_engine_that_does_not_come_up_has_its_likeliest_cause(name: str) -> None:
+    parts, code = NEXT[name]
+    with pytest.raises(PlanError) as caught:
+        plan(*parts)
+    assert caught.value.code == code
+
+
 USUAL = {
     "docker": docker_hosts.CONFIG,
     "crio": "/etc/crio/crio.conf",

@@ -356,7 +356,7 @@ def refuse_docker(
     if policy.root != "/":
         return Refusal()
     if not found.running:
-        return refusals.refuse_stopped_engine(obs, "Docker", found.unit)
+        return refuse_stopped_docker(policy, obs, found)
     if config.find_docker_process(obs) and config.are_options_meant_for_docker(policy):
         other = refusals.refuse_other_file(
             policy,
@@ -369,6 +369,21 @@ def refuse_docker(
         silent = messages.DOCKER_SILENT.fill(socket=found.socket, unit=found.unit or UNIT)
         return Refusal(silent, kind="silent")
     return Refusal()
+
+
+def refuse_stopped_docker(policy: Policy, obs: Observation, found: Instance) -> Refusal:
+    """Refuse an installed Docker that does not run. If its file is no JSON, the likeliest cause,
+    the refusal names the place.
+    """
+    try:
+        config.read_docker_document(obs, found.config_path, policy.handlers)
+    except PlanError as broken:
+        line = f"line {broken.line}: " if broken.line else ""
+        message = messages.DOCKER_STOPPED_BY_FILE.fill(
+            problem=f"{line}{broken.message.drop_step()}", step=broken.next
+        )
+        return Refusal(message, kind="stopped")
+    return refusals.refuse_stopped_engine(obs, "Docker", found.unit)
 
 
 # ---------------------------------------------------------------- plans

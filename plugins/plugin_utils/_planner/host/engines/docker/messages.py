@@ -24,6 +24,11 @@ DESKTOP = Sentence(
     "This is Docker Desktop, which runs Docker in a virtual machine that has no access to this host's GPUs",
     next="Install Docker Engine in addition, and run again",
 )
+DOCKER_STOPPED_BY_FILE = Sentence(
+    "docker.stopped-by-file",
+    "Docker does not run, and its file is the likeliest cause: {problem}",
+    next="{step}. Then start Docker and run again",
+)
 DOCKER_SILENT = Sentence(
     "docker.silent",
     "Docker runs, but does not answer at {socket}",

@@ -415,6 +415,30 @@ def test_apt_reads_the_repository_before_it_is_put_in_place() -> None:
     assert "gpufleet_toolkit_repository" in plan.beforehand[0]
 
 
+ADDRESSES = [
+    # distribution, address, whether it looks like one of the other kind of packages
+    ("debian", "https://mirror.example.org/stable/deb/amd64", False),
+    ("debian", "https://mirror.example.org/stable/rpm/x86_64", True),
+    ("fedora", "https://mirror.example.org/stable/deb/amd64", True),
+    ("sles", "https://mirror.example.org/stable/rpm/x86_64", False),
+    ("sles", "https://mirror.example.org/stable/deb/amd64", True),
+    ("fedora", "https://deb.example.org/nvidia", False),
+    ("fedora", "https://mirror.example.org/deb/rpm", False),
+]
+
+
+@pytest.mark.parametrize(("os_id", "url", "other"), ADDRESSES)
+def test_an_address_of_the_other_kind_of_packages_is_told(
+    os_id: str, url: str, other: bool
+) -> None:
+    where = repository.get_repository_family(
+        {"ID": os_id, "ID_LIKE": "suse" if os_id == "sles" else ""}
+    )
+    assert [said.code for said in repository.advise_on_address(url, where)] == (
+        ["repository.looks-other"] if other else []
+    )
+
+
 IN_RPM = f"gpg-pubkey-{FINGERPRINT[-8:].lower()}"
 TRUSTED = {
     # distribution, our repository comes, our key is there -> whether rpm gets the key
