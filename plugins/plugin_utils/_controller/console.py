@@ -13,6 +13,7 @@ from typing import Any
 from ansible import constants, context
 from ansible.utils.color import stringc
 from ansible.utils.display import Display
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import named_playbooks
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
     bounds,
@@ -42,9 +43,31 @@ def find_following(playbook: str, counts: Mapping[str, Any], check: bool) -> str
     """
     if "needs_person" not in counts or "would_change" not in counts or os.environ.get("JOB_ID"):
         return ""
-    return next_command.write_command(
-        next_command.choose_next(playbook, counts, check), read_invocation()
-    )
+    chosen, given = next_command.choose_next(playbook, counts, check), read_invocation()
+    if given.playbooks and chosen and chosen[0] not in (playbook, next_command.FIX):
+        # what a playbook of the user sets for its hosts would be missing in another playbook
+        return ""
+    return next_command.write_command(chosen, given)
+
+
+# Options without which the next command would reach no host, or not as root, and the setting that
+# each has as its default.
+SWITCHES = {
+    "become": ("--become", "DEFAULT_BECOME"),
+    "become_ask_pass": ("--ask-become-pass", "DEFAULT_BECOME_ASK_PASS"),
+    "ask_pass": ("--ask-pass", "DEFAULT_ASK_PASS"),
+    "ask_vault_pass": ("--ask-vault-pass", "DEFAULT_ASK_VAULT_PASS"),
+}
+VALUES = {
+    "become_method": ("--become-method", "DEFAULT_BECOME_METHOD"),
+    "become_user": ("--become-user", ""),
+    "become_password_file": ("--become-password-file", "BECOME_PASSWORD_FILE"),
+    "remote_user": ("--user", "DEFAULT_REMOTE_USER"),
+    "private_key_file": ("--private-key", "DEFAULT_PRIVATE_KEY_FILE"),
+    "connection": ("--connection", "DEFAULT_TRANSPORT"),
+    "connection_password_file": ("--connection-password-file", "CONNECTION_PASSWORD_FILE"),
+}
+LISTS = {"vault_ids": "--vault-id", "vault_password_files": "--vault-password-file"}
 
 
 def read_invocation() -> next_command.Invocation:
@@ -53,7 +76,32 @@ def read_invocation() -> next_command.Invocation:
     inventory, extra = (
         tuple(map(str, given.get(name) or ())) for name in ("inventory", "extra_vars")
     )
-    return next_command.Invocation(inventory, extra, str(given.get("subset") or ""))
+    named = tuple(map(str, given.get("args") or ()))
+    playbooks = () if named_playbooks.is_own_playbook_named(named) else named
+    return next_command.Invocation(
+        inventory,
+        extra,
+        str(given.get("subset") or ""),
+        playbooks,
+        tuple(list_access_options(given)),
+    )
+
+
+def list_access_options(given: Mapping[str, Any]) -> list[str]:
+    """List the options by which the run reached its hosts, became root and read its vaults, word by
+    word, as far as they are no default.
+    """
+    found: list[str] = []
+    for name, (option, default) in {**SWITCHES, **VALUES}.items():
+        value = given.get(name)
+        if value and value != getattr(constants, default, None):
+            found += [option] if name in SWITCHES else [option, str(value)]
+    return found + [
+        word
+        for name, option in LISTS.items()
+        for value in given.get(name) or ()
+        for word in (option, str(value))
+    ]
 
 
 def get_terminal_width() -> int:

@@ -22,11 +22,15 @@ class Invocation:
     """The options of ansible-playbook that the next command needs again.
 
     inventory: as given with -i. extra: as given with -e. limit: as given with --limit, '' for none.
+    playbooks: those of the user, which import one of this collection; () if this collection's own
+    is named. options: the others, word by word.
     """
 
     inventory: Sequence[str] = ()
     extra: Sequence[str] = ()
     limit: str = ""
+    playbooks: Sequence[str] = ()
+    options: Sequence[str] = ()
 
 
 def choose_next(playbook: str, counts: Mapping[str, Any], check: bool) -> tuple[str, ...]:
@@ -59,10 +63,11 @@ def write_command(chosen: Sequence[str], given: Invocation) -> str:
     words = [
         "ansible-playbook",
         *(shlex.join(["-i", source]) for source in given.inventory),
-        f"{COLLECTION}.{chosen[0]}",
+        *(map(shlex.quote, given.playbooks) if given.playbooks else [f"{COLLECTION}.{chosen[0]}"]),
         *map(shlex.join, files),
         *others,
         *([shlex.join(["--limit", given.limit])] if given.limit else []),
+        *map(shlex.quote, given.options),
         *chosen[1:],
     ]
     return f"next: {' '.join(words)}"

@@ -57,6 +57,16 @@ COMMANDS = [
         Invocation(("h",), ("token=secret", "@x.yml")),
         "next: ansible-playbook -i h gpufleet.nvidia.site -e @x.yml -e ...",
     ),
+    (
+        ("site", "--check"),
+        Invocation(("h",), options=("--become", "--user", "the ops")),
+        "next: ansible-playbook -i h gpufleet.nvidia.site --become --user 'the ops' --check",
+    ),
+    (
+        ("site",),
+        Invocation(("h",), playbooks=("our gpus.yml",)),
+        "next: ansible-playbook -i h 'our gpus.yml'",
+    ),
 ]
 
 
