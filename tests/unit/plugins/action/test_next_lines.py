@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible import constants, context
 from ansible.utils.context_objects import CLIArgs
-from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import console
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
     next_command,
@@ -40,7 +40,7 @@ ACCESS: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("given", "words"), ACCESS)
 def test_the_way_to_the_hosts_is_that_of_this_run(given: dict[str, Any], words: list[str]) -> None:
-    assert fleet_table.list_access_options({**USUAL, **given}) == words
+    assert console.list_access_options({**USUAL, **given}) == words
 
 
 CHANGES, WELL = {"a": {"differences": [{}], "would_restart": []}}, {"a": {"problem": "no"}}
@@ -66,5 +66,5 @@ def test_a_playbook_of_the_user_is_the_one_to_run_again(
 ) -> None:
     monkeypatch.delenv("JOB_ID", raising=False)
     monkeypatch.setattr(context, "CLIARGS", CLIArgs({"args": (named,)}))
-    found = fleet_table.find_following(playbook, outcomes.count_outcomes(results, True), True)
+    found = console.find_following(playbook, outcomes.count_outcomes(results, True), True)
     assert found == (f"next: {line}" if line else "")

@@ -105,15 +105,20 @@ def build_verification_rows(host: str, result: outcomes.Result) -> list[list[str
     for (engine, injection), checks in engines.items():
         name = f"{table_row.name_shown_engine(engine)} {versions.get(engine) or ''}".strip()
         rows.append(
-            [
-                host,
-                get_verification_verdict(checks),
-                name,
-                injection,
-                "; ".join(describe_check_evidence(c) for c in checks),
-            ]
+            [host, get_verification_verdict(checks), name, injection, describe_evidence(checks)]
         )
     return rows
+
+
+def describe_evidence(checks: Sequence[Check]) -> str:
+    """Describe all checks of an engine, with the names of those that have the same evidence before
+    it: `one, all: FAILED: no pause image`.
+    """
+    found: dict[str, list[str]] = {}
+    for check in checks:
+        name, _colon, text = describe_check_evidence(check).partition(": ")
+        found.setdefault(text, []).append(name)
+    return "; ".join(f"{', '.join(cases)}: {text}" for text, cases in found.items())
 
 
 def explain_missing_verification(result: outcomes.Result) -> str:

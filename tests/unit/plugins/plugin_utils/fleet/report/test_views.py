@@ -80,6 +80,25 @@ def test_the_evidence_of_a_case(check: dict[str, Any], text: str) -> None:
     assert verification.describe_check_evidence(check) == text
 
 
+TOGETHER = [
+    # the checks of an engine, and how they are described
+    ([ONE, NONE], "one: opened nvidia0, nvidiactl, refused nvidia1; none: refused nvidia[0-1]"),
+    (
+        [BROKEN, {**BROKEN, "name": "containerd: all"}],
+        "one, all: FAILED: RunPodSandbox: no pause image",
+    ),
+    (
+        [BROKEN, NONE, {**BROKEN, "name": "containerd: all"}],
+        "one, all: FAILED: RunPodSandbox: no pause image; none: refused nvidia[0-1]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("checks", "text"), TOGETHER)
+def test_cases_with_the_same_evidence_share_it(checks: list[dict[str, Any]], text: str) -> None:
+    assert proof.describe_evidence(checks) == text
+
+
 def shown(*checks: dict[str, Any], **more: Any) -> dict[str, Any]:
     decisions = [{"engine": "containerd", "engine_version": "1.7.24"}]
     verified = all(c["ok"] for c in checks)
