@@ -39,6 +39,11 @@ ENGINE_NOT_FOUND = Sentence(
     "no {engine} found on this host",
     next=f"Install it first, or {ELSEWHERE}",
 )
+NO_ENGINE_CHOSEN = Sentence(
+    "engines.none-chosen",
+    "gpufleet_engines is an empty list",
+    next="Write [auto] for all engines of this host, or name those to manage",
+)
 SEVERAL_INSTANCES = Sentence(
     "engines.several-instances",
     "several instances: {instances}",

@@ -102,6 +102,8 @@ def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:
     A host whose engine is configured by others is not refused: it is reported, and not managed.
     """
     found = tuple(instances)
+    if not policy.engines:
+        raise PlanError(host_messages.NO_ENGINE_CHOSEN.fill())
     if not found:
         raise PlanError(host_messages.NO_ENGINE_HERE.fill())
     cause = (

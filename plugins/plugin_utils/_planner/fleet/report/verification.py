@@ -111,8 +111,8 @@ def build_verification_rows(host: str, result: outcomes.Result) -> list[list[str
 
 
 def describe_evidence(checks: Sequence[Check]) -> str:
-    """Describe all checks of an engine, with the names of those that have the same evidence before
-    it: `one, all: FAILED: no pause image`.
+    """Describe all checks of an engine. The names of those with the same evidence stand before it:
+    `one, all: FAILED: no answer`.
     """
     found: dict[str, list[str]] = {}
     for check in checks:

@@ -233,6 +233,13 @@ def test_the_places_of_one_engine_are_no_other_ones() -> None:
     assert places == ["cri:Status:/run/own.sock", "cri:Version:/run/own.sock"]
 
 
+@pytest.mark.parametrize("found", [(), (instance(),), (left("stopped"),)])
+def test_a_list_of_no_engine_is_refused(found: tuple[Instance, ...]) -> None:
+    with pytest.raises(PlanError) as caught:
+        refusals.require_engine(Policy(engines=()), found)
+    assert caught.value.code == "engines.none-chosen"
+
+
 FAILED = down("docker.service", "failed")
 NEXT = {
     # what is on the host -> the code of the refusal
