@@ -146,6 +146,10 @@ def map_host_states(look: KnownBadLook) -> dict[State, bool | None]:
         "swarm-gpus": swarm.may_lose_assignment(
             swarm.read_offered(look.policy, look.obs, look.instances), look.record
         ),
+        "enroot": consumers.ENROOT in consumers.list_consumer_programs(look.obs),
+        "mode-jit-cdi": any(
+            decision.runtime_mode == "jit-cdi" for decision in look.record.decisions
+        ),
         "mounts-accepted": toolkit_config.may_ask_by_mounts(
             look.obs, look.plan.whole.differences if look.plan else ()
         ),

@@ -42,6 +42,8 @@ State = Literal[
     "adds-nvidia-repository",
     "mounts-accepted",
     "swarm-gpus",
+    "enroot",
+    "mode-jit-cdi",
 ]
 WORDS: Mapping[State, str] = {
     "drop-in-above-root": "a drop-in has a higher `version` than the main file",
@@ -57,6 +59,8 @@ WORDS: Mapping[State, str] = {
     "adds-nvidia-repository": "the run adds NVIDIA's public repository",
     "mounts-accepted": "the NVIDIA runtime accepts requests by mounts (a device plugin with the strategy `volume-mounts`)",
     "swarm-gpus": "Docker Swarm assigns GPUs (`node-generic-resources`, `swarm-resource`), and the runtime's mode is not `legacy`",
+    "enroot": "enroot is on the host",
+    "mode-jit-cdi": "the NVIDIA runtime works in the mode `jit-cdi`",
 }
 
 

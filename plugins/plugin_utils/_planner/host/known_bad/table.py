@@ -74,6 +74,21 @@ ROWS: tuple[KnownBadRow, ...] = (
         (f"{_TOOLKIT}/issues/772",),
     ),
     KnownBadRow(
+        "toolkit-1.17.7-direct-calls",
+        "enroot, and so pyxis, starts no container with a GPU: nvidia-container-cli ends with an error where it is called directly",
+        (ReleaseCondition(TOOLKIT, "1.17.7", "1.17.8"), Is("enroot")),
+        _UPGRADE.format("1.17.8"),
+        (f"{_TOOLKIT}/issues/1093", "https://github.com/NVIDIA/enroot/issues/232"),
+    ),
+    KnownBadRow(
+        "toolkit-none-is-all",
+        "a container with NVIDIA_VISIBLE_DEVICES=none gets all GPUs from the NVIDIA runtime",
+        (ReleaseCondition(TOOLKIT, "1.18.0", "1.18.2"), Is("mode-jit-cdi")),
+        _UPGRADE.format("1.18.2") + ", or leave out gpufleet_injection: jit-cdi",
+        (f"{_TOOLKIT}/issues/1555", f"{_TOOLKIT}/pull/1562"),
+        stops=False,
+    ),
+    KnownBadRow(
         "toolkit-mounts-beside-cdi",
         "a container that got its GPUs by CDI gets others as well, if the NVIDIA runtime starts it and a mount asks for them",
         (ReleaseCondition(TOOLKIT, "", "1.20.2"), Is("mounts-accepted"), Is("cdi-injection")),

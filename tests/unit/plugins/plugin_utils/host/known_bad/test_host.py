@@ -302,3 +302,19 @@ def test_nvidias_repository(policy: Policy, plan: Plan | None, adds: bool) -> No
 )
 def test_injection_by_cdi(policy: Policy, by_cdi: bool) -> None:
     assert view(policy=policy).states["cdi-injection"] is by_cdi
+
+
+@pytest.mark.parametrize(
+    ("programs", "there"),
+    [({}, False), ({"enroot": "/usr/bin/enroot"}, True), ({"enroot": None}, False)],
+)
+def test_enroot_counts_where_its_program_is(programs: dict[str, Any], there: bool) -> None:
+    of = obs(answers={consumers.QUESTION["id"]: {"found": programs}})
+    assert view(of=of).states["enroot"] is there
+
+
+@pytest.mark.parametrize(
+    ("injection", "so"), [("auto", False), ("legacy", False), ("jit-cdi", True)]
+)
+def test_the_mode_of_the_runtime_is_the_one_that_the_plan_leaves(injection: Any, so: bool) -> None:
+    assert view(policy=Policy(injection=injection)).states["mode-jit-cdi"] is so

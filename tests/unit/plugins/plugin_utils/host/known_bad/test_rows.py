@@ -107,6 +107,22 @@ CASES: dict[str, list[tuple[dict[str, str], tuple[str, ...], str]]] = {
         ({"toolkit": "1.17.0-1"}, (), GOOD),
         ({"toolkit": NOT_KNOWN}, (CDI,), UNKNOWN),
     ],
+    "toolkit-1.17.7-direct-calls": [
+        ({"toolkit": "1.17.7-1"}, ("enroot",), BAD),
+        ({"toolkit": "1.17.7-1 1.17.8-1"}, ("enroot",), BAD),
+        ({"toolkit": "1.17.8-1"}, ("enroot",), GOOD),
+        ({"toolkit": "1.17.6-1"}, ("enroot",), GOOD),
+        ({"toolkit": "1.17.7-1"}, (), GOOD),
+        ({"toolkit": NOT_KNOWN}, ("enroot",), UNKNOWN),
+    ],
+    "toolkit-none-is-all": [
+        ({"toolkit": "1.18.0-1"}, ("mode-jit-cdi",), BAD),
+        ({"toolkit": "1.18.1-1"}, ("mode-jit-cdi",), BAD),
+        ({"toolkit": "1.18.2-1"}, ("mode-jit-cdi",), GOOD),
+        ({"toolkit": "1.17.8-1"}, ("mode-jit-cdi",), GOOD),
+        ({"toolkit": "1.18.1-1"}, (), GOOD),
+        ({"toolkit": NOT_KNOWN}, ("mode-jit-cdi",), UNKNOWN),
+    ],
     "toolkit-mounts-beside-cdi": [
         ({"toolkit": "1.20.1-1"}, (CDI, MOUNTS), BAD),
         ({"toolkit": "1.17.8-1"}, (CDI, MOUNTS), BAD),
