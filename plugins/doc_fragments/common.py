@@ -127,12 +127,13 @@ options:
     description:
       - OCI runtime handlers that the engine is to have, keyed by name, so inventories can merge them.
       - The first one counts as written. It is the handler of the decision and of the RuntimeClass, and see O(set_as_default).
-      - Every value is a dictionary with the key C(binary) (default V(/usr/bin/nvidia-container-runtime)) and optionally C(options),
-        a dictionary of further settings of that handler in the engine's own words.
+      - Every value is a dictionary, which may be empty. C(binary) is the program (default V(/usr/bin/nvidia-container-runtime)), and
+        C(options) is a dictionary of further settings of that handler in the engine's own words.
+      - A handler of this name that runs a program which is not NVIDIA's is another owner's, and the run is refused. With C(binary) you
+        have it run that program instead.
     type: dict
     default:
-      nvidia:
-        binary: /usr/bin/nvidia-container-runtime
+      nvidia: {}
   set_as_default:
     description:
       - Whether the first of O(handlers) becomes the engine's default handler.

@@ -18,7 +18,10 @@ import yaml
 from ansible_collections.gpufleet.nvidia.plugins.action import playbook_step
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Handler,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     oci_hook,
@@ -321,9 +324,9 @@ IMITATED = {
 NODES = "/driver/nvidia"
 
 
-def of_task(**given: Any) -> dict[str, Any]:
+def of_task(module: str = "host", **given: Any) -> dict[str, Any]:
     action: Any = types.SimpleNamespace(_task=types.SimpleNamespace(args=given))
-    return arguments.read_task_options(action, arguments.derive_argument_spec("host"))
+    return arguments.read_task_options(action, arguments.derive_argument_spec(module))
 
 
 def asked(policy: Policy) -> str:
@@ -351,6 +354,30 @@ def test_with_the_variable_all_hosts_have_what_stands_for_gpus(
     assert {name: args[name] for name in IMITATED} == IMITATED
     assert f"/opt/fake/proc{NODES}" in asked(policy)
     assert f'"/proc{NODES}' not in asked(policy)
+
+
+PROGRAMS = {
+    "nothing is set": ({}, Handler.binary, False),
+    "a handler without settings": ({"handlers": {"nvidia": {}}}, Handler.binary, False),
+    "a handler with its default program": (
+        {"handlers": {"nvidia": {"binary": Handler.binary}}},
+        Handler.binary,
+        True,
+    ),
+    "a handler with a program of the site": (
+        {"handlers": {"nvidia": {"binary": "/opt/site/run"}}},
+        "/opt/site/run",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("module", ["host", "containerd_runtime", "crio_runtime", "docker_runtime"])
+@pytest.mark.parametrize("case", PROGRAMS)
+def test_only_a_program_that_a_person_names_counts_as_chosen(case: str, module: str) -> None:
+    given, program, chosen = PROGRAMS[case]
+    (handler,) = arguments.build_policy(of_task(module, **given)).handlers
+    assert (handler.name, handler.binary, handler.chosen) == ("nvidia", program, chosen)
 
 
 @pytest.mark.parametrize(

@@ -195,12 +195,14 @@ def list_detection_settings(look: ManagerLook, handler: Handler) -> list[CriSett
     another one is wanted.
     """
     entry = toml.look_up_toml(look.cri, (*releases.RUNTIMES, handler.name))
-    program = find_rendered_program(look, handler)
+    program = find_rendered_program(look, handler) or find_later_program(
+        look, handler, get_rendered_program(entry)
+    )
     if not program:
         path = detected.search_path(look.policy, look.obs, look.instance)
         program = detected.find_detected_programs(look.policy, look.obs, look.instance, path).get(
-            handler.name
-        ) or get_rendered_program(entry)
+            handler.name, ""
+        )
         if not program:
             raise build_rendered_program_error(look, handler, path)
     if not look.template.complete and not get_rendered_program(entry):
@@ -228,6 +230,29 @@ def get_rendered_program(entry: Any) -> str:
         else ""
     )
     return str(program) if low_level.is_nvidia_runtime(program) else ""
+
+
+def find_later_program(look: ManagerLook, handler: Handler, program: str) -> str:
+    """Return a rendered program that is not there yet if it comes and stays rendered, '' if the
+    manager looks for another one.
+
+    Beneath another root, the packages' own may come after the configuration. No start renders
+    another one from a copied template. So raise PlanError if the program of such a template does
+    not come.
+    """
+    if program and look.policy.root != "/" and program == handler.binary:
+        return program
+    if not program or look.template.complete:
+        return ""
+    if programs.is_program_there_after_run(look.policy, look.obs, program):
+        return program
+    message = about_rendered.COPIED_PROGRAM_GONE.fill(
+        title=look.title, handler=handler.name, program=program
+    )
+    raise locate_template_error(
+        look,
+        PlanError(message, where=look.files.root_path, line=find_handler_table_line(look, handler)),
+    )
 
 
 def build_rendered_program_error(

@@ -38,6 +38,8 @@ K3S_ENV, TOOLKIT = (
     "/etc/systemd/system/k3s-agent.service.env",
     "/usr/local/nvidia/toolkit/nvidia-container-runtime",
 )
+V3_TEMPLATE = "/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.tmpl"
+RANGES = 'version = 3\n{{range $k, $v := .ExtraRuntimes}}\n[plugins."x".{{$k}}]\n{{end}}\n'
 K3S_YAML = "/etc/rancher/k3s/config.yaml"
 RKE2 = Node("rke2", "rke2-server.service", config=rendered(3, manager="rke2"))
 OLD = Node(version="1.7.27-k3s1", config=rendered(2), cdi=False)
@@ -170,6 +172,12 @@ REFUSED: dict[str, tuple[Node, dict[str, Any], Any, str, str, str]] = {
         "/etc/default/rke2-server:1: ", "program-not-in-path", "containerd.write-path-line"),
     "not installed, and not to be": (
         Node(programs=()), {"packages": "ignore"}, DECISION,
+        "", "program-not-installed", ""),
+    "rendered with a program that is gone, and nothing comes in its place": (
+        Node(config=rendered(3, handler(3, "nvidia", TOOLKIT)), programs=()), {"packages": "ignore"}, DECISION,
+        "", "program-not-installed", ""),
+    "rendered by a template with what it finds, and nothing is found": (
+        Node(config=rendered(3, handler(3, "nvidia", TOOLKIT)), programs=(), files={V3_TEMPLATE: RANGES}), {"packages": "ignore"}, DECISION,
         "", "program-not-installed", ""),
     "options for what it renders": (
         Node(), {"handlers": (Handler(options={"NoNewKeyring": True}),)}, DECISION,

@@ -142,6 +142,12 @@ COPIED_HANDLER_LACKS = Sentence(
     "{title} renders the handler {handler} without {keys}",
     next="Write that into its table",
 )
+COPIED_PROGRAM_GONE = Sentence(
+    "containerd.copied-template-program-gone",
+    "{title} renders the handler {handler} with {program}, which is not on this host",
+    why="a template that is a copied configuration keeps that program at each start, and every pod of the handler fails",
+    next="Write a program that is there into its table",
+)
 OTHER_DRIVER = Sentence(
     "containerd.rendered-handler-other-cgroup-driver",
     "{title} renders the handler {handler} with another cgroup driver than runc",
