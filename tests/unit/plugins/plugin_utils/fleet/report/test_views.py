@@ -96,7 +96,7 @@ TOGETHER = [
 
 @pytest.mark.parametrize(("checks", "text"), TOGETHER)
 def test_cases_with_the_same_evidence_share_it(checks: list[dict[str, Any]], text: str) -> None:
-    assert proof.describe_evidence(checks) == text
+    assert verification.describe_evidence(checks) == text
 
 
 def shown(*checks: dict[str, Any], **more: Any) -> dict[str, Any]:
