@@ -34,7 +34,7 @@ PARTS = (
 
 
 def run_soak_command(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
-    """Run the command on the host, and return the result of ansible.builtin.command."""
+    """Run the command on the host, and return the parts of ansible.builtin.command's result."""
     action._task.args = arguments.read_step_options(action, "rollout_soak")
     command = action._shared_loader_obj.action_loader.get(
         "ansible.legacy.command",

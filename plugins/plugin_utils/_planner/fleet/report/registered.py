@@ -46,7 +46,7 @@ SOAK_COMMAND = "gpufleet_rollout_soak_result"
 
 
 def read_kept_failure(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the failure that ended a host's steps, as the action keep_failure has kept it; {} if
+    """Return the failure that ended a host's steps, as the step keep_failure has kept it; {} if
     there is none.
     """
     return dict((variables.get(FAILURE) or {}).get("kept") or {})

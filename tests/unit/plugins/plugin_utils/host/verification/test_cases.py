@@ -548,7 +548,7 @@ def test_checks_that_fail_alike_share_a_sentence(failed: dict[str, str], details
     checks = [
         {"name": name, "ok": False, "problems": [problem]} for name, problem in failed.items()
     ]
-    _code, values = read_coded(verify_cases.describe_unproven(checks))
+    _code, values = read_coded(verify_cases.describe_unverified(checks))
     assert (values["failed"], values["total"], values["details"]) == (
         len(failed),
         len(failed),
