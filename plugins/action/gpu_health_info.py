@@ -14,10 +14,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     host_look,
     messages,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import gpu_health
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    gpu_health,
+    gpu_health_messages,
+)
 
 SPEC = arguments.derive_argument_spec("gpu_health_info")
-OF_TREE = {"known": False, "why": "a directory tree has no kernel log", "errors": []}
 LIMIT_SECONDS = 60
 
 
@@ -31,7 +33,8 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = arguments.read_task_options(self, SPEC)
         if args["root"] != "/":  # nothing runs there
-            return {"changed": False, "kernel_log": OF_TREE}
+            unknown = gpu_health.describe_unknown_log(gpu_health_messages.LOG_OF_TREE.fill())
+            return {"changed": False, "kernel_log": unknown}
         path = args.get("kernel_log") or gpu_health.KERNEL_LOG
         seen = host_look.ask_as_root(
             self,

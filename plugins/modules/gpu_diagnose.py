@@ -61,7 +61,7 @@ diagnosis:
   description: What C(dcgmi diag -r 1) came to. It is empty with another O(root) than V(/), where nothing is run.
   returned: always
   type: dict
-  sample: {known: true, why: "", failed: []}
+  sample: {known: true, why: "", code: "", failed: []}
   contains:
     known:
       description: Whether it was run and came to an end.
@@ -69,6 +69,10 @@ diagnosis:
       returned: if O(root=/)
     why:
       description: Why not.
+      type: str
+      returned: if O(root=/)
+    code:
+      description: The code of RV(diagnosis.why), V("") if there is none.
       type: str
       returned: if O(root=/)
     failed:

@@ -49,6 +49,7 @@ kernel_log:
   sample:
     known: true
     why: ""
+    code: ""
     boot: 7b3ad1cf-53c2-4a9e-9c0e-0f6a3f5a4f0b
     first: 0
     last: 2311
@@ -64,7 +65,11 @@ kernel_log:
       type: bool
       returned: always
     why:
-      description: Why it could not be.
+      description: Why the log could not be read, V("") if it was read.
+      type: str
+      returned: always
+    code:
+      description: The code of RV(kernel_log.why), V("") if the log was read.
       type: str
       returned: always
     boot:

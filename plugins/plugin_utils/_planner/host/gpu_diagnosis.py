@@ -9,11 +9,18 @@ A diagnosis that did not end with a result is not known, and is never taken for 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    gpu_health_messages,
 )
 
 DIAGNOSIS = ("dcgmi", "diag", "-r", "1")
@@ -38,32 +45,36 @@ def ask_for_diagnosis() -> queries.Question:
 def read_diagnosis(obs: Observation) -> dict[str, Any]:
     """Return the result of the diagnosis.
 
-    `known` is False if it did not end with a result, and `why` has the reason.
+    `known` is False if it did not end with a result, and `why` and `code` have the reason.
     """
-    question = ask_for_diagnosis()
-    answer = obs.get_answer_or_error(question)
-    line = " ".join(DIAGNOSIS)
-    if "error" in answer:
-        return {
-            "known": False,
-            "why": str(answer["error"].get("message") or f"{line} could not be run"),
-            "failed": [],
-        }
-    if answer.get("timed_out"):
-        return {
-            "known": False,
-            "why": f"{line} did not end within {DIAGNOSIS_SECONDS} seconds",
-            "failed": [],
-        }
+    answer = obs.get_answer_or_error(ask_for_diagnosis())
     failed, verdicts = list_failed_tests(str(answer.get("stdout") or ""))
     known = bool(failed) or (answer.get("rc") == 0 and verdicts > 0)
+    why = explain_no_diagnosis(answer) or ("" if known else explain_no_verdict(answer))
     return {
-        "known": known,
-        "why": ""
-        if known
-        else f"{line} ended with exit status {answer.get('rc')}, without a result",
-        "failed": failed,
+        "known": not why,
+        "why": why,
+        "code": get_code(why),
+        "failed": failed if not why else [],
     }
+
+
+def explain_no_diagnosis(answer: Mapping[str, Any]) -> str:
+    """Return why the diagnosis did not come to an end, '' if it did."""
+    command = " ".join(DIAGNOSIS)
+    if "error" in answer:
+        cause = str(answer["error"].get("message") or f"{command} could not be run")
+        return gpu_health_messages.DIAGNOSIS_NOT_RUN.fill(cause=cause)
+    if answer.get("timed_out"):
+        return gpu_health_messages.DIAGNOSIS_LATE.fill(command=command, seconds=DIAGNOSIS_SECONDS)
+    return ""
+
+
+def explain_no_verdict(answer: Mapping[str, Any]) -> str:
+    """Return why a diagnosis that came to an end has no result."""
+    return gpu_health_messages.DIAGNOSIS_WITHOUT_RESULT.fill(
+        command=" ".join(DIAGNOSIS), status=answer.get("rc")
+    )
 
 
 def list_failed_tests(table: str) -> tuple[list[str], int]:

@@ -13,12 +13,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
     names,
     values,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    gpu_health_messages,
 )
 
 KERNEL_LOG = "/dev/kmsg"
@@ -44,14 +50,14 @@ def log_question(path: str) -> queries.Question:
 
 
 def read_xid_errors(obs: Observation, path: str) -> dict[str, Any]:
-    """Return the Xid errors of this boot. If they are not known, `known` is False and `why` has the
-    reason.
+    """Return the Xid errors of this boot. If they are not known, `known` is False, and `why` and
+    `code` have the reason.
     """
     answer = obs.get_answer_or_error(log_question(path))
     value = answer.get("value") or {}
     why = str((answer.get("error") or {}).get("message") or value.get("why") or "")
     if why:
-        return {"known": False, "why": why, "errors": []}
+        return describe_unknown_log(gpu_health_messages.LOG_UNREADABLE.fill(cause=why))
     errors = [
         {
             "xid": int(e["groups"]["xid"]),
@@ -65,11 +71,17 @@ def read_xid_errors(obs: Observation, path: str) -> dict[str, Any]:
     return {
         "known": True,
         "why": "",
+        "code": "",
         "boot": str(value.get("boot")),
         **ends,
         "complete": bool(value.get("complete")),
         "errors": errors,
     }
+
+
+def describe_unknown_log(why: Message) -> dict[str, Any]:
+    """Return the result for a kernel log of which nothing is known."""
+    return {"known": False, "why": why, "code": why.code, "errors": []}
 
 
 def format_log_time(seconds: int) -> str:
@@ -89,12 +101,12 @@ def list_errors_since(
     all are known.
     """
     if not after.get("known"):
-        return [], str(after.get("why") or "the kernel log was not looked at")
+        return [], after.get("why") or gpu_health_messages.LOG_NOT_READ.fill()
     if not before.get("known"):
-        return [], str(before.get("why") or "the kernel log was not looked at before the change")
+        return [], before.get("why") or gpu_health_messages.LOG_NOT_READ_BEFORE.fill()
     seen = int(before["last"]) if before.get("boot") == after.get("boot") else -1
     gap = int(after["first"]) > seen + 1 or not after.get("complete")
-    why = "lines of the kernel log were written over since its change" if gap else ""
+    why = gpu_health_messages.LOG_WRITTEN_OVER.fill() if gap else ""
     return [e for e in after["errors"] if int(e["sequence"]) > seen], why
 
 

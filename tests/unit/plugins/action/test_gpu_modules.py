@@ -59,6 +59,7 @@ def test_a_log_that_cannot_be_read_is_not_known_and_no_failure(host: Host) -> No
     assert found["kernel_log"] == {
         "known": False,
         "why": "/dev/kmsg cannot be read: Operation not permitted",
+        "code": "gpu-health.log-unreadable",
         "errors": [],
     }
 

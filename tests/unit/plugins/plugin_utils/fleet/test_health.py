@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    get_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
@@ -20,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.coded import Coded, read_all_coded, read_coded
 from tests.unit.rollout_looks import CHANGE, looked
 
 RUNS = {"running": True, "unit": "containerd.service"}
@@ -136,37 +140,49 @@ SICK = (
     "its GPU driver reports Xid {} of the GPU 0000:41:00 (2026-01-31T16:58:44Z) since its change; see "
     + gpu_health.CATALOGUE
 )
-APPLICATION = "an application failed on a GPU since the change: Xid {} of the GPU 0000:41:00 (2026-01-31T16:58:44Z)"
-NOT_KNOWN = "whether its GPUs had errors (Xid) since the change is not known: "
+MOMENT = "Xid {} of the GPU 0000:41:00 (2026-01-31T16:58:44Z)"
+
+
+def unknown(cause: str | Coded) -> Coded:
+    """The note that new errors are not known, by the code of its cause or the words of a result."""
+    return "soak.errors-unknown", {"cause": cause}
+
+
+def application(xid: int) -> Coded:
+    return "soak.application-failed", {"errors": MOMENT.format(xid)}
+
+
+WRITTEN_OVER = unknown(("gpu-health.log-written-over", {}))
+DENIED = unknown("/dev/kmsg cannot be read: Operation not permitted")
 # The log before the change, the log now, why the host fails, what is noted.
 LOGS = [
     (log(), log(last=120), "", []),
     (log((90, 79)), log((90, 79)), "", []),  # it was there before the change
     (log((90, 79)), log((90, 79), (101, 79), last=120), SICK.format(79), []),
     (log(), log((101, 48), last=120), SICK.format(48), []),
-    *((log(), log((101, xid), last=120), "", [APPLICATION.format(xid)]) for xid in (13, 31, 43, 45, 68, 109)),
-    (log(), log((101, 31), (102, 119), last=120), SICK.format(119), [APPLICATION.format(31)]),
+    *((log(), log((101, xid), last=120), "", [application(xid)]) for xid in (13, 31, 43, 45, 68, 109)),
+    (log(), log((101, 31), (102, 119), last=120), SICK.format(119), [application(31)]),
     # the host was booted since: all of it is new
     (log(), log((3, 74), boot="c", last=5), SICK.format(74), []),
-    (log(), log(first=102, last=500), "", [NOT_KNOWN + "lines of the kernel log were written over since its change"]),
-    (log(), log(boot="c", first=9), "", [NOT_KNOWN + "lines of the kernel log were written over since its change"]),
+    (log(), log(first=102, last=500), "", [WRITTEN_OVER]),
+    (log(), log(boot="c", first=9), "", [WRITTEN_OVER]),
     (log(), log((101, 79), last=120, complete=False), SICK.format(79),
-     [NOT_KNOWN + "lines of the kernel log were written over since its change"]),
+     [WRITTEN_OVER]),
     (log(last=-1, first=-1), log(first=0, last=4), "", []),
-    (log(), UNKNOWN, "", [NOT_KNOWN + "/dev/kmsg cannot be read: Operation not permitted"]),
-    (UNKNOWN, log((5, 79)), "", [NOT_KNOWN + "/dev/kmsg cannot be read: Operation not permitted"]),
-    (log(), {}, "", [NOT_KNOWN + "the kernel log was not looked at"]),
-    ({}, log(), "", [NOT_KNOWN + "the kernel log was not looked at before the change"]),
+    (log(), UNKNOWN, "", [DENIED]),
+    (UNKNOWN, log((5, 79)), "", [DENIED]),
+    (log(), {}, "", [unknown(("gpu-health.log-not-read", {}))]),
+    ({}, log(), "", [unknown(("gpu-health.log-not-read-before", {}))]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("before", "after", "why", "notes"), LOGS)
 def test_errors_of_gpus_that_are_new_fail_a_host_but_those_of_applications(
-    before: Mapping[str, Any], after: Mapping[str, Any], why: str, notes: list[str]
+    before: Mapping[str, Any], after: Mapping[str, Any], why: str, notes: list[Coded]
 ) -> None:
     found = health.Second(second(), 8, before=before, after=after)
     assert health.explain_ill_health(found) == why
-    assert health.list_health_notes(found) == notes
+    assert read_all_coded(health.list_health_notes(found)) == notes
 
 
 def test_a_host_that_was_unreachable_for_the_look_for_errors_is_not_well() -> None:
@@ -279,21 +295,18 @@ DCGM_4 = """Successfully ran diagnostic for group.
 |                           | GPU1: {}|
 """
 LINE = "dcgmi diag -r 1"
-NO_RESULT = f"{LINE} ended with exit status {{}}, without a result"
-# Exit status, output, whether the result is known, what failed, why it is not known.
+# Exit status, output, whether the result is known, what failed.
 DIAGNOSES = [
-    (0, DCGM_3.format("Pass"), True, [], ""),
-    # old releases end with 0 all the same
+    (0, DCGM_3.format("Pass"), True, []),
     (
         0,
         DCGM_3.format("Fail - All"),
         True,
         ["NVML Library"],
-        "",
-    ),
-    (226, DCGM_3.format("Fail"), True, ["NVML Library"], ""),
-    (0, DCGM_3.format("Warn - GPU: 0"), True, [], ""),
-    (0, DCGM_3.format("Skip - All"), True, [], ""),  # another one passed
+    ),  # old releases end with 0 all the same
+    (226, DCGM_3.format("Fail"), True, ["NVML Library"]),
+    (0, DCGM_3.format("Warn - GPU: 0"), True, []),
+    (0, DCGM_3.format("Skip - All"), True, []),  # another one passed
     (
         0,
         DCGM_3.format("Skip - All").replace(
@@ -301,26 +314,23 @@ DIAGNOSES = [
         ),
         False,
         [],
-        NO_RESULT.format(0),
     ),
     (
         0,
         DCGM_4.format("Skip", "Skip").replace("GPU0: Pass", "GPU0: Skip"),
         False,
         [],
-        NO_RESULT.format(0),
     ),
-    (0, DCGM_4.format("Pass", "Pass"), True, [], ""),
-    (226, DCGM_4.format("Fail", "Fail"), True, ["software"], ""),
-    (226, DCGM_4.format("Pass", "Fail"), True, ["software"], ""),
-    (226, DCGM_3.format("Pass"), False, [], NO_RESULT.format(226)),
-    (0, "", False, [], NO_RESULT.format(0)),
+    (0, DCGM_4.format("Pass", "Pass"), True, []),
+    (226, DCGM_4.format("Fail", "Fail"), True, ["software"]),
+    (226, DCGM_4.format("Pass", "Fail"), True, ["software"]),
+    (226, DCGM_3.format("Pass"), False, []),
+    (0, "", False, []),
     (
         1,
         "Error: unable to establish a connection to the specified host: localhost\n",
         False,
         [],
-        NO_RESULT.format(1),
     ),
 ]
 
@@ -331,32 +341,39 @@ def answered(answer: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-@pytest.mark.parametrize(("rc", "out", "known", "failed", "why"), DIAGNOSES)
+@pytest.mark.parametrize(("rc", "out", "known", "failed"), DIAGNOSES)
 def test_a_diagnosis_is_judged_by_its_table(
-    rc: int, out: str, known: bool, failed: list[str], why: str
+    rc: int, out: str, known: bool, failed: list[str]
 ) -> None:
-    assert answered({"rc": rc, "stdout": out, "timed_out": False}) == {
-        "known": known,
-        "why": why,
-        "failed": failed,
-    }
+    found = answered({"rc": rc, "stdout": out, "timed_out": False})
+    assert (found["known"], found["failed"]) == (known, failed)
+    assert found["code"] == get_code(found["why"])
+    assert known or read_coded(found["why"]) == (
+        "gpu-health.diagnosis-without-result",
+        {"command": LINE, "status": rc},
+    )
 
 
-NOT_DIAGNOSED = [
+NOT_DIAGNOSED: list[tuple[dict[str, Any], Coded]] = [
     (
         {"error": {"kind": "not-found", "message": "dcgmi: there is no such program"}},
-        "dcgmi: there is no such program",
+        ("gpu-health.diagnosis-not-run", {"cause": "dcgmi: there is no such program"}),
     ),
-    ({"rc": None, "timed_out": True, "stdout": DCGM_3}, f"{LINE} did not end within 300 seconds"),
+    (
+        {"rc": None, "timed_out": True, "stdout": DCGM_3},
+        ("gpu-health.diagnosis-late", {"command": LINE, "seconds": 300}),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("answer", "why"), NOT_DIAGNOSED)
-def test_a_diagnosis_that_could_not_be_made_is_not_known(answer: dict[str, Any], why: str) -> None:
+def test_a_diagnosis_that_could_not_be_made_is_not_known(
+    answer: dict[str, Any], why: Coded
+) -> None:
     found = answered(answer)
-    assert (found["known"], found["failed"]) == (False, [])
-    assert health.list_diagnosis_notes({"diagnosis": found}) == [
-        f"the GPUs were not diagnosed while the host was out of service: {why}"
+    assert (found["known"], found["failed"], found["code"]) == (False, [], why[0])
+    assert read_all_coded(health.list_diagnosis_notes({"diagnosis": found})) == [
+        ("soak.not-diagnosed", {"cause": why})
     ]
     assert (
         health.list_diagnosis_notes(
