@@ -193,7 +193,7 @@ def test_a_node_goes_to_the_collection_and_back(kube: Kube) -> None:
     assert "operator: the node kube1 has the label" in said.words
     checked = kube.hand_over("collection", "--check")
     assert (checked.status, kube.stands()) == (0, OPERATORS), checked.words
-    assert "It would be handed over to the collection: it is drained, the label" in checked.words
+    assert "[hand-over.to-collection]" in checked.words
 
     there = kube.hand_over("collection")
     assert there.status == 0, there.words
@@ -217,8 +217,8 @@ def test_a_run_that_was_killed_is_ended_by_the_next(kube: Kube) -> None:
     label, in_service, *_more = kube.stands()
     assert (label, in_service) == ("false", False)
     said = kube.hand_over("state")
-    held = "collection: the node kube1 is held out of service by this collection (it is being handed over to the collection; to put it back"
-    assert held in said.words, said.words
+    assert "collection: the node kube1 has the label" in said.words
+    assert "[hand-over.node-held-for]" in said.words, said.words
     again = kube.hand_over("collection")
     assert again.status == 0, again.words
     assert kube.stands() == COLLECTIONS

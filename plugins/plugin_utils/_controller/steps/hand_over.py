@@ -26,6 +26,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
     objects,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
+    join_texts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     node_names,
 )
@@ -78,7 +82,8 @@ class Step:
         found = self.build_result(node, needed=needed, changed=needed and self.check)
         if not (needed and self.check):
             return found
-        said = f"{found['described']}. {hand_over.describe_handover_steps(to)}"
+        steps = end_with_code(hand_over.describe_handover_steps(to))
+        said = join_texts(". ", (found["described"], steps))
         before, after = (
             {"labels": {objects.TOOLKIT_LABEL: value}} if value else None
             for value in (node.label, hand_over.LABELS[to])

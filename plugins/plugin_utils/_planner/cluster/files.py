@@ -24,6 +24,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.o
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 
@@ -31,8 +34,7 @@ HEAD = "# Made by gpufleet.nvidia.kubernetes_objects."
 CONFIG_MAP, VALUES, NODES, CLASS = "configmap.yaml", "helm/values.yaml", "nodes/", "runtimeclass-"
 FOLDERS = ("helm", "nodes")
 SETTING = "gpufleet_kubernetes_dir"
-UNUSED = "no host of this cluster needs it any more"
-PRIVATE = "values of your own stand in it, which may come from a vault"
+UNUSED = messages.FILE_NOT_NEEDED.fill()
 # Deleting a Node ends its pods, and these tools delete what has left their source. A kubelet, not
 # the file, has created the node. https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/,
 # https://fluxcd.io/flux/components/kustomize/kustomizations/#prune
@@ -63,7 +65,7 @@ def render_cluster_files(
     found = {}
     if rendered.config_map:
         found[CONFIG_MAP] = render_object_file(
-            rendered.config_map, ["A file of the device plugin for each group of hosts"]
+            rendered.config_map, [messages.COMMENT_OF_PLUGIN.fill()]
         )
     for one in rendered.classes:
         name = one["metadata"]["name"]
@@ -71,10 +73,9 @@ def render_cluster_files(
     hosts = {m.node: m for m in rendered.members}
     for one in rendered.nodes:
         name = one["metadata"]["name"]
-        own = "The node exists already: kubectl apply --server-side --field-manager=gpufleet.nvidia -f this file"
         why = [
-            f"{hosts[name].host}: {hosts[name].why}",
-            own,
+            messages.COMMENT_OF_HOST.fill(host=hosts[name].host, cause=hosts[name].why),
+            messages.COMMENT_OF_NODE.fill(),
             *comment_taint_command(name, rendered),
         ]
         found[f"{NODES}{name}.yaml"] = render_object_file(drop_null_fields(one), why)
@@ -105,28 +106,18 @@ def comment_taint_command(node: str, rendered: Rendered) -> list[str]:
         f"{t['key']}{'=' + t['value'] if 'value' in t else ''}:{t['effect']}"
         for t in rendered.taints
     ]
-    return (
-        [
-            f"Taints are no part of this file, which would replace others': kubectl taint nodes {node} {' '.join(said)}"
-        ]
-        if said
-        else []
-    )
+    return [messages.COMMENT_OF_TAINTS.fill(node=node, taints=" ".join(said))] if said else []
 
 
 def explain_runtime_class(runtime_class: Mapping[str, Any]) -> str:
     """Return the comment about which hosts have the handler of a RuntimeClass."""
     some = "scheduling" in runtime_class
-    return (
-        "Not all hosts have this handler, so pods that name it go to those that do"
-        if some
-        else "All hosts with GPUs have this handler"
-    )
+    return (messages.COMMENT_OF_SOME if some else messages.COMMENT_OF_ALL).fill()
 
 
 def render_object_file(document: Mapping[str, Any], why: Iterable[str]) -> str:
     """Return the text of a file with one object, with its reasons as comments."""
-    comments = [HEAD, *(f"# {escape.escape_line(line)}" for line in why if line)]
+    comments = [HEAD, *(f"# {escape.escape_line(end_with_code(line))}" for line in why if line)]
     return "\n".join([*comments, dump_object(dict(document))])
 
 
@@ -223,8 +214,9 @@ def compare_cluster_files(
         for name, new in sorted(texts.items())
     ]
     open_ones = {name: wanted[name] for name in sorted(set(exposed) & set(wanted) - set(texts))}
+    private = messages.FILE_IS_PRIVATE.fill()
     found += [
-        Difference("file", f"{where}/{name}", "mode", "readable by others", "0600", PRIVATE)
+        Difference("file", f"{where}/{name}", "mode", "readable by others", "0600", private)
         for name in open_ones
     ]
     return Changes({**texts, **open_ones}, tuple(found))
@@ -253,9 +245,9 @@ def build_file_difference(
 def explain_file(name: str) -> str:
     """Return why a file is there."""
     if name == CONFIG_MAP:
-        return "the device plugin reads for each group of hosts how pods get their GPUs"
+        return messages.FILE_OF_PLUGIN.fill()
     if name == VALUES:
-        return "NVIDIA's chart needs to know where that is, and nothing that differs between hosts"
+        return messages.FILE_OF_CHART.fill()
     if name.startswith(NODES):
-        return f"the label {objects.CONFIG_LABEL} chooses the node's group"
-    return "pods can name this handler"
+        return messages.FILE_OF_NODE.fill(label=objects.CONFIG_LABEL)
+    return messages.FILE_OF_CLASS.fill()

@@ -20,12 +20,17 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
     daemon_sets,
     drain_kubernetes,
-    messages,
+    hand_over_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import (
     TOOLKIT_LABEL,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    end_with_code,
+    join_texts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 
 COLLECTION, OPERATOR, STATE = TO = ("collection", "operator", "state")
@@ -92,32 +97,59 @@ def read_handover_node(
 
 
 def describe_handover_node(node: Node) -> str:
-    """Describe the state of a node in words."""
-    pods = (
-        ", ".join(describe_pod(pod) for pod in (*node.pods, *node.ended))
-        or "none of its pods is there"
+    """Describe the state of a node in words. What a person has to do stands at the end."""
+    held = end_with_code(explain_held_node(node)) if node.held else ""
+    return join_texts("; ", filter(None, (*list_node_facts(node), held)))
+
+
+def list_node_facts(node: Node) -> list[str]:
+    """List what the cluster and the host show of a node."""
+    value = node.label or "(none)"
+    return [
+        hand_over_messages.NODE_LABEL.fill(node=node.name, label=TOOLKIT_LABEL, value=value),
+        describe_pods((*node.pods, *node.ended)) or hand_over_messages.NO_POD.fill(),
+        describe_host(node.host),
+        *([hand_over_messages.ENGINE_CONFIGURED.fill()] if node.decided else []),
+    ]
+
+
+def describe_host(host: Mapping[str, Any]) -> Message:
+    if not host:
+        return hand_over_messages.HOST_NOT_SEEN.fill()
+    cause = str(host.get("why") or "")
+    return hand_over_messages.HOST_TRACE.fill(
+        fate=str(host.get("fate") or "not known"),
+        cause=escape.escape_line(cause) if cause else hand_over_messages.NO_TRACE.fill(),
+        handlers=escape.escape_line(", ".join(sorted(host.get("handlers") or {})) or "none"),
     )
-    fate = str(node.host.get("fate") or "not known")
-    handlers = ", ".join(sorted(node.host.get("handlers") or {})) or "none"
-    trace = escape.escape_line(str(node.host.get("why") or "no trace of it"))
-    host = f"on the host it is {fate} ({trace}), handlers of it: {escape.escape_line(handlers)}"
-    if not node.host:
-        host = "its host was not looked at"
-    decided = "; this collection has configured its engine" if node.decided else ""
-    why = f"{escape.escape_line(node.why)}; " if node.why else ""
-    back = f"({why}to put it back into service, hand it over to `collection` or `operator`)"
-    held = f"is held out of service by this collection {back} and " if node.held else ""
-    return f"the node {node.name} {held}has the label {TOOLKIT_LABEL}={node.label or '(none)'}; {pods}; {host}{decided}"
 
 
-def describe_pod(pod: Mapping[str, Any]) -> str:
+def explain_held_node(node: Node) -> Message:
+    """Return how a node that is held out of service gets back."""
+    if not node.why:
+        return hand_over_messages.NODE_HELD_BACK.fill(node=node.name)
+    cause = escape.escape_line(node.why)
+    return hand_over_messages.NODE_HELD_FOR.fill(node=node.name, cause=cause)
+
+
+def describe_pods(pods: Iterable[Mapping[str, Any]]) -> str:
+    """Return pods with their phases, in words."""
+    return join_texts(", ", map(describe_pod, pods))
+
+
+def describe_pod(pod: Mapping[str, Any]) -> Message:
     """Return a pod with its phase, in words."""
     name, phase = drain_kubernetes.name_of(pod), str((pod.get("status") or {}).get("phase") or "")
     metadata = pod.get("metadata") or {}
     since = metadata.get("deletionTimestamp")
+    if not since:
+        shown = "ready" if is_pod_ready(pod) else phase or "there"
+        return hand_over_messages.POD_PHASE.fill(pod=name, phase=shown)
+    due = escape.escape_line(str(since))
     held = escape.escape_line(", ".join(map(str, metadata.get("finalizers") or ())))
-    ending = f"ending, due {escape.escape_line(str(since))}" + (f", held by {held}" if held else "")
-    return f"the pod {name} is {ending if since else 'ready' if is_pod_ready(pod) else phase or 'there'}"
+    if not held:
+        return hand_over_messages.POD_ENDING.fill(pod=name, due=due)
+    return hand_over_messages.POD_ENDING_HELD.fill(pod=name, due=due, finalizers=held)
 
 
 def is_pod_ready(pod: Mapping[str, Any]) -> bool:
@@ -139,21 +171,20 @@ def needs_handover(node: Node, to: str) -> bool:
         return False
     if to == COLLECTION:
         if node.owner == NOBODY and not (node.there or node.held):
-            raise PlanError(messages.NOTHING_TO_TAKE.fill(node=node.name))
+            raise PlanError(hand_over_messages.NOTHING_TO_TAKE.fill(node=node.name))
         return node.held or node.owner != COLLECTION
     if not node.there:
-        row = messages.NO_OPERATOR_AND_HELD if node.held else messages.NO_OPERATOR
+        row = (
+            hand_over_messages.NO_OPERATOR_AND_HELD if node.held else hand_over_messages.NO_OPERATOR
+        )
         raise PlanError(row.fill(node=node.name))
     return node.held or node.label != LABELS[OPERATOR] or not node.host.get("installed")
 
 
-def describe_handover_steps(to: str) -> str:
+def describe_handover_steps(to: str) -> Message:
     """Describe, for check mode, what a run does with a node."""
-    label = f"the label {TOOLKIT_LABEL}={LABELS[to]} is set"
-    done = f"what this collection has changed is taken back, {label}"
-    if to == COLLECTION:
-        done = f"{label}, its host is converged, and verified where gpufleet_verify_image is set"
-    return f"It would be handed over to the {to}: it is drained, {done}, and it is put back into service"
+    row = hand_over_messages.TO_COLLECTION if to == COLLECTION else hand_over_messages.TO_OPERATOR
+    return row.fill(label=f"{TOOLKIT_LABEL}={LABELS[to]}")
 
 
 def build_handover_patch(node: Mapping[str, Any], to: str) -> drain_kubernetes.Patch:
@@ -174,11 +205,10 @@ def build_handover_patch(node: Mapping[str, Any], to: str) -> drain_kubernetes.P
 def describe_handover_wait(node: Node, to: str) -> str:
     """Describe what the cluster still has to do; '' if it has done its part."""
     if to == COLLECTION:
-        return ", ".join(describe_pod(pod) for pod in node.pods)
+        return describe_pods(node.pods)
     if any(is_pod_ready(pod) for pod in node.pods):
         return ""
-    here = ", ".join(describe_pod(pod) for pod in (*node.pods, *node.ended))
-    return here or "no pod of it has been made for this node"
+    return describe_pods((*node.pods, *node.ended)) or hand_over_messages.NO_POD_MADE.fill()
 
 
 def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
@@ -188,7 +218,7 @@ def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
     """
     if result.get("unreachable"):
         cause = escape.escape_line(str(result.get("msg") or ""))
-        raise PlanError(messages.HOST_LOST.fill(host=name, cause=cause))
+        raise PlanError(hand_over_messages.HOST_LOST.fill(host=name, cause=cause))
     # a look has a list of transactions here, a change its own directory
     found = result.get("journal")
     newest: Mapping[str, Any] = found[0] if found and isinstance(found, list) else {}
@@ -197,11 +227,13 @@ def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
         and newest.get("state") == "rolled_back"
         and ABSENT in str(newest.get("reason"))
     ):
-        cause = escape.escape_line(str(newest.get("why") or "unknown"))
-        raise PlanError(messages.HOST_ROLLED_BACK.fill(host=name, cause=cause))
+        said = escape.escape_line(str(newest.get("why") or ""))
+        cause = said or hand_over_messages.NO_REASON_KNOWN.fill()
+        raise PlanError(hand_over_messages.HOST_ROLLED_BACK.fill(host=name, cause=cause))
     if to == COLLECTION and not (result.get("decision") or {}).get("decisions"):
         refused = [
             str(r[1]) for r in (result.get("decision") or {}).get("refused") or () if len(r) == 2
         ]
-        cause = escape.escape_line(refused[0]) if refused else "no engine of it was configured"
-        raise PlanError(messages.NOT_CONVERGED.fill(host=name, cause=cause))
+        unset = hand_over_messages.NO_ENGINE_CONFIGURED.fill()
+        cause = escape.escape_line(refused[0]) if refused else unset
+        raise PlanError(hand_over_messages.NOT_CONVERGED.fill(host=name, cause=cause))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
-    messages,
+    chart_messages,
     operator_toolkit,
     own_values,
 )
@@ -27,6 +27,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.m
     LeftOut,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Filled,
+    join_texts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     device_plugin,
@@ -105,7 +109,7 @@ def get_plugin_environment(given: Mapping[str, Any]) -> dict[str, str]:
     """
     unknown = sorted(set(given) - KNOWN)
     if unknown:
-        row = messages.UNKNOWN_ENVIRONMENT
+        row = chart_messages.UNKNOWN_ENVIRONMENT
         raise PlanError(row.fill(name=unknown[0], known=", ".join(sorted(KEYS))))
     both = {
         **OPERATOR_SETS,
@@ -148,20 +152,14 @@ def build_plugin_chart(groups: Sequence[Group], config_map: str) -> Values:
         "config": {"name": config_map, "map": {}, "default": ""},
         **dict.fromkeys(UNSET),
     }
-    why = [
-        "What differs between nodes is in the ConfigMap. A value that is set here would count for all nodes instead, so those are null."
-    ]
+    why: list[str] = [chart_messages.VALUES_ARE_NULL.fill()]
     if are_groups_shared_by_mps(groups):
         values["gfd"] = {"enabled": True}
-        why.append(
-            "The chart's MPS daemon runs where GPU Feature Discovery has set the label nvidia.com/mps.capable, so gfd is enabled."
-        )
+        why.append(chart_messages.GFD_ENABLED.fill())
     root = get_common_driver_root(groups)
     values["nvidiaDriverRoot"] = root
     if root is not None:
-        why.append(
-            "nvidiaDriverRoot is also what the chart mounts into the plugin's pods, which need it to write CDI specs."
-        )
+        why.append(chart_messages.ROOT_IS_MOUNTED.fill())
     values["runtimeClassName"] = get_common_runtime_class(groups)
     return Values(values, tuple(why))
 
@@ -184,7 +182,7 @@ def get_common_driver_root(groups: Sequence[Group]) -> str | None:
     require_common_value(
         groups,
         "nvidiaDriverRoot",
-        "the chart mounts one driver root on all nodes",
+        chart_messages.ONE_DRIVER_ROOT.fill(),
         "gpufleet_cdi_driver_root",
     )
     return groups[0].setting.driver_root
@@ -201,7 +199,7 @@ def get_common_runtime_class(groups: Sequence[Group]) -> str | None:
     require_common_value(
         groups,
         "runtimeClassName",
-        "the chart has one RuntimeClass for the plugin's pods on all nodes",
+        chart_messages.ONE_CLASS_OF_CHART.fill(),
         "gpufleet_injection",
     )
     return groups[0].handler
@@ -230,17 +228,9 @@ def build_operator_values(
     if handler:
         values["operator"] = {"runtimeClass": handler}
     said = ", ".join(f"{name}={value}" for name, value in sorted(environment.items()))
-    return Values(
-        values,
-        (
-            *why,
-            *(
-                [f"The operator sets these variables of the plugin for all nodes: {said}"]
-                if groups
-                else []
-            ),
-        ),
-    )
+    if groups:
+        why = (*why, chart_messages.OPERATOR_SETS_FOR_ALL.fill(variables=said))
+    return Values(values, why)
 
 
 def build_toolkit_values(
@@ -249,9 +239,7 @@ def build_toolkit_values(
     """Build the values of the operator's toolkit, with the reasons. It is off if no host is kept."""
     if kept:
         return operator_toolkit.build_toolkit_environment_values(kept, cdi=cdi, given=given)
-    return {"enabled": False}, (
-        "The operator's toolkit is off, since this collection configures the engines.",
-    )
+    return {"enabled": False}, (chart_messages.TOOLKIT_OFF.fill(),)
 
 
 def build_plugin_values(
@@ -285,7 +273,7 @@ def get_operator_runtime_class(groups: Sequence[Group], kept: Kept) -> str:
     By CONTAINERD_RUNTIME_CLASS it is also the name of the handler of the operator's toolkit.
     """
     classes = {group.handler for group in groups if group.handler}
-    why = "the operator has one RuntimeClass for its pods on all nodes"
+    why = chart_messages.ONE_CLASS_OF_OPERATOR.fill()
     if len(classes) > 1:
         require_common_value(groups, "runtimeClassName", why, "gpufleet_handlers")
     theirs = operator_toolkit.map_toolkit_handlers(kept)
@@ -296,7 +284,7 @@ def get_operator_runtime_class(groups: Sequence[Group], kept: Kept) -> str:
             for found in (theirs, by_group)
             for handler, hosts in found.items()
         )
-        row = messages.OTHER_RUNTIME_CLASS
+        row = chart_messages.OTHER_RUNTIME_CLASS
         raise PlanError(row.fill(classes=said, handler=min(theirs)))
     return min({*classes, *theirs}, default="")
 
@@ -308,7 +296,7 @@ def require_common_value(groups: Sequence[Group], value: str, why: str, setting:
     """Raise PlanError if groups differ in a value that all nodes share."""
     said = {group.title: OF_GROUPS[value](group) for group in groups}
     if len(set(said.values())) > 1:
-        row = messages.CHART_VALUES_DIFFER
+        row = chart_messages.CHART_VALUES_DIFFER
         raise PlanError(
             row.fill(value=value, groups=list_settings_as_text(said), cause=why, setting=setting)
         )
@@ -335,7 +323,7 @@ def require_given(groups: Sequence[Group], given: Mapping[str, Any]) -> None:
             if found is not None and of_group(group) != found
         }
         if wrong:
-            row = messages.VALUE_FOR_ALL
+            row = chart_messages.VALUE_FOR_ALL
             raise PlanError(row.fill(value=value, found=found, groups=list_settings_as_text(wrong)))
 
 
@@ -354,8 +342,10 @@ def require_fit(groups: Sequence[Group], environment: Mapping[str, str]) -> None
         group.title: why for group in groups if (why := explain_strategy_misfit(group, environment))
     }
     if unfit:
-        hosts = "; ".join(f"{title}: {why}" for title, why in unfit.items())
-        raise PlanError(messages.UNFIT_HOSTS.fill(hosts=hosts))
+        hosts = join_texts(
+            "; ", (Filled("{t}: {why}", {"t": t, "why": why}) for t, why in unfit.items())
+        )
+        raise PlanError(chart_messages.UNFIT_HOSTS.fill(hosts=hosts))
 
 
 def explain_strategy_misfit(group: Group, environment: Mapping[str, str]) -> str:
@@ -369,15 +359,17 @@ def explain_strategy_misfit(group: Group, environment: Mapping[str, str]) -> str
             ", ".join(sorted(frozenset.intersection(*(m.understands_after for m in group.members))))
             or "no way"
         )
-        said = f"{group.injection} does not understand DEVICE_LIST_STRATEGY={','.join(strategies)} with the prefix {prefix}"
-        return f"{said}; pods that name no RuntimeClass get GPUs there by {there}"
-    if environment.get("DEVICE_ID_STRATEGY", group.setting.device_ids) != group.setting.device_ids:
-        return f"gpufleet_kubernetes_device_ids is {group.setting.device_ids}, and DEVICE_ID_STRATEGY={environment['DEVICE_ID_STRATEGY']}"
+        return chart_messages.HOST_BY_OTHER_WAY.fill(
+            injection=group.injection, strategies=",".join(strategies), prefix=prefix, ways=there
+        )
+    ids = environment.get("DEVICE_ID_STRATEGY", group.setting.device_ids)
+    if ids != group.setting.device_ids:
+        return chart_messages.DEVICE_IDS_DIFFER.fill(wanted=group.setting.device_ids, set=ids)
     mig = environment.get("MIG_STRATEGY", group.setting.mig)
     if group.setting.mig not in ("none", mig):  # without MIG devices each strategy does the same
-        return f"gpufleet_kubernetes_mig_strategy is {group.setting.mig}, and MIG_STRATEGY={mig}"
+        return chart_messages.MIG_STRATEGY_DIFFERS.fill(wanted=group.setting.mig, set=mig)
     if mig == "mixed" and are_groups_shared_by_mps([group]):
-        return "gpufleet_sharing has mps, and the device plugin does not start with that and MIG_STRATEGY=mixed"
+        return chart_messages.MIXED_WITH_MPS.fill()
     return ""
 
 
@@ -408,5 +400,5 @@ def require_no_toolkit(groups: Sequence[Group], kept: Kept, environment: Mapping
     if kept and groups and "NVIDIA_CDI_HOOK_PATH" not in environment:
         others = names.show_some_runs(m.host for g in groups for m in g.members)
         raise PlanError(
-            messages.TOOLKIT_ON_SOME.fill(some=names.show_some_runs(kept), others=others)
+            chart_messages.TOOLKIT_ON_SOME.fill(some=names.show_some_runs(kept), others=others)
         )

@@ -1,9 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List the sentences about Kubernetes clusters, the charts for them, and the hand-over of their
-nodes.
-"""
+"""List the sentences about Kubernetes clusters, their files and their objects."""
 
 from __future__ import annotations
 
@@ -12,7 +10,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 )
 
 ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
-NO_DAEMON_SET = "the cluster has no DaemonSet of it that can make pods"
 UNIFORM = "gpufleet_fleet_policy is uniform"
 
 # ---------------------------------------------------------------- settings
@@ -97,6 +94,38 @@ FOREIGN_FILE = Sentence(
     next="Move that file away, or name another directory in gpufleet_kubernetes_dir",
 )
 
+FILE_NOT_NEEDED = Sentence("cluster.file-not-needed", "no host of this cluster needs it any more")
+FILE_IS_PRIVATE = Sentence(
+    "cluster.file-is-private", "values of your own stand in it, which may come from a vault"
+)
+FILE_OF_PLUGIN = Sentence(
+    "cluster.file-of-plugin",
+    "the device plugin reads for each group of hosts how pods get their GPUs",
+)
+FILE_OF_CHART = Sentence(
+    "cluster.file-of-chart",
+    "NVIDIA's chart needs to know where that is, and nothing that differs between hosts",
+)
+FILE_OF_NODE = Sentence("cluster.file-of-node", "the label {label} chooses the node's group")
+FILE_OF_CLASS = Sentence("cluster.file-of-class", "pods can name this handler")
+COMMENT_OF_PLUGIN = Sentence(
+    "cluster.comment-of-plugin", "A file of the device plugin for each group of hosts"
+)
+COMMENT_OF_HOST = Sentence("cluster.comment-of-host", "{host}: {cause}")
+COMMENT_OF_NODE = Sentence(
+    "cluster.comment-of-node",
+    "The node exists already: kubectl apply --server-side --field-manager=gpufleet.nvidia -f this file",
+)
+COMMENT_OF_TAINTS = Sentence(
+    "cluster.comment-of-taints",
+    "Taints are no part of this file, which would replace others': kubectl taint nodes {node} {taints}",
+)
+COMMENT_OF_SOME = Sentence(
+    "cluster.comment-of-some",
+    "Not all hosts have this handler, so pods that name it go to those that do",
+)
+COMMENT_OF_ALL = Sentence("cluster.comment-of-all", "All hosts with GPUs have this handler")
+
 # ---------------------------------------------------------------- in the API
 BEING_DELETED = Sentence(
     "cluster.being-deleted",
@@ -129,103 +158,6 @@ MIXED_DECISIONS = Sentence(
     "different decisions in the cluster {cluster}: {decisions}",
     why=f"{UNIFORM}: the oldest host decides for all",
     next="Set gpufleet_injection: {oldest} for all, upgrade {hosts}, or set gpufleet_fleet_policy to per_host",
-)
-
-# ---------------------------------------------------------------- values of charts
-UNKNOWN_ENVIRONMENT = Sentence(
-    "helm.unknown-environment",
-    "gpufleet_kubernetes_operator_environment has the unknown name {name!r}",
-    next="Name variables of the device plugin: {known}",
-)
-OTHER_RUNTIME_CLASS = Sentence(
-    "helm.runtime-class",
-    "runtimeClassName differs: {classes}",
-    why="the operator has one RuntimeClass for its pods on all nodes",
-    next="Set gpufleet_handlers to {handler} for the others",
-)
-CHART_VALUES_DIFFER = Sentence(
-    "helm.values-differ",
-    "{value} differs: {groups}",
-    why="{cause}",
-    next="Set {setting} alike for these hosts, or install the chart once for each kind, each as a gpufleet_cluster of its own",
-)
-VALUE_FOR_ALL = Sentence(
-    "helm.value-for-all",
-    "gpufleet_kubernetes_values sets {value} to {found!r} for the whole cluster, and the decision is another one: {groups}",
-    why="the chart makes it a variable, which ranks above the ConfigMap",
-    next="Take {value} out of gpufleet_kubernetes_values, so that the ConfigMap has it for each group",
-)
-UNFIT_HOSTS = Sentence(
-    "helm.unfit-hosts",
-    "these hosts do not fit what the GPU Operator sets for all nodes: {hosts}",
-    next="Give these hosts an engine with CDI, "
-    "or set gpufleet_device_plugin_prefix: cdi.k8s.io/ and run gpufleet.nvidia.site "
-    "where the NVIDIA runtime resolves CDI devices, or take them from the operator's plugin by the label "
-    "nvidia.com/gpu.deploy.device-plugin=false and run the plugin's own chart there, "
-    "as a gpufleet_cluster of its own",
-)
-TOOLKIT_ON_SOME = Sentence(
-    "helm.toolkit-on-some",
-    "{some} keep the GPU Operator's toolkit, and {others} do not",
-    why="with its toolkit the operator sets NVIDIA_CDI_HOOK_PATH for all nodes, to a program that is not on the others",
-    next="Hand over the first ones, too (docs/cluster.md), "
-    "or set gpufleet_kubernetes_operator_environment.NVIDIA_CDI_HOOK_PATH to a program that all have",
-)
-TOOLKIT_DIFFERS = Sentence(
-    "helm.toolkit-differs",
-    "the GPU Operator's toolkit needs different environments on these hosts: {kinds}",
-    why="the toolkit is one DaemonSet, with one engine and one environment for all nodes",
-    next="Hand over all of these hosts but one kind, or set {path} in gpufleet_kubernetes_values, which counts as it is written",
-)
-VALUE_OF_VARIABLE = Sentence(
-    "helm.value-of-variable",
-    "gpufleet_kubernetes_values sets {path} to {theirs!r}, and {variable} makes it {wanted!r}",
-    why="the hosts of the cluster are judged by that variable",
-    next="Take {path} out, and set {variable}",
-)
-ENVIRONMENT_OF_VARIABLE = Sentence(
-    "helm.environment-of-variable",
-    "gpufleet_kubernetes_values sets {name} in {path}",
-    why="the hosts of the cluster are judged by {variable}",
-    next="Set {variable}.{name} instead",
-)
-
-# ---------------------------------------------------------------- hand-over
-NOTHING_TO_TAKE = Sentence(
-    "hand-over.nothing-to-take",
-    "the GPU Operator's toolkit is not on the node {node}",
-    why=NO_DAEMON_SET,
-    next="Run gpufleet.nvidia.site, which configures it",
-)
-NO_OPERATOR = Sentence(
-    "hand-over.no-operator",
-    "the node {node} cannot go to the GPU Operator's toolkit",
-    why=NO_DAEMON_SET,
-    next="Set toolkit.enabled: true in the operator's values first",
-)
-NO_OPERATOR_AND_HELD = Sentence(
-    "hand-over.no-operator-and-held",
-    "the node {node} cannot go to the GPU Operator's toolkit",
-    why=NO_DAEMON_SET,
-    next="Set toolkit.enabled: true in the operator's values first, or hand it over to `collection`, which puts it back into service",
-)
-HOST_LOST = Sentence(
-    "hand-over.host-lost",
-    "{host} was lost while it was changed",
-    why="{cause}",
-    next="See what its next look says",
-)
-HOST_ROLLED_BACK = Sentence(
-    "hand-over.rolled-back",
-    "this collection's changes to {host} are there again, since taking them back was rolled back",
-    why="{cause}",
-    next="See what its next look says, and run again",
-)
-NOT_CONVERGED = Sentence(
-    "hand-over.not-converged",
-    "{host} was not converged",
-    why="{cause}",
-    next="See the advice in the result",
 )
 
 # ---------------------------------------------------------------- answers of the API about objects

@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import chart_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     STANDARD_PATH,
@@ -178,46 +178,39 @@ def build_toolkit_environment_values(
     given: the user's values. If they have an `env`, it counts.
     """
     known_of = {host: one for host, one in kept.items() if one}
-    why = [
-        f"{names.show_some_runs(kept)}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them."
-    ]
+    why: list[str] = [chart_messages.TOOLKIT_FOR_ALL.fill(hosts=names.show_some_runs(kept))]
     silent = [host for host in kept if host not in known_of]
     if silent:
-        what = (
-            f"Which engine the toolkit configures on {names.show_some_runs(silent)} is not known, "
-            "or its files are where not only root may make files"
-        )
-        why.append(f"{what}: these values may not fit there.")
+        why.append(chart_messages.TOOLKIT_ENGINE_UNKNOWN.fill(hosts=names.show_some_runs(silent)))
     own = given.get("toolkit")
     if isinstance(own, Mapping) and own.get("env") is not None:
-        return {"enabled": True}, (
-            *why,
-            f"{OWN_ENVIRONMENT} is the one of gpufleet_kubernetes_values.",
-        )
+        given_env = chart_messages.OWN_ENVIRONMENT_COUNTS.fill(path=OWN_ENVIRONMENT)
+        return {"enabled": True}, (*why, given_env)
     require_alike(known_of)
     found = {
         **dict(pair for one in known_of.values() for pair in one.environment),
         **keep_default_handler(known_of.values(), cdi=cdi),
     }
-    if found:
-        why.append(
-            "What the operator sets by itself is left out: a change here starts the toolkit, and so the engine, again on all nodes."
-        )
-    said = [host for host, one in known_of.items() if one.environment]
-    why += (
-        [
-            f"{names.show_some_runs(said)}: the paths are those of these hosts, and count on all nodes."
-        ]
-        if said
-        else []
-    )
-    why += dict.fromkeys(f"{one.why}." for one in known_of.values() if one.why)
-    if RANKS_FIRST in found:
-        why.append(
-            f"{RANKS_FIRST}: the operator sets it with CDI on, and it ranks above CONTAINERD_SET_AS_DEFAULT."
-        )
+    why += explain_environment(known_of, found)
     env = [{"name": name, "value": value} for name, value in sorted(found.items())]
     return {"enabled": True, **({"env": env} if env else {})}, tuple(why)
+
+
+def explain_environment(
+    known_of: Mapping[str, ToolkitSettings], found: Mapping[str, str]
+) -> list[str]:
+    """Return the reasons of the variables in `toolkit.env`.
+
+    known_of: the settings of each host. found: the variables that are set.
+    """
+    said = [host for host, one in known_of.items() if one.environment]
+    causes = dict.fromkeys(one.why for one in known_of.values() if one.why)
+    return [
+        *([chart_messages.OPERATOR_SETS_REST.fill()] if found else []),
+        *([chart_messages.PATHS_FOR_ALL.fill(hosts=names.show_some_runs(said))] if said else []),
+        *(chart_messages.REASON_OF_MANAGER.fill(reason=cause) for cause in causes),
+        *([chart_messages.RANKS_ABOVE.fill(variable=RANKS_FIRST)] if RANKS_FIRST in found else []),
+    ]
 
 
 def keep_default_handler(settings: Iterable[ToolkitSettings], *, cdi: bool) -> dict[str, str]:
@@ -259,4 +252,4 @@ def require_alike(settings: Mapping[str, ToolkitSettings]) -> None:
     said = names.show_few_texts(
         [f"{names.show_some_runs(hosts)}: {one}" for one, hosts in kinds.items()], 5, "; "
     )
-    raise PlanError(messages.TOOLKIT_DIFFERS.fill(kinds=said, path=OWN_ENVIRONMENT))
+    raise PlanError(chart_messages.TOOLKIT_DIFFERS.fill(kinds=said, path=OWN_ENVIRONMENT))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import chart_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 VARIABLE = "gpufleet_kubernetes_values"
@@ -42,7 +42,7 @@ def require_as_rendered(
         theirs, wanted = get_nested_value(given, path), get_nested_value(rendered, path)
         if wanted is not None and theirs not in (None, wanted):
             given_ = {"path": path, "theirs": theirs, "variable": variable, "wanted": wanted}
-            raise PlanError(messages.VALUE_OF_VARIABLE.fill(**given_))
+            raise PlanError(chart_messages.VALUE_OF_VARIABLE.fill(**given_))
 
 
 def require_not_set(
@@ -61,7 +61,7 @@ def require_not_set(
     )
     wrong = next((name for name in names if name in known), "")
     if wrong:
-        row = messages.ENVIRONMENT_OF_VARIABLE
+        row = chart_messages.ENVIRONMENT_OF_VARIABLE
         raise PlanError(row.fill(name=wrong, path=path, variable=variable))
 
 

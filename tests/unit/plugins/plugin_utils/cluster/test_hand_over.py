@@ -12,6 +12,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import hand_over
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
+from tests.unit.coded import Coded, get_codes, read_all_coded, read_coded
+
 LIVE = {
     "fate": "live",
     "why": "its process nvidia-toolkit runs",
@@ -114,11 +116,7 @@ def test_a_node_that_was_left_out_of_service_is_handed_over_again(
     assert hand_over.needs_handover(found, to) is False
     held = dc.replace(found, held=True)
     assert hand_over.needs_handover(held, to) is needed
-    words = "(to put it back into service, hand it over to `collection` or `operator`) and has the label"
-    assert (
-        f"gpu1 is held out of service by this collection {words}"
-        in hand_over.describe_handover_node(held)
-    )
+    assert hand_over.describe_handover_node(held).endswith(" [hand-over.node-held]")
 
 
 @pytest.mark.parametrize("case", OWNERS)
@@ -129,19 +127,14 @@ def test_whose_a_node_is_and_where_it_has_to_go(case: str) -> None:
     assert needed == [to_collection, to_operator, False]
 
 
-NO_OPERATOR = {
-    "collection": "the GPU Operator's toolkit is not on the node gpu1 (the cluster has no DaemonSet of it that can make pods). "
-    "Run gpufleet.nvidia.site",
-    "operator": "the node gpu1 cannot go to the GPU Operator's toolkit (the cluster has no DaemonSet of it that can make pods). "
-    "Set toolkit.enabled: true",
-}
+NO_OPERATOR = {"collection": "hand-over.nothing-to-take", "operator": "hand-over.no-operator"}
 
 
 @pytest.mark.parametrize("to", NO_OPERATOR)
 def test_without_the_operator_there_is_nothing_to_hand_over(to: str) -> None:
     with pytest.raises(PlanError) as refused:
         hand_over.needs_handover(node(there=False), to)
-    assert str(refused.value).startswith(NO_OPERATOR[to])
+    assert refused.value.code == NO_OPERATOR[to]
 
 
 # Status of a DaemonSet -> whether it is the operator's presence. No node is left for it where all
@@ -173,7 +166,11 @@ def test_of_a_host_that_nobody_has_looked_at_nothing_is_said() -> None:
     found = hand_over.read_handover_node(
         "gpu1", {"metadata": {"name": "gpu1"}}, (), (), {"unreachable": True}
     )
-    assert hand_over.describe_handover_node(found).endswith("; its host was not looked at")
+    assert get_codes(hand_over.list_node_facts(found)) == [
+        "hand-over.node-label",
+        "hand-over.no-pod",
+        "hand-over.host-not-seen",
+    ]
 
 
 PATCHES: dict[str, tuple[dict[str, str] | None, str, dict[str, str] | None]] = {
@@ -199,61 +196,89 @@ def test_the_label_is_set_where_nobody_has_changed_the_labels_meanwhile(case: st
     )
 
 
-WAITING: dict[str, tuple[tuple[dict[str, Any], ...], str, str]] = {
-    "it has gone": ((), "collection", ""),
-    "a pod with its label that may not write to the host": ((pod(READY, privileged=None),), "collection", ""),
-    "one that mounts the host's root": ((MOUNTED,), "collection", "the pod toolkit-x is Running"),
-    "such a pod is not the toolkit": ((pod(READY, privileged=False),), "operator", "no pod of it has been made for this node"),
-    "it is ending": ((pod(READY, ending=True),), "collection", "the pod toolkit-x is ending, due 2026-01-01T00:00:00Z"),
-    "it is ready": ((pod(READY),), "operator", ""),
-    "it starts": ((pod(),), "operator", "the pod toolkit-x is Running"),
-    "one that ends does not count": ((pod(READY, ending=True),), "operator", "the pod toolkit-x is ending, due 2026-01-01T00:00:00Z"),
+MADE_NONE = ("hand-over.no-pod-made", {})
+STARTS = ("hand-over.pod-phase", {"pod": "toolkit-x", "phase": "Running"})
+ENDS = ("hand-over.pod-ending", {"pod": "toolkit-x", "due": "2026-01-01T00:00:00Z"})
+ENDS_HELD = ("hand-over.pod-ending-held", {**ENDS[1], "finalizers": "example.org/hold"})
+WAITING: dict[str, tuple[tuple[dict[str, Any], ...], str, Coded | None]] = {
+    "it has gone": ((), "collection", None),
+    "a pod with its label that may not write to the host": ((pod(READY, privileged=None),), "collection", None),
+    "one that mounts the host's root": ((MOUNTED,), "collection", STARTS),
+    "such a pod is not the toolkit": ((pod(READY, privileged=False),), "operator", MADE_NONE),
+    "it is ending": ((pod(READY, ending=True),), "collection", ENDS),
+    "it is ready": ((pod(READY),), "operator", None),
+    "it starts": ((pod(),), "operator", STARTS),
+    "one that ends does not count": ((pod(READY, ending=True),), "operator", ENDS),
     "one that has ended, and is held": (
-        ({**pod(ending=True, finalizers=["example.org/hold"]), "status": {"phase": "Failed"}},), "operator",
-        "the pod toolkit-x is ending, due 2026-01-01T00:00:00Z, held by example.org/hold"),
-    "none is made": ((), "operator", "no pod of it has been made for this node"),
+        ({**pod(ending=True, finalizers=["example.org/hold"]), "status": {"phase": "Failed"}},), "operator", ENDS_HELD),
+    "none is made": ((), "operator", MADE_NONE),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WAITING)
 def test_what_the_cluster_still_has_to_do(case: str) -> None:
-    pods, to, words = WAITING[case]
-    assert hand_over.describe_handover_wait(node("true", *pods), to) == words
+    pods, to, wait = WAITING[case]
+    found = hand_over.describe_handover_wait(node("true", *pods), to)
+    assert (read_coded(found) if found else None) == wait
 
 
 BACK = {"state": "rolled_back", "reason": "gpufleet.nvidia.host (state: absent)", "why": "crashed"}
-LEFT: dict[str, tuple[dict[str, Any], str, str]] = {
-    "lost": ({"unreachable": True, "msg": "timed out"}, "operator", "gpu1 was lost while it was changed (timed out)"),
+LEFT: dict[str, tuple[dict[str, Any], str, Coded | None]] = {
+    "lost": ({"unreachable": True, "msg": "timed out"}, "operator", ("hand-over.host-lost", {"host": "gpu1", "cause": "timed out"})),
     "left alone": (
-        {"decision": {"decisions": [], "refused": [["k", "it still runs"]]}}, "collection", "gpu1 was not converged (it still runs)"),
-    "converged": (OURS, "collection", ""),
-    "taken back": ({"decision": {"decisions": []}}, "operator", ""),
-    "taken back, and that stands": ({"journal": [{**BACK, "state": "committed"}, BACK]}, "operator", ""),
+        {"decision": {"decisions": [], "refused": [["k", "it still runs"]]}}, "collection",
+        ("hand-over.not-converged", {"host": "gpu1", "cause": "it still runs"})),
+    "nothing was configured": (
+        {"decision": {"decisions": []}}, "collection",
+        ("hand-over.not-converged", {"host": "gpu1", "cause": ("hand-over.no-engine-configured", {})})),
+    "converged": (OURS, "collection", None),
+    "taken back": ({"decision": {"decisions": []}}, "operator", None),
+    "taken back, and that stands": ({"journal": [{**BACK, "state": "committed"}, BACK]}, "operator", None),
     "taken back, and put there again": (
-        {"journal": [BACK]}, "operator",
-        "this collection's changes to gpu1 are there again, since taking them back was rolled back (crashed)"),
-    "taken back by a change": ({"journal": "/var/lib/gpufleet/journal/20260131T165844Z-52"}, "operator", ""),
-    "another one was rolled back before": ({"journal": [{**BACK, "reason": "gpufleet.nvidia.host"}]}, "operator", ""),
+        {"journal": [BACK]}, "operator", ("hand-over.rolled-back", {"host": "gpu1", "cause": "crashed"})),
+    "put there again, and the host does not say why": (
+        {"journal": [{**BACK, "why": ""}]}, "operator",
+        ("hand-over.rolled-back", {"host": "gpu1", "cause": ("hand-over.no-reason", {})})),
+    "taken back by a change": ({"journal": "/var/lib/gpufleet/journal/20260131T165844Z-52"}, "operator", None),
+    "another one was rolled back before": ({"journal": [{**BACK, "reason": "gpufleet.nvidia.host"}]}, "operator", None),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", LEFT)
 def test_a_host_that_was_left_as_it_was_has_not_been_handed_over(case: str) -> None:
-    result, to, words = LEFT[case]
-    if not words:
+    result, to, why = LEFT[case]
+    if why is None:
         hand_over.require_converged("gpu1", result, to)
         return
     with pytest.raises(PlanError) as refused:
         hand_over.require_converged("gpu1", result, to)
-    assert str(refused.value).startswith(words)
+    assert read_coded(refused.value.message) == why
 
 
 def test_a_node_is_described_by_what_cluster_and_host_show() -> None:
-    assert hand_over.describe_handover_node(node("true", pod(READY), host=LIVE)) == (
-        "the node gpu1 has the label nvidia.com/gpu.deploy.container-toolkit=true; the pod toolkit-x is ready; on the host it is live "
-        "(its process nvidia-toolkit runs), handlers of it: nvidia"
-    )
-    assert (
-        "=(none); none of its pods is there; on the host it is not known"
-        in hand_over.describe_handover_node(node(host={"fate": ""}))
+    label = {"node": "gpu1", "label": hand_over.TOOLKIT_LABEL}
+    assert read_all_coded(hand_over.list_node_facts(node("true", pod(READY), host=LIVE))) == [
+        ("hand-over.node-label", {**label, "value": "true"}),
+        ("hand-over.pod-phase", {"pod": "toolkit-x", "phase": "ready"}),
+        (
+            "hand-over.host-trace",
+            {"fate": "live", "cause": "its process nvidia-toolkit runs", "handlers": "nvidia"},
+        ),
+    ]
+    assert read_all_coded(hand_over.list_node_facts(node(host={"fate": ""}, **OURS))) == [
+        ("hand-over.node-label", {**label, "value": "(none)"}),
+        ("hand-over.no-pod", {}),
+        (
+            "hand-over.host-trace",
+            {"fate": "not known", "cause": ("hand-over.no-trace", {}), "handlers": "none"},
+        ),
+        ("hand-over.engine-configured", {}),
+    ]
+
+
+def test_a_node_that_is_held_says_why_it_is() -> None:
+    held = dc.replace(node("false"), held=True, why="a disk is full")
+    assert read_coded(hand_over.explain_held_node(held)) == (
+        "hand-over.node-held-for",
+        {"node": "gpu1", "cause": "a disk is full"},
     )

@@ -1,0 +1,142 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List the sentences about the values of NVIDIA's charts."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+)
+
+# ---------------------------------------------------------------- what is refused
+UNKNOWN_ENVIRONMENT = Sentence(
+    "helm.unknown-environment",
+    "gpufleet_kubernetes_operator_environment has the unknown name {name!r}",
+    next="Name variables of the device plugin: {known}",
+)
+OTHER_RUNTIME_CLASS = Sentence(
+    "helm.runtime-class",
+    "runtimeClassName differs: {classes}",
+    why="the operator has one RuntimeClass for its pods on all nodes",
+    next="Set gpufleet_handlers to {handler} for the others",
+)
+CHART_VALUES_DIFFER = Sentence(
+    "helm.values-differ",
+    "{value} differs: {groups}",
+    why="{cause}",
+    next="Set {setting} alike for these hosts, or install the chart once for each kind, each as a gpufleet_cluster of its own",
+)
+VALUE_FOR_ALL = Sentence(
+    "helm.value-for-all",
+    "gpufleet_kubernetes_values sets {value} to {found!r} for the whole cluster, and the decision is another one: {groups}",
+    why="the chart makes it a variable, which ranks above the ConfigMap",
+    next="Take {value} out of gpufleet_kubernetes_values, so that the ConfigMap has it for each group",
+)
+UNFIT_HOSTS = Sentence(
+    "helm.unfit-hosts",
+    "these hosts do not fit what the GPU Operator sets for all nodes: {hosts}",
+    next="Give these hosts an engine with CDI, "
+    "or set gpufleet_device_plugin_prefix: cdi.k8s.io/ and run gpufleet.nvidia.site "
+    "where the NVIDIA runtime resolves CDI devices, or take them from the operator's plugin by the label "
+    "nvidia.com/gpu.deploy.device-plugin=false and run the plugin's own chart there, "
+    "as a gpufleet_cluster of its own",
+)
+TOOLKIT_ON_SOME = Sentence(
+    "helm.toolkit-on-some",
+    "{some} keep the GPU Operator's toolkit, and {others} do not",
+    why="with its toolkit the operator sets NVIDIA_CDI_HOOK_PATH for all nodes, to a program that is not on the others",
+    next="Hand over the first ones, too (docs/cluster.md), "
+    "or set gpufleet_kubernetes_operator_environment.NVIDIA_CDI_HOOK_PATH to a program that all have",
+)
+TOOLKIT_DIFFERS = Sentence(
+    "helm.toolkit-differs",
+    "the GPU Operator's toolkit needs different environments on these hosts: {kinds}",
+    why="the toolkit is one DaemonSet, with one engine and one environment for all nodes",
+    next="Hand over all of these hosts but one kind, or set {path} in gpufleet_kubernetes_values, which counts as it is written",
+)
+VALUE_OF_VARIABLE = Sentence(
+    "helm.value-of-variable",
+    "gpufleet_kubernetes_values sets {path} to {theirs!r}, and {variable} makes it {wanted!r}",
+    why="the hosts of the cluster are judged by that variable",
+    next="Take {path} out, and set {variable}",
+)
+ENVIRONMENT_OF_VARIABLE = Sentence(
+    "helm.environment-of-variable",
+    "gpufleet_kubernetes_values sets {name} in {path}",
+    why="the hosts of the cluster are judged by {variable}",
+    next="Set {variable}.{name} instead",
+)
+HOST_BY_OTHER_WAY = Sentence(
+    "helm.host-by-other-way",
+    "{injection} does not understand DEVICE_LIST_STRATEGY={strategies} with the prefix {prefix}; "
+    "pods that name no RuntimeClass get GPUs there by {ways}",
+)
+DEVICE_IDS_DIFFER = Sentence(
+    "helm.device-ids-differ",
+    "gpufleet_kubernetes_device_ids is {wanted}, and DEVICE_ID_STRATEGY={set}",
+)
+MIG_STRATEGY_DIFFERS = Sentence(
+    "helm.mig-strategy-differs",
+    "gpufleet_kubernetes_mig_strategy is {wanted}, and MIG_STRATEGY={set}",
+)
+MIXED_WITH_MPS = Sentence(
+    "helm.mixed-with-mps",
+    "gpufleet_sharing has mps, and the device plugin does not start with that and MIG_STRATEGY=mixed",
+)
+ONE_DRIVER_ROOT = Sentence("helm.one-driver-root", "the chart mounts one driver root on all nodes")
+ONE_CLASS_OF_CHART = Sentence(
+    "helm.one-class-of-chart",
+    "the chart has one RuntimeClass for the plugin's pods on all nodes",
+)
+ONE_CLASS_OF_OPERATOR = Sentence(
+    "helm.one-class-of-operator",
+    "the operator has one RuntimeClass for its pods on all nodes",
+)
+
+# ---------------------------------------------------------------- comments in a file of values
+VALUES_ARE_NULL = Sentence(
+    "helm.values-are-null",
+    "What differs between nodes is in the ConfigMap. A value that is set here would count for all nodes instead, so those are null.",
+)
+GFD_ENABLED = Sentence(
+    "helm.gfd-enabled",
+    "The chart's MPS daemon runs where GPU Feature Discovery has set the label nvidia.com/mps.capable, so gfd is enabled.",
+)
+ROOT_IS_MOUNTED = Sentence(
+    "helm.root-is-mounted",
+    "nvidiaDriverRoot is also what the chart mounts into the plugin's pods, which need it to write CDI specs.",
+)
+OPERATOR_SETS_FOR_ALL = Sentence(
+    "helm.operator-sets",
+    "The operator sets these variables of the plugin for all nodes: {variables}",
+)
+TOOLKIT_OFF = Sentence(
+    "helm.toolkit-off",
+    "The operator's toolkit is off, since this collection configures the engines.",
+)
+TOOLKIT_FOR_ALL = Sentence(
+    "helm.toolkit-for-all",
+    "{hosts}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them.",
+)
+TOOLKIT_ENGINE_UNKNOWN = Sentence(
+    "helm.toolkit-engine-unknown",
+    "Which engine the toolkit configures on {hosts} is not known, or its files are where not only root may make files: "
+    "these values may not fit there.",
+)
+OWN_ENVIRONMENT_COUNTS = Sentence(
+    "helm.own-environment", "{path} is the one of gpufleet_kubernetes_values."
+)
+OPERATOR_SETS_REST = Sentence(
+    "helm.operator-sets-rest",
+    "What the operator sets by itself is left out: a change here starts the toolkit, and so the engine, again on all nodes.",
+)
+PATHS_FOR_ALL = Sentence(
+    "helm.paths-for-all",
+    "{hosts}: the paths are those of these hosts, and count on all nodes.",
+)
+REASON_OF_MANAGER = Sentence("helm.reason-of-manager", "{reason}.")
+RANKS_ABOVE = Sentence(
+    "helm.ranks-above",
+    "{variable}: the operator sets it with CDI on, and it ranks above CONTAINERD_SET_AS_DEFAULT.",
+)
