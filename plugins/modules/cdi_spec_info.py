@@ -66,8 +66,9 @@ findings:
       line: 12
       device: nvidia.com/gpu=0
       rule: stale-numbers
+      code: cdi-lint.stale-numbers
       level: error
-      message: /dev/nvidia-uvm is 511:0 on this host, recorded is 510:0
+      message: /dev/nvidia-uvm is 511:0 on this host, recorded is 510:0 [cdi-lint.stale-numbers]
       effect: The recorded ones win, so a container gets a node that leads nowhere (CUDA error 999, no devices found)
       remedy: Generate the file again, without the numbers that the kernel hands out at run time
   contains:
@@ -87,6 +88,10 @@ findings:
       description: The rule's name, which does not change between releases.
       type: str
       returned: always
+    code:
+      description: The code of the message, C(cdi-lint.) with the rule's name.
+      type: str
+      returned: always
     level:
       description: >-
         V(error) where a device is lost or a container with it does not work, V(warning) where it works with a risk,
@@ -94,7 +99,7 @@ findings:
       type: str
       returned: always
     message:
-      description: What was found.
+      description: What was found. It ends with the code.
       type: str
       returned: always
     effect:

@@ -349,6 +349,7 @@ decision:
             value: native-cdi
             why: containerd 1.7.24 resolves CDI devices itself; its switch is off and is turned on
             evidence: "cri-status: enableCDI=false"
+            code: decision.engine-resolves-once-on
 row:
   description: The host's line in the table which the playbooks print.
   returned: always

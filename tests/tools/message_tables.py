@@ -13,15 +13,23 @@ from __future__ import annotations
 import importlib
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT / ".cache" / "collections", Path(__file__).parent):
     sys.path.insert(0, str(entry))
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import causes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Sentence,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
+    table as known_bad_table,
 )
 from page_table import table
 
@@ -74,9 +82,47 @@ def read_rows(path: Path) -> dict[str, Sentence]:
     return dict(rows)
 
 
-def write_golden(path: Path) -> str:
+def list_known_bad_rows() -> list[Sentence]:
+    return [Sentence(row.code, row.what, next=row.way) for row in known_bad_table.ROWS]
+
+
+def list_lint_rows() -> list[Sentence]:
+    return [
+        Sentence(rules.build_rule_code(name), rule.what, rule.effect, rule.remedy)
+        for name, rule in rules.RULES.items()
+    ]
+
+
+def list_cause_rows() -> list[Sentence]:
+    return [Sentence(causes.build_cause_code(cause.code), cause.says) for cause in causes.CAUSES]
+
+
+def list_fault_rows() -> list[Sentence]:
+    return [
+        Sentence(file_places.build_fault_code(name), says)
+        for name, says in file_places.FAULTS.items()
+    ]
+
+
+# Tables of facts whose rows have ids. An id is the second half of the code of messages about it.
+TABLES_BY_ID: Mapping[str, Callable[[], list[Sentence]]] = {
+    "core.causes": list_cause_rows,
+    "core.projections.faults": list_fault_rows,
+    "host.cdi.lint.rules": list_lint_rows,
+    "host.known_bad.table": list_known_bad_rows,
+}
+
+
+def write_golden(rows: Iterable[Sentence]) -> str:
     """Return the text of a table's golden file."""
-    return "\n".join(line for row in read_rows(path).values() for line in (*describe_row(row), ""))
+    return "\n".join(line for row in rows for line in (*describe_row(row), ""))
+
+
+def map_golden_files() -> dict[str, str]:
+    """Return the text of each golden file by the name of its table."""
+    tables = {package: read_rows(path).values() for package, path in find_tables().items()}
+    by_id = {name: list_rows() for name, list_rows in TABLES_BY_ID.items()}
+    return {name: write_golden(rows) for name, rows in {**tables, **by_id}.items()}
 
 
 def describe_row(row: Sentence) -> Iterator[str]:
@@ -89,18 +135,19 @@ def describe_row(row: Sentence) -> Iterator[str]:
 
 def build_page_tables() -> str:
     """Return a section for each package, for docs/errors.md."""
-    parts = []
-    for package, path in find_tables().items():
-        rows = [
-            [f"`{row.code}`", *map(escape_fields, (row.what, row.why, row.next))]
-            for row in sorted_rows(path)
-        ]
-        parts.append(f"## {package}\n\n{table(['code', 'message', 'cause', 'what to do'], rows)}")
-    return "\n".join(parts)
+    tables = {package: read_rows(path).values() for package, path in find_tables().items()}
+    by_id = {name: list_rows() for name, list_rows in TABLES_BY_ID.items()}
+    return "\n".join(
+        f"## {name}\n\n{build_page_table(rows)}" for name, rows in {**tables, **by_id}.items()
+    )
 
 
-def sorted_rows(path: Path) -> list[Sentence]:
-    return sorted(read_rows(path).values(), key=lambda row: row.code)
+def build_page_table(rows: Iterable[Sentence]) -> str:
+    cells = [
+        [f"`{row.code}`", *map(escape_fields, (row.what, row.why, row.next))]
+        for row in sorted(rows, key=lambda row: row.code)
+    ]
+    return table(["code", "message", "cause", "what to do"], cells)
 
 
 def escape_fields(text: str) -> str:
@@ -110,9 +157,7 @@ def escape_fields(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     GOLDEN.mkdir(parents=True, exist_ok=True)
-    wanted = {
-        GOLDEN / f"{package}.txt": write_golden(path) for package, path in find_tables().items()
-    }
+    wanted = {GOLDEN / f"{name}.txt": text for name, text in map_golden_files().items()}
     outdated = [
         path for path, text in wanted.items() if not path.exists() or path.read_text() != text
     ]

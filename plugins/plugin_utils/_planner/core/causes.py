@@ -12,9 +12,14 @@ reported as an exit status with the command that shows the text.
 from __future__ import annotations
 
 import dataclasses as dc
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Filled,
+    Message,
+    join_texts,
+)
 
 
 @dc.dataclass(frozen=True)
@@ -159,16 +164,22 @@ def build_cause_table() -> list[dict[str, Any]]:
     ]
 
 
+def build_cause_code(cause: str) -> str:
+    """Return the code of a cause's message by the code that the node reports."""
+    return f"cause.{cause}"
+
+
 def describe_cause(found: Mapping[str, Any]) -> str:
-    """Return one cause in words; '' for a code that this release does not know."""
+    """Return one cause as a message; '' for a code that this release does not know."""
     cause = _BY_CODE.get(str(found.get("code")))
     values = found.get("values") or {}
     shown = {name: str(values.get(name) or "...") for name in (cause.values if cause else ())}
-    return re.sub(r"\{(\w+)\}", lambda m: shown[m.group(1)], cause.says) if cause else ""
+    return Message(Filled(cause.says, shown), build_cause_code(cause.code), shown) if cause else ""
 
 
 def describe_causes(found: Iterable[Mapping[str, Any]], most: int = 2) -> str:
     """Return up to `most` causes of one output in words, joined by '; '. Return '' if none is
     known.
     """
-    return "; ".join(list(dict.fromkeys(filter(None, map(describe_cause, found))))[:most])
+    known = list(dict.fromkeys(filter(None, map(describe_cause, found))))[:most]
+    return join_texts("; ", known) if known else ""

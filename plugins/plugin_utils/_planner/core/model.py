@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
+    get_code,
 )
 
 Injection = Literal["native-cdi", "nvidia-runtime", "legacy", "oci-hook", "jit-cdi"]
@@ -283,12 +284,17 @@ class Kubelet:
 
 @dc.dataclass(frozen=True)
 class Reason:
-    """The reason why one field of the decision has its value."""
+    """The reason why one field of the decision has its value. code: the code of `why`."""
 
     what: str
     value: str
     why: str
     evidence: str = ""
+    code: str = dc.field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        """Take the code from the message of `why`."""
+        object.__setattr__(self, "code", get_code(self.why))
 
 
 @dc.dataclass(frozen=True)

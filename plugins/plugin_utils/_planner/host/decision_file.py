@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     OWN_RECORD,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decision_messages,
     originals,
     owned_file,
 )
@@ -77,7 +78,7 @@ def plan_decision_files(
     if host.skipped:
         return Plan()
     if not host.decisions:
-        gone = plan_decision_withdrawal(obs, "this host has no decision any more")
+        gone = plan_decision_withdrawal(obs, decision_messages.RECORD_GONE.fill())
         return add_cause(gone, decided()) if gone.changes else gone
     files = list_taken_over_files(obs, going)
     wanted = {**build_public_record(host, driver), **({"taken_over": list(files)} if files else {})}
@@ -87,7 +88,7 @@ def plan_decision_files(
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    return plan_decision_withdrawal(obs, "state: absent")
+    return plan_decision_withdrawal(obs, decision_messages.RECORD_WITHDRAWN.fill())
 
 
 def was_here(obs: Observation) -> bool:
@@ -165,7 +166,7 @@ def plan_decision_write(obs: Observation, path: str, wanted: dict[str, Any]) -> 
         before
     ) == drop_momentary_values(wanted):
         return Plan()
-    why = "other programs on the host can read how containers get GPUs here"
+    why = decision_messages.RECORD_READ.fill()
     after = summarise_decision(wanted)
     written = owned_file.plan_owned_file(
         file,

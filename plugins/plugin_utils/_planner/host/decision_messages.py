@@ -212,3 +212,13 @@ CDI_LIBRARY_UNKNOWN = Sentence(
 OLDEST_CONSUMER = Sentence(
     "decision.oldest-consumer", "{consumer} is the oldest consumer of the host's CDI spec"
 )
+
+# --- the record of the decision
+
+RECORD_GONE = Sentence("decision.record-gone", "this host has no decision any more")
+RECORD_READ = Sentence(
+    "decision.record-read", "other programs on the host can read how containers get GPUs here"
+)
+RECORD_WITHDRAWN = Sentence(
+    "decision.record-withdrawn", "state: absent removes the record of this host's decision"
+)

@@ -88,6 +88,9 @@ PROCESS_UNVERIFIED = Sentence(
     next="{remedy}, or describe the engine by gpufleet_config_path, gpufleet_socket and "
     "gpufleet_service, which are then used instead of the process",
 )
+NOT_INSPECTED_UNVERIFIED = Sentence(
+    "engines.not-inspected-unverified", "not inspected: the process could not be verified"
+)
 PROCESSES_OF_OTHERS = Sentence(
     "engines.processes-of-others",
     "processes of other users with an engine's name are left alone ({processes}): a rootless engine "

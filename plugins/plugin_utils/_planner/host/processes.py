@@ -85,9 +85,8 @@ def build_untrusted_instance(engine: str, title: str, process: Mapping[str, Any]
 
     It holds no configuration, socket or unit that the process reports of itself.
     """
-    nothing = Cdi(
-        False, False, (), "", Evidence("files", "not inspected: the process could not be verified")
-    )
+    unseen = host_messages.NOT_INSPECTED_UNVERIFIED.fill()
+    nothing = Cdi(False, False, (), "", Evidence("files", unseen))
     program_ = str(process.get("exe") or "")
     return Instance(
         engine,

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection i
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
     Sentence,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
@@ -168,8 +169,19 @@ def build_unsent_file_error(path: str, code: str, line: int, form: str) -> PlanE
     utf16, invalid = FORMS[form]
     if code == "utf-16":
         return PlanError(utf16.fill(), where=path, line=1)
-    reason = FAULTS.get(code, "the scanner on the host reports no more details")
-    return PlanError(invalid.fill(reason=reason), where=path, line=line)
+    return PlanError(invalid.fill(reason=explain_fault(code)), where=path, line=line)
+
+
+def build_fault_code(fault: str) -> str:
+    """Return the code of a fault's message by the code that the host reports."""
+    return f"fault.{fault}"
+
+
+def explain_fault(code: str) -> Message:
+    """Return what is wrong with a text, by the code that the host reports."""
+    if code not in FAULTS:
+        return messages.NO_DETAILS.fill()
+    return Message(FAULTS[code], build_fault_code(code))
 
 
 def require_shown(

@@ -27,3 +27,4 @@ INVALID_JSON = Sentence(
 UTF16_JSON = Sentence(
     "content.utf-16-json", "this is UTF-16, but JSON must be UTF-8", next="Save the file as UTF-8"
 )
+NO_DETAILS = Sentence("content.no-details", "the scanner on the host reports no more details")

@@ -120,6 +120,11 @@ class KnownBadRow:
     links: tuple[str, ...]
     stops: bool = True
 
+    @property
+    def code(self) -> str:
+        """The code by which messages about this row end."""
+        return f"known-bad.{self.id}"
+
 
 @dc.dataclass(frozen=True)
 class HostView:

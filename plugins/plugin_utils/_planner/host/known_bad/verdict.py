@@ -19,6 +19,8 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
+    Sentence,
+    end_with_code,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
@@ -90,7 +92,7 @@ def is_record(change: Mapping[str, Any]) -> bool:
 
 
 def build_known_bad_refusal(judged: JudgedRows, stops: Sequence[KnownBadRow]) -> Stopped:
-    what = "; ".join(f"{row.what} ({row.id}, {row.links[0]})" for row in stops)
+    what = "; ".join(f"{row.what} ({row.links[0]}) [{row.code}]" for row in stops)
     ways = ". ".join(dict.fromkeys(row.way for row in stops))
     return Stopped(judged, messages.STOPS.fill(rows=what, ways=ways))
 
@@ -99,7 +101,8 @@ def explain_refused_plan(policy: Policy, judged: JudgedRows, error: PlanError) -
     """Return the error of a refused plan, with the rows of the table that explain it."""
     stops = list_stopping_rows(policy, judged)
     known = "; ".join(
-        messages.EXPLAINS.fill(what=row.what, row=row.id, link=row.links[0]) for row in stops
+        end_with_code(fill_row(messages.EXPLAINS, row, what=row.what, link=row.links[0]))
+        for row in stops
     )
     why = "; ".join(filter(None, [error.why, known]))
     return (
@@ -110,7 +113,13 @@ def explain_refused_plan(policy: Policy, judged: JudgedRows, error: PlanError) -
 
 
 def describe_row(row: KnownBadRow) -> Message:
-    return messages.TOLD.fill(row=row.id, what=row.what, way=row.way, link=row.links[0])
+    return fill_row(messages.TOLD, row, what=row.what, way=row.way, link=row.links[0])
+
+
+def fill_row(sentence: Sentence, row: KnownBadRow, **values: str) -> Message:
+    """Return a sentence about a row, with the row's own code."""
+    filled = sentence.fill(**values)
+    return Message(filled.what, row.code, filled.values)
 
 
 def describe_open_rows(judged: JudgedRows) -> tuple[str, ...]:

@@ -16,6 +16,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Message,
+    end_with_code,
+)
+
 LOST = "Engines drop the whole file, mostly without a word, and its devices are unresolvable"
 NO_START = "A container with this device does not start"
 CRASH = "Engines crash on it, as often as they read it: a null pointer in the reference library"
@@ -41,6 +46,11 @@ class LintRule:
     effect: str
     remedy: str
     of_nvidia: str = ""
+
+
+def build_rule_code(rule: str) -> str:
+    """Return the code of a rule by its id."""
+    return f"cdi-lint.{rule}"
 
 
 def _build_lost_rule(what: str, remedy: str) -> LintRule:
@@ -363,6 +373,11 @@ class Finding:
     subject: str = ""  # the path on the host that the finding is about
 
     @property
+    def code(self) -> str:
+        """The code by which the finding's message ends."""
+        return build_rule_code(self.rule)
+
+    @property
     def remedy(self) -> str:
         rule = RULES[self.rule]
         return rule.of_nvidia if rule.of_nvidia and NVIDIAS.fullmatch(self.subject) else rule.remedy
@@ -376,7 +391,8 @@ class Finding:
             "device": self.device,
             "rule": self.rule,
             "level": rule.level,
-            "message": self.message,
+            "code": self.code,
+            "message": end_with_code(Message(self.message, self.code)),
             "effect": rule.effect,
             "remedy": self.remedy,
         }

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
-    FAULTS,
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
+    file_places,
 )
 
 STAND_IN = re.compile(r"\(hidden [0-9a-f]{16} ([0-9]+)( no-text)?\)|hidden-[0-9a-f]{16}-([0-9]+)")
@@ -54,4 +54,4 @@ def describe_without_tags(text: str) -> str:
 
 def explain_unsent_file(found: Mapping[str, Any]) -> str:
     """Return why nothing of a file was sent, for people."""
-    return FAULTS.get(str(found.get("code")), "the scanner on the host reports no more details")
+    return file_places.explain_fault(str(found.get("code")))

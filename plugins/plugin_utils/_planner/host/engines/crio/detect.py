@@ -270,11 +270,14 @@ def describe_crio_cdi(
     """
     able = version >= releases.CDI_SINCE
     used = tuple(d for d in dirs if d)
+    since = ".".join(map(str, releases.CDI_SINCE))
     evidence = Evidence(
         source,
-        f"CRI-O {text}, CDI directories {', '.join(used) or 'none'}"
+        messages.RELEASE_AND_CDI_DIRECTORIES.fill(
+            version=text, directories=", ".join(used) or "none"
+        )
         if able
-        else f"CRI-O {text} is older than 1.24",
+        else messages.CRIO_BEFORE_CDI.fill(version=text, since=since),
     )
     return Cdi(
         able,
@@ -506,7 +509,7 @@ def find_remnant(policy: Policy, obs: Observation) -> Instance | None:
     where = config.find_crio_paths_or_usual(policy, obs)
     if not obs.get_file(where.drop_in, where.keep).exists:
         return None
-    nothing = Cdi(False, False, (), "", Evidence("files", "CRI-O is not installed here"))
+    nothing = Cdi(False, False, (), "", Evidence("files", messages.CRIO_NOT_INSTALLED.fill()))
     return Instance(
         "crio", policy.engine_version, "", where.socket, where.config, "", "package", False, nothing
     )

@@ -49,7 +49,7 @@ def refuse_silent_crio(obs: Observation, where: config.CrioPaths, unit: str) -> 
         for method in ("Status", "Version")
     )
     given = (str(a["error"].get("message") or "") for a in asked if "error" in a)
-    reason = next(given, "") or "it gives no reason"
+    reason = next(given, "") or messages.CRIO_NO_REASON.fill()
     silent = messages.CRIO_SILENT.fill(socket=where.socket, reason=reason, unit=unit)
     return Refusal(silent, kind="silent")
 

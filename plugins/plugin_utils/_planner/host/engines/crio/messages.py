@@ -270,3 +270,12 @@ HOOK_WANTED = Sentence(
     "an OCI hook and no handler is to be configured here, but pods may use this one",
     next="Remove {path} once no pod uses it",
 )
+
+# --- what this release of CRI-O can do, as evidence of a decision
+
+RELEASE_AND_CDI_DIRECTORIES = Sentence(
+    "crio.release-and-cdi", "CRI-O {version}, CDI directories {directories}"
+)
+CRIO_BEFORE_CDI = Sentence("crio.before-cdi", "CRI-O {version} is older than {since}")
+CRIO_NOT_INSTALLED = Sentence("crio.not-installed", "CRI-O is not installed on this host")
+CRIO_NO_REASON = Sentence("crio.no-reason", "it reports no reason")

@@ -343,10 +343,15 @@ def describe_docker_cdi(
     )
     if "CDISpecDirs" in info:
         dirs = host_paths.clean_directories(info["CDISpecDirs"] or ())
-        evidence = Evidence("dump", f"/info of Docker {version} lists {list(dirs)}")
+        listed = messages.INFO_LISTS.fill(version=version, directories=list(dirs))
+        evidence = Evidence("dump", listed)
         return Cdi(able, bool(dirs), dirs or configured, newest, evidence, next_dirs=by_file)
     enabled = able and (on if on is not None else series >= CDI_ON_SINCE)
-    text = f"Docker {version}" + ("" if on is None else f", features.cdi is {str(on).lower()}")
+    text = (
+        messages.RELEASE.fill(version=version)
+        if on is None
+        else messages.RELEASE_AND_SWITCH.fill(version=version, on=str(on).lower())
+    )
     return Cdi(able, enabled, configured if able else (), newest, Evidence("version", text))
 
 
@@ -517,7 +522,7 @@ def find_remnant(policy: Policy, obs: Observation) -> Instance | None:
     where = config.find_docker_paths_or_usual(policy, obs)
     if not obs.get_file(where.config, config.keep_docker_values(policy.handlers)).exists:
         return None
-    nothing = Cdi(False, False, (), "", Evidence("files", "Docker is not installed here"))
+    nothing = Cdi(False, False, (), "", Evidence("files", messages.DOCKER_NOT_INSTALLED.fill()))
     return Instance(
         "docker",
         policy.engine_version,

@@ -242,3 +242,10 @@ NO_COPY_CDI_STAYS = Sentence(
     "{path}: the journal has no copy of the original, so only the runtime of this collection is "
     "removed; features.cdi stays, since it is not known who set it",
 )
+
+# --- what this release of Docker can do, as evidence of a decision
+
+INFO_LISTS = Sentence("docker.info-lists", "/info of Docker {version} lists {directories}")
+RELEASE = Sentence("docker.release", "Docker {version}")
+RELEASE_AND_SWITCH = Sentence("docker.release-and-switch", "Docker {version}, features.cdi is {on}")
+DOCKER_NOT_INSTALLED = Sentence("docker.not-installed", "Docker is not installed on this host")

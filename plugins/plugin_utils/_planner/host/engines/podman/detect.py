@@ -56,7 +56,9 @@ def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     if said is None:
         return ()
     program = (obs.get_answer(consumers.QUESTION).get("found") or {}).get(NAME) or BINARY
-    evidence = Evidence("version", f"package {NAME} {said}" if obs.get_package(NAME) else program)
+    packaged = messages.PODMAN_PACKAGE.fill(name=NAME, version=said)
+    found = packaged if obs.get_package(NAME) else messages.PODMAN_PROGRAM.fill(program=program)
+    evidence = Evidence("version", found)
     version = said.rpartition(":")[2].partition("-")[0].partition("+")[0]
     newest = next((reader.newest for reader in consumers.find_podman_consumer(policy, obs)), "")
     cdi = Cdi(

@@ -36,3 +36,5 @@ RUNTIME_UNDEFINED = Sentence(
     why="its default runtime is {name} ({place}), and no containers.conf of this host defines that name",
     next="Remove the key runtime there: containers get GPUs by CDI with every runtime",
 )
+PODMAN_PACKAGE = Sentence("podman.package", "package {name} {version}")
+PODMAN_PROGRAM = Sentence("podman.program", "program {program}")

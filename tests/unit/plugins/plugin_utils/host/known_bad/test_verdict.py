@@ -68,7 +68,7 @@ def test_a_change_is_refused_and_a_host_without_one_is_not(
     if refused:
         with pytest.raises(PlanError) as error:
             verdict.add_known_bad_advice(policy, BOTH, plan)
-        rows = f"{STOPS.what} ({STOPS.id}, {STOPS.links[0]})"
+        rows = f"{STOPS.what} ({STOPS.links[0]}) [known-bad.{STOPS.id}]"
         assert (error.value.code, error.value.values) == (
             "known-bad.stops",
             {"rows": rows, "ways": STOPS.way},
@@ -82,8 +82,8 @@ def test_a_row_that_is_only_said_stops_nothing() -> None:
         verdict.add_known_bad_advice(Policy(), JudgedRows((SAID,)), CHANGES).advice
     )
     assert told == (
-        "known-bad.told",
-        {"row": SAID.id, "what": SAID.what, "way": SAID.way, "link": SAID.links[0]},
+        f"known-bad.{SAID.id}",
+        {"what": SAID.what, "way": SAID.way, "link": SAID.links[0]},
     )
 
 
@@ -137,7 +137,7 @@ def test_a_plan_that_was_refused_anyway_keeps_its_error_and_gets_the_link() -> N
         error.line,
         error.next,
     )
-    assert found.why.startswith("so it is; known to be bad: ")
+    assert found.why.endswith(f" [known-bad.{STOPS.id}]")
     assert STOPS.links[0] in found.why
     assert verdict.explain_refused_plan(Policy(known_bad="warn"), BOTH, error) is error
 
