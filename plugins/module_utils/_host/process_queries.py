@@ -25,7 +25,6 @@ MAX_PROCESSES = 1024
 # seconds to judge the holders, processes that are listed, threads that are tried for a table. A
 # usual host has some ten thousand descriptors.
 PER_USER, DESCRIPTORS, SECONDS, MORE_SECONDS, MOST_HOLDERS, THREADS = 200000, 400000, 3, 1, 1024, 4
-_GONE = (errno.ENOENT, errno.ESRCH)
 
 
 def list_processes(names, flags=None, environment=None):
@@ -47,7 +46,7 @@ def list_processes(names, flags=None, environment=None):
         if not roots:
             others.update({} if roots is None else {name: others.get(name, 0) + 1})
             continue
-        with contextlib.suppress(trust.Gone):
+        with contextlib.suppress(*trust.ENDED):
             process = trust.read_process(pid)
             # Since it was counted, it may have become another program, or another user's. So what
             # is read now is compared once more.
@@ -117,7 +116,7 @@ def _judge_process(found, flags, environment):
             described.update(
                 verified=True, argv=selection.select_arguments(list(process.argv), flags)
             )
-            with contextlib.suppress(trust.Gone):
+            with contextlib.suppress(*trust.ENDED):
                 described["environment"] = (
                     selection.select_environment(_read_environment(process), environment)
                     if environment
@@ -159,8 +158,8 @@ def _list_process_units(names):
 
 
 def _read_environment(process):
-    """Return the environment of a process. Raise NodeError if it cannot be read, trust.Gone if the
-    process has ended.
+    """Return the environment of a process. Raise NodeError if it cannot be read,
+    ProcessLookupError if the process has ended.
     """
     try:
         return (
@@ -170,7 +169,7 @@ def _read_environment(process):
         )
     finally:
         if system.get_process_start(process.pid) != process.start:
-            raise trust.Gone()
+            raise ProcessLookupError()
 
 
 def list_holders(pattern, services=(), groups=False):
@@ -251,7 +250,7 @@ class _Walk(object):
                 user, size = _read_owner(pid)
                 users.setdefault(user, []).append((size, pid))
             except OSError as exc:
-                self.closed += exc.errno not in _GONE
+                self.closed += not isinstance(exc, trust.ENDED)
         return users
 
     def may_go_on(self, user):
@@ -268,7 +267,7 @@ class _Walk(object):
         except _Spent:
             self._leave(user)
         except OSError as exc:
-            self.closed += exc.errno not in _GONE
+            self.closed += not isinstance(exc, trust.ENDED)
         else:
             if devices and len(self.found) >= MOST_HOLDERS:
                 self._leave(user)
@@ -320,9 +319,7 @@ def _describe_held(pid, devices):
         group, _unit = process_trust.find_trusted_service(
             trust.read_proc_file("/proc/%d/cgroup" % pid), trust.read_proc_file("/proc/1/cgroup")
         )
-    except OSError as exc:
-        if exc.errno not in _GONE:
-            raise
+    except trust.ENDED:
         return None
     return [pid, sorted(devices), group]
 
@@ -370,8 +367,10 @@ def _match_device(link, wanted):
             if match and stat.S_ISCHR(os.stat(link).st_mode) and not _is_open_by_name(link)
             else None
         )
+    except trust.ENDED:
+        return None
     except OSError as exc:
-        if exc.errno not in _GONE and not _is_no_device(link, exc):
+        if not _is_no_device(link, exc):
             raise
         return None
 
@@ -413,9 +412,9 @@ def _is_service(pid, names):
     """Tell whether a process, of any account, was started by the host's systemd as a service. Its
     program must be a file of root's.
     """
-    if trust.get_process_name(pid) not in names:
-        return False
     try:
+        if trust.get_process_name(pid) not in names:
+            return False
         process = trust.read_process(pid)
         file_ = os.stat("/proc/%d/exe" % pid)
         judge = process_trust.Judge(_list_process_units)
@@ -426,7 +425,7 @@ def _is_service(pid, names):
             and judge.is_main_process(process)
         )
         return known and trust.read_process(pid) == process
-    except (trust.Gone, OSError):
+    except OSError:  # of a process that has ended, too
         return False
 
 

@@ -21,7 +21,7 @@ def is_root(pid):
     """
     try:
         return trust.parse_uids(trust.read_proc_file("/proc/%d/status" % pid)) == (0, 0, 0, 0)
-    except (OSError, ValueError):
+    except trust.ENDED:
         return None
 
 
@@ -65,7 +65,7 @@ def _get_user_namespace():
     """
     try:
         return os.readlink("/proc/1/ns/user")
-    except OSError:
+    except PermissionError:
         return os.readlink("/proc/self/ns/user")
 
 
@@ -161,7 +161,7 @@ class Judge(object):
                 return False
             try:
                 found = trust.read_process(found.ppid)
-            except trust.Gone:
+            except trust.ENDED:
                 return False
             if found.uids != (0, 0, 0, 0):
                 return False

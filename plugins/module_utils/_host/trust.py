@@ -235,30 +235,27 @@ _DELETED = " (deleted)"
 _READS = 64  # of the arguments of a process that has none: some have taken theirs away
 
 
-class Gone(Exception):
-    """An error for a process that has ended, or that changed while it was looked at: nothing is
-    known of it.
-    """
+# Errors for a process that has ended, or that changed while it was looked at: nothing is known of
+# it. Any other error is a failure.
+ENDED = (FileNotFoundError, ProcessLookupError)
 
 
 def read_process(pid):
-    """Read a process twice by one descriptor of its directory, which fails once it is dead. Raise
-    Gone if the two reads differ.
+    """Read a process twice by one descriptor of its directory, which fails once it is dead.
+
+    Raise one of ENDED if it is, or if the two reads differ. Raise OSError if it cannot be read.
     """
-    try:
-        place = os.open("/proc/%d" % pid, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        raise Gone()
+    place = os.open("/proc/%d" % pid, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _await_executed(place)
         found = _read_process(pid, place)
-        if found != _read_process(pid, place):
-            raise Gone()
-        return found
-    except (OSError, ValueError, IndexError):
-        raise Gone()
+        if found == _read_process(pid, place):
+            return found
+    except (ValueError, IndexError):
+        pass
     finally:
         os.close(place)
+    raise ProcessLookupError()
 
 
 def _await_executed(place):
@@ -275,11 +272,16 @@ def get_process_name(pid):
     """Return the name of the program that a process runs, at the least cost.
 
     None for a kernel thread or a process that is gone. The name comes from the executable and never
-    from argv[0], which any account can choose for a setuid program.
+    from argv[0], which any account can choose for a setuid program. In some containers not even
+    root may look at every process. Then the name is what the kernel calls the process, and
+    read_process fails for it. Raise OSError if neither can be read.
     """
     try:
-        return os.path.basename(_strip_deleted(os.readlink("/proc/%d/exe" % pid)))
-    except OSError:
+        try:
+            return os.path.basename(_strip_deleted(os.readlink("/proc/%d/exe" % pid)))
+        except PermissionError:
+            return None if os.geteuid() else read_proc_file("/proc/%d/comm" % pid).strip()
+    except ENDED:
         return None
 
 
@@ -344,10 +346,12 @@ def open_running_program(pid, start, called):
     try:
         found = read_process(pid)
         fd = os.open("/proc/%d/exe" % pid, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
-    except (Gone, OSError):
+    except ENDED:
         raise host_files.NodeError("gone", "process %d is gone; run again" % pid)
     try:
-        again = _open_again(pid)
+        again = None
+        with contextlib.suppress(*ENDED):
+            again = read_process(pid)
         if found != again or found.start != start or found.exe != called:
             raise host_files.NodeError(
                 "gone", "process %d is not the one that was inspected; run again" % pid
@@ -358,13 +362,6 @@ def open_running_program(pid, start, called):
         yield fd
     finally:
         os.close(fd)
-
-
-def _open_again(pid):
-    try:
-        return read_process(pid)
-    except Gone:
-        return None
 
 
 def judge_running_file(found, called):

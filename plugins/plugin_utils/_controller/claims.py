@@ -46,7 +46,7 @@ class Process:
 
 
 def find_process(number: int) -> Process | None:
-    """Return the process with a number; None if there is none."""
+    """Return the process with a number; None if there is none. Raise OSError if it cannot be read."""
     stat, machine = Path(f"/proc/{number}/stat"), os.uname().nodename
     if not Path("/proc/self/stat").exists():  # a controller without Linux
         shown = subprocess.run(
@@ -63,7 +63,7 @@ def find_process(number: int) -> Process | None:
             if fields[0] in "ZX"
             else Process(number, fields[19], machine, boot, os.readlink("/proc/self/ns/pid"))
         )
-    except (OSError, IndexError):
+    except (FileNotFoundError, ProcessLookupError, IndexError):
         return None
 
 
@@ -82,14 +82,17 @@ def is_process_alive(owner: Process) -> bool | None:
 
     A home directory may be shared with other machines, and with containers.
     """
-    here = find_process(os.getpid())
+    try:
+        here, there = find_process(os.getpid()), find_process(owner.number)
+    except OSError:
+        return None
     if (
         here is None
         or owner.machine != here.machine
         or (owner.boot == here.boot and owner.space != here.space)
     ):
         return None
-    return owner == find_process(owner.number)
+    return owner == there
 
 
 def get_claims_directory() -> Path:

@@ -72,7 +72,10 @@ def take_turn(cluster: str, host: str, change: Change) -> dict[str, Any]:
     name = f"servers-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
     with claims.hold_named_lock(f"{name}.lock") as directory:
         file, mine = directory / f"{name}.begun", claims.find_run_process()
-        first = find_begun_server(file, mine)
+        try:
+            first = find_begun_server(file, mine)
+        except OSError as error:
+            raise claims.build_unusable_claims_error(directory, error) from None
         if first not in ("", host):
             return {"changed": False, "error": {"phase": "precheck", **build_turn_refusal(first)}}
         try:
@@ -101,10 +104,10 @@ def build_turn_refusal(first: str) -> dict[str, str]:
 def find_begun_server(file: Path, mine: claims.Process | None) -> str:
     """Return the server that this run began with and did not bring through; '' if there is none.
 
-    A record that another run has left does not count.
+    A record that another run has left does not count. Raise OSError if the record cannot be read.
     """
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         return str(found["host"]) if mine and found["process"] == dc.asdict(mine) else ""
-    except (OSError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return ""

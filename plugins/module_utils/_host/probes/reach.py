@@ -12,7 +12,7 @@ proxy of its own goes another way than this program would, so nothing is tried t
 {"tried", "reached", "why"}; why is a sentence of this file.
 """
 
-import glob
+import fnmatch
 import json
 import os
 import re
@@ -80,16 +80,33 @@ def describe_unreached(cause):
 
 
 def has_proxy(patterns):
-    """Tell whether a file that matches these patterns names a proxy."""
-    for path in (path for pattern in patterns for path in glob.glob(pattern)):
-        try:
-            with open(path, encoding="utf-8", errors="replace") as stream:
-                text = stream.read(1 << 20)
-            if PROXY.search(text) or ENABLED.search(text):
-                return True
-        except OSError:  # a directory, or gone
-            pass
-    return False
+    """Tell whether a package manager may have a proxy. What cannot be read may name one."""
+    try:
+        return any(names_proxy(path) for pattern in patterns for path in list_files(pattern))
+    except OSError:
+        return True
+
+
+def list_files(pattern):
+    """Return the paths that match a pattern whose last component may have `*`. Raise OSError if the
+    directory cannot be listed: glob.glob takes that for an empty one.
+    """
+    directory, name = os.path.split(pattern)
+    try:
+        with os.scandir(directory) as listed:
+            return [entry.path for entry in listed if fnmatch.fnmatchcase(entry.name, name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def names_proxy(path):
+    """Tell whether a file names a proxy. Raise OSError if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            text = stream.read(1 << 20)
+    except (FileNotFoundError, IsADirectoryError):
+        return False
+    return bool(PROXY.search(text) or ENABLED.search(text))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ Host side: standard library only, Python 3.6.
 
 import contextlib
 import fcntl
-import glob
 import hashlib
 import os
 import re
@@ -31,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident.pro
     TRIES,
     explain_untrusted_path,
     get_lock_stamp,
+    list_matching_files,
     read_instructions,
     turn,
 )
@@ -203,11 +203,7 @@ def name_moved_file(path, ending=".aside"):
 def describe_false_fact(fact):
     """Return one sentence if a fact does not hold; '' if it does."""
     if "each" in fact:
-        found = [
-            [path] + [match_group(find, read_guarded_text(path)) for find in fact["find"]]
-            for path in sorted(glob.glob(fact["each"]))
-        ]
-        return "" if are_alike(fact["found"], found) else "%s changed" % fact["what"]
+        return "" if is_as_found(fact) else "%s changed" % fact["what"]
     if "numbers" in fact:
         wrong = [
             path
@@ -217,6 +213,19 @@ def describe_false_fact(fact):
         return "%s: %s has other numbers" % (fact["what"], wrong[0]) if wrong else ""
     gone = [path for path in fact["paths"] if not may_exist(path)]
     return "%s: %s is gone" % (fact["what"], gone[0]) if gone else ""
+
+
+def is_as_found(fact):
+    """Tell whether files are as they were found. A directory that cannot be listed proves nothing."""
+    try:
+        paths = list_matching_files(fact["each"])
+    except OSError:
+        return True
+    found = [
+        [path] + [match_group(find, read_guarded_text(path)) for find in fact["find"]]
+        for path in paths
+    ]
+    return are_alike(fact["found"], found)
 
 
 def may_exist(path):

@@ -15,7 +15,6 @@ whenever a run of the collection finds something wrong. Host side: standard libr
 
 import contextlib
 import errno
-import glob
 import os
 import stat
 import sys
@@ -24,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident.pro
     LATER,
     TRIES,
     get_lock_stamp,
+    list_matching_files,
     read_instructions,
     run_program,
     turn,
@@ -152,12 +152,17 @@ def list_minors(rule, unread):
     """Return [(minor, the fields of the file that contains it)].
 
     There is one for a rule with a number, and one for each file of a rule with a pattern. A file
-    that cannot be read is added to `unread`.
+    or a directory that cannot be read is added to `unread`.
     """
     if "each" not in rule:
         return [(rule["minor"], {})]
     found = []
-    for path in sorted(glob.glob(rule["each"])):
+    try:
+        paths = list_matching_files(rule["each"])
+    except OSError as exc:
+        unread.append(str(exc))
+        return []
+    for path in paths:
         try:
             device = read_fields(path)
         except OSError as exc:

@@ -61,6 +61,21 @@ def test_a_rollout_has_its_hosts_until_it_is_known_to_be_dead(
     )
 
 
+def test_a_process_that_cannot_be_read_is_not_known_to_be_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert HERE
+    read = Path.read_text
+
+    def deny(path: Path, *args: Any, **more: Any) -> str:
+        if path == Path(f"/proc/{os.getpid()}/stat"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path, *args, **more)
+
+    monkeypatch.setattr(Path, "read_text", deny)
+    assert claims.is_process_alive(HERE) is None
+
+
 # A run that is killed while one of its children takes its hosts, as the plan of a large fleet does
 # after its computing.
 KILLED = """

@@ -121,6 +121,23 @@ def test_what_is_not_reached_has_a_reason_of_our_own_list(server: str, url: str,
     assert reach.run({"url": url}) == {"tried": True, "reached": False, "why": why}
 
 
+@pytest.mark.parametrize("name", ["scandir", "open"])
+def test_a_file_that_cannot_be_read_may_name_a_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def refuse(path: object, *_args: object, **_more: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / "a.conf").write_text("")
+    patterns = [str(tmp_path / "*.conf")]
+    assert not reach.has_proxy([*patterns, str(tmp_path / "none" / "x")])
+    if name == "open":
+        monkeypatch.setattr(reach, "open", refuse, raising=False)
+    else:
+        monkeypatch.setattr(reach.os, "scandir", refuse)
+    assert reach.has_proxy(patterns)
+
+
 def test_a_directory_of_this_host_is_reached(tmp_path: Path) -> None:
     assert reach.run({"url": f"file://{tmp_path}"})["reached"]
 

@@ -139,6 +139,24 @@ def test_one_whose_files_another_program_has_changed_meanwhile_ends_nobodys_turn
     assert turns.take_turn("one", "s2", lambda: WELL) == WELL
 
 
+def test_a_note_that_cannot_be_read_is_not_one_that_nobody_has_left(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another server may be in trouble: no further one is changed."""
+    turns.take_turn("c1", "s1", lambda: BROKEN)
+    read, begun = Path.read_text, next(iter(place.glob("*.begun")))
+
+    def deny(path: Path, *args: Any, **more: Any) -> str:
+        if path == begun:
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path, *args, **more)
+
+    monkeypatch.setattr(Path, "read_text", deny)
+    with pytest.raises(PlanError) as refused:
+        turns.take_turn("c1", "s2", lambda: pytest.fail("it is changed"))
+    assert refused.value.code == "file.run-directory"
+
+
 def test_a_turn_that_cannot_be_noted_is_not_begun(place: Path) -> None:
     turns.take_turn("one", "s1", lambda: BROKEN)
     (file,) = place.glob("*.begun")

@@ -9,7 +9,10 @@ import os
 import stat
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident import cdi_guard
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.resident import (
+    cdi_guard,
+    programs,
+)
 
 from .conftest import sha
 
@@ -74,6 +77,22 @@ def test_a_file_that_cannot_be_looked_at_is_not_gone(host, monkeypatch):
 
     monkeypatch.setattr(cdi_guard.os, "stat", fail)
     assert cdi_guard.main(settings(host)) == 0
+    monkeypatch.undo()
+    assert places(host) == IN_PLACE
+
+
+@pytest.mark.parametrize("name", ["scandir", "lstat"])
+def test_devices_that_cannot_be_listed_are_not_gone(host, monkeypatch, name):
+    """The spec of a host whose devices nobody can list now still names those that were there."""
+    real, wanted = getattr(os, name), settings(host)
+
+    def fail(path, *words, **more):
+        if str(path).startswith(str(host / "devices")):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path, *words, **more)
+
+    monkeypatch.setattr(programs.os, name, fail)
+    assert cdi_guard.main(wanted) == 0
     monkeypatch.undo()
     assert places(host) == IN_PLACE
 

@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host import (
     journal,
     journal_queries,
     process_queries,
+    process_trust,
     system,
     trust,
 )
@@ -286,6 +287,79 @@ def test_an_environment_that_cannot_be_read_is_not_an_empty_one(monkeypatch, end
     monkeypatch.setattr(host_files.os, "open", read)
     with pytest.raises(host_files.NodeError):
         process_queries._judge_process([own], {}, {"PATH": "name"})
+
+
+def deny(monkeypatch, module, name, number, only):
+    """Let a function of the system fail for the paths that `only` names."""
+    real = getattr(module.os, name)
+    monkeypatch.setattr(module.os, name, fail(number, only=only, real=real))
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE, errno.EIO])
+def test_a_process_that_cannot_be_read_has_not_ended(monkeypatch, number):
+    own = "/proc/%d" % os.getpid()
+    deny(monkeypatch, trust, "open", number, lambda path: path == own)
+    with pytest.raises(OSError) as failed:
+        trust.read_process(os.getpid())
+    assert failed.value.errno == number
+
+
+@pytest.mark.parametrize("number", trust.ENDED)
+def test_a_process_that_has_ended_is_gone(monkeypatch, number):
+    wanted = {FileNotFoundError: errno.ENOENT, ProcessLookupError: errno.ESRCH}[number]
+    deny(monkeypatch, trust, "readlink", wanted, lambda path: path == "/proc/7/exe")
+    assert trust.get_process_name(7) is None
+
+
+def test_a_program_that_cannot_be_opened_is_not_that_of_a_process_that_has_ended(monkeypatch):
+    own = trust.read_process(os.getpid())
+    exe = "/proc/%d/exe" % own.pid
+    deny(monkeypatch, trust, "open", errno.EACCES, lambda path: path == exe)
+    with pytest.raises(PermissionError):
+        with trust.open_running_program(own.pid, own.start, own.exe):
+            pass
+
+
+# What the kernel calls a process that may not be looked at, whose it is, who looks, and whether the
+# list of processes fails.
+UNREAD = [
+    ("engine", 0, 0, True),
+    ("engine", 1000, 0, False),
+    ("another", 0, 0, False),
+    ("engine", 0, 1000, False),
+]
+
+
+@pytest.mark.parametrize(("called", "owner", "account", "fails"), UNREAD)
+def test_an_engine_of_roots_that_may_not_be_looked_at_is_not_absent(
+    monkeypatch, called, owner, account, fails
+):
+    """In a container not even root may look at the outer host's processes, which are no engines."""
+    texts = {"comm": called + "\n", "status": "Uid:\t%d\t%d\t%d\t%d\n" % ((owner,) * 4)}
+    monkeypatch.setattr(process_queries.os, "listdir", lambda _path: ["7"])
+    monkeypatch.setattr(process_queries.os, "geteuid", lambda: account)
+    deny(monkeypatch, trust, "readlink", errno.EACCES, lambda path: path == "/proc/7/exe")
+    deny(monkeypatch, trust, "open", errno.EACCES, lambda path: path == "/proc/7")
+    monkeypatch.setattr(
+        trust, "read_proc_file", lambda name, _place=None: texts[name.rpartition("/")[2]]
+    )
+    if fails:
+        with pytest.raises(PermissionError):
+            process_queries.list_processes(["engine"])
+        return
+    assert process_queries.list_processes(["engine"])["processes"] == []
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_whose_a_process_is_and_cannot_be_read_is_not_that_it_has_ended(monkeypatch, number):
+    deny(monkeypatch, trust, "open", number, lambda path: path == "/proc/7/status")
+    with pytest.raises(OSError):
+        process_trust.is_root(7)
+
+
+def test_a_holder_that_cannot_be_read_is_no_service(monkeypatch):
+    deny(monkeypatch, trust, "readlink", errno.EACCES, lambda path: path == "/proc/7/exe")
+    assert process_queries._is_service(7, ["daemon"]) is False
 
 
 def test_a_time_of_boot_that_cannot_be_read_is_not_1970(monkeypatch):

@@ -186,6 +186,30 @@ def test_a_device_whose_file_cannot_be_read_keeps_no_other_from_its_node(host, m
     assert sorted(os.listdir(str(host / "dev"))) == ["cap9", "null"]
 
 
+@as_root
+def test_a_directory_of_devices_that_cannot_be_listed_is_not_an_empty_one(
+    host, monkeypatch, capsys
+):
+    real = os.scandir
+
+    def fail(path):
+        if str(path) == str(host):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path)
+
+    each = {
+        "path": str(host / "cap"),
+        "drivers": ["second"],
+        "each": str(host / "o*"),
+        "minor": "M",
+    }
+    monkeypatch.setattr(os, "scandir", fail)
+    assert device_nodes.main(rules(host, [each, fixed(host)])) == 1
+    monkeypatch.undo()
+    assert str(host) in capsys.readouterr().out
+    assert os.listdir(str(host / "dev")) == ["null"], "the others are made"
+
+
 def test_modes_that_cannot_be_read_are_not_the_usual_ones(host, monkeypatch, capsys):
     unreadable(monkeypatch, "params")
     assert device_nodes.main(rules(host, [fixed(host)])) == 1

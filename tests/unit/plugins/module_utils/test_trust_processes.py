@@ -59,7 +59,7 @@ def judge(monkeypatch, others=(), first="0::/init.scope\n"):
 
     def look(pid):
         if pid not in known:
-            raise trust.Gone()
+            raise ProcessLookupError()
         return known[pid]
 
     made = process_trust.Judge(lambda names: UNITS)
@@ -184,7 +184,7 @@ def test_process_that_changes_while_it_is_read_is_dropped(monkeypatch):
         return real(pid, place)._replace(argv=("engine", str(len(counter))))
 
     monkeypatch.setattr(trust, "_read_process", changing)
-    with pytest.raises(trust.Gone):
+    with pytest.raises(trust.ENDED):
         trust.read_process(os.getpid())
     monkeypatch.setattr(trust, "_read_process", real)
     assert trust.read_process(os.getpid()).pid == os.getpid()
@@ -218,7 +218,7 @@ def test_a_process_that_has_taken_its_arguments_away_is_one_without(monkeypatch)
 def test_process_that_is_gone_is_dropped():
     child = subprocess.Popen(["true"])
     child.wait()
-    with pytest.raises(trust.Gone):
+    with pytest.raises(trust.ENDED):
         trust.read_process(child.pid)
 
 
