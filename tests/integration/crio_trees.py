@@ -87,7 +87,13 @@ class Tree:
         return Policy(config_path=str(self.config), **options)
 
     def instance(self) -> Instance:
-        cdi = Cdi(True, True, ("/etc/cdi", "/var/run/cdi"), "1.0.0", Evidence("version", VERSION))
+        cdi = Cdi(
+            able=True,
+            enabled=True,
+            dirs=("/etc/cdi", "/var/run/cdi"),
+            max_version="1.0.0",
+            evidence=Evidence("version", VERSION),
+        )
         return Instance(
             "crio",
             VERSION,

@@ -133,7 +133,13 @@ class Node:
         return answer
 
     def instance(self) -> Instance:
-        cdi = Cdi(True, False, CDI_DIRS, "0.7.0", Evidence("version", VERSION))
+        cdi = Cdi(
+            able=True,
+            enabled=False,
+            dirs=CDI_DIRS,
+            max_version="0.7.0",
+            evidence=Evidence("version", VERSION),
+        )
         return Instance(
             "docker",
             VERSION,

@@ -32,7 +32,9 @@ DECISION = Decision(
 
 
 def instance(version: str, **more: Any) -> Instance:
-    cdi = Cdi(True, True, (), "0.5.0", Evidence("version", ""))
+    cdi = Cdi(
+        able=True, enabled=True, dirs=(), max_version="0.5.0", evidence=Evidence("version", "")
+    )
     one = Instance(
         "containerd",
         version,

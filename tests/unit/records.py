@@ -28,11 +28,11 @@ ONE_GPU = Driver("ok", "580.95.05", (SeenGpu(0, 0, "0000:17:00.0", "GPU-0"),), "
 def instance(engine: str = "containerd", version: str = "2.3.7", **more: Any) -> Instance:
     able = not (engine == "containerd" and version.startswith("1.6"))
     cdi = Cdi(
-        able,
-        able,
-        ("/etc/cdi", "/var/run/cdi") if able else (),
-        "1.0.0" if able else "",
-        Evidence("cri-status", "test"),
+        able=able,
+        enabled=able,
+        dirs=("/etc/cdi", "/var/run/cdi") if able else (),
+        max_version="1.0.0" if able else "",
+        evidence=Evidence("cri-status", "test"),
     )
     socket = "/var/run/crio/crio.sock" if engine == "crio" else "/run/containerd/containerd.sock"
     config = "/etc/crio/crio.conf" if engine == "crio" else "/etc/containerd/config.toml"

@@ -64,7 +64,7 @@ def recover_open_transactions(root, base, by, only=None, booting=False):
             _require_readable(base, meta)
         if meta["closed"] or (booting and meta.get("boot") == system.name_boot()):
             continue
-        outcome = _end(root, base, meta, by, booting)
+        outcome = _end_transaction(root, base, meta, by, booting)
         if outcome is not None:
             outcomes.append(outcome)
     if only is None:
@@ -113,7 +113,7 @@ def _remove_leftovers(base, booting):
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _end(root, base, meta, by, booting):
+def _end_transaction(root, base, meta, by, booting):
     """Return what became of a transaction that had to be taken back; None if all was well and
     little was left to do.
     """
@@ -125,7 +125,7 @@ def _end(root, base, meta, by, booting):
             return None
         return take_back_transaction(root, base, meta, why, by)
     if meta["state"] in FINAL:
-        close(root, base, meta)
+        close_transaction(root, base, meta)
         return None
     if meta["state"] == "undoing":
         why = meta["states"][-1].get("why") or "it was interrupted during its rollback"
@@ -156,10 +156,10 @@ def judge_probation(meta):
 def commit(root, base, meta):
     """Note that the change stands, and tidy up."""
     journal_writer.mark_state(meta["entry"], "committed")
-    close(root, base, dict(meta, state="committed"))
+    close_transaction(root, base, dict(meta, state="committed"))
 
 
-def close(root, base, meta):
+def close_transaction(root, base, meta):
     """Tidy up after the decision, and take the watch away last."""
     swap.remove_leftovers(root, meta["changes"], meta["id"])
     if meta["state"] == "committed":
@@ -178,15 +178,21 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
     An exception leaves the transaction open.
     """
     entry = meta["entry"]
-    was = _forward(meta)
+    forward = _find_forward_state(meta)
     unwritable_mark = contextlib.suppress(OSError)
     with unwritable_mark:  # an I/O error must not keep the files from coming back
-        ran = was.get("ran", len(meta["commands"]))
+        ran = forward.get("ran", len(meta["commands"]))
         journal_writer.mark_state(
-            entry, "undoing", was=was["state"], acted=was.get("acted", 0), ran=ran, why=why, by=by
+            entry,
+            "undoing",
+            was=forward["state"],
+            acted=forward.get("acted", 0),
+            ran=ran,
+            why=why,
+            by=by,
         )
-    acted = _list_acted_units(meta, was) if not root else []
-    logs = [] if booting else [_log(unit, meta) for unit in acted]
+    acted = _list_acted_units(meta, forward) if not root else []
+    logs = [] if booting else [_read_unit_log(unit, meta) for unit in acted]
     outcome = {
         "id": meta["id"],
         "time": meta.get("time"),
@@ -197,10 +203,10 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
     }
     outcome.update(foreign=[], health=list(evidence) + logs, trouble=None, ran=[])
     checks = _checks_back(meta, acted, booting)
-    if was["state"] not in _EARLY:
+    if forward["state"] not in _EARLY:
         outcome["foreign"] = swap.take_back_files(root, meta["changes"], meta["id"], entry)
     if not root:
-        if was["state"] not in _EARLY:
+        if forward["state"] not in _EARLY:
             for before in reversed(meta["disabled"]):
                 with _note_trouble(outcome):
                     health.enable(before, wait=not booting)
@@ -212,7 +218,7 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
                     command.get("timeout") or health.ENDS_WITHIN for command in meta["commands"]
                 )
                 orphans.require_ended(deadline.name_transaction_unit(meta["id"]), within)
-        _undo_commands(base, meta, was, outcome, booting)
+        _undo_commands(base, meta, forward, outcome, booting)
         if not booting:
             _bring_units_back(base, meta, acted, checks, outcome)
     # After the units: a disk that is too full for this must not keep them from running with the
@@ -221,7 +227,7 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
     with contextlib.suppress(OSError):
         journal_writer.write_json(os.path.join(entry, "outcome.json"), outcome)
     journal_writer.mark_state(entry, "rolled_back", why=why, by=by)
-    close(root, base, dict(meta, state="rolled_back"))
+    close_transaction(root, base, dict(meta, state="rolled_back"))
     return outcome
 
 
@@ -234,8 +240,8 @@ def _note_trouble(outcome):
         outcome["trouble"] = outcome["trouble"] or exc.message
 
 
-def _forward(meta):
-    """Return the last state that went forward."""
+def _find_forward_state(meta):
+    """Return the last state of the entry before the transaction was taken back."""
     for state in reversed(meta["states"]):
         if state["state"] == "undoing":
             return dict(state, state=state["was"])
@@ -244,16 +250,16 @@ def _forward(meta):
     return {"state": "prepared"}
 
 
-def _list_acted_units(meta, was):
-    """List the units that may run with the new files.
+def _list_acted_units(meta, forward):
+    """List the units that may run with the new files. forward: the last state before the way back.
 
     These are the units that the executor acted on, and units that have begun again by themselves
     since.
     """
-    if was["state"] in _EARLY:
+    if forward["state"] in _EARLY:
         return []
-    if was["state"] in ("swapped", "probation"):
-        return meta["units"][: was.get("acted", len(meta["units"]))]
+    if forward["state"] in ("swapped", "probation"):
+        return meta["units"][: forward.get("acted", len(meta["units"]))]
     present = health.read_unit_states([unit["name"] for unit in meta["units"]])
     before = meta["units_before"]
     return [
@@ -274,7 +280,7 @@ def _checks_back(meta, acted, booting):
     return [health.require_replacement(check) for check in checks] if itself else checks
 
 
-def _log(unit, meta):
+def _read_unit_log(unit, meta):
     try:
         return health.log(unit["name"], meta.get("epoch", 0), meta.get("causes") or [])
     except Exception:  # evidence is welcome, and must not keep the files from coming back
@@ -289,8 +295,8 @@ def _log(unit, meta):
         }
 
 
-def _undo_commands(base, meta, was, outcome, booting):
-    for command in reversed(meta["commands"][: was.get("ran", len(meta["commands"]))]):
+def _undo_commands(base, meta, forward, outcome, booting):
+    for command in reversed(meta["commands"][: forward.get("ran", len(meta["commands"]))]):
         if command.get("undo"):
             with _note_trouble(outcome), waiting.write_awaited_units(base, command["undo"]):
                 _undo(command, outcome, booting)

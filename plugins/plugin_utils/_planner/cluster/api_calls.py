@@ -117,7 +117,8 @@ def build_apply_calls(
             for node, there in some
         ]
         changes = tuple(
-            (name_object(node), own_part(there), get_owned_part(node)) for node, there in some
+            (name_object(node), get_present_marks(there), get_wanted_marks(node))
+            for node, there in some
         )
         differences = tuple(
             Difference("object", path, *list_part_changes(before, after), why)
@@ -147,8 +148,11 @@ def name_object(thing: Object) -> str:
     return f"{thing['kind']} {metadata['namespace'] + '/' if metadata.get('namespace') else ''}{metadata['name']}"
 
 
-def own_part(node: Object) -> dict[str, Any]:
-    """Return the labels and annotations of a node that this collection owns: part -> key -> value."""
+def get_present_marks(node: Object) -> dict[str, Any]:
+    """Return the labels and annotations that this collection owns on a node of the cluster.
+
+    The result maps a part to key and value.
+    """
     return {
         part: {
             k: v
@@ -159,8 +163,8 @@ def own_part(node: Object) -> dict[str, Any]:
     }
 
 
-def get_owned_part(node: Object) -> dict[str, Any]:
-    """Return a node's labels and annotations in the order of their names."""
+def get_wanted_marks(node: Object) -> dict[str, Any]:
+    """Return the labels and annotations of a wanted node, in the same form."""
     return {part: dict(sorted((node["metadata"].get(part) or {}).items())) for part in PARTS}
 
 

@@ -161,7 +161,7 @@ class Evidence:
     text: str
 
 
-@dc.dataclass(frozen=True)
+@dc.dataclass(frozen=True, kw_only=True)
 class Cdi:
     """The CDI support of an engine. able: it knows CDI. enabled: CDI is on now. dirs: the
     directories in force, now or once CDI is on.

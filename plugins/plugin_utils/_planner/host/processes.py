@@ -86,7 +86,9 @@ def build_untrusted_instance(engine: str, title: str, process: Mapping[str, Any]
     It holds no configuration, socket or unit that the process reports of itself.
     """
     unseen = host_messages.NOT_INSPECTED_UNVERIFIED.fill()
-    nothing = Cdi(False, False, (), "", Evidence("files", unseen))
+    nothing = Cdi(
+        able=False, enabled=False, dirs=(), max_version="", evidence=Evidence("files", unseen)
+    )
     program_ = str(process.get("exe") or "")
     return Instance(
         engine,

@@ -45,12 +45,12 @@ def engine(
     **more: object,
 ) -> Instance:
     cdi = Cdi(
-        able,
-        enabled,
-        ("/etc/cdi",) if able else (),
-        newest if able else "",
-        Evidence("cri-status", "as asked"),
-        field,
+        able=able,
+        enabled=enabled,
+        dirs=("/etc/cdi",) if able else (),
+        max_version=newest if able else "",
+        evidence=Evidence("cri-status", "as asked"),
+        cri_field=field,
     )
     plain = Instance(
         name,

@@ -41,6 +41,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     authorship,
+    cri_settings,
     edit,
     plan,
     releases,
@@ -427,8 +428,8 @@ def remove_own_annotations(
     Annotations that others have added since stay.
     """
     here, before = (
-        toml.look_up_toml(doc.data, (*at, edit.ANNOTATIONS)),
-        toml.look_up_toml(was or {}, (*at, edit.ANNOTATIONS)),
+        toml.look_up_toml(doc.data, (*at, cri_settings.ANNOTATIONS)),
+        toml.look_up_toml(was or {}, (*at, cri_settings.ANNOTATIONS)),
     )
     if toml.look_up_toml(was or {}, at) is None or not isinstance(here, list):
         return doc
@@ -439,7 +440,7 @@ def remove_own_annotations(
     kept = [entry for entry in here if entry not in added]
     if kept == here:
         return doc
-    path = (*at, edit.ANNOTATIONS)
+    path = (*at, cri_settings.ANNOTATIONS)
     return (
         toml.set_values(doc, [(path, kept)])
         if kept or before is not None
@@ -547,7 +548,13 @@ def find_containerd_remnant(policy: Policy, obs: Observation) -> Instance | None
     config = next(there, None)
     if config is None:
         return None
-    nothing = Cdi(False, False, (), "", Evidence("files", about_daemons.NOT_INSTALLED.fill()))
+    nothing = Cdi(
+        able=False,
+        enabled=False,
+        dirs=(),
+        max_version="",
+        evidence=Evidence("files", about_daemons.NOT_INSTALLED.fill()),
+    )
     manager = known.find_config_manager(config) or PACKAGE
     return Instance(
         "containerd",

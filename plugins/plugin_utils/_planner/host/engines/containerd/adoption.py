@@ -47,7 +47,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     config,
-    edit,
+    cri_settings,
     leaves,
     other_roots,
     releases,
@@ -56,9 +56,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     ConfigFile,
     FileSet,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.cri_settings import (
+    CriSetting,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
     FIRST_LINE,
-    CriSetting,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
     about_adoption,
@@ -333,7 +335,7 @@ def carry_missing_settings(
             name, toml.look_up_toml(with_it, (*RUNTIMES, name), {}), COPIED
         )
     ]
-    return edit.list_settings_beyond(wanted, every)
+    return cri_settings.list_settings_beyond(wanted, every)
 
 
 def carry_adopted_settings(
@@ -370,8 +372,9 @@ def carry_adopted_settings(
             if n in asked
             for s in keep_handler_settings(n, toml.look_up_toml(own, (*RUNTIMES, n), {}), COPIED)
         ]
-        found += edit.list_settings_beyond(
-            wanted, [s for s in (edit.intersect_setting(s, known[s.path[2]]) for s in both) if s]
+        found += cri_settings.list_settings_beyond(
+            wanted,
+            [s for s in (cri_settings.intersect_setting(s, known[s.path[2]]) for s in both) if s],
         )
     return found
 

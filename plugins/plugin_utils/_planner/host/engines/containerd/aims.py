@@ -40,6 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     adoption,
     cgroup_choice,
     config,
+    cri_settings,
     edit,
     releases,
 )
@@ -53,7 +54,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     ConfigFile,
     FileSet,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.cri_settings import (
     CriSetting,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
@@ -119,7 +120,7 @@ def derive_aim(
         if decision.handler
         else {}
     )
-    wanted = edit.derive_containerd_settings(
+    wanted = cri_settings.derive_containerd_settings(
         programs.keep_programs_in_policy(policy, staying),
         decision,
         base,
@@ -132,11 +133,11 @@ def derive_aim(
         policy,
         instance.config_path,
         plain,
-        edit.apply_settings_to_table(cri, wanted),
+        cri_settings.apply_settings_to_table(cri, wanted),
         version,
         bases,
     )
-    wanted = edit.join_settings(
+    wanted = cri_settings.join_settings(
         wanted, adoption.carry_adopted_settings(obs, files.get(mine), wanted)
     )
     return Aim(
@@ -201,13 +202,13 @@ def derive_aim_without_file(
         *adoption.carry_missing_settings(found, now, aim.wanted),
         *adoption.carry_tool_handlers(found, now, aim.wanted, default),
     ]
-    wanted = edit.join_settings(aim.wanted, more)
-    granted = edit.apply_settings_to_table(aim.cri, wanted)
+    wanted = cri_settings.join_settings(aim.wanted, more)
+    granted = cri_settings.apply_settings_to_table(aim.cri, wanted)
     shown = adoption.report_default_removal(found, now, granted, wanted, aim.names)
     going = Going(
         found.file,
         adoption.list_changing_tool_keys(found, now, granted),
-        bool(edit.list_unmet_settings(now, wanted)),
+        bool(cri_settings.list_unmet_settings(now, wanted)),
         shown,
     )
     return dc.replace(aim, wanted=wanted, going=going)

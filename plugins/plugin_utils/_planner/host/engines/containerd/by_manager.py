@@ -52,8 +52,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     cgroup_choice,
     config,
+    cri_settings,
     detected,
-    edit,
     releases,
     served,
     sources,
@@ -66,7 +66,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
     FileSet,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.cri_settings import (
     CriSetting,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
@@ -409,7 +409,7 @@ def list_template_settings(look: ManagerLook, handlers: list[Handler]) -> list[C
     decision = dc.replace(
         look.decision, default=False, enable_cdi=False, annotation_prefixes=prefixes
     )
-    every = edit.derive_containerd_settings(
+    every = cri_settings.derive_containerd_settings(
         policy, decision, look.files, plain, look.version, "", bases
     )
     return [s for s in every if s.path[:3] in {(*releases.RUNTIMES, h.name) for h in handlers}]

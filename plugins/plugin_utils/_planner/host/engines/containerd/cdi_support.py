@@ -71,10 +71,16 @@ def describe_cdi_support(
     # only its process would show the path of its program
     if daemon.manager.own_engine and not daemon.running:
         return Cdi(
-            False, False, (), "", Evidence("version", about_daemons.NOT_RUNNING_NO_VERSION.fill())
+            able=False,
+            enabled=False,
+            dirs=(),
+            max_version="",
+            evidence=Evidence("version", about_daemons.NOT_RUNNING_NO_VERSION.fill()),
         )
     if status:
-        return _read_cdi_switch(status, "enableCDI", "cdiSpecDirs", newest, field, "cri-status")
+        return _read_cdi_switch(
+            status, "enableCDI", "cdiSpecDirs", newest, "cri-status", cri_field=field
+        )
     if ask_dump and daemon.binary and files and files.root:
         dump = obs.get_command(
             [daemon.binary, "-c", daemon.config, "config", "dump"],
@@ -95,14 +101,14 @@ def describe_cdi_support(
                         "enable_cdi",
                         "cdi_spec_dirs",
                         newest,
-                        field,
                         "dump",
+                        cri_field=field,
                     )
-    return read_cdi_of_files(files, version, newest, field)
+    return read_cdi_of_files(files, version, newest, cri_field=field)
 
 
 def _read_cdi_switch(
-    found: Mapping[str, Any], switch: str, dirs: str, newest: str, field: bool, source: str
+    found: Mapping[str, Any], switch: str, dirs: str, newest: str, source: str, *, cri_field: bool
 ) -> Cdi:
     """Read the CDI support from a table. Switch and directories both absent: no CDI (1.6).
     Directories alone: always on (2.4).
@@ -110,78 +116,87 @@ def _read_cdi_switch(
     where = host_paths.clean_directories(str(d) for d in found.get(dirs, CDI_DIRS) or ())
     if switch not in found and dirs not in found:
         return Cdi(
-            False,
-            False,
-            (),
-            "",
-            Evidence(
+            able=False,
+            enabled=False,
+            dirs=(),
+            max_version="",
+            evidence=Evidence(
                 source, about_daemons.CDI_UNSUPPORTED_BY_KEYS.fill(switch=switch, directories=dirs)
             ),
-            False,
+            cri_field=False,
         )
     if switch not in found:
         return Cdi(
-            True,
-            True,
-            where,
-            newest,
-            Evidence(
+            able=True,
+            enabled=True,
+            dirs=where,
+            max_version=newest,
+            evidence=Evidence(
                 source, about_daemons.CDI_ALWAYS_BY_KEYS.fill(directories=dirs, switch=switch)
             ),
-            field,
+            cri_field=cri_field,
         )
     on = found[switch] is True
     return Cdi(
-        True,
-        on,
-        where,
-        newest,
-        Evidence(
+        able=True,
+        enabled=on,
+        dirs=where,
+        max_version=newest,
+        evidence=Evidence(
             source, about_daemons.CDI_SWITCH.fill(switch=switch, value=toml.dump_toml_value(on))
         ),
-        field,
+        cri_field=cri_field,
     )
 
 
-def read_cdi_of_files(files: FileSet | None, version: Version, newest: str, field: bool) -> Cdi:
+def read_cdi_of_files(
+    files: FileSet | None, version: Version, newest: str, *, cri_field: bool
+) -> Cdi:
     facts = releases.get_release_facts(version)
     if facts.cdi == "none":
         return Cdi(
-            False,
-            False,
-            (),
-            "",
-            Evidence("version", about_daemons.CDI_UNSUPPORTED.fill(version=str(version))),
-            False,
+            able=False,
+            enabled=False,
+            dirs=(),
+            max_version="",
+            evidence=Evidence("version", about_daemons.CDI_UNSUPPORTED.fill(version=str(version))),
+            cri_field=False,
         )
     cri = containerd_config.build_effective_cri_table(files, version) if files else {}
     dirs = host_paths.clean_directories(str(d) for d in cri.get("cdi_spec_dirs", CDI_DIRS))
     if facts.cdi == "always":
         return Cdi(
-            True,
-            True,
-            dirs,
-            newest,
-            Evidence("version", about_daemons.CDI_ALWAYS.fill(version=str(version))),
-            field,
+            able=True,
+            enabled=True,
+            dirs=dirs,
+            max_version=newest,
+            evidence=Evidence("version", about_daemons.CDI_ALWAYS.fill(version=str(version))),
+            cri_field=cri_field,
         )
     if isinstance(cri.get("enable_cdi"), bool):
         return Cdi(
-            True,
-            cri["enable_cdi"],
-            dirs,
-            newest,
-            Evidence(
+            able=True,
+            enabled=cri["enable_cdi"],
+            dirs=dirs,
+            max_version=newest,
+            evidence=Evidence(
                 "files",
                 about_daemons.CDI_SWITCH.fill(
                     switch="enable_cdi", value=toml.dump_toml_value(cri["enable_cdi"])
                 ),
             ),
-            field,
+            cri_field=cri_field,
         )
     on = facts.cdi == "on"
     row = about_daemons.CDI_ON_BY_DEFAULT if on else about_daemons.CDI_OFF_BY_DEFAULT
-    return Cdi(True, on, dirs, newest, Evidence("version", row.fill(version=str(version))), field)
+    return Cdi(
+        able=True,
+        enabled=on,
+        dirs=dirs,
+        max_version=newest,
+        evidence=Evidence("version", row.fill(version=str(version))),
+        cri_field=cri_field,
+    )
 
 
 def list_next_cdi_directories(

@@ -331,7 +331,13 @@ def _name_daemon_log(daemon: Daemon) -> str:
 
 
 def _build_refused_instance(daemon: Daemon, refusal: Refusal) -> Instance:
-    nothing = Cdi(False, False, (), "", Evidence("files", about_daemons.NOT_INSPECTED.fill()))
+    nothing = Cdi(
+        able=False,
+        enabled=False,
+        dirs=(),
+        max_version="",
+        evidence=Evidence("files", about_daemons.NOT_INSPECTED.fill()),
+    )
     return Instance(
         engine="containerd",
         version="",
@@ -556,7 +562,7 @@ def _build_tree_instance(
                 files,
                 version,
                 cdi_versions.get_max_cdi_version(traits.CONTAINERD, str(version)),
-                releases.has_cri_devices_field(version),
+                cri_field=releases.has_cri_devices_field(version),
             ),
             detects,
         ),

@@ -59,9 +59,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
     FileSet,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.cri_settings import (
+    CriSetting,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
     FIRST_LINE,
-    CriSetting,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.leaves import (
     Leaf,

@@ -42,6 +42,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     adoption,
     aims,
     config,
+    cri_settings,
     edit,
     engine_rules,
     explained,
@@ -64,8 +65,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
     FileSet,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.cri_settings import (
     CriSetting,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
     FileChange,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
@@ -256,7 +259,7 @@ def _changes(
     said: dict[str, Any] = {}
     for file in base.files:
         said = config.merge_cri_tables(said, toml.look_up_toml(file.doc.data, names) or {})
-    missing = edit.list_unmet_settings(cri, wanted, said)
+    missing = cri_settings.list_unmet_settings(cri, wanted, said)
     takes_over = base is not files
     if not missing and not takes_over:
         return []
@@ -294,7 +297,7 @@ def _verify(
     that is read later can spoil that.
     """
     found = config.build_effective_cri_table(after, version)
-    unmet = edit.list_unmet_settings(found, wanted)
+    unmet = cri_settings.list_unmet_settings(found, wanted)
     engine_rules.require_counting(after, version, [setting.path for setting in unmet])
     for setting in unmet:
         for file in reversed(after.files):
@@ -307,7 +310,7 @@ def _verify(
                     and toml.look_up_toml(file.doc.data, (*table, *setting.path)) != setting.value
                 ):
                     raise _build_shadowed_error(file, table, setting, version, edited=edited)
-    if found != edit.apply_settings_to_table(cri, wanted):
+    if found != cri_settings.apply_settings_to_table(cri, wanted):
         raise PlanError(about_files.CHANGES_MORE.fill(), where=after.root_path)
 
 
@@ -427,7 +430,7 @@ def assemble(
         *_advise_on_other_files(obs, files, wanted),
         *engine_rules.advise_on_unread_tables(files, version),
     ]
-    in_force = wanted if gone else [*wanted, edit.get_final_default(cri, wanted)]
+    in_force = wanted if gone else [*wanted, cri_settings.get_final_default(cri, wanted)]
     removed = (*gone, *([going.build_change()] if going else []))
     differences = (*differences, *(going.differences if going else ()))
     restarts: tuple[Restart, ...] = ()
@@ -506,7 +509,7 @@ def _find_removed_default(
                 toml.look_up_toml(before, key) is not None
                 and toml.look_up_toml(change.after.data, key) is None
             ):
-                return [edit.get_final_default(cri, wanted)]
+                return [cri_settings.get_final_default(cri, wanted)]
     return []
 
 

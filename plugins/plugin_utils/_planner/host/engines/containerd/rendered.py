@@ -16,13 +16,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Reason,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    cri_settings,
     edit,
     releases,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
     FileSet,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.cri_settings import (
     CriSetting,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
@@ -50,7 +51,7 @@ def explain_drop_in_place(
     place = known.get_manager_place(manager.name)
     if place.main_edited or not files.root:
         return []
-    missing = edit.list_unmet_settings(cri, wanted)
+    missing = cri_settings.list_unmet_settings(cri, wanted)
     if not missing:
         return [Reason("drop_in", "none", about_rendered.NOTHING_MISSING.fill(title=manager.title))]
     own = handler if toml.look_up_toml(cri, (*releases.RUNTIMES, handler)) is not None else ""

@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.config import (
     FileSet,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.cri_settings import (
     CriSetting,
     list_setting_values,
 )

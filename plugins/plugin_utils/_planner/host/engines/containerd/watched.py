@@ -81,9 +81,9 @@ def await_manager_restart(
 # start
 
 
-def refuse_watched_files(manager: Manager, files: FileSet) -> Refusal:
-    """Return the refusal for files of others that keep ours from being read, or the manager from
-    starting again, else an empty one.
+def refuse_files_of_others(manager: Manager, files: FileSet) -> Refusal:
+    """Return the refusal of an instance if files of others keep our drop-in from being read, or the
+    manager from starting again. Return an empty refusal otherwise.
     """
     place, root = manager.place, files.root
     if place is None or root is None:

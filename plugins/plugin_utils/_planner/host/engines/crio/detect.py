@@ -280,11 +280,11 @@ def describe_crio_cdi(
         else messages.CRIO_BEFORE_CDI.fill(version=text, since=since),
     )
     return Cdi(
-        able,
-        able and bool(used),
-        used if able else (),
-        cdi_versions.get_max_cdi_version(traits.CRIO, f"{version[0]}.{version[1]}.0"),
-        evidence,
+        able=able,
+        enabled=able and bool(used),
+        dirs=used if able else (),
+        max_version=cdi_versions.get_max_cdi_version(traits.CRIO, f"{version[0]}.{version[1]}.0"),
+        evidence=evidence,
         cri_field=version >= releases.CRI_FIELD_SINCE,
     )
 
@@ -509,7 +509,13 @@ def find_remnant(policy: Policy, obs: Observation) -> Instance | None:
     where = config.find_crio_paths_or_usual(policy, obs)
     if not obs.get_file(where.drop_in, where.keep).exists:
         return None
-    nothing = Cdi(False, False, (), "", Evidence("files", messages.CRIO_NOT_INSTALLED.fill()))
+    nothing = Cdi(
+        able=False,
+        enabled=False,
+        dirs=(),
+        max_version="",
+        evidence=Evidence("files", messages.CRIO_NOT_INSTALLED.fill()),
+    )
     return Instance(
         "crio", policy.engine_version, "", where.socket, where.config, "", "package", False, nothing
     )

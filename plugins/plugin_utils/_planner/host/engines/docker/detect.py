@@ -152,7 +152,9 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
     where = config.find_docker_paths(policy, obs)
     if elsewhere:
         manager, path, why = elsewhere
-        nothing = Cdi(False, False, (), "", Evidence("files", path))
+        nothing = Cdi(
+            able=False, enabled=False, dirs=(), max_version="", evidence=Evidence("files", path)
+        )
         return (
             Instance(
                 "docker",
@@ -345,14 +347,27 @@ def describe_docker_cdi(
         dirs = host_paths.clean_directories(info["CDISpecDirs"] or ())
         listed = messages.INFO_LISTS.fill(version=version, directories=list(dirs))
         evidence = Evidence("dump", listed)
-        return Cdi(able, bool(dirs), dirs or configured, newest, evidence, next_dirs=by_file)
+        return Cdi(
+            able=able,
+            enabled=bool(dirs),
+            dirs=dirs or configured,
+            max_version=newest,
+            evidence=evidence,
+            next_dirs=by_file,
+        )
     enabled = able and (on if on is not None else series >= CDI_ON_SINCE)
     text = (
         messages.RELEASE.fill(version=version)
         if on is None
         else messages.RELEASE_AND_SWITCH.fill(version=version, on=str(on).lower())
     )
-    return Cdi(able, enabled, configured if able else (), newest, Evidence("version", text))
+    return Cdi(
+        able=able,
+        enabled=enabled,
+        dirs=configured if able else (),
+        max_version=newest,
+        evidence=Evidence("version", text),
+    )
 
 
 def refuse_docker(
@@ -522,7 +537,13 @@ def find_remnant(policy: Policy, obs: Observation) -> Instance | None:
     where = config.find_docker_paths_or_usual(policy, obs)
     if not obs.get_file(where.config, config.keep_docker_values(policy.handlers)).exists:
         return None
-    nothing = Cdi(False, False, (), "", Evidence("files", messages.DOCKER_NOT_INSTALLED.fill()))
+    nothing = Cdi(
+        able=False,
+        enabled=False,
+        dirs=(),
+        max_version="",
+        evidence=Evidence("files", messages.DOCKER_NOT_INSTALLED.fill()),
+    )
     return Instance(
         "docker",
         policy.engine_version,

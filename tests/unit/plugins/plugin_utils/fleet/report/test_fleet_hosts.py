@@ -34,7 +34,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resu
 
 from tests.unit.records import record
 
-CDI = Cdi(True, True, (), "1.0.0", Evidence("cri-status", ""))
+CDI = Cdi(
+    able=True, enabled=True, dirs=(), max_version="1.0.0", evidence=Evidence("cri-status", "")
+)
 CRIO = Instance(
     "crio",
     "1.34.2",

@@ -43,7 +43,7 @@ RUNTIME = f"{TOOLKIT}/nvidia-container-runtime"
 THREE = {"nvidia": RUNTIME, "nvidia-cdi": f"{RUNTIME}.cdi", "nvidia-legacy": f"{RUNTIME}.legacy"}
 OURS = {"runc": "", "nvidia": "/usr/bin/nvidia-container-runtime"}
 SOCKET = "/run/containerd/containerd.sock"
-NO_CDI = Cdi(False, False, (), "", Evidence("files", ""))
+NO_CDI = Cdi(able=False, enabled=False, dirs=(), max_version="", evidence=Evidence("files", ""))
 
 
 def engine(

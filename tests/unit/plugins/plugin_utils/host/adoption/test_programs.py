@@ -31,7 +31,9 @@ from tests.unit.builders import obs
 
 USUAL = "/usr/bin/nvidia-container-runtime"
 TOOLKIT = "/usr/local/nvidia/toolkit/nvidia-container-runtime"
-CDI = Cdi(True, True, ("/etc/cdi",), "1.0.0", Evidence("files", ""))
+CDI = Cdi(
+    able=True, enabled=True, dirs=("/etc/cdi",), max_version="1.0.0", evidence=Evidence("files", "")
+)
 
 
 def engine(default: str = "runc", **handlers: str) -> Instance:
@@ -49,7 +51,7 @@ def docker(default: str, program: str) -> Instance:
 OLD_DEFAULT = dc.replace(
     engine("kata", kata="/opt/kata"),
     version="1.6.20",
-    cdi=Cdi(False, False, (), "", Evidence("files", "")),
+    cdi=Cdi(able=False, enabled=False, dirs=(), max_version="", evidence=Evidence("files", "")),
 )
 FAILS = "Every pod of the handler {} fails: {} does not exist. {}"
 DEFAULT = "Every pod without a handler of its own fails: the default handler, {}, runs {}, which does not exist. {}"
@@ -163,7 +165,11 @@ def test_a_handler_whose_program_is_gone_is_told(
 
 BASE = "nvidia-container-toolkit-base"
 # has to get a default handler
-OLD = dc.replace(engine(), version="1.6.20", cdi=Cdi(False, False, (), "", Evidence("files", "")))
+OLD = dc.replace(
+    engine(),
+    version="1.6.20",
+    cdi=Cdi(able=False, enabled=False, dirs=(), max_version="", evidence=Evidence("files", "")),
+)
 WITHOUT = Policy(packages="ignore")
 AGAIN = f"apt-get install --reinstall {BASE}"
 GONE_AFTER: dict[str, tuple[Instance, Policy, dict[str, str | None], dict[str, Any], str]] = {

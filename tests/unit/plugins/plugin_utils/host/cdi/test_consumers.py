@@ -26,9 +26,21 @@ from tests.unit.coded import read_all_coded
 
 EVIDENCE = Evidence("version", "")
 NEW = Instance(
-    "containerd", "2.4.0", "", "", "", "", "package", True, Cdi(True, True, (), "1.1.0", EVIDENCE)
+    "containerd",
+    "2.4.0",
+    "",
+    "",
+    "",
+    "",
+    "package",
+    True,
+    Cdi(able=True, enabled=True, dirs=(), max_version="1.1.0", evidence=EVIDENCE),
 )
-OLD = dc.replace(NEW, version="1.6.20", cdi=Cdi(False, False, (), "", EVIDENCE))
+OLD = dc.replace(
+    NEW,
+    version="1.6.20",
+    cdi=Cdi(able=False, enabled=False, dirs=(), max_version="", evidence=EVIDENCE),
+)
 REFUSED = dc.replace(OLD, refusal=Refusal("k3s has its own"))
 NOTHING: dict[str, str] = {}
 

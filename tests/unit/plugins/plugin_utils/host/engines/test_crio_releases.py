@@ -43,7 +43,7 @@ REQUIRED: dict[tuple[int, int], list[dict[str, Any]]] = {
 def test_a_change_is_proven_by_what_the_release_says(version: tuple[int, int]) -> None:
     instance = Instance(
         "crio", f"{version[0]}.{version[1]}.0", "/usr/bin/crio", SOCKET, "/etc/crio/crio.conf", "crio.service", "package", True,
-        Cdi(True, True, (), "0.6.0", Evidence("cri-status", "")),
+        Cdi(able=True, enabled=True, dirs=(), max_version="0.6.0", evidence=Evidence("cri-status", "")),
     )  # fmt: skip
     desired = plan.DesiredCrio(
         handlers={"nvidia": {"runtime_path": NVIDIA}},

@@ -65,7 +65,9 @@ def answer(text: str) -> dict[str, Any]:
 
 
 def plan(version: str, text: str) -> Plan:
-    cdi = Cdi(True, True, (), "0.5.0", Evidence("version", ""))
+    cdi = Cdi(
+        able=True, enabled=True, dirs=(), max_version="0.5.0", evidence=Evidence("version", "")
+    )
     one = Instance(
         "containerd",
         version,

@@ -38,7 +38,11 @@ DEFAULT = "containers without a claim get no GPU"
 DRIVER = "NVIDIA's driver 565 or later"
 EVERY = (KUBELET, CDI, FIELD, SPECS, DEFAULT, DRIVER)
 OFF = Cdi(
-    True, False, ("/etc/cdi", "/var/run/cdi"), "1.0.0", Evidence("cri-status", "enableCDI=false")
+    able=True,
+    enabled=False,
+    dirs=("/etc/cdi", "/var/run/cdi"),
+    max_version="1.0.0",
+    evidence=Evidence("cri-status", "enableCDI=false"),
 )
 OLD_OFF = dc.replace(OFF, cri_field=False)
 
