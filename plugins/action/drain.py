@@ -15,10 +15,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     arguments,
     base,
     draining,
+    draining_messages,
     messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    join_texts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
     registered,
 )
@@ -163,7 +167,7 @@ class Run:
             why = (
                 self.decision.why
                 if self.decision.drain
-                else "an earlier run of this rollout has drained it"
+                else draining_messages.DRAINED_BEFORE.fill()
             )
             return self._end("drained", why, changed=bool(taken), seconds=seconds)
         keep = self.args["on_timeout"] == "keep"
@@ -203,20 +207,23 @@ class Run:
     def _refuse_drain(self, text: str, taken: tuple[str, ...]) -> dict[str, Any]:
         """Leave the node as it was found after a refused drain."""
         more = () if self.check else self._give_back(taken)
-        return self._end("left_out", ". ".join([f"not drained: {text}", *more]), failed=True)
+        refused = draining_messages.NOT_DRAINED.fill(cause=text)
+        return self._end("left_out", join_texts(". ", [refused, *more]), failed=True)
 
     def _give_back(self, whom: tuple[str, ...]) -> tuple[str, ...]:
         """Give back what this task took. Return a sentence for each orchestrator that could not."""
-        failed = []
+        failed: list[str] = []
         for who in reversed(whom):
             try:
                 standing = self.every[who].get_standing()
                 if standing.state == "held":
                     self.every[who].give_back()
                 elif standing.state != "in_service":
-                    failed.append(f"{who} has not put it back into service: {standing.text}")
+                    row = draining_messages.NOT_PUT_BACK_BY
+                    failed.append(row.fill(program=who, cause=standing.text))
             except (PlanError, draining.Refused) as error:
-                failed.append(f"{who} could not put it back into service: {error}")
+                row = draining_messages.PUT_BACK_FAILED
+                failed.append(row.fill(program=who, cause=str(error)))
         return tuple(failed)
 
     def give_back(self) -> dict[str, Any]:
@@ -235,15 +242,16 @@ class Run:
         held = [who for who in mine if standings[who].state == "held"]
         broken = "; ".join(s.text for s in standings.values() if s.state == "broken")
         if broken:
-            return self._end("kept", f"not put back into service: {broken}", failed=True)
+            left_out = draining_messages.NOT_PUT_BACK.fill(cause=broken)
+            return self._end("kept", left_out, failed=True)
         for who in held:
             self.every[who].give_back(try_only=self.check)
         left = "; ".join(s.text for s in standings.values() if s.state == "others")
-        done = "put back into service" if held else "nobody holds it out of service"
+        done = (draining_messages.PUT_BACK if held else draining_messages.NOT_HELD).fill()
         asked = bool(self.every)
         return self._end(
             "in_service" if asked else "not_needed",
-            left or (done if asked else "nobody was asked"),
+            left or (done if asked else draining_messages.NO_ORCHESTRATOR_ASKED.fill()),
             changed=bool(held),
         )
 
@@ -252,7 +260,7 @@ class Run:
 
         A broken node may be held as well. Only the call that keeps it shows who holds it.
         """
-        why = drain.get_drain_text(self.args["reason"], "a change of this host failed")
+        why = drain.get_drain_text(self.args["reason"], draining_messages.CHANGE_FAILED.fill())
         held = [
             who for who in drain.list_held_standings(self.standings) if self._keep_held(who, why)
         ]
@@ -263,7 +271,7 @@ class Run:
         ]
         return self._end(
             "kept" if held else "not_needed",
-            why if held else "this rollout does not hold it",
+            why if held else draining_messages.NOT_HELD_BY_ROLLOUT.fill(),
             changed=bool(held),
         )
 

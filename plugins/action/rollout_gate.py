@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate, waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
     registered,
 )
@@ -69,7 +69,8 @@ class ActionModule(ActionBase):
             else {}
         )
         gate.require_policy(args["fleet_policy"], results)
-        verdict = gate.judge_lost_hosts(len(lost), len(every), args["max_failed"])
+        most = waves.parse_amount("max_failed", args["max_failed"])
+        verdict = gate.judge_failed_hosts(len(lost), len(every), most)
         answer = {
             "changed": False,
             "lost": lost,

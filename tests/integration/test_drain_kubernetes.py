@@ -276,7 +276,7 @@ def held_by(mark: str) -> api.JSON:
 
 
 OTHERS = [
-    (held_by(""), "the node gpu1 is cordoned by somebody else, who has to uncordon it"),
+    (held_by(""), "another person or program has cordoned the node gpu1 and has to uncordon it"),
     (held_by("r6"), "the node gpu1 is held by the rollout r6"),
     (api.node("gpu1", ready="Unknown"), "the node gpu1 is not Ready (NodeStatusUnknown)"),
 ]

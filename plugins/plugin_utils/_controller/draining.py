@@ -17,7 +17,11 @@ from typing import Any, Protocol
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages, online
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    draining_messages,
+    messages,
+    online,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
     drain,
     drain_kubernetes,
@@ -25,6 +29,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
     other_owners,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text.sentences import (
     get_last_line,
 )
@@ -40,7 +47,10 @@ HUNG = (124, 137)  # exit statuses of timeout(1)
 
 
 class Refused(Exception):
-    """An error of an orchestrator that did not do what it was asked, with its sentence."""
+    """An error of an orchestrator that did not do what it was asked. Its text ends with its code."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(end_with_code(sentence))
 
 
 class Orchestrator(Protocol):
@@ -334,7 +344,7 @@ class Slurm:
     def take_out(self, *, try_only: bool = False) -> None:
         self._update("DRAIN", self.args["reason"], "in_service", try_only)
         if not try_only and self.get_standing().state not in ("held", "broken"):
-            raise Refused("Slurm took the drain, and shows somebody else's")
+            raise Refused(draining_messages.DRAIN_OF_OTHERS.fill())
 
     def describe_waiting(self, _left: int, /) -> str:
         node = self.read_node()
@@ -343,7 +353,9 @@ class Slurm:
             "in_service",
         ):
             raise Refused(
-                f"somebody has changed the node {node.name} meanwhile ({node.state}, reason {node.reason!r})"
+                draining_messages.SLURM_NODE_CHANGED.fill(
+                    node=node.name, state=node.state, reason=node.reason
+                )
             )
         return drain_slurm.explain_slurm_wait(node)
 
@@ -372,10 +384,7 @@ class Slurm:
             and drain_slurm.is_held(node, self.args["rollout"])
         )
         if not stands:
-            raise Refused(
-                standing.text
-                or f"somebody has put the node {node.name} back into service meanwhile"
-            )
+            raise Refused(standing.text or draining_messages.NODE_PUT_BACK.fill(node=node.name))
         if not try_only:
             reason = drain_slurm.build_slurm_reason(self.args["rollout"], text, self.why)
             self._run_scontrol(
@@ -461,18 +470,13 @@ class Kubernetes:
         node = self.read_node()
         standing = drain_kubernetes.judge_kubernetes_standing(node, self.args["rollout"])
         if standing.state in ("others", "in_service"):
-            raise Refused(
-                standing.text
-                or f"somebody has put the node {standing.node} back into service meanwhile"
-            )
+            raise Refused(standing.text or draining_messages.NODE_PUT_BACK.fill(node=standing.node))
         if standing.state == "broken":
             return standing.text
         # held by a run with other settings
         if self.args["method"] == "evict" and drain_kubernetes.find_hold_method(node) == "taint":
-            step = "set gpufleet_drain_method to wait"
-            raise Refused(
-                f"the node {standing.node} is held by a taint, and {drain.EVICTION_CORDONS}; {step}"
-            )
+            cordons = drain_messages.EVICTION_CORDONS.fill()
+            raise Refused(draining_messages.HELD_BY_TAINT.fill(node=standing.node, cause=cordons))
         refused = self._evict(standing.node) if self.args["method"] == "evict" else ""
         pods = self._get(
             LIST_PODS, {"kind": "Pod", "field_selectors": [f"spec.nodeName={standing.node}"]}
@@ -543,7 +547,7 @@ class Kubernetes:
                 raise Refused(
                     claimed
                     or standing.text
-                    or f"somebody has changed the node {standing.node} meanwhile"
+                    or draining_messages.NODE_CHANGED_MEANWHILE.fill(node=standing.node)
                 )
             what = {
                 "api_version": "v1",
@@ -556,7 +560,7 @@ class Kubernetes:
                 return
             if not drain_kubernetes.is_api_conflict(result):
                 raise drain_kubernetes.build_api_error(result, doing)
-        raise Refused(f"cannot {doing}: somebody changes it all the time")
+        raise Refused(draining_messages.NODE_ALWAYS_CHANGED.fill(doing=doing))
 
     def _get(self, doing: str, what: Mapping[str, Any]) -> list[dict[str, Any]]:
         result = self._call("k8s_info", {"api_version": "v1", **what})

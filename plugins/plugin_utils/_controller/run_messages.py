@@ -36,3 +36,57 @@ WINDOW_CLOSED = Sentence(
     "action.window-closed",
     "the window is closed (gpufleet_rollout_window: {windows}); it opens {time}",
 )
+WAITS_FOR_WINDOW = Sentence("action.waits-for-window", "{closed}; run it again within")
+WOULD_PAUSE = Sentence(
+    "action.would-pause", "{closed}. A run now would pause before its first batch"
+)
+ENDED_BY_PERSON = Sentence(
+    "action.ended-by-person",
+    "a person has ended it before this batch (gpufleet_rollout_pause)",
+    next="Run it again to go on",
+)
+CANARIES_DONE = Sentence(
+    "action.canaries-done",
+    "its canaries are done (gpufleet_rollout_until: canaries)",
+    next="Run it again for the waves",
+)
+GATE_CHECK_ILL = Sentence(
+    "action.gate-check-ill", "gpufleet_rollout_gate_check is not well: {cause}"
+)
+BATCH_UNKNOWN = Sentence(
+    "action.batch-unknown",
+    "what became of batch {number} of the rollout is not known, so batch {following} does not begin: "
+    "none of its hosts has the result of its gate",
+    next="Run the rollout again",
+)
+NAME_IS_PATTERN = Sentence(
+    "action.name-is-pattern",
+    "Ansible puts {hosts} into a batch in which the plan does not have it, since a name of a host is a pattern's operator",
+    next="Name hosts by letters, digits, '.', '_' and '-'",
+)
+
+# --- the part of a rollout that is done in clusters
+
+NOT_APPLIED_BEFORE = Sentence(
+    "action.not-applied-before",
+    "what the hosts of this batch need before their change could not be applied to their cluster, so none of them is changed: {cause}",
+)
+NOT_APPLIED_AFTER = Sentence(
+    "action.not-applied-after",
+    "the hosts of this batch are changed, and what follows could not be applied to their cluster: {cause}",
+)
+NOT_APPLIED_END = Sentence(
+    "action.not-applied-end",
+    "what follows from the hosts that are as desired could not be applied to their cluster: {cause}",
+)
+ROLLOUT_ENDS_HERE = Sentence(
+    "action.rollout-ends-here",
+    "The rollout ends here, also for hosts of other clusters and of none: gpufleet_hosts names those that it can go on with meanwhile",
+)
+CLUSTERS_GO_ON = Sentence(
+    "action.clusters-go-on",
+    "Nothing of it loses a pod its GPU. The playbook gpufleet.nvidia.kubernetes applies it without another rollout",
+)
+CLUSTERS_WAIT = Sentence(
+    "action.clusters-wait", "nothing is applied to the clusters now: {closed}; run it again within"
+)

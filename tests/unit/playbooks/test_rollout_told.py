@@ -79,7 +79,7 @@ def test_a_host_that_does_not_come_through_is_told_with_the_reason_and_the_run_f
     assert "gpufleet_rollout_max_failed" in told["stop"]["why"]
     assert told["end"]["status"] == "stopped"
     assert re.search(rf"^  containerd .*  gpu1  {way}(, \d+ s)?: .+", words, re.MULTILINE), words
-    assert "1 of at most 0 failed, rolled back or lost: gpu1" in words
+    assert "1 of at most 0 failed: gpu1" in words
 
 
 def test_a_sink_that_fails_is_said_once_and_stops_nothing(tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import (
     bounds,
     layout,
@@ -44,8 +47,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
     fleet_hosts,
     registered,
 )
-
-DECLINED = "a person has ended it before this batch (gpufleet_rollout_pause); run it again to go on"
 
 
 def pass_gate(action: ActionBase, task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -174,7 +175,9 @@ def admit_batch_hosts(
         most,
     )
     found = gate.refuse_batch(found)
-    return progress.end_progress(found, DECLINED, paused=True) if gate.args["declined"] else found
+    if not gate.args["declined"]:
+        return found
+    return progress.end_progress(found, run_messages.ENDED_BY_PERSON.fill(), paused=True)
 
 
 def end_rollout_batch(gate: Gate, found: progress.Progress) -> dict[str, Any]:
@@ -332,9 +335,7 @@ def ask_gate_check(found: progress.Progress, wanted: settings.RolloutSettings) -
         if not why:
             break
     return (
-        progress.end_progress(found, f"gpufleet_rollout_gate_check is not well: {why}")
-        if why
-        else found
+        progress.end_progress(found, run_messages.GATE_CHECK_ILL.fill(cause=why)) if why else found
     )
 
 
@@ -379,8 +380,7 @@ def get_progress_before_batch(
         return begun or progress.Progress()
     ended = get_latest_step(plan["batches"][number - 1]["hosts"], hostvars, ("end",))
     if ended is None:
-        what = f"what became of batch {number} of the rollout is not known, so batch {number + 1} does not begin"
-        why = f"{what}: none of its hosts has the result of its gate. Run the rollout again"
+        why = run_messages.BATCH_UNKNOWN.fill(number=number, following=number + 1)
         return progress.end_progress(get_reached_progress(plan, hostvars, number), why)
     return ended
 
@@ -521,13 +521,10 @@ def check_planned_batch(
     `&gpu1`, gives other batches than the plan's.
     """
     others = [host for host in batch if host not in planned]
-    shown, cause = names.show_some_runs(others), "a name of a host is a pattern's operator"
-    what = f"Ansible puts {shown} into a batch in which the plan does not have it, since {cause}"
-    return (
-        progress.end_progress(found, f"{what}. Name hosts by letters, digits, '.', '_' and '-'")
-        if others
-        else found
-    )
+    if not others:
+        return found
+    why = run_messages.NAME_IS_PATTERN.fill(hosts=names.show_some_runs(others))
+    return progress.end_progress(found, why)
 
 
 def limit_to_wave(
@@ -536,11 +533,7 @@ def limit_to_wave(
     """Return the progress, ended if only canaries are wanted and the batch is none."""
     if wanted.until == "end" or wave == rollout.CANARY:
         return found
-    return progress.end_progress(
-        found,
-        "its canaries are done (gpufleet_rollout_until: canaries); run it again for the waves",
-        paused=True,
-    )
+    return progress.end_progress(found, run_messages.CANARIES_DONE.fill(), paused=True)
 
 
 def explain_closed_window(wanted: settings.RolloutSettings) -> str:
@@ -557,9 +550,9 @@ def explain_closed_window(wanted: settings.RolloutSettings) -> str:
 def check_window(found: progress.Progress, wanted: settings.RolloutSettings) -> progress.Progress:
     """Return the progress, ended if no window is open now."""
     why = explain_closed_window(wanted)
-    return (
-        progress.end_progress(found, f"{why}; run it again within", paused=True) if why else found
-    )
+    if not why:
+        return found
+    return progress.end_progress(found, run_messages.WAITS_FOR_WINDOW.fill(closed=why), paused=True)
 
 
 def predict_pauses(wanted: settings.RolloutSettings, number: int) -> list[str]:
@@ -568,7 +561,7 @@ def predict_pauses(wanted: settings.RolloutSettings, number: int) -> list[str]:
     Check mode goes on.
     """
     why = "" if number else explain_closed_window(wanted)
-    return [f"{why}. A run now would pause before its first batch"] if why else []
+    return [end_with_code(run_messages.WOULD_PAUSE.fill(closed=why))] if why else []
 
 
 def describe_begun_batch(plan: Mapping[str, Any], number: int, found: progress.Progress) -> str:

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     clusters,
     console,
     host_variables,
+    run_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps import (
     rollout_batch,
@@ -24,6 +25,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller.steps 
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+    end_with_code,
+    join_texts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     rollout,
     settings,
@@ -34,13 +40,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 
 WHEN = {"before": "before the change", "after": "after the change", "end": "at the end"}
-REFUSED = {
-    "before": "what the hosts of this batch need before their change could not be applied to their cluster, so none of them is changed",
-    "after": "the hosts of this batch are changed, and what follows could not be applied to their cluster",
-    "end": "what follows from the hosts that are as desired could not be applied to their cluster",
+REFUSED: Mapping[str, Sentence] = {
+    "before": run_messages.NOT_APPLIED_BEFORE,
+    "after": run_messages.NOT_APPLIED_AFTER,
+    "end": run_messages.NOT_APPLIED_END,
 }
-ENDS = "The rollout ends here, also for hosts of other clusters and of none: gpufleet_hosts names those that it can go on with meanwhile"
-GOES_ON = "Nothing of it loses a pod its GPU. The playbook gpufleet.nvidia.kubernetes applies it without another rollout"
 
 
 @dc.dataclass(frozen=True)
@@ -78,18 +82,10 @@ def apply_to_clusters(action: ActionBase, task_vars: dict[str, Any]) -> dict[str
                 asked.api.carry_out([] if check else asked.calls)
             done.append(asked)
     except (PlanError, AnsibleError) as error:
-        means = (
-            GOES_ON
-            if args["point"] != "before"
-            else ENDS
-            if has_several_clusters(args, variables)
-            else ""
-        )
-        refused = f"{REFUSED[args['point']]}: {error}{'. ' if means else ''}{means}"
+        refused = describe_refused_step(args, variables, error)
     calls = [call for asked in done for call in asked.calls]
-    lines = (
-        [f"nothing is applied to the clusters now: {closed}; run it again within"] if closed else []
-    )
+    waits = end_with_code(run_messages.CLUSTERS_WAIT.fill(closed=closed))
+    lines = [str(waits)] if closed else []
     lines += [line for asked in done for line in describe_cluster_step(asked, args["point"], check)]
     if lines:
         console.show(lines)
@@ -132,6 +128,18 @@ def apply_to_one(
         clusters.plan_in_api(one, api, clusters.build_cluster_settings(one.options, given)),
         api,
     )
+
+
+def describe_refused_step(
+    args: Mapping[str, Any], variables: Mapping[str, Any], error: Exception
+) -> str:
+    """Return why something was not applied to a cluster, and what that means for the rollout."""
+    cause = REFUSED[args["point"]].fill(cause=str(error))
+    if args["point"] != "before":
+        return join_texts(". ", (cause, run_messages.CLUSTERS_GO_ON.fill()))
+    if has_several_clusters(args, variables):
+        return join_texts(". ", (cause, run_messages.ROLLOUT_ENDS_HERE.fill()))
+    return cause
 
 
 def list_applied_hosts(

@@ -168,11 +168,6 @@ def check_drain_settings(options: Mapping[str, Any]) -> None:
         raise PlanError(drain_messages.TAINT_CANNOT_EVICT.fill())
 
 
-# kubernetes.core, plugins/modules/k8s_drain.py, delete_or_evict_pods(): it makes the node
-# unschedulable, which a taint does not record.
-EVICTION_CORDONS = "an eviction cordons the node, and nobody would uncordon it"
-
-
 def check_commands(commands: Any) -> None:
     """Raise PlanError unless each command is a list of words, and `before` and `after` are both
     there.

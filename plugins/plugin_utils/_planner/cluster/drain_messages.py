@@ -46,10 +46,15 @@ SLURM_CANNOT_EVICT = Sentence(
     why="Slurm jobs are waited for and never cancelled",
     next="Write wait",
 )
+# kubernetes.core, plugins/modules/k8s_drain.py, delete_or_evict_pods(): it makes the node
+# unschedulable, which a taint does not record.
+EVICTION_CORDONS = Sentence(
+    "drain.eviction-cordons", "an eviction cordons the node, and no program would uncordon it"
+)
 TAINT_CANNOT_EVICT = Sentence(
     "drain.taint-cannot-evict",
     "gpufleet_drain_method is evict, and gpufleet_kubernetes_hold is taint",
-    why="an eviction cordons the node, and nobody would uncordon it",
+    why="an eviction cordons the node, and no program would uncordon it",
     next="Set gpufleet_kubernetes_hold to cordon, or gpufleet_drain_method to wait",
 )
 COMMANDS_NOT_A_DICTIONARY = Sentence(
@@ -208,7 +213,7 @@ FIELD_TAKEN = Sentence(
     "kubernetes-api.field-taken",
     "cannot {doing}",
     why="{cause}",
-    next="Undo what {owner} has changed there, or remove the object where nobody else needs it, then run again",
+    next="Undo what {owner} has changed there, or remove the object if no other program needs it, then run again",
 )
 NAMESPACE_ENDING = Sentence(
     "kubernetes-api.namespace-ending",
@@ -276,7 +281,7 @@ HELD_BY_ROLLOUT = Sentence(
 )
 CORDONED_BY_OTHERS = Sentence(
     "drain.cordoned-by-others",
-    "the node {node} is cordoned by somebody else, who has to uncordon it",
+    "another person or program has cordoned the node {node} and has to uncordon it",
 )
 OWNER_TAKES_AWAY = Sentence("drain.taken-away", "{owner} is taking the node {node} away ({mark})")
 OWNER_AT_WORK = Sentence(

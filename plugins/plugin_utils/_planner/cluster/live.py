@@ -157,7 +157,7 @@ def require_staying(live: Live) -> None:
         holds = ", ".join(
             escape.escape_line(str(name)) for name in found["metadata"].get("finalizers") or ()
         )
-        row, holder = messages.BEING_DELETED, holds or "somebody else"
+        row, holder = messages.BEING_DELETED, holds or "another person or program"
         raise PlanError(row.fill(object=api_calls.name_object(found), holder=holder))
 
 

@@ -188,7 +188,7 @@ NODE_MISSING = Sentence(
 NODE_CHANGES = Sentence(
     "cluster.node-changes",
     "cannot {doing}",
-    why="somebody changes the node {node} all the time",
+    why="another program changes the node {node} all the time",
     next="Run again",
 )
 OBJECT_OF_OTHERS = Sentence(
@@ -206,13 +206,13 @@ NODE_GONE = Sentence(
 LABEL_OF_OTHERS = Sentence(
     "cluster.label-of-others",
     "the node {node} has {key}={value} from {owner}, and its group is {wanted}",
-    why="this collection takes over no label of somebody else",
+    why="this collection takes over no label that another program has set",
     next="Remove it (kubectl {verb} node {node} {key}-) and run again, or leave this host out",
 )
 ANNOTATION_OF_OTHERS = Sentence(
     "cluster.annotation-of-others",
     "the node {node} has the annotation {key} from {owner}, and it differs from the host's decision",
-    why="this collection takes over no annotation of somebody else",
+    why="this collection takes over no annotation that another program has set",
     next="Remove it (kubectl {verb} node {node} {key}-) and run again, or leave this host out",
 )
 
@@ -258,12 +258,12 @@ CLASS_OF_OTHERS = Sentence(
 )
 TAINT_OF_OTHERS = Sentence(
     "cluster.taint-of-others",
-    "the node {node} has the taint {other} from somebody else, which stays: {wanted} of gpufleet_kubernetes_taints is not set there",
+    "the node {node} has the taint {other} from another program. It stays, so {wanted} of gpufleet_kubernetes_taints is not set there",
 )
 TAINT_IN_DOUBT = Sentence(
     "cluster.taint-in-doubt",
     "the node {node} has the taint {taint}, which stays: only an annotation of the node says that it is of this collection",
-    next="Remove it with `kubectl taint node {node} {key}:{effect}-` if nobody needs it",
+    next="Remove it with `kubectl taint node {node} {key}:{effect}-` if no pod needs it",
 )
 
 # ---------------------------------------------------------------- why a host is in no group

@@ -118,10 +118,10 @@ def name_object_owner(thing: Mapping[str, Any]) -> str:
     found = next((who for mark, who in MARKS.items() if mark in marked), "")
     return found or next(
         (name_manager(manager) for manager, _applied, _fields in list_managed_fields(thing)),
-        "somebody else",
+        "another person or program",
     )
 
 
 def name_manager(manager: str) -> str:
     """Return the name of a field manager for people."""
-    return MANAGERS.get(manager, escape.escape_line(manager) or "somebody else")
+    return MANAGERS.get(manager, escape.escape_line(manager) or "another person or program")

@@ -265,12 +265,12 @@ KEY_NOT_FINITE = Sentence(
 )
 VERSION_IS_NUMBER = Sentence(
     "options.version-is-number",
-    "{option} is the number {value}, of which YAML drops a last 0",
+    "{option} is the number {value}, and YAML drops a last 0 of a number",
     next='Write the version in quotes, {option}: "1.30"',
 )
 VERSIONS_HAVE_NUMBER = Sentence(
     "options.versions-have-number",
-    "{option} has the number {value}, of which YAML drops a last 0",
+    "{option} has the number {value}, and YAML drops a last 0 of a number",
     next='Write the versions in quotes, {option}: ["1.30"]',
 )
 

@@ -144,7 +144,7 @@ def judge_slurm_standing(node: SlurmNode, rollout: str) -> Standing:
         text = drain_messages.SLURM_HELD.fill(reason=node.reason)
         return Standing("held", text, node.name, claimed)
     other = ANY_MARK.match(node.reason)
-    who = f"the rollout {other[1]}" if other else "somebody else"
+    who = f"the rollout {other[1]}" if other else "another person or program"
     text = drain_messages.SLURM_OTHERS.fill(node=node.name, who=who, state=said)
     return Standing("others", text, node.name, claimed)
 

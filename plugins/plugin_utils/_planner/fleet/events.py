@@ -168,7 +168,7 @@ def summarize_batch(
         or "no host started"
     )
     total = sum(len(batch["hosts"]) for batch in plan["batches"])
-    bad = f"{len(found.bad)} of at most {limit} failed, rolled back or lost{f': {names.show_some_runs(found.bad)}' if found.bad else ''}"
+    bad = f"{len(found.bad)} of at most {limit} failed{f': {names.show_some_runs(found.bad)}' if found.bad else ''}"
     left = seconds / found.done * (total - found.done) if found.done else 0
     clock = f"; {write_clock(seconds)} so far" if seconds else ""
     clock += f", about {write_clock(left)} left" if clock and left else ""

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge the fleet as one: a policy that wants one engine everywhere, and the number of hosts that a
-rollout may lose.
+"""Judge the fleet as one: a policy that wants one engine everywhere, and the number of hosts that
+may fail in a rollout.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 
 @dc.dataclass(frozen=True)
 class GateDecision:
-    """A decision whether the next wave may start. `allowed`: the number of hosts that may be lost
-    in all.
+    """A decision whether the next wave may start. A host that was rolled back or lost has failed.
+
+    allowed: the number of hosts that may fail in all.
     """
 
     ok: bool
     allowed: int
-    lost: int
+    failed: int
     total: int
 
     @property
-    def sentence(self) -> str:
+    def sentence(self) -> Message:
         """A comparison of both numbers, in words that are true of either outcome."""
-        if self.ok:
-            return f"{self.lost} of {self.total} hosts failed or were lost, and at most {self.allowed} may fail"
-        return f"{self.lost} of {self.total} hosts failed or were lost, but at most {self.allowed} may fail"
+        row = messages.WITHIN_LIMIT if self.ok else messages.OVER_LIMIT
+        return row.fill(failed=self.failed, total=self.total, allowed=self.allowed)
 
 
-def judge_lost_hosts(lost: int, total: int, max_failed: int | str) -> GateDecision:
-    """Compare the lost hosts of all waves so far with the limit.
+def judge_failed_hosts(failed: int, total: int, most: waves.Amount) -> GateDecision:
+    """Compare the failed hosts of all waves so far with the limit.
 
     A percentage is rounded down: 10% of 15 hosts is one host.
     """
-    allowed = waves.parse_amount("max_failed", max_failed).compute_number(total)
-    return GateDecision(lost <= allowed, allowed, lost, total)
+    allowed = most.compute_number(total)
+    return GateDecision(failed <= allowed, allowed, failed, total)
 
 
 def list_result_decisions(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:

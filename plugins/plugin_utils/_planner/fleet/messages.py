@@ -289,6 +289,32 @@ MIXED_INJECTIONS = Sentence(
     next="Set gpufleet_injection: {oldest} for all, upgrade {hosts}, or set gpufleet_fleet_policy to per_host",
 )
 
+# "Failed" counts hosts that were rolled back or lost, too.
+WITHIN_LIMIT = Sentence(
+    "gate.within-limit", "{failed} of {total} hosts failed, and at most {allowed} may fail"
+)
+OVER_LIMIT = Sentence(
+    "gate.over-limit", "{failed} of {total} hosts failed, but at most {allowed} may fail"
+)
+ROLLOUT_OVER_LIMIT = Sentence(
+    "gate.rollout-over-limit", "{comparison} (gpufleet_rollout_max_failed: {limit}): {hosts}"
+)
+
+CLASS_STOPPED = Sentence("gate.class-stopped", "its class has stopped: {cause}")
+CLASS_UNTRIED = Sentence("gate.class-untried", "its class has not been tried: {cause}")
+CANARY_FAILED = Sentence("gate.canary-failed", "its canary {host} failed")
+CANARY_ROLLED_BACK = Sentence("gate.canary-rolled-back", "its canary {host} was rolled back")
+CANARY_LOST = Sentence("gate.canary-lost", "its canary {host} was lost")
+CANARY_IN_SERVICE = Sentence(
+    "gate.canary-in-service", "its canary {host} could not be taken out of service"
+)
+CANARY_IN_SERVICE_LATE = Sentence(
+    "gate.canary-in-service-late", "its canary {host} could not be taken out of service in time"
+)
+CANARY_REFUSED = Sentence(
+    "gate.canary-refused", "its canary {host} was not changed, since its change is refused by now"
+)
+
 # ---------------------------------------------------------------- why a host is left out
 UNREACHABLE_BEFORE = Sentence(
     "left-out.unreachable-before", "it was unreachable before the rollout began{detail}"

@@ -13,15 +13,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+    end_with_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
 
-BAD = ("failed", "rolled back", "lost")
+# Outcomes of a canary that failed -> the reason why its class stops.
+FAILED: Mapping[str, Sentence] = {
+    "failed": messages.CANARY_FAILED,
+    "rolled back": messages.CANARY_ROLLED_BACK,
+    "lost": messages.CANARY_LOST,
+}
+BAD = tuple(FAILED)
 # Outcomes of a canary that was not changed -> the reason why its class does not start.
-UNTRIED = {
-    "left out": "could not be taken out of service",
-    "pending": "could not be taken out of service in time",
-    "refused": "was not changed, since its change is refused by now",
+UNTRIED: Mapping[str, Sentence] = {
+    "left out": messages.CANARY_IN_SERVICE,
+    "pending": messages.CANARY_IN_SERVICE_LATE,
+    "refused": messages.CANARY_REFUSED,
 }
 
 
@@ -74,10 +85,10 @@ def update_progress(progress: Progress, batch: Ended, total: int, most: Amount) 
     bad.update({host: "failed" for host in batch.unhealthy if host not in bad})
     stopped, untried = dict(progress.stopped), dict(progress.untried)
     for host, word in bad.items() if batch.canaries else ():
-        stopped.setdefault(batch.classes[host], f"its canary {host} {get_resulting_word(word)}")
+        stopped.setdefault(batch.classes[host], FAILED[word].fill(host=host))
     for host, word in batch.words.items() if batch.canaries else ():
         if word in UNTRIED:
-            untried.setdefault(batch.classes[host], f"its canary {host} {UNTRIED[word]}")
+            untried.setdefault(batch.classes[host], UNTRIED[word].fill(host=host))
     found = dc.replace(
         progress,
         done=progress.done + len(batch.words),
@@ -86,27 +97,24 @@ def update_progress(progress: Progress, batch: Ended, total: int, most: Amount) 
         stopped=stopped,
         untried=untried,
     )
-    allowed = most.compute_number(total)
-    if found.ended or len(found.bad) <= allowed:
+    decision = gate.judge_failed_hosts(len(found.bad), total, most)
+    if found.ended or decision.ok:
         return found
-    said = f"{len(found.bad)} of {total} hosts failed, were rolled back or lost, {allowed} may be"
-    return dc.replace(
-        found,
-        ended=f"{said} (gpufleet_rollout_max_failed: {most.text}): {names.show_some_runs(found.bad)}",
+    over = messages.ROLLOUT_OVER_LIMIT.fill(
+        comparison=decision.sentence, limit=most.text, hosts=names.show_some_runs(found.bad)
     )
-
-
-def get_resulting_word(word: str) -> str:
-    """Return a bad outcome as a predicate: `was lost`."""
-    return {"failed": "failed", "rolled back": "was rolled back", "lost": "was lost"}[word]
+    return end_progress(found, over)
 
 
 def end_progress(progress: Progress, why: str, *, paused: bool = False) -> Progress:
-    """Return the progress, ended for this reason. The first reason stays.
+    """Return the progress of a rollout that ends. The reason ends with its code, and the first one
+    stays.
 
     paused: whether that is a success.
     """
-    return progress if progress.ended else dc.replace(progress, ended=why, paused=paused)
+    if progress.ended:
+        return progress
+    return dc.replace(progress, ended=end_with_code(why), paused=paused)
 
 
 def map_held_hosts(progress: Progress, classes: Mapping[str, str]) -> dict[str, str]:
@@ -128,12 +136,10 @@ def explain_full_group(progress: Progress, host: str) -> str:
 def explain_stopped_class(progress: Progress, label: str) -> str:
     """Explain why no more hosts of a class start, '' if they may."""
     if label in progress.stopped:
-        return f"its class has stopped: {progress.stopped[label]}"
-    return (
-        f"its class has not been tried: {progress.untried[label]}"
-        if label in progress.untried
-        else ""
-    )
+        return messages.CLASS_STOPPED.fill(cause=progress.stopped[label])
+    if label in progress.untried:
+        return messages.CLASS_UNTRIED.fill(cause=progress.untried[label])
+    return ""
 
 
 def get_outcome_word(result: outcomes.Result, steps: Sequence[outcomes.Result], check: bool) -> str:

@@ -64,7 +64,7 @@ def test_slurm_gets_no_mark_on_a_drain_that_is_somebody_elses_by_now(step: str) 
     slurm = draining.Slurm(
         calls(scontrol("IDLE+DRAIN", "fan is dead", said)), ARGS, ("gpu1",), "why"
     )
-    with pytest.raises(draining.Refused, match="drained by somebody else"):
+    with pytest.raises(draining.Refused, match="drained by another person or program"):
         slurm.take_out() if step == "take_out" else slurm.keep("why")
     assert not [words for words in said if "update" in words]
 

@@ -19,7 +19,12 @@ CASES = [
     # the check, the number of the batch, how the rollout has ended already; why it ends
     ([], 0, "", ""),
     (WELL, 0, "", ""),
-    (ILL, 0, "", "gpufleet_rollout_gate_check is not well: /bin/false ended with 1"),
+    (
+        ILL,
+        0,
+        "",
+        "gpufleet_rollout_gate_check is not well: /bin/false ended with 1 [action.gate-check-ill]",
+    ),
     (ILL, 1, "", ""),  # the batch before has asked at its end
     (ILL, 0, "the window is closed", "the window is closed"),
 ]

@@ -161,7 +161,7 @@ YAML_TOO_LONG = Sentence(
 YAML_TOO_DEEP = Sentence("yaml.too-deep", "it is nested more than {limit} levels deep")
 YAML_TOO_MANY_VALUES = Sentence("yaml.too-many-values", "it has more than {limit} values")
 YAML_REPEATS_VALUES = Sentence(
-    "yaml.repeats-values", "it has more than {limit} values, of which aliases repeat many"
+    "yaml.repeats-values", "it has more than {limit} values, and aliases repeat many of them"
 )
 YAML_NUMBER_TOO_LONG = Sentence(
     "yaml.number-too-long", "this number has more than {limit} characters"

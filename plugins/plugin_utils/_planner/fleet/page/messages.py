@@ -36,6 +36,6 @@ REPORT_DAMAGED = Sentence(
 )
 HOSTS_TWICE = Sentence(
     "page.hosts-twice",
-    "{hosts}: in several reports of gpufleet_report_from, of which the newest counts. "
+    "several reports of gpufleet_report_from have {hosts}, and the newest report counts. "
     "If these are different hosts, name the reports in it, as in north=north/report.json",
 )

@@ -51,7 +51,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 # upstream's vendor, with any class (pkg/nvcdi, cmd/nvidia-ctk-installer: CDI_KIND)
 MANAGEMENT = "management.nvidia.com"
 TAKEN_OVER = (KIND, *fabric_kinds.UPSTREAM)  # what nvidia-ctk's modes nvml, imex and nvswitch write
-SOMEBODY = "somebody else"
+SOMEBODY = "another person or program"
 
 
 def plan_spec_at_own_path(policy: Policy, file: ObservedFile, spec: Spec) -> Plan:

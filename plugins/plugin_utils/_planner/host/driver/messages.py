@@ -30,7 +30,7 @@ NODE_WITHOUT_GPU = Sentence(
 NO_PCI_BUS = Sentence(
     "driver.no-pci-bus",
     "the PCI devices of this host cannot be seen, and {lost}",
-    why="if none is shown, nobody knows whether a GPU is gone",
+    why="without that list, this run cannot know whether a GPU is gone",
     next="Mount sysfs (mount -t sysfs sysfs /sys), and run again",
 )
 

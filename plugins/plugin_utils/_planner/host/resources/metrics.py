@@ -59,7 +59,7 @@ CHANGED, BACK = "gpufleet_last_change_timestamp_seconds", "gpufleet_last_rollbac
 HELP = {
     DECISION: "How GPUs get into containers on this host, by engine.",
     STALE: "CDI specs that were not true any more when this host was last converged.",
-    PENDING: "Units that run with the configuration from before until somebody restarts them.",
+    PENDING: "Units that run with the configuration from before until a person restarts them.",
     CHANGED: "When this host was last changed.",
     BACK: "When a change of this host was last rolled back, 0 for never.",
 }

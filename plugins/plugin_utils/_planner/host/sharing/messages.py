@@ -314,8 +314,8 @@ DRIVER_SILENT = Sentence(
 )
 GPU_CLOSED = Sentence(
     "sharing.gpu-closed",
-    "GPU {gpu} is in compute mode PROHIBITED, which somebody has set to keep it out of use: "
-    "gpufleet_sharing changes nothing of it. "
+    "GPU {gpu} is in compute mode PROHIBITED, which keeps it out of use, "
+    "so gpufleet_sharing leaves it as it is. "
     "Run `nvidia-smi -i {uuid} -c {before}` on the host when it may be used again",
 )
 GPU_AWAY = Sentence(
@@ -400,7 +400,7 @@ OTHER_UNIT = Sentence(
 UNIT_NOT_LOADED = Sentence(
     "sharing.unit-not-loaded",
     "{unit} runs, and systemd has no unit of that name",
-    why="somebody has removed its file and made systemd read its units again",
+    why="its file was removed, and systemd has read its units again",
     next="Run `systemctl stop {unit}`, which ends its clients, then run again",
 )
 MEMORY_UNKNOWN = Sentence(
@@ -418,7 +418,7 @@ MEMORY_NOT_NAMED = Sentence(
 DAEMON_RECORD_BROKEN = Sentence(
     "sharing.daemon-record-broken",
     "this file is not as this collection wrote it",
-    why="it has no table of daemons any more, so nobody knows which of them run",
+    why="it has no table of daemons any more, so this run cannot know which of them run",
     next="Stop them (systemctl stop '{units}'), remove the file and run again",
 )
 DAEMON_IN_USE = Sentence(
@@ -434,5 +434,5 @@ DAEMON_USE_UNKNOWN = Sentence(
     next="Look at these processes, or set gpufleet_restart: force, which ends clients with their daemon",
 )
 PLACES_STAY = Sentence(
-    "sharing.places-stay", "{path} was removed by somebody, so {places} stay: remove them"
+    "sharing.places-stay", "another person or program removed {path}, so {places} stay. Remove them"
 )

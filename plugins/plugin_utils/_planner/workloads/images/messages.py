@@ -354,7 +354,7 @@ NOT_STARTED = Sentence(
 )
 FAILS_LATER = Sentence(
     "image-fit.fails-later",
-    "the image does not fit this host: {reason}; nobody stops it here, and it fails when it first uses a GPU",
+    "the image does not fit this host: {reason}. The runtime starts it here, and it fails when it first uses a GPU",
     next=OTHER_IMAGE,
 )
 HOSTS_WITHOUT_IMAGE = Sentence(

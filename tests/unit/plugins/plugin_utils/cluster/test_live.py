@@ -58,7 +58,8 @@ def test_what_is_there_is_not_done_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("finalizers", "holder"), [(["acme.example/hold"], "acme.example/hold"), ([], "somebody else")]
+    ("finalizers", "holder"),
+    [(["acme.example/hold"], "acme.example/hold"), ([], "another person or program")],
 )
 def test_nothing_is_written_into_a_config_map_that_is_being_deleted(
     finalizers: list[str], holder: str
@@ -291,7 +292,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         },
         (
             "the node gpu1 has the annotation gpufleet.nvidia/decision from kubectl-annotate, and it differs from the host's decision "
-            "(this collection takes over no annotation of somebody else). "
+            "(this collection takes over no annotation that another program has set). "
             "Remove it (kubectl annotate node gpu1 gpufleet.nvidia/decision-) and run"
         ),
     ),

@@ -73,7 +73,7 @@ def test_a_taint_of_somebody_else_in_the_place_of_our_own_is_said(value: str, sa
         SETTINGS,
     )
     sentence = (
-        "the node gpu1 has the taint nvidia.com/gpu=true:NoSchedule from somebody else, which stays: "
+        "the node gpu1 has the taint nvidia.com/gpu=true:NoSchedule from another program. It stays, so "
         f"{TAINT} of gpufleet_kubernetes_taints is not set there"
     )
     assert list(plan.said) == ([sentence] if said else [])

@@ -111,7 +111,7 @@ def test_a_mark_says_in_whose_hands_a_host_is(
             found.obstacle,
         )
     else:
-        assert ("cordoned by somebody else" in found.obstacle) is cordoned
+        assert ("has cordoned the node" in found.obstacle) is cordoned
     assert bool(drain.explain_drain_obstacle({"kubernetes": found})) is bool(owner or cordoned)
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate, waves
+
+from tests.unit.coded import read_coded
 
 # ---------------------------------------------------------------- uniform fleets
 
@@ -114,13 +116,14 @@ GATES = [
 ]
 
 
-@pytest.mark.parametrize(("lost", "total", "max_failed", "ok", "allowed"), GATES)
-def test_gate(lost: int, total: int, max_failed: int | str, ok: bool, allowed: int) -> None:
-    verdict = gate.judge_lost_hosts(lost, total, max_failed)
+@pytest.mark.parametrize(("failed", "total", "max_failed", "ok", "allowed"), GATES)
+def test_gate(failed: int, total: int, max_failed: int | str, ok: bool, allowed: int) -> None:
+    most = waves.parse_amount("max_failed", max_failed)
+    verdict = gate.judge_failed_hosts(failed, total, most)
     assert (verdict.ok, verdict.allowed) == (ok, allowed)
-    assert (
-        f"{lost} of {total} hosts failed or were lost, {'and' if ok else 'but'} at most {allowed} may fail"
-        == verdict.sentence
+    assert read_coded(verdict.sentence) == (
+        f"gate.{'within' if ok else 'over'}-limit",
+        {"failed": failed, "total": total, "allowed": allowed},
     )
 
 
@@ -134,5 +137,5 @@ NO_BUDGET = {
 @pytest.mark.parametrize(("wrong", "code"), NO_BUDGET.items())
 def test_a_budget_that_is_none(wrong: Any, code: str) -> None:
     with pytest.raises(PlanError) as refused:
-        gate.judge_lost_hosts(0, 1, wrong)
+        waves.parse_amount("max_failed", wrong)
     assert refused.value.code == code

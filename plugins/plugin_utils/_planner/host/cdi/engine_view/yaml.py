@@ -203,7 +203,8 @@ class _Decoder:
         self.count += steps
         if self.count > yaml_text.MOST:
             raise UnreadableYaml(
-                f"it has more than {yaml_text.MOST} values, of which aliases repeat many", node.line
+                f"it has more than {yaml_text.MOST} values, and aliases repeat many of them",
+                node.line,
             )
 
     def _decode_alias(self, node: _Node) -> YamlTree:

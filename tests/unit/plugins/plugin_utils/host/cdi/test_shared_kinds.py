@@ -154,7 +154,7 @@ def test_what_somebody_wrote_in_the_place_of_a_kind_is_theirs_and_its_losses_are
     common = ', "containerEdits": {"deviceNodes": [{"path": "/dev/nvidiactl"}, {"path": "/dev/nvidia2"}]}'
     theirs = f'{{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu-shared", "devices": [{devices}]{common}}}'
     (left,) = plan({UUIDS[0]: "time_slicing"}, {SHARED: theirs}).leftovers
-    assert (left.tool, left.path, left.fate) == ("somebody else", SHARED, "adopted")
+    assert (left.tool, left.path, left.fate) == ("another person or program", SHARED, "adopted")
     losses = "0 loses /dev/nvidia2; all loses /dev/nvidia1, /dev/nvidia2"
     assert read_coded(left.why) == (
         "cdi.other-kind-less",
