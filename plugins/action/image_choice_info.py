@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     catalogues,
     host_look,
     registry,
+    run_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
@@ -25,7 +26,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.workloads
 )
 
 SPEC = arguments.derive_argument_spec("image_choice_info")
-OF_TREE = "A directory tree has no driver and no GPU; give facts instead"
 
 
 class ActionModule(ActionBase):
@@ -71,7 +71,7 @@ class ActionModule(ActionBase):
             )
         policy = arguments.build_policy(args)
         if policy.root != "/":  # nothing runs there
-            return facts.ImageHost(), OF_TREE, False
+            return facts.ImageHost(), run_messages.TREE_WITHOUT_GPU.fill(), False
 
         def read(obs: Observation) -> tuple[facts.ImageHost, str, bool]:
             return (

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     console,
     messages,
     outside,
+    run_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import (
     files,
@@ -30,17 +31,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
     summary,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Difference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 
 # The mode of the one file with the user's own values. They may come from a vault, and do not show
 # it if a whole file was encrypted.
 OWNERS = 0o600
-BY_ROLLOUT = "gpufleet.nvidia.rollout does both in this order, batch by batch, with gpufleet_kubernetes_apply"
-ALONE = (
-    "Until then the other clusters of this run get nothing either; --limit names their hosts alone"
-)
-NOWHERE = "Nothing was written: gpufleet_kubernetes_dir names a directory for files, and gpufleet_kubernetes_apply applies to the cluster"
 
 
 @dc.dataclass(frozen=True)
@@ -89,7 +88,7 @@ class ActionModule(ActionBase):
         clusters.require_own_access(asked)
         # Everything is judged before anything is written: if one cluster refuses, the others stay
         # as they are.
-        others = ALONE if len(asked) > 1 else ""
+        others = run_messages.OTHER_CLUSTERS_WAIT.fill() if len(asked) > 1 else ""
         seen = [self._read_seen(one, args, variables, others) for one in asked]
         for one in seen:
             judge_cluster_changes(one, others)
@@ -98,7 +97,8 @@ class ActionModule(ActionBase):
         lines = [
             line for one in seen for line in describe_seen_cluster(one, bool(self._task.check_mode))
         ] + summary.list_clusterless_lines(unknown)
-        lines += [] if any(one.place or one.api for one in seen) else [NOWHERE]
+        if not any(one.place or one.api for one in seen):
+            lines.append(end_with_code(run_messages.NOTHING_WRITTEN_FOR_CLUSTERS.fill()))
         console.show(["", *lines, ""])
         return {
             "changed": bool(found.differences),
@@ -209,7 +209,8 @@ def describe_seen_cluster(one: SeenCluster, check: bool) -> list[str]:
         check=check,
     )
     stays = summary.list_staying_lines(one.stays)
-    by_rollout = [BY_ROLLOUT] if one.api and one.steps else []
+    both = end_with_code(run_messages.ROLLOUT_DOES_BOTH.fill())
+    by_rollout = [both] if one.api and one.steps else []
     return [
         *summary.list_cluster_lines(one.rendered),
         *(f"  {text}" for text in (*one.plan.said, *stays, *one.steps, *by_rollout)),

@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
     archives,
     arguments,
     base,
+    run_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
@@ -40,7 +41,7 @@ class ActionModule(ActionBase):
         def plan(policy: Policy, obs: Observation) -> base.Outcome:
             if archive and policy.state == "present":
                 archives.require_file(archive)
-                note = f"No repository is added: the packages come from {archive}, and the module host brings those that are missing"
+                note = run_messages.PACKAGES_FROM_ARCHIVE.fill(archive=archive)
                 return base.Outcome(Plan(advice=(note,)))
             return base.Outcome(
                 repository.plan_repository_files(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -35,6 +35,120 @@ CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*")
 # An id names releases, too: `known-bad.toolkit-1.18.0-links`.
 CODE_OF_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+([-.][a-z0-9]+)*")
 GOLDEN = message_tables.map_golden_files()
+CAUSES = "a clause within a message that has a code: it says what of a file or an answer is odd"
+LABELS = "a label, a cell of a table, or a word for a state: the reason beside it has the code"
+BY_ID = "a table whose rows have ids, and an id is the end of a code (TABLES_BY_ID)"
+DOCUMENTED = "text of a form, a file or a page that explains itself, and no message"
+PROGRAMS = "words that a program prints or takes"
+BUGS = "an error of the code itself, which no user can correct"
+# Files below plugins/ that have texts with a verb in them, and why these have no code.
+WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
+    CAUSES: (
+        "action/awx.py",
+        "action/bundle.py",
+        "action/fleet_report.py",
+        "action/fleet_table.py",
+        "plugin_utils/_controller/steps/rollout_settings.py",
+        "action/variables_check.py",
+        "filter/image_choice_info.py",
+        "plugin_utils/_controller/archives.py",
+        "plugin_utils/_controller/catalogues.py",
+        "plugin_utils/_controller/claims.py",
+        "plugin_utils/_controller/draining.py",
+        "plugin_utils/_controller/online.py",
+        "plugin_utils/_controller/outside.py",
+        "plugin_utils/_controller/registry.py",
+        "plugin_utils/_controller/stages.py",
+        "plugin_utils/_controller/transport.py",
+        "plugin_utils/_controller/unread.py",
+        "plugin_utils/_planner/cluster/drain_kubernetes.py",
+        "plugin_utils/_planner/cluster/other_owners.py",
+        "plugin_utils/_planner/core/observation.py",
+        "plugin_utils/_planner/core/outcomes.py",
+        "plugin_utils/_planner/core/shapes/rules.py",
+        "plugin_utils/_planner/fleet/plan_file.py",
+        "plugin_utils/_planner/host/bundle/manifest.py",
+        "plugin_utils/_planner/host/cdi/driver_files/ld_cache.py",
+        "plugin_utils/_planner/host/cdi/driver_files/manifest.py",
+        "plugin_utils/_planner/host/cdi/engine_view/reader.py",
+        "plugin_utils/_planner/host/cdi/engine_view/releases.py",
+        "plugin_utils/_planner/host/cdi/engine_view/schema.py",
+        "plugin_utils/_planner/host/cdi/engine_view/yaml.py",
+        "plugin_utils/_planner/host/cdi/lint/document_rules.py",
+        "plugin_utils/_planner/host/cdi/lint/host_rules.py",
+        "plugin_utils/_planner/host/cdi/lint/run.py",
+        "plugin_utils/_planner/host/cdi/spec/model.py",
+        "plugin_utils/_planner/host/cdi/spec/version.py",
+        "plugin_utils/_planner/host/decide.py",
+        "plugin_utils/_planner/host/driver/missing.py",
+        "plugin_utils/_planner/host/engines/containerd/leaves.py",
+        "plugin_utils/_planner/host/engines/crio/config.py",
+        "plugin_utils/_planner/host/gpu_health.py",
+        "plugin_utils/_planner/host/known_bad/rules.py",
+        "plugin_utils/_planner/host/resources/owners_settings.py",
+        "plugin_utils/_planner/host/sharing/resource.py",
+        "plugin_utils/_planner/host/verification/cases.py",
+        "plugin_utils/_planner/host/work.py",
+        "plugin_utils/_planner/workloads/images/choose.py",
+        "plugin_utils/_planner/workloads/images/distribution.py",
+        "plugin_utils/_planner/workloads/images/inspected.py",
+        "plugin_utils/_planner/workloads/images/nvidia_require.py",
+    ),
+    LABELS: (
+        "plugin_utils/_controller/steps/rollout_report.py",
+        "plugin_utils/_controller/base.py",
+        "plugin_utils/_planner/cluster/summary.py",
+        "plugin_utils/_planner/fleet/image_table.py",
+        "plugin_utils/_planner/fleet/report/fleet_hosts.py",
+        "plugin_utils/_planner/fleet/report/verification.py",
+        "plugin_utils/_planner/fleet/report/specs.py",
+        "plugin_utils/_planner/fleet/rollout.py",
+        "plugin_utils/_planner/host/bundle/host.py",
+        "plugin_utils/_planner/host/cdi/described.py",
+        "plugin_utils/_planner/host/engines/containerd/verify.py",
+        "plugin_utils/_planner/host/engines/docker/plan.py",
+        "plugin_utils/_planner/host/owned_file.py",
+        "plugin_utils/_planner/host/resources/repository.py",
+        "plugin_utils/_planner/host/results/groups.py",
+        "plugin_utils/_planner/host/results/journal.py",
+        "plugin_utils/_planner/host/results/leftovers.py",
+        "plugin_utils/_planner/host/results/results.py",
+    ),
+    BY_ID: (
+        "plugin_utils/_planner/core/causes.py",
+        "plugin_utils/_planner/core/projections/file_places.py",
+        "plugin_utils/_planner/host/cdi/lint/rules.py",
+        "plugin_utils/_planner/host/known_bad/table.py",
+    ),
+    DOCUMENTED: (
+        "lookup/play_hosts.py",
+        "plugin_utils/_planner/cluster/groups.py",
+        "plugin_utils/_planner/core/projections/crio_places.py",
+        "plugin_utils/_planner/fleet/awx/objects.py",
+        "plugin_utils/_planner/fleet/awx/surveys.py",
+        "plugin_utils/_planner/fleet/settings.py",
+        "plugin_utils/_planner/host/cdi/deviations.py",
+        "plugin_utils/_planner/host/cdi/staleness_guard.py",
+        "plugin_utils/_planner/host/engines/containerd/template.py",
+        "plugin_utils/_planner/host/resources/device_nodes.py",
+        "plugin_utils/_planner/host/resources/metrics.py",
+    ),
+    PROGRAMS: (
+        "plugin_utils/_planner/host/resources/installers.py",
+        "plugin_utils/_planner/host/resources/repository_check.py",
+    ),
+    BUGS: (
+        "plugin_utils/_controller/guard.py",
+        "plugin_utils/_planner/core/queries.py",
+    ),
+}
+# A text of several words with a finite verb, or one that begins as a step does.
+VERB = re.compile(
+    r"(?<![\w-])(is|are|was|were|has|have|had|does|do|did|cannot|can|could|must|may|will|would|needs"
+    r"|lacks|knows)(?![\w-])"
+)
+STEP = re.compile(r"(Set|Run|Remove|Give|Write|Name|Look|See|Make|Correct|Log|Wait|Copy|Check)\s")
+NO_PROSE = re.compile(r"[\\\[\]|^$#]|\(\?")  # regular expressions and comments of files
 
 FULL = Sentence(
     "demo.full",
@@ -123,7 +237,7 @@ def test_the_golden_file_has_the_sentences_of_the_table(name: str) -> None:
 
 
 def find_sources() -> Iterator[Path]:
-    for part in ("action", "plugin_utils", "lookup"):
+    for part in ("action", "plugin_utils", "lookup", "filter"):
         yield from sorted((PLUGINS / part).rglob("*.py"))
 
 
@@ -209,6 +323,7 @@ SENTENCES = {
     "Difference": (5, "why"),
     "Reason": (2, "why"),
     "Leftover": (5, "why"),
+    "Evidence": (1, "text"),
 }
 
 
@@ -241,3 +356,41 @@ def test_sentences_stand_in_tables() -> None:
         for call in find_uncoded(tree)
     ]
     assert found == []
+
+
+def read_template(node: ast.expr) -> str:
+    """Return a literal's text, with `{}` for each value of an f-string, '' for any other node."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
+        )
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def find_prose(tree: ast.Module) -> Iterator[str]:
+    """Yield the literals that read as a sentence or a step, without docstrings."""
+    left_out = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            left_out.update(map(id, node.values))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.expr) or id(node) in left_out:
+            continue
+        text = read_template(node)
+        reads_so = VERB.search(text) or STEP.match(text)
+        if text.count(" ") > 1 and reads_so and not NO_PROSE.search(text):
+            yield text
+
+
+def test_a_file_with_sentences_and_no_codes_says_why() -> None:
+    excused = [path for paths in WITHOUT_CODES.values() for path in paths]
+    prose = {
+        str(path.relative_to(PLUGINS)): texts
+        for path, tree in SOURCES.items()
+        if not path.name.endswith("messages.py") and path.parent.name != "messages"
+        for texts in [list(find_prose(tree))]
+        if texts
+    }
+    assert {path: texts for path, texts in prose.items() if path not in excused} == {}
+    assert [path for path in excused if path not in prose] == [], "these need no reason any more"
+    assert len(excused) == len(set(excused))

@@ -25,7 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    messages,
+    run_messages,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 
 SCHEMA = 1
@@ -201,12 +204,11 @@ def list_claims_of_others(directory: Path) -> Earlier:
             unverified |= set(claim["hosts"]) - set(claim["ended"])
             continue
         about = f" ({claim['about']})" if claim["about"] else ""
-        where = "" if alive else f" of {owner.machine}"
-        text = f"the rollout in process {owner.number}{where}, begun {claim['begun']}{about}, has it until it ends"
-        text += (
-            ""
+        values = {"process": owner.number, "begun": claim["begun"], "about": about}
+        text = (
+            run_messages.CLAIMED.fill(**values)
             if alive
-            else f"; this machine cannot tell whether it still runs: remove {path} if it has ended"
+            else run_messages.CLAIMED_UNKNOWN.fill(**values, machine=owner.machine, path=path)
         )
         taken.update(dict.fromkeys(claim["hosts"], text))
     return Earlier(taken, frozenset(verified - unverified), frozenset(unverified))
@@ -286,7 +288,7 @@ def _settle(path: Path, known: Mapping[str, Sequence[str]]) -> list[str]:
     rest = {identity: name for identity, name in claim["hosts"].items() if name not in settled}
     _write(path, {**claim, "hosts": rest}, owner)
     return [
-        f"{host_of[one]} is verified in each run: {path} has its boot as that of {name}. Remove that file if both are one machine"
+        run_messages.VERIFIED_EACH_RUN.fill(host=host_of[one], path=path, other=name)
         for one, name in rest.items()
         if one in host_of
     ]

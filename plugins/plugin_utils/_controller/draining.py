@@ -212,14 +212,16 @@ def ask_for_standings(
     Raise PlanError for one that cannot be asked, unless the host needs no drain and that
     orchestrator is not required.
     """
-    found, silent = {}, []
+    found: dict[str, drain.Standing] = {}
+    silent: list[str] = []
     for who, one in every.items():
         try:
             found[who] = one.get_standing()
         except PlanError as error:
             if needed or is_orchestrator_required(who, args):
                 raise
-            silent.append(f"{who} was not asked: {error}")
+            row = draining_messages.ORCHESTRATOR_NOT_ASKED
+            silent.append(row.fill(program=who, cause=str(error)))
     return found, silent
 
 
@@ -238,7 +240,7 @@ def locks(
     try:
         claimed = kubernetes.find_kured_lock(standing.node)
     except PlanError as error:
-        return dict(found), [f"the lock of kured was not read: {error}"]
+        return dict(found), [draining_messages.LOCK_NOT_READ.fill(cause=str(error))]
     return {**found, drain.KUBERNETES: dc.replace(standing, claimed=claimed)}, []
 
 

@@ -51,3 +51,7 @@ DRAINED_BEFORE = Sentence(
     "draining.drained-before", "an earlier run of this rollout has drained it"
 )
 CHANGE_FAILED = Sentence("draining.change-failed", "a change of this host failed")
+ORCHESTRATOR_NOT_ASKED = Sentence(
+    "draining.orchestrator-not-asked", "{program} was not asked: {cause}"
+)
+LOCK_NOT_READ = Sentence("draining.lock-not-read", "the lock of kured was not read: {cause}")

@@ -90,3 +90,46 @@ CLUSTERS_GO_ON = Sentence(
 CLUSTERS_WAIT = Sentence(
     "action.clusters-wait", "nothing is applied to the clusters now: {closed}; run it again within"
 )
+
+# --- which rollout has a host
+
+CLAIMED = Sentence(
+    "action.claimed", "the rollout in process {process}, begun {begun}{about}, has it until it ends"
+)
+CLAIMED_UNKNOWN = Sentence(
+    "action.claimed-unknown",
+    "the rollout in process {process} of {machine}, begun {begun}{about}, has it until it ends; "
+    "this machine cannot tell whether it still runs: remove {path} if it has ended",
+)
+VERIFIED_EACH_RUN = Sentence(
+    "action.verified-each-run",
+    "{host} is verified in each run: {path} has its boot as that of {other}",
+    next="Remove that file if both are one machine",
+)
+CLASS_WAITS = Sentence("action.class-waits", "class {label} has not been tried: {cause}")
+NOTHING_TAKEN = Sentence(
+    "action.nothing-taken",
+    "no host was changed, and none is as desired: {idle} of {all} left out: {hosts} ({first}: {cause})",
+)
+
+# --- lines of other actions
+
+NOTHING_WRITTEN_FOR_CLUSTERS = Sentence(
+    "action.nothing-for-clusters",
+    "Nothing was written: gpufleet_kubernetes_dir names a directory for files, and gpufleet_kubernetes_apply applies to the cluster",
+)
+ROLLOUT_DOES_BOTH = Sentence(
+    "action.rollout-does-both",
+    "gpufleet.nvidia.rollout does both in this order, batch by batch, with gpufleet_kubernetes_apply",
+)
+OTHER_CLUSTERS_WAIT = Sentence(
+    "action.other-clusters-wait",
+    "Until then the other clusters of this run get nothing either; --limit names their hosts alone",
+)
+PACKAGES_FROM_ARCHIVE = Sentence(
+    "action.packages-from-archive",
+    "No repository is added: the packages come from {archive}, and the module host brings those that are missing",
+)
+TREE_WITHOUT_GPU = Sentence(
+    "action.tree-without-gpu", "A directory tree has no driver and no GPU; give facts instead"
+)

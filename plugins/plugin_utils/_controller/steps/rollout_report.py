@@ -119,7 +119,10 @@ def describe_rollout_end(found: progress.Progress, wrong: str, check: bool) -> s
 
 def waits(found: progress.Progress) -> str:
     """Return why hosts were not begun although no host failed; '' if none waits."""
-    classes = [f"class {label} has not been tried: {why}" for label, why in found.untried.items()]
+    classes = [
+        run_messages.CLASS_WAITS.fill(label=label, cause=why)
+        for label, why in found.untried.items()
+    ]
     return "; ".join([*classes, *found.full])
 
 
@@ -145,8 +148,13 @@ def explain_nothing_taken(
     if not idle or waiting or any(totals[key] for key in ("changed", "would_change", "unchanged")):
         return ""
     first = sorted(idle, key=names.build_natural_key)[0]
-    said = f"no host was changed, and none is as desired: {len(idle)} of {outcomes.format_host_count(len(results))} left out"
-    return f"{said}: {names.show_some_runs(idle)} ({first}: {fleet_hosts.explain_host_row(results[first], '')})"
+    return run_messages.NOTHING_TAKEN.fill(
+        idle=len(idle),
+        all=outcomes.format_host_count(len(results)),
+        hosts=names.show_some_runs(idle),
+        first=first,
+        cause=fleet_hosts.explain_host_row(results[first], ""),
+    )
 
 
 def get_rollout_result(

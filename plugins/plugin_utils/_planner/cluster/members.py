@@ -176,7 +176,7 @@ def find_member(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Ho
             for i in result.get("instances") or ()
         )
         return dc.replace(
-            out, why="its Kubernetes does not run" if stopped else NO_KUBELET, gone=not stopped
+            out, why=messages.KUBERNETES_STOPPED.fill() if stopped else NO_KUBELET, gone=not stopped
         )
     chosen, why = find_kubelet_decision(result)
     if chosen is None:

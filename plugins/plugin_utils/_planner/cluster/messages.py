@@ -281,3 +281,22 @@ NO_ENGINE = Sentence("cluster.no-engine", "no engine of it is configured that a 
 ODD_DECISION = Sentence(
     "cluster.odd-decision", "its decision has a value that Kubernetes does not take: {value}"
 )
+KUBERNETES_STOPPED = Sentence("cluster.kubernetes-stopped", "its Kubernetes does not run")
+
+# ---------------------------------------------------------------- what is changed first
+HOSTS_FIRST = Sentence(
+    "cluster.hosts-first",
+    "{hosts}: change the hosts first (gpufleet.nvidia.rollout), then apply: they do not understand {strategies} yet",
+)
+PLUGIN_FIRST = Sentence(
+    "cluster.plugin-first",
+    "{hosts}: apply first, then change the hosts: after their change pods get no GPU by {strategies}",
+)
+PLUGIN_FIRST_UNKNOWN = Sentence(
+    "cluster.plugin-first-unknown",
+    "{hosts}: apply first, then change the hosts: by which strategy their pods get GPUs now is not known{strategies}",
+)
+PLUGIN_TWICE = Sentence(
+    "cluster.plugin-twice",
+    "{hosts}: apply, change the hosts (gpufleet.nvidia.rollout), and apply again: until then the plugin uses {strategies}",
+)

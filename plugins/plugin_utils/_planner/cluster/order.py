@@ -15,18 +15,23 @@ import dataclasses as dc
 from collections.abc import Collection, Mapping
 from typing import Literal
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import (
     ClusterMember,
     Host,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    Sentence,
+    end_with_code,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
 
 First = Literal["any", "engine", "plugin", "both"]
-STEPS: Mapping[str, str] = {
-    "engine": "change the hosts first (gpufleet.nvidia.rollout), then apply: they do not understand {new} yet",
-    "plugin": "apply first, then change the hosts: after their change pods get no GPU by {old}",
-    "": "apply first, then change the hosts: by which strategy their pods get GPUs now is not known",
-    "both": "apply, change the hosts (gpufleet.nvidia.rollout), and apply again: until then the plugin uses {both}",
+STEPS: Mapping[str, Sentence] = {
+    "engine": messages.HOSTS_FIRST,
+    "plugin": messages.PLUGIN_FIRST,
+    "": messages.PLUGIN_FIRST_UNKNOWN,
+    "both": messages.PLUGIN_TWICE,
 }
 
 
@@ -82,7 +87,7 @@ def order_hosts(
     found: list[Host] = []
     held: set[str] = set()
     ahead: set[str] = set()
-    said: dict[str, list[str]] = {}
+    said: dict[tuple[Sentence, str], list[str]] = {}
     for one in hosts:
         if not isinstance(one, ClusterMember) or not one.pending:
             found.append(one)
@@ -95,12 +100,15 @@ def order_hosts(
         both = tuple(dict.fromkeys([*old, *new]))
         which = decide_first_change(one.understands_now, one.understands_after, old, new)
         if which in STEPS:
-            words = {"old": ",".join(old), "new": ",".join(new), "both": ",".join(both)}
+            strategies = {"plugin": old, "engine": new, "both": both}[which]
             step = STEPS["" if which == "plugin" and not old else which]
-            said.setdefault(step.format(**words), []).append(one.host)
+            said.setdefault((step, ",".join(strategies)), []).append(one.host)
             (held if which == "engine" else ahead).add(one.node)
         found.append(build_interim_member(one, both) if which == "both" else one)
-    steps = tuple(f"{names.show_some_runs(of)}: {text}" for text, of in said.items())
+    steps = tuple(
+        end_with_code(row.fill(hosts=names.show_some_runs(of), strategies=strategies))
+        for (row, strategies), of in said.items()
+    )
     return Ordered(tuple(found), frozenset(held), steps, frozenset(ahead))
 
 

@@ -407,3 +407,8 @@ QUERY_DENIED = Sentence(
 QUERY_FAILED = Sentence(
     "query.failed", "{what}", why="{cause}", next="Correct what the message names, then run again"
 )
+RESULT_CUT = Sentence(
+    "query.result-cut",
+    "this host's result is cut here: it has more than {values} values or {characters} characters",
+    next="Look at the host itself",
+)

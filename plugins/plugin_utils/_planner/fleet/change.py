@@ -18,6 +18,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
+
 Result = Mapping[str, Any]
 Item = Mapping[str, Any]
 UNCHANGED = ""
@@ -155,17 +157,21 @@ def list_moved_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> l
         {json.dumps(d, sort_keys=True): d for d in c.get("differences") or ()}
         for c in (before, after)
     )
-    moved = [
-        f"{get_difference_place(d)} is new in the plan" for key, d in is_.items() if key not in was
+    moved: list[str] = [
+        messages.NEW_IN_PLAN.fill(subject=get_difference_place(d))
+        for key, d in is_.items()
+        if key not in was
     ]
     moved += [
-        f"{get_difference_place(d)} is in the plan no more"
+        messages.GONE_FROM_PLAN.fill(subject=get_difference_place(d))
         for key, d in was.items()
         if key not in is_
     ]
     restarts = [set(c.get("restarts") or ()) for c in (before, after)]
-    moved += [f"{unit} would restart" for unit in sorted(restarts[1] - restarts[0])]
-    moved += [f"{unit} would not restart any more" for unit in sorted(restarts[0] - restarts[1])]
+    moved += [messages.WOULD_RESTART.fill(unit=unit) for unit in sorted(restarts[1] - restarts[0])]
+    moved += [
+        messages.WOULD_NOT_RESTART.fill(unit=unit) for unit in sorted(restarts[0] - restarts[1])
+    ]
     return moved + list_moved_items(before.get("bound") or (), after.get("bound") or ())
 
 
@@ -181,15 +187,12 @@ def list_moved_items(before: Sequence[Item], after: Sequence[Item]) -> list[str]
     )
     new = [place for key, place in is_.items() if key not in was]
     gone = [place for key, place in was.items() if key not in is_]
-    moved = [
-        f"{place} is not as it was approved" if place in gone else f"{place} is new in the plan"
+    moved: list[str] = [
+        (messages.NOT_AS_APPROVED if place in gone else messages.NEW_IN_PLAN).fill(subject=place)
         for place in new
     ]
-    return list(
-        dict.fromkeys(
-            [*moved, *(f"{place} is in the plan no more" for place in gone if place not in new)]
-        )
-    )
+    left = [messages.GONE_FROM_PLAN.fill(subject=place) for place in gone if place not in new]
+    return list(dict.fromkeys([*moved, *left]))
 
 
 SUBJECTS = ("path", "unit", "argv", "name", "text", "socket", "mode")

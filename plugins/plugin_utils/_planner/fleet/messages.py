@@ -269,6 +269,13 @@ PLAN_WITHOUT_HOSTS = Sentence(
     next="Name the plan of this inventory in gpufleet_rollout_approved",
 )
 
+# ---------------------------------------------------------------- how a plan differs from the approved one
+NEW_IN_PLAN = Sentence("approval.new-in-plan", "{subject} is new in the plan")
+GONE_FROM_PLAN = Sentence("approval.gone-from-plan", "{subject} is in the plan no more")
+NOT_AS_APPROVED = Sentence("approval.not-as-approved", "{subject} is not as it was approved")
+WOULD_RESTART = Sentence("approval.would-restart", "{unit} would restart")
+WOULD_NOT_RESTART = Sentence("approval.would-not-restart", "{unit} would not restart any more")
+
 # ---------------------------------------------------------------- the fleet as a whole
 MIXED_ENGINES = Sentence(
     "gate.mixed-engines",

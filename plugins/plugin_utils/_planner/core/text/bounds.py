@@ -14,6 +14,11 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
+    end_with_code,
+)
+
 TEXT = 4096  # characters of one text
 CHARACTERS = 1 << 18  # of all texts of a result
 VALUES = 20_000  # of a result
@@ -31,7 +36,11 @@ FIRST = (
     "journal",
     "decision",
 )
-NOTE = "this host's result is cut here: it has more than {} values or {} characters. Look at the host itself"
+
+
+def build_cut_note() -> str:
+    """Return the advice of a result that was cut. It ends with its code."""
+    return end_with_code(messages.RESULT_CUT.fill(values=VALUES, characters=CHARACTERS))
 
 
 @dc.dataclass
@@ -113,7 +122,7 @@ def limit_result(result: Mapping[str, Any]) -> dict[str, Any]:
     said = found.get("advice")
     return {
         **found,
-        "advice": [*(said if isinstance(said, list) else ()), NOTE.format(VALUES, CHARACTERS)],
+        "advice": [*(said if isinstance(said, list) else ()), build_cut_note()],
     }
 
 

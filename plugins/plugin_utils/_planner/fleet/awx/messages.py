@@ -33,3 +33,15 @@ NOT_OF_RUN = Sentence(
     why="it takes settings of the whole run, and variables of hosts belong into the inventory",
     next="Name any of {known}",
 )
+OF_SLICES = "it counts its own hosts only, {hosts} in all, so that each of the other jobs may lose and take out of service as many again"
+ONE_SLICE = "Set the slices of the job template to 1, and split a rollout by group or limit"
+LOOKS_LIKE_SLICE = Sentence(
+    "awx.looks-like-slice",
+    f"This job looks like a slice of the job template {{template}}: {OF_SLICES}",
+    next=ONE_SLICE,
+)
+HAS_EACH_NTH_HOST = Sentence(
+    "awx.has-each-nth-host",
+    f"This job has every {{ordinal}} host of an inventory, as a slice has: {OF_SLICES}",
+    next=ONE_SLICE,
+)

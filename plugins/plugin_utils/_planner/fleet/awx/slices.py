@@ -16,12 +16,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import whole
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.awx import messages
 
 FEW = 4  # hosts whose numbers may go up evenly by chance
-WARNING = (
-    "This job {looks}: it counts its own hosts only, {hosts} in all, so that each of the other jobs may lose and take out of service as"
-    " many again. Set the slices of the job template to 1, and split a rollout by group or limit"
-)
 
 
 def get_sliced_template(variables: Mapping[str, Any]) -> str:
@@ -57,18 +54,11 @@ def warn_of_slice(variables: Mapping[str, Any], numbers: Mapping[str, Any]) -> s
     """
     template = get_sliced_template(variables)
     if template:
-        return WARNING.format(
-            looks=f"looks like a slice of the job template {template}", hosts=len(numbers)
-        )
+        return messages.LOOKS_LIKE_SLICE.fill(template=template, hosts=len(numbers))
     found = get_slice_step(numbers) if "awx_job_id" in variables else 1
-    return (
-        WARNING.format(
-            looks=f"has every {write_ordinal(found)} host of an inventory, as a slice has",
-            hosts=len(numbers),
-        )
-        if found > 1
-        else ""
-    )
+    if found <= 1:
+        return ""
+    return messages.HAS_EACH_NTH_HOST.fill(ordinal=write_ordinal(found), hosts=len(numbers))
 
 
 def write_ordinal(number: int) -> str:

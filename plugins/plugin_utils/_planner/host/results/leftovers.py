@@ -19,7 +19,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text
     names,
     sentences,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import groups
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
+    groups,
+    messages,
+)
 
 TITLE = "Left by other tools"
 FATES = {"adopted": "taken over", "kept": "stays", "live": "in use by its tool, left alone"}
@@ -30,7 +33,6 @@ KEYS = {
     FATES["adopted"]: "managed by this collection from now on",
     WOULD["adopted"]: "will be managed by this collection",
 }
-FAILED = "this run failed, so it was not taken over"
 KEYS_SHOWN = 6  # of one file
 FILES_SHOWN = 100  # of one host
 
@@ -75,8 +77,7 @@ def list_leftovers_after_failure(plan: Plan) -> tuple[model.Leftover, ...]:
         dc.replace(
             left,
             fate="kept",
-            why=FAILED,
-            next="Correct what the message of this run names, then run again",
+            why=messages.LEFT_BY_FAILED_RUN.fill(),
         )
         if its
         else left

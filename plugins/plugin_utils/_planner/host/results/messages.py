@@ -62,3 +62,8 @@ CONTAINERS_ENDED = Sentence(
     "journal.containers-ended",
     "{containers} ended while {units} restarted: first processes {processes}",
 )
+LEFT_BY_FAILED_RUN = Sentence(
+    "journal.not-taken-over",
+    "this run failed, so it was not taken over",
+    next="Correct what the message of this run names, then run again",
+)

@@ -153,7 +153,7 @@ def test_an_engine_that_changes_first_holds_its_label_back() -> None:
     found = order.order_hosts(changing(legacy, set_as_default="enabled"), {})
     assert (found.held, found.ahead) == ({"gpu1"}, frozenset())
     assert found.steps == (
-        "gpu1: change the hosts first (gpufleet.nvidia.rollout), then apply: they do not understand cdi-cri yet",
+        "gpu1: change the hosts first (gpufleet.nvidia.rollout), then apply: they do not understand cdi-cri yet [cluster.hosts-first]",
     )
 
 
@@ -180,7 +180,7 @@ def test_a_plugin_of_which_nothing_is_known_is_said_to_be_so() -> None:
     assert isinstance(host, members.ClusterMember)
     found = order.order_hosts((dc.replace(host, plugin=()),), {})
     assert found.steps == (
-        "gpu1: apply first, then change the hosts: by which strategy their pods get GPUs now is not known",
+        "gpu1: apply first, then change the hosts: by which strategy their pods get GPUs now is not known [cluster.plugin-first-unknown]",
     )
 
 

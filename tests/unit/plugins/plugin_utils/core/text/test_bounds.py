@@ -197,7 +197,7 @@ def test_what_is_cut_is_said_and_how_it_went_stays() -> None:
             key: given_.get(key) for key in ("failed", "unreachable")
         }
     found = bounds.limit_result({"advice": ["one"], "more": [1] * bounds.VALUES})
-    assert found["advice"] == ["one", bounds.NOTE.format(bounds.VALUES, bounds.CHARACTERS)]
+    assert found["advice"] == ["one", bounds.build_cut_note()]
 
 
 @pytest.mark.parametrize(
