@@ -83,7 +83,7 @@ WITHOUT_CODES: Mapping[str, tuple[str, ...]] = {
         "plugin_utils/_planner/host/driver/missing.py",
         "plugin_utils/_planner/host/engines/containerd/leaves.py",
         "plugin_utils/_planner/host/engines/crio/config.py",
-        "plugin_utils/_planner/host/gpu_health.py",
+        "plugin_utils/_planner/host/gpu_diagnosis.py",
         "plugin_utils/_planner/host/known_bad/rules.py",
         "plugin_utils/_planner/host/resources/owners_settings.py",
         "plugin_utils/_planner/host/sharing/resource.py",
