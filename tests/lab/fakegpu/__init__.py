@@ -35,12 +35,42 @@ NVIDIA_MAJOR, UVM_MAJOR, CAPS_MAJOR, CHANNEL_MAJOR, SWITCH_MAJOR, DRM_MAJOR = (
 )
 BUSES = ("17", "43", "65", "9d", "b3", "ca", "d1", "e4")
 NVML = "libnvidia-ml"
+# What the driver writes in /proc before the first program has used a GPU.
+UNKNOWN_UUID = "GPU-????????-????-????-????-????????????"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A MIG profile. number: NVML's NVML_GPU_INSTANCE_PROFILE_* for it."""
+
+    name: str  # 3g.40gb, for example
+    number: int
+    slices: int
+    mib: int
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """The answer of NVML about the fabric of a GPU, in NVML's numbers.
+
+    state: 1 not started, 2 in progress, 3 completed. health: NVML's mask. cluster: a UUID.
+    """
+
+    state: int = 3
+    status: int = 0
+    clique: int = 0
+    cluster: str = "00000000-0000-0000-0000-000000000000"
+    health: int = 0
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as the kernel and NVML show it. `migs` are its MIG devices as (GPU instance, compute
-    instance, UUID).
+    """A GPU as the kernel and NVML show it.
+
+    migs: its MIG devices as (GPU instance, compute instance, UUID). profiles: the profile of each
+    GPU instance, 1g where it is not told. bound: its kernel driver. excluded: withheld from all
+    programs by the driver's options. lost: off the bus for the driver, which does not list it any
+    more. initialised: whether any program has used it since the boot.
     """
 
     uuid: str
@@ -52,6 +82,24 @@ class Gpu:
     mig: str = "off"  # on, off, or - for a GPU that has no MIG
     migs: tuple[tuple[int, int, str], ...] = ()
     drm: bool = False  # has a card and a render node under /dev/dri
+    profiles: Mapping[int, Profile] = field(default_factory=dict)
+    pending: str = ""  # MIG after the next reset, where it differs: on or off
+    bound: str = "nvidia"
+    excluded: bool = False
+    lost: bool = False
+    initialised: bool = True
+    addressing: int = 0  # NVML's number: none, HMM, ATS
+    fabric: Fabric | None = None
+
+    @property
+    def listed(self) -> bool:
+        """Tell whether the driver has the GPU in /proc."""
+        return self.bound == "nvidia" and not self.lost
+
+    @property
+    def served(self) -> bool:
+        """Tell whether the driver gives the GPU to programs."""
+        return self.listed and not self.excluded
 
 
 @dataclass(frozen=True)
@@ -68,6 +116,9 @@ class Inventory:
     loaded: str = "550.163.01"
     switches: int = 0  # NVSwitches, whose nodes are there
     channels: int = 0  # IMEX channels, whose nodes are there
+    cpu: str = "x86_64"
+    open: bool = False  # whether the kernel modules are the open ones
+    cuda: int = 12040
     errors: Mapping[str, int] = field(default_factory=dict)  # NVML call, or call@GPU, -> error code
     # NVML call, or call@GPU, -> milliseconds
     delays: Mapping[str, int] = field(default_factory=dict)
@@ -75,6 +126,11 @@ class Inventory:
     @property
     def installed(self) -> bool:
         return bool(self.gpus) and self.driver != "none"
+
+    @property
+    def served(self) -> tuple[Gpu, ...]:
+        """Return the GPUs in NVML's order."""
+        return tuple(gpu for gpu in self.gpus if gpu.served)
 
 
 @dataclass(frozen=True)
@@ -158,9 +214,9 @@ def _sysfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
     yield from _pci("0000:00:03.0", "0x1af4", "0x1000", "0x020000", "virtio-pci")
     for gpu in inv.gpus:
         yield from _pci(
-            gpu.bus, "0x10de", gpu.pci_id, "0x030200", "nvidia" if inv.installed else ""
+            gpu.bus, "0x10de", gpu.pci_id, "0x030200", gpu.bound if inv.installed else ""
         )
-        for path, _major, minor in _drm_nodes(gpu) if inv.installed else ():
+        for path, _major, minor in drm_nodes(gpu) if inv.installed and gpu.served else ():
             name = path.rpartition("/")[2]
             yield (
                 f"{TOP}/sys/bus/pci/devices/{gpu.bus}/drm/{name}/dev",
@@ -178,6 +234,7 @@ def _pci(bus: str, vendor: str, device: str, kind: str, driver: str) -> Iterator
     if driver:
         yield f"{home}/driver", Entry(link=f"../../drivers/{driver}")
         yield f"{TOP}/sys/bus/pci/drivers/{driver}/bind", Entry()
+        yield f"{TOP}/sys/bus/pci/drivers/{driver}/{bus}", Entry(link=f"../../devices/{bus}")
 
 
 def _proc_devices(inv: Inventory) -> str:
@@ -192,7 +249,8 @@ def _proc_devices(inv: Inventory) -> str:
 
 def _procfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
     home = f"{TOP}/proc/driver/nvidia"
-    loaded = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {inv.loaded}  Tue Apr  8 12:41:17 UTC 2025\n"
+    module = f"Open Kernel Module for {inv.cpu}" if inv.open else f"{inv.cpu} Kernel Module"
+    loaded = f"NVRM version: NVIDIA UNIX {module}  {inv.loaded}  Tue Apr  8 12:41:17 UTC 2025\n"
     yield (
         f"{home}/version",
         Entry(f"{loaded}GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n", mode=0o444),
@@ -209,7 +267,7 @@ def _procfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
         f"{TOP}/proc/params-in-proc",
         Entry(parameters({**params, "ModifyDeviceFiles": 0}), mode=0o444),
     )
-    for gpu in inv.gpus:
+    for gpu in (gpu for gpu in inv.gpus if gpu.listed):
         yield f"{home}/gpus/{gpu.bus}/information", Entry(_information(gpu, inv.loaded), mode=0o444)
     yield f"{TOP}/proc/driver/nvidia-caps/mig-minors", Entry(_mig_minors(inv), mode=0o444)
     for access, minor in _mig_access(inv):
@@ -226,7 +284,7 @@ def _information(gpu: Gpu, loaded: str) -> str:
     values = {
         "Model": gpu.name,
         "IRQ": "64",
-        "GPU UUID": gpu.uuid,
+        "GPU UUID": gpu.uuid if gpu.initialised else UNKNOWN_UUID,
         "Video BIOS": "96.00.74.00.01",
         "Bus Type": "PCIe",
         "DMA Size": "52 bits",
@@ -234,7 +292,7 @@ def _information(gpu: Gpu, loaded: str) -> str:
         "Bus Location": gpu.bus,
         "Device Minor": str(gpu.minor),
         "GPU Firmware": loaded,
-        "GPU Excluded": "No",
+        "GPU Excluded": "Yes" if gpu.excluded else "No",
     }
     return "".join(f"{key + ':':<9}\t {value}\n" for key, value in values.items())
 
@@ -250,7 +308,7 @@ def mig_minor(gpu: int, instance: int, compute: int | None) -> int:
 
 def _mig_minors(inv: Inventory) -> str:
     lines = ["config 1", "monitor 2"]
-    for gpu in sorted(gpu.minor for gpu in inv.gpus):
+    for gpu in sorted(gpu.minor for gpu in inv.served):
         for instance in range(15):
             lines.append(f"gpu{gpu}/gi{instance}/access {mig_minor(gpu, instance, None)}")
             lines += [
@@ -262,7 +320,7 @@ def _mig_minors(inv: Inventory) -> str:
 
 def _mig_access(inv: Inventory) -> Iterator[tuple[str, int]]:
     """Yield each instance that exists: its name under capabilities, and the minor of its node."""
-    for gpu in inv.gpus:
+    for gpu in inv.served:
         for instance, compute, _uuid in gpu.migs:
             yield f"gpu{gpu.minor}/gi{instance}/access", mig_minor(gpu.minor, instance, None)
             yield (
@@ -271,7 +329,7 @@ def _mig_access(inv: Inventory) -> Iterator[tuple[str, int]]:
             )
 
 
-def _drm_nodes(gpu: Gpu) -> list[tuple[str, int, int]]:
+def drm_nodes(gpu: Gpu) -> list[tuple[str, int, int]]:
     found = [
         (f"/dev/dri/card{gpu.minor}", DRM_MAJOR, gpu.minor),
         (f"/dev/dri/renderD{128 + gpu.minor}", DRM_MAJOR, 128 + gpu.minor),
@@ -301,9 +359,9 @@ def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
         ("/dev/nvidia-uvm", UVM_MAJOR, 0),
         ("/dev/nvidia-uvm-tools", UVM_MAJOR, 1),
     ]
-    gpus = [(f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in inv.gpus]
+    gpus = [(f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in inv.served]
     # the nodes of MIG's configuration and monitor
-    capable = (1, 2) if any(gpu.mig != "-" for gpu in inv.gpus) else ()
+    capable = (1, 2) if any(gpu.mig != "-" for gpu in inv.served) else ()
     caps = [
         (f"/dev/nvidia-caps/nvidia-cap{minor}", CAPS_MAJOR, minor)
         for minor in (*capable, *(access[1] for access in _mig_access(inv)))
@@ -312,7 +370,7 @@ def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
         *control,
         *gpus,
         *dict.fromkeys(caps),
-        *(node for gpu in inv.gpus for node in _drm_nodes(gpu)),
+        *(node for gpu in inv.served for node in drm_nodes(gpu)),
         *_fabric_nodes(inv),
     ]
 
@@ -379,19 +437,32 @@ def _host_files(inv: Inventory, kernel: str) -> Iterator[tuple[str, Entry]]:
 
 def nvml_conf(inv: Inventory) -> str:
     """Return the file that the fake libnvidia-ml.so.1 answers from (its format: nvml.c)."""
-    lines = [f"driver {inv.version}", "cuda 12040"]
-    for index, gpu in enumerate(inv.gpus):
+    lines = [f"driver {inv.version}", f"cuda {inv.cuda}"]
+    for index, gpu in enumerate(inv.served):
         domain, rest = gpu.bus.split(":", 1)
         lines.append(
             f"gpu {gpu.name}|{gpu.uuid}|{gpu.minor}|{domain:0>8}:{rest.upper()}|{gpu.mib}|{gpu.mig}"
         )
-        lines += [
-            f"mig {index}|{identity}|{instance}|{compute}"
-            for instance, compute, identity in gpu.migs
-        ]
+        lines += _nvml_more(index, gpu)
     lines += [f"error {call} {code}" for call, code in sorted(inv.errors.items())]
     lines += [f"delay {call} {milliseconds}" for call, milliseconds in sorted(inv.delays.items())]
     return "\n".join(lines) + "\n"
+
+
+def _nvml_more(index: int, gpu: Gpu) -> Iterator[str]:
+    """Yield the lines about a GPU beside its own."""
+    for instance, compute, identity in gpu.migs:
+        of = gpu.profiles.get(instance)
+        more = f"|{of.name}|{of.number}|{of.slices}|{of.mib}" if of else ""
+        yield f"mig {index}|{identity}|{instance}|{compute}{more}"
+    if gpu.pending:
+        yield f"pending {index} {gpu.pending}"
+    if gpu.addressing:
+        yield f"addressing {index} {gpu.addressing}"
+    if gpu.fabric:
+        told = gpu.fabric
+        numbers = f"{told.state} {told.status} {told.clique} {told.health}"
+        yield f"fabric {index} {numbers} {told.cluster.replace('-', '')}"
 
 
 def libraries() -> Path:
@@ -403,10 +474,18 @@ def libraries() -> Path:
     return cached("fakegpu", "libraries", digest(HERE / "nvml.c", wanted), compile_libraries)
 
 
+FLAGS = ("gcc", "-std=gnu11", "-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-s")
+
+
+def compile_nvml(out: Path) -> None:
+    """Compile NVML alone into a directory, under its SONAME."""
+    name = f"{NVML}.so.1"
+    run([*FLAGS, f"-Wl,-soname,{name}", "-o", str(out / name), str(HERE / "nvml.c")])
+
+
 def compile_libraries(out: Path) -> None:
     """Compile the libraries into a directory."""
-    flags = ["gcc", "-std=gnu11", "-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-s"]
-    run([*flags, f"-Wl,-soname,{NVML}.so.1", "-o", str(out / f"{NVML}.so.1"), str(HERE / "nvml.c")])
+    compile_nvml(out)
     suffixes = {
         name: suffix for name, (suffix, _link) in {**driver.LIBRARIES, **driver.PLATFORMS}.items()
     }
@@ -414,7 +493,7 @@ def compile_libraries(out: Path) -> None:
         base = name.rpartition("/")[2]
         # without one, readers take the file's name for it
         named = [f"-Wl,-soname,{base}.so.{suffix}"] if suffix else []
-        run([*flags, "-nostdlib", *named, "-x", "c", "/dev/null", "-o", str(out / base)])
+        run([*FLAGS, "-nostdlib", *named, "-x", "c", "/dev/null", "-o", str(out / base)])
 
 
 @functools.cache

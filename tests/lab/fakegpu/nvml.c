@@ -11,6 +11,10 @@
  *   cuda 12040
  *   gpu NAME|UUID|MINOR|BUSID|MIB|MIG  MIG is on, off or - (the GPU cannot); NVML's index is the order of these lines
  *   mig GPU|UUID|GI|CI                 one MIG device of the GPU with that index
+ *   mig GPU|UUID|GI|CI|NAME|PROFILE|SLICES|MIB  the same with a profile of its own: its name, NVML's number of it, its size
+ *   pending GPU MIG                    MIG's mode after the next reset, on or off
+ *   addressing GPU MODE                0 none, 1 HMM, 2 ATS
+ *   fabric GPU STATE STATUS CLIQUE HEALTH CLUSTER  NVML's numbers, and the cluster's UUID as 32 hexadecimal digits
  *   error CALL[@GPU] CODE              this call (for this GPU only) returns that error; CALL without _v2
  *   delay CALL[@GPU] MILLISECONDS      this call takes that long, as calls to a sick GPU do
  */
@@ -26,9 +30,21 @@
 #define MAX_FAULTS 32
 
 enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9 };
+enum { FABRIC_V2 = 0x2000024, FABRIC_V3 = 0x3000028, ADDRESSING_V1 = 0x1000008 };
 
 typedef int Return;
-typedef struct device { int index, is_mig, parent; char name[96], uuid[80], bus[32], mig[8]; unsigned minor, gi, ci; unsigned long long mib; } *Device;
+typedef struct { unsigned char cluster[16]; unsigned status, clique, state, health; } Fabric;
+typedef struct device {
+    int index, is_mig, parent, profile, slices;
+    char name[96], uuid[80], bus[32], mig[8], pending[8];
+    unsigned minor, gi, ci, addressing;
+    unsigned long long mib;
+    Fabric fabric;
+} *Device;
+/* The version comes first from the second version on; the third has a summary of the health at its end. */
+typedef struct { unsigned char cluster[16]; unsigned status, clique; unsigned char state; } FabricInfo;
+typedef struct { unsigned version; unsigned char cluster[16]; unsigned status, clique; unsigned char state; unsigned health; unsigned char summary; } FabricInfoV;
+typedef struct { unsigned version, value; } Addressing;
 typedef struct { char call[64]; int gpu, value, is_delay; } Fault;
 typedef struct { char busIdLegacy[16]; unsigned domain, bus, device, deviceId, subSystemId; char busId[32]; } PciInfo;
 typedef struct { unsigned long long total, free, used; } Memory;
@@ -39,7 +55,7 @@ typedef struct { Device device, gpuInstance; unsigned id, profileId, start, size
 typedef struct { unsigned id, p2p, slices, instances, multiprocessors, copyEngines, decoders, encoders, jpegs, ofas; unsigned long long memoryMiB; } GpuProfile;
 typedef struct { unsigned id, slices, instances, multiprocessors, copyEngines, decoders, encoders, jpegs, ofas; } ComputeProfile;
 
-enum { ONE_SLICE = 0, ONE_SLICE_ID = 19 }; /* every MIG device here has the profile 1g, whose identifier drivers give as 19 */
+enum { ONE_SLICE = 0, ONE_SLICE_ID = 19 }; /* the profile of a MIG device that names none is 1g; drivers give its identifier as 19 */
 
 static struct device gpus[MAX_GPUS], migs[MAX_MIGS];
 static Fault faults[MAX_FAULTS];
@@ -50,8 +66,9 @@ static void read_line(const char *line)
 {
     struct device *gpu = &gpus[gpu_count], *mig = &migs[mig_count];
     Fault *fault = &faults[fault_count];
-    char kind[8], where[80], *at;
-    int value;
+    char kind[8], where[80], profile[64], cluster[40], *at;
+    Fabric fabric;
+    int value, which, fields;
 
     if (sscanf(line, "driver %79s", driver) == 1 || sscanf(line, "cuda %d", &cuda) == 1)
         return;
@@ -62,11 +79,32 @@ static void read_line(const char *line)
         return;
     }
     memset(mig, 0, sizeof *mig);
-    if (mig_count < MAX_MIGS - 1 && sscanf(line, "mig %d|%79[^|]|%u|%u", &mig->parent, mig->uuid, &mig->gi, &mig->ci) == 4 && mig->parent < gpu_count) {
+    fields = sscanf(line, "mig %d|%79[^|]|%u|%u|%63[^|]|%d|%d|%llu", &mig->parent, mig->uuid, &mig->gi, &mig->ci, profile,
+                    &mig->profile, &mig->slices, &mig->mib);
+    if (mig_count < MAX_MIGS - 1 && (fields == 4 || fields == 8) && mig->parent < gpu_count) {
         mig->is_mig = 1;
-        mig->mib = gpus[mig->parent].mib / 8;
-        snprintf(mig->name, sizeof mig->name, "%.60s MIG 1g.%llugb", gpus[mig->parent].name, (mig->mib + 1023) / 1024);
+        if (fields == 4) {
+            mig->slices = 1;
+            mig->mib = gpus[mig->parent].mib / 8;
+            snprintf(profile, sizeof profile, "1g.%llugb", (mig->mib + 1023) / 1024);
+        }
+        snprintf(mig->name, sizeof mig->name, "%.60s MIG %.29s", gpus[mig->parent].name, profile);
         mig_count++;
+        return;
+    }
+    if (sscanf(line, "pending %d %7s", &which, where) == 2 && which < gpu_count) {
+        snprintf(gpus[which].pending, sizeof gpus[which].pending, "%.7s", where);
+        return;
+    }
+    if (sscanf(line, "addressing %d %d", &which, &value) == 2 && which < gpu_count) {
+        gpus[which].addressing = (unsigned)value;
+        return;
+    }
+    if (sscanf(line, "fabric %d %u %u %u %u %39s", &which, &fabric.state, &fabric.status, &fabric.clique, &fabric.health, cluster) == 6 &&
+        which < gpu_count) {
+        for (int i = 0; i < 16; i++)
+            sscanf(cluster + 2 * i, "%2hhx", &fabric.cluster[i]);
+        gpus[which].fabric = fabric;
         return;
     }
     if (fault_count < MAX_FAULTS - 1 && sscanf(line, "%7s %79s %d", kind, where, &value) == 3 && (!strcmp(kind, "error") || !strcmp(kind, "delay"))) {
@@ -257,7 +295,42 @@ API Return nvmlDeviceGetMigMode(Device d, unsigned *current, unsigned *pending)
     TRY(check("nvmlDeviceGetMigMode", d));
     if (d->is_mig || d->mig[0] == '-')
         return NOT_SUPPORTED;
-    *current = *pending = !strcmp(d->mig, "on");
+    *current = !strcmp(d->mig, "on");
+    *pending = d->pending[0] ? !strcmp(d->pending, "on") : *current;
+    return SUCCESS;
+}
+API Return nvmlDeviceGetAddressingMode(Device d, Addressing *a)
+{
+    TRY(check("nvmlDeviceGetAddressingMode", d));
+    if (a->version != ADDRESSING_V1)
+        return INVALID_ARGUMENT;
+    SET(SUCCESS, &a->value, d->addressing);
+}
+API Return nvmlDeviceGetGpuFabricInfo(Device d, FabricInfo *info)
+{
+    TRY(check("nvmlDeviceGetGpuFabricInfo", d));
+    memset(info, 0, sizeof *info);
+    memcpy(info->cluster, d->fabric.cluster, sizeof info->cluster);
+    info->status = d->fabric.status;
+    info->clique = d->fabric.clique;
+    info->state = (unsigned char)d->fabric.state;
+    return SUCCESS;
+}
+/* Of the summary of a third version only "not supported" is told: it follows from the mask, which is told whole. */
+API Return nvmlDeviceGetGpuFabricInfoV(Device d, FabricInfoV *info)
+{
+    unsigned version = info->version;
+
+    TRY(check("nvmlDeviceGetGpuFabricInfo", d));
+    if (version != FABRIC_V2 && version != FABRIC_V3)
+        return INVALID_ARGUMENT;
+    memcpy(info->cluster, d->fabric.cluster, sizeof info->cluster);
+    info->status = d->fabric.status;
+    info->clique = d->fabric.clique;
+    info->state = (unsigned char)d->fabric.state;
+    info->health = d->fabric.health;
+    if (version == FABRIC_V3)
+        info->summary = 0;
     return SUCCESS;
 }
 API Return nvmlDeviceGetMaxMigDeviceCount(Device d, unsigned *v) { SET(check("nvmlDeviceGetMaxMigDeviceCount", d), v, d->mig[0] == '-' ? 0 : 7); }
@@ -286,7 +359,7 @@ API Return nvmlDeviceGetAttributes_v2(Device d, Attributes *a)
     if (!d->is_mig)
         return INVALID_ARGUMENT;
     memset(a, 0, sizeof *a);
-    a->gpuInstanceSlices = a->computeInstanceSlices = 1;
+    a->gpuInstanceSlices = a->computeInstanceSlices = (unsigned)d->slices;
     a->memoryMiB = d->mib;
     return SUCCESS;
 }
@@ -311,7 +384,7 @@ API Return nvmlGpuInstanceGetComputeInstanceById(Device gi, unsigned id, Device 
 API Return nvmlGpuInstanceGetInfo(Device gi, GpuInstanceInfo *info)
 {
     TRY(check("nvmlGpuInstanceGetInfo", gi));
-    *info = (GpuInstanceInfo){ &gpus[gi->parent], gi->gi, ONE_SLICE_ID, gi->gi, 1 };
+    *info = (GpuInstanceInfo){ &gpus[gi->parent], gi->gi, ONE_SLICE_ID + (unsigned)gi->profile, gi->gi, (unsigned)gi->slices };
     return SUCCESS;
 }
 API Return nvmlComputeInstanceGetInfo_v2(Device ci, ComputeInstanceInfo *info)
@@ -323,7 +396,14 @@ API Return nvmlComputeInstanceGetInfo_v2(Device ci, ComputeInstanceInfo *info)
 API Return nvmlDeviceGetGpuInstanceProfileInfo(Device d, unsigned profile, GpuProfile *info)
 {
     TRY(check("nvmlDeviceGetGpuInstanceProfileInfo", d));
-    if (profile != ONE_SLICE || d->mig[0] == '-')
+    if (d->mig[0] == '-')
+        return NOT_SUPPORTED;
+    for (int i = 0; i < mig_count; i++)
+        if (migs[i].parent == d->index && (unsigned)migs[i].profile == profile) {
+            *info = (GpuProfile){ .id = ONE_SLICE_ID + profile, .slices = (unsigned)migs[i].slices, .instances = 7, .memoryMiB = migs[i].mib };
+            return SUCCESS;
+        }
+    if (profile != ONE_SLICE)
         return NOT_SUPPORTED;
     *info = (GpuProfile){ .id = ONE_SLICE_ID, .slices = 1, .instances = 7, .memoryMiB = d->mib / 8 };
     return SUCCESS;
