@@ -128,7 +128,7 @@ class Library(object):
 def get_sysfs_name(bus_id):
     """Return the name in sysfs and procfs: 0000:17:00.0 for NVML's 00000000:17:00.0."""
     domain, _colon, rest = bus_id.lower().partition(":")
-    return "%s:%s" % (domain[-4:], rest)
+    return "%s:%s" % (domain.lstrip("0").rjust(4, "0"), rest)
 
 
 def ask_gpu(nvml, index):

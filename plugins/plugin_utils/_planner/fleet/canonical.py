@@ -167,7 +167,9 @@ def collect_identities(policy: Policy, obs: Observation) -> Identities:
     except (PlanError, NeedMore):
         return NONE
     found: dict[str, str] = {}
-    for at, bus in enumerate(sorted(filter(gpus.BUS_ID.fullmatch, known))):
+    for at, bus in enumerate(
+        sorted(filter(gpus.BUS_ID.fullmatch, known), key=gpus.get_bus_position)
+    ):
         found[bus] = f"fffe:{at:02x}:00.0".rjust(len(bus), "f")
         whole, *parts = known[bus]
         found.update(

@@ -93,6 +93,19 @@ def test_two_gpus(ask):
     ]
 
 
+@pytest.mark.parametrize(
+    "by_nvml, by_kernel",
+    [
+        ("00000008:06:00.0", "0008:06:00.0"),
+        ("0000D9A7:00:00.0", "d9a7:00:00.0"),
+        ("00010000:01:00.0", "10000:01:00.0"),
+    ],
+)
+def test_domains_as_the_kernel_writes_them(ask, by_nvml, by_kernel):
+    (gpu,) = ask(GPUS[0].replace("00000000:17:00.0", by_nvml))["gpus"]
+    assert gpu["bus_id"] == by_kernel
+
+
 def test_no_gpu(ask):
     answer = ask()
     assert (answer["gpus"], answer["errors"]) == ([], [])

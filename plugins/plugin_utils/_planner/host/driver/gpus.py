@@ -202,16 +202,29 @@ def judge_driver(policy: Policy, obs: Observation, disk: mismatch.Modules) -> Dr
     if finding.broken:
         return Driver("broken", version, gpus, finding.message)
     notes = [finding.message] if finding.message else []
-    lost = sorted({*usable} - {g.bus_id for g in gpus} - list_excluded_gpus(obs, p))
+    excluded = list_excluded_gpus(obs, p)
+    lost = [bus for bus in usable if bus not in {*excluded, *(g.bus_id for g in gpus)}]
     notes += [messages.GPUS_LOST.fill(gpus=", ".join(lost))] if gpus and lost else []
-    taken = [
-        messages.GPU_HELD.fill(bus=bus, holder=name_gpu_holder(held[bus]))
-        for bus in pci
-        if bus in held
-    ]
+    withheld = describe_withheld_gpus(pci, held, excluded)
+    notes += withheld if gpus else []
     return dc.replace(
-        judge_loaded_driver(version, where, gpus, usable, user, taken, lost), notes=tuple(notes)
+        judge_loaded_driver(version, where, gpus, user, withheld, lost), notes=tuple(notes)
     )
+
+
+def describe_withheld_gpus(
+    pci: list[str], held: dict[str, str], excluded: set[str]
+) -> list[Message]:
+    """Describe the GPUs that a person has taken away from containers, a message for each way."""
+    found = [
+        messages.GPUS_HELD.fill(
+            gpus=", ".join(bus for bus in pci if held.get(bus) == name),
+            holder=name_gpu_holder(name),
+        )
+        for name in sorted({held[bus] for bus in pci if bus in held})
+    ]
+    kept = [bus for bus in pci if bus in excluded and bus not in held]
+    return found + ([messages.GPUS_EXCLUDED.fill(gpus=", ".join(kept))] if kept else [])
 
 
 def describe_loaded_platform(
@@ -277,24 +290,24 @@ def judge_loaded_driver(
     version: str,
     where: str,
     gpus: tuple[SeenGpu, ...],
-    usable: list[str],
     user: dict[str, str],
-    taken: list[Message],
+    withheld: list[Message],
     lost: list[str],
 ) -> Driver:
     """Judge whether the driver serves the GPUs. The module is loaded, its files are whole, and the
     libraries have its version.
 
-    taken: a message for each GPU that another driver has. lost: the GPUs that this driver should
-    serve and does not.
+    withheld: a message for each way in which a person keeps GPUs from containers. lost: the GPUs
+    that this driver should serve and does not.
     """
-    if not gpus and usable:
+    if not gpus and lost:
         return Driver(
-            "broken", version, (), messages.DRIVES_NO_GPU.fill(version=version, bus=usable[0])
+            "broken", version, (), messages.DRIVES_NO_GPU.fill(version=version, bus=lost[0])
         )
-    if not gpus and taken:
+    if not gpus and withheld:
+        held = withheld[0]
         return Driver(
-            "none", version, (), messages.LOADED_GPU_HELD.fill(version=version, held=taken[0])
+            "none", version, (), messages.LOADED_GPU_HELD.fill(version=version, held=held)
         )
     if not gpus:
         return Driver("none", version, (), messages.LOADED_WITHOUT_GPU.fill(version=version))
@@ -322,7 +335,21 @@ def list_pci_gpus(obs: Observation, p: GpuPaths) -> list[str]:
         for f in obs.list_glob_files(p.pci_class)
         if read_proc_text(f).lower().startswith(GPU_CLASSES)
     }
-    return sorted(vendors & classes)
+    return sorted(filter(BUS_ID.fullmatch, vendors & classes), key=get_bus_position)
+
+
+def get_bus_position(bus: str) -> tuple[int, ...]:
+    """Return the place of a PCI address on the bus, for sorting. A domain may have five digits."""
+    return tuple(int(part, 16) for part in re.split("[:.]", bus))
+
+
+def shorten_bus_id(bus: str) -> str:
+    """Return a PCI address with its domain as sysfs writes it.
+
+    NVML gives the domain eight digits, sysfs at least four.
+    """
+    domain, _colon, rest = bus.lower().partition(":")
+    return f"{domain.lstrip('0'):0>4}:{rest}"
 
 
 def is_pci_shown(obs: Observation, p: GpuPaths) -> bool:
@@ -420,7 +447,9 @@ def read_gpus(obs: Observation, p: GpuPaths) -> tuple[tuple[SeenGpu, ...], Messa
         )
     gpus = (
         SeenGpu(index, minor, bus, uuid, model)
-        for index, (bus, minor, uuid, model) in enumerate(sorted(found))
+        for index, (bus, minor, uuid, model) in enumerate(
+            sorted(found, key=lambda gpu: get_bus_position(gpu[0]))
+        )
     )
     return tuple(gpus), complaint
 

@@ -80,6 +80,11 @@ SERVES_WITHOUT_LIBRARIES = Sentence(
     "Kernel module {version} ({path}), {gpus}, no user-space driver in the usual folders",
 )
 SERVES_SOME = Sentence("driver.serves-some", "{served}; not served: {lost}")
+GPUS_HELD = Sentence("driver.gpus-held", "No container gets GPU {gpus}: {holder}")
+GPUS_EXCLUDED = Sentence(
+    "driver.gpus-excluded",
+    "No container gets GPU {gpus}: the options of the NVIDIA module exclude it",
+)
 GPUS_LOST = Sentence(
     "driver.gpus-lost",
     "The driver does not serve GPU {gpus}, which is on the PCI bus, so no container gets it",

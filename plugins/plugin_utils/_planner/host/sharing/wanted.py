@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
     by_plugin,
     messages,
@@ -217,4 +218,4 @@ def format_bus_id(text: str) -> str:
     eight digits.
     """
     found = BUS.fullmatch(text.strip().lower())
-    return f"{(found.group(1) or '0000')[-4:]}:{found.group(2)}" if found else ""
+    return gpus.shorten_bus_id(f"{found.group(1) or '0000'}:{found.group(2)}") if found else ""

@@ -113,12 +113,11 @@ def explain_nvidia_smi_error(said: ObservedCommand) -> str:
 
 
 def read_nvidia_smi_gpu(row: re.Match[str], migs: dict[int, tuple[MigDevice, ...]]) -> GpuFacts:
-    index, bus = int(row[1]), row[3].lower()
-    domain, _colon, rest = bus.partition(":")
+    index = int(row[1])
     mode = MODES.get(row[4].strip("[]").lower())
     return GpuFacts(
         index,
-        f"{domain[-4:]}:{rest}",
+        gpus.shorten_bus_id(row[3]),
         gpus.get_known_uuid(row[2]),
         row[5].strip(),
         None,

@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driv
 )
 
 from tests.unit.builders import obs
-from tests.unit.coded import read_all_coded, read_coded
+from tests.unit.coded import Coded, read_all_coded, read_coded
 from tests.unit.gpus import BUSES, LIBRARIES, NVRM, UUIDS, host, information, library, node, pci
 
 INFORMATION = f"/proc/driver/nvidia/gpus/{BUSES[0]}/information"
@@ -83,8 +83,8 @@ STATES: list[tuple[str, dict[str, Any], str, str, dict[str, Any]]] = [
         {
             "version": LOADED_VERSION,
             "held": (
-                "driver.gpu-held",
-                {"bus": BUS, "holder": ("driver.bound-elsewhere", {"driver": "nouveau"})},
+                "driver.gpus-held",
+                {"gpus": BUS, "holder": ("driver.bound-elsewhere", {"driver": "nouveau"})},
             ),
         },
     ),
@@ -288,37 +288,71 @@ def test_library_of_another_version_alone() -> None:
 
 
 EXCLUDED = information(BUSES[0], 0, UUIDS[0], **{"GPU Excluded": "Yes"})
-LOST: list[tuple[str, dict[str, Any], list[str]]] = [
-    # what the host is like, its files, the GPUs that are named as lost
-    ("one fell off the bus", {**host(), INFORMATION: None}, [BUSES[0]]),
+PASSED = ("driver.passed-through", {"driver": "vfio-pci"})
+VARIANT = ("driver.passed-through", {"driver": "mlx5_vfio_pci"})
+LOST: list[tuple[str, dict[str, Any], list[str], list[Coded]]] = [
+    # what the host is like, its files, the GPUs that are named as lost, what is said besides
+    ("one fell off the bus", {**host(), INFORMATION: None}, [BUSES[0]], []),
     (
         "two did",
         {**host(3), INFORMATION: None, INFORMATION.replace(BUSES[0], BUSES[1]): None},
         [BUSES[0], BUSES[1]],
+        [],
     ),
-    ("all are served", host(), []),
-    ("the driver leaves one out by its options", {**host(), INFORMATION: EXCLUDED}, []),
+    ("all are served", host(), [], []),
+    (
+        "the driver leaves one out by its options",
+        {**host(), INFORMATION: EXCLUDED},
+        [],
+        [("driver.gpus-excluded", {"gpus": BUSES[0]})],
+    ),
     (
         "another driver has it",
         {**host(), INFORMATION: None, f"/sys/bus/pci/drivers/vfio-pci/{BUSES[0]}": ""},
         [],
+        [("driver.gpus-held", {"gpus": BUSES[0], "holder": PASSED})],
     ),
     (
         "another driver has it, by its link",
         {**host(), INFORMATION: None, **bound("mlx5_vfio_pci")},
         [],
+        [("driver.gpus-held", {"gpus": BUSES[0], "holder": VARIANT})],
     ),
 ]
 
 
-@pytest.mark.parametrize(("files", "lost"), [row[1:] for row in LOST], ids=[row[0] for row in LOST])
-def test_a_lost_gpu_is_said_and_not_only_shown(files: dict[str, Any], lost: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("files", "lost", "besides"), [row[1:] for row in LOST], ids=[row[0] for row in LOST]
+)
+def test_a_lost_gpu_is_said_and_not_only_shown(
+    files: dict[str, Any], lost: list[str], besides: list[Coded]
+) -> None:
     driver = parse(files)
     assert driver.state == "ok"
-    assert read_all_coded(driver.notes) == (
-        [("driver.gpus-lost", {"gpus": ", ".join(lost)})] if lost else []
+    assert (
+        read_all_coded(driver.notes)
+        == ([("driver.gpus-lost", {"gpus": ", ".join(lost)})] if lost else []) + besides
     )
     assert (get_code(driver.evidence) == "driver.serves-some") == bool(lost)
+
+
+def test_all_gpus_that_the_options_exclude_are_no_broken_driver() -> None:
+    driver = parse({**host(1), INFORMATION: EXCLUDED})
+    assert (driver.state, driver.gpus) == ("none", ())
+    kept = ("driver.gpus-excluded", {"gpus": BUSES[0]})
+    assert read_coded(driver.evidence) == (
+        "driver.loaded-gpu-held",
+        {"version": LOADED_VERSION, "held": kept},
+    )
+
+
+def test_gpus_are_counted_along_the_bus_whatever_the_width_of_a_domain() -> None:
+    """The kernel gives domains of five digits to bridges that it numbers itself."""
+    buses = ("0009:06:00.0", "f000:06:00.0", "10000:01:00.0")
+    files = {p: t for p, t in host(0).items()}
+    for minor, bus in enumerate(buses):
+        files[f"/proc/driver/nvidia/gpus/{bus}/information"] = information(bus, minor, UUIDS[minor])
+    assert tuple(gpu.bus_id for gpu in parse(files).gpus) == buses
 
 
 PLATFORMS: list[tuple[str, str, dict[str, Any], str, str]] = [
