@@ -53,7 +53,7 @@ Grants = Mapping[str, frozenset[oracle.Fact]]
 
 def granted(spec: Spec, root: Path) -> Grants:
     """Name -> what a container that asks for it gets, wherever the spec says it."""
-    found = oracle.facts(spec, root)
+    found = oracle.place_links_by_bus(oracle.facts(spec, root), root)
     return {
         d.name: frozenset(f for f in oracle.of_device(found, d.name) if f.kind in GRANTS)
         for d in spec.devices

@@ -160,4 +160,5 @@ def test_every_topic_is_on_the_page() -> None:
         *ALWAYS,
         oracle.SOCKETS,
         oracle.ABSOLUTE_LINKS,
+        oracle.LINKS_BY_BUS,
     }

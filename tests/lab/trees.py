@@ -212,6 +212,12 @@ def build(
     root: Path, layout: Layout, gpus: Gpus = 2, *, switches: int = 0, channels: int = 0
 ) -> None:
     """Build the tree of a host with this driver and so many GPUs, NVSwitches and IMEX channels."""
+    inv = fakegpu.inventory("tree", {"gpus": gpus, "switches": switches, "channels": channels})
+    build_for(root, dataclasses.replace(inv, version=layout.version, loaded=layout.version), layout)
+
+
+def build_for(root: Path, inv: fakegpu.Inventory, layout: Layout) -> None:
+    """Build the tree of a host with these GPUs and the files of this driver."""
     for path, target in layout.links:
         (root / target if path.count("/") == 0 else root / path).parent.mkdir(
             parents=True, exist_ok=True
@@ -224,8 +230,7 @@ def build(
     for path, target in links(layout):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).symlink_to(target)
-    inv = fakegpu.inventory("tree", {"gpus": gpus, "switches": switches, "channels": channels})
-    hardware(root, dataclasses.replace(inv, version=layout.version, loaded=layout.version))
+    hardware(root, inv)
     if layout.cache:
         write(root / "etc/ld.so.conf", f"/{layout.folder}\n".encode())
         subprocess.run(["/sbin/ldconfig", "-r", str(root)], check=True)
@@ -240,6 +245,8 @@ def hardware(root: Path, inv: fakegpu.Inventory) -> None:
         (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
         os.mknod(root / path[1:], 0o666 | stat.S_IFCHR, os.makedev(major, minor))
         (root / path[1:]).chmod(0o666)
+    for path, target in fakegpu.drm_links(inv):
+        fakegpu.put(root / path[1:], fakegpu.Entry(link=target))
 
 
 def of_branch(layout: Layout) -> Iterator[tuple[str, str, str, bool]]:

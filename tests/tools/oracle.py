@@ -64,12 +64,14 @@ FLAGS = ["--feature-flag", "disable-nvsandboxutils", "--nvidia-cdi-hook-path", I
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHOWN = 'mount --bind "$0/proc/driver" /proc/driver && mount --bind "$0/sys/bus/pci/devices" /sys/bus/pci/devices && exec "$@"'
 # Topics of the list of intended differences.
-NODE_NUMBERS, MEMORY_LIMITS, SOCKETS, ABSOLUTE_LINKS = (
+NODE_NUMBERS, MEMORY_LIMITS, SOCKETS, ABSOLUTE_LINKS, LINKS_BY_BUS = (
     "node numbers",
     "memory limits",
     "sockets",
     "absolute links",
+    "links by bus",
 )
+BY_PATH = "/dev/dri/by-path/"
 
 
 @dc.dataclass(frozen=True, order=True)
@@ -216,6 +218,18 @@ def of_device(found: frozenset[Fact], device: str) -> frozenset[Fact]:
     return frozenset(dc.replace(fact, device="") for fact in found if fact.device in ("", device))
 
 
+def place_links_by_bus(found: frozenset[Fact], root: Path) -> frozenset[Fact]:
+    """Return the facts with the links by bus where a driver without a root of its own has them."""
+    misplaced = str(root) + BY_PATH
+
+    def placed(fact: Fact) -> Fact:
+        if fact.kind != "link" or not fact.value[1].startswith(misplaced):
+            return fact
+        return dc.replace(fact, value=(fact.value[0], fact.value[1].removeprefix(str(root))))
+
+    return frozenset(map(placed, found))
+
+
 def of_edits(device: str, edits: Edits, host: Callable[[str], str]) -> Iterator[Fact]:
     yield from (Fact(device, "env", (value,)) for value in edits.env)
     for m in edits.mounts:
@@ -277,6 +291,8 @@ def topic(side: str, fact: Fact) -> str:
     )
     if fact.kind == "mount" and side == "theirs" and fact.value[1] in sockets:
         return SOCKETS
+    if fact.kind == "link" and fact.value[1].startswith(BY_PATH) == (side == "ours"):
+        return LINKS_BY_BUS if BY_PATH in fact.value[1] else ""
     if fact.kind == "mount" and side == "ours" and fact.value[0] != fact.value[1]:
         return ABSOLUTE_LINKS
     return ""

@@ -112,6 +112,7 @@ JUDGES = {
         "void_mount",
         "selinux",
     ),
+    "judge: foreign hardware": ("cdi_recorded_nodes",),
     "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
 }
 OTHERS = "lab: others"

@@ -337,6 +337,13 @@ def drm_nodes(gpu: Gpu) -> list[tuple[str, int, int]]:
     return found if gpu.drm else []
 
 
+def drm_links(inv: Inventory) -> Iterator[tuple[str, str]]:
+    """Yield the links by which udev names the DRM nodes by their place on the bus: path, target."""
+    for gpu in inv.served:
+        for (path, _major, _minor), kind in zip(drm_nodes(gpu), ("card", "render"), strict=False):
+            yield f"/dev/dri/by-path/pci-{gpu.bus}-{kind}", f"../{path.rpartition('/')[2]}"
+
+
 def _fabric_nodes(inv: Inventory) -> list[tuple[str, int, int]]:
     control = [("/dev/nvidia-nvswitchctl", SWITCH_MAJOR, 255)] if inv.switches else []
     switches = [

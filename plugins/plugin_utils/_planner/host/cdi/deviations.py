@@ -73,6 +73,12 @@ DEVIATIONS = (
         (f"{TOOLKIT}#735",),
     ),
     Deviation(
+        "links by bus",
+        "where /dev has a root of its own, the links of `/dev/dri/by-path` are made in the container below the path of that root on the host",
+        "they are made in `/dev/dri/by-path`, whatever root the host has for them",
+        "programs look for a GPU's nodes by bus nowhere else",
+    ),
+    Deviation(
         "missing files",
         "a line in the log",
         "the list `missing` in the result, and a word of advice",
