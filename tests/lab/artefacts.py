@@ -187,6 +187,8 @@ GO_TOOLS: dict[str, GoTool] = {
     # Our own stand-in for NVIDIA's device plugin, of modules that the kubelet is made of, in the
     # same versions.
     "device-plugin": GoTool(static=True),
+    # Our own, which prints what go-nvml's mocks of boards say of MIG.
+    "mig-boards": GoTool(),
 }
 
 

@@ -252,7 +252,11 @@ def test_a_run_that_builds_nothing_names_what_is_missing(
 
 
 # Programs of the lab's own: whose modules they are built of, in the same versions.
-OWN = {"rancher": "", "device-plugin": "kubernetes-1.34"}
+OWN = {
+    "rancher": "",
+    "device-plugin": "kubernetes-1.34",
+    "mig-boards": "nvidia-toolkit",
+}
 
 
 def required(name: str) -> dict[str, str]:

@@ -83,8 +83,13 @@ def name_gpu_by_model(board: Board) -> str:
 
 
 def name_mig_device_by_model(board: Board, mig: MigDevice) -> str:
-    """Return the name of one MIG device of its model and profile."""
-    profile = f"-{mig.profile}" if mig.profile and is_valid_device_name(mig.profile) else ""
+    """Return the name of one MIG device of its model and profile.
+
+    A profile has its attributes behind a plus sign, which no name may have. NVIDIA's device plugin
+    writes a dot for it: `1g.10gb.me`.
+    """
+    slug = mig.profile.replace("+", ".")
+    profile = f"-{slug}" if is_valid_device_name(slug) else ""
     return f"{get_model_name(board)}-mig{profile}-{board.gpu.index}:{mig.index}"
 
 
