@@ -83,6 +83,8 @@ class Gpu:
     migs: tuple[tuple[int, int, str], ...] = ()
     drm: bool = False  # has a card and a render node under /dev/dri
     profiles: Mapping[int, Profile] = field(default_factory=dict)
+    # numbers of its card and render node, where they do not follow its minor
+    drm_numbers: tuple[int, int] | None = None
     pending: str = ""  # MIG after the next reset, where it differs: on or off
     bound: str = "nvidia"
     excluded: bool = False
@@ -330,9 +332,11 @@ def _mig_access(inv: Inventory) -> Iterator[tuple[str, int]]:
 
 
 def drm_nodes(gpu: Gpu) -> list[tuple[str, int, int]]:
+    """Return the DRM nodes of a GPU: path, major, minor."""
+    card, render = gpu.drm_numbers or (gpu.minor, 128 + gpu.minor)
     found = [
-        (f"/dev/dri/card{gpu.minor}", DRM_MAJOR, gpu.minor),
-        (f"/dev/dri/renderD{128 + gpu.minor}", DRM_MAJOR, 128 + gpu.minor),
+        (f"/dev/dri/card{card}", DRM_MAJOR, card),
+        (f"/dev/dri/renderD{render}", DRM_MAJOR, render),
     ]
     return found if gpu.drm else []
 
