@@ -66,8 +66,8 @@ def build(root: Path, spec: dict[str, Any], open_sockets: ExitStack) -> None:
                 listener.bind(f"{short}/socket")
                 shutil.move(f"{short}/socket", root / host[1:])
         elif ".so." in host:
-            trees.write(root / host[1:], library(host, spec))
-            link(root / host[1:])
+            stem = host.removeprefix(f"/{spec['folder']}/").partition(".so.")[0]
+            trees.library(root / host[1:], stem)
         else:
             program = host.startswith("/usr/bin/")
             trees.write(root / host[1:], b"#!/bin/sh\n" if program else b"{}\n")
@@ -84,26 +84,6 @@ def build(root: Path, spec: dict[str, Any], open_sockets: ExitStack) -> None:
     for node in (root / "dev").glob("nvidia*"):
         if node.is_char_device() and node.name not in (*spec["nodes"], "nvidia0"):
             node.unlink()
-
-
-def library(host: str, spec: dict[str, Any]) -> bytes:
-    stem, _so, suffix = host.removeprefix(f"/{spec['folder']}/").partition(".so.")
-    if stem == "libnvidia-ml":
-        return fakegpu.nvml_bytes()
-    known = trees.LIBRARIES.get(stem)
-    base = stem.rpartition("/")[2]
-    if known:
-        return trees.stub(f"{base}.so.{known[0] or suffix}")
-    return trees.stub(f"{base}.so.{1 if suffix != spec['driver'] and len(suffix) > 1 else suffix}")
-
-
-def link(path: Path) -> None:
-    """Make the link by which a library is loaded, as ldconfig makes it."""
-    known = trees.LIBRARIES.get(path.name.partition(".so.")[0])
-    stem = path.name.partition(".so.")[0]
-    if (known and known[0]) or stem == "libnvidia-ml":
-        suffix = known[0] if known else "1"
-        (path.parent / f"{stem}.so.{suffix}").symlink_to(path.name)
 
 
 @pytest.fixture(params=SPECS)

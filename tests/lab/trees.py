@@ -314,6 +314,21 @@ def write(path: Path, content: bytes) -> None:
     path.chmod(0o755 if content.startswith(b"#!") else 0o644)
 
 
+def library(path: Path, stem: str) -> None:
+    """Write a library and the link by which it is loaded, as ldconfig makes it.
+
+    stem: its name without a suffix, as LIBRARIES has it.
+    """
+    base = stem.rpartition("/")[2]
+    suffix = path.name.removeprefix(f"{base}.so").removeprefix(".")
+    known = LIBRARIES.get(stem)
+    short = known[0] if known else "1" if stem in PLATFORMS or base == "libnvidia-ml" else suffix
+    soname = f"{base}.so.{short or suffix}".rstrip(".")
+    write(path, fakegpu.nvml_bytes() if base == "libnvidia-ml" else stub(soname))
+    if soname != path.name:
+        (path.parent / soname).symlink_to(path.name)
+
+
 PLACE = "x" * 60
 
 

@@ -112,7 +112,12 @@ JUDGES = {
         "void_mount",
         "selinux",
     ),
-    "judge: foreign hardware": ("cdi_recorded_nodes", "cdi_mig_layouts", "cdi_replayed_specs"),
+    "judge: foreign hardware": (
+        "cdi_recorded_nodes",
+        "cdi_mig_layouts",
+        "cdi_replayed_specs",
+        "cdi_driver_packages",
+    ),
     "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
 }
 OTHERS = "lab: others"

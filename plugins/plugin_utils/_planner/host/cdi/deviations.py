@@ -74,7 +74,7 @@ DEVIATIONS = (
     ),
     Deviation(
         "links by bus",
-        "where /dev has a root of its own, the links of `/dev/dri/by-path` are made in the container below the path of that root on the host",
+        "where /dev has a root of its own, the links of `/dev/dri/by-path` are made in the container below that root's path on the host",
         "they are made in `/dev/dri/by-path`, whatever root the host has for them",
         "programs look for a GPU's nodes by bus nowhere else",
     ),

@@ -130,6 +130,7 @@ _LIBRARIES = {
     "libnvidia-gpucomp": _describe_library("compute graphics"),
     "libnvidia-tileiras": _describe_library("compute"),
     "libnvidia-compiler": _describe_library("compute"),
+    "libnvidia-compiler-next": _describe_library("compute"),
     "libnvidia-fatbinaryloader": _describe_library("compute"),
     "libnvidia-pkcs11": _describe_library("compute"),
     "libnvidia-pkcs11-openssl3": _describe_library("compute"),

@@ -1,0 +1,96 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each library of each driver package whose list is public: our spec mounts it, or there is a reason
+not to; and nvidia-ctk finds nothing there that we do not.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
+    catalogue,
+)
+
+from tests.integration import night
+from tests.lab import fakegpu, trees
+from tests.tools import oracle
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(
+        not shutil.which("go"), reason="nvidia-ctk is built with Go, which is not here"
+    ),
+]
+
+BY_NIGHT = pytest.mark.nightly("lists of one packager grow by a library or two a branch")
+FILE = Path(__file__).resolve().parent.parent / "fixtures" / "driver_packages.yml"
+PACKAGES: dict[str, dict[str, Any]] = yaml.safe_load(FILE.read_text())
+# The newest of each packager first.
+ROWS = [(name,) for name in sorted(PACKAGES, key=lambda n: n not in ("ubuntu-560", "rhel-570"))]
+# Libraries that no container gets, by name, and why. nvidia-ctk passes each of them over as well.
+REASONS = {
+    "libnvidia-api.so.1": "Wine and Proton load it, and bring what they need of it; it has no version of the driver",
+    "libnvidia-nvvm.so.4.0.0": "of branches 470 and 510, for optimisation at link time alone; it has no version of the driver",
+    "libnvidia-nvvm.so.4": "a link of branch 515 whose file the list lacks",
+    "tls/libnvidia-tls": "of branch 390, for C libraries without thread-local storage; its twin is beside the others",
+    "nvidia/xorg/libglx": "of branch 390, for X servers before glvnd",
+    "xorg/modules/extensions/libglxserver_nvidia.so": "an X server's own module, by a name without a version",
+}
+
+
+def build(root: Path, package: dict[str, Any]) -> None:
+    for name in ("lib", "lib64"):
+        (root / "usr" / name).mkdir(parents=True)
+        (root / name).symlink_to(f"usr/{name}")
+    folder = root / package["folder"]
+    for stem in package["libraries"]:
+        trees.library(folder / f"{stem}.so.{package['version']}", stem)
+    for name in package["others"]:
+        trees.library(folder / name, name.partition(".so")[0])
+    inv = fakegpu.inventory("tree", {"gpus": 1})
+    version = package["version"]
+    trees.hardware(root, fakegpu.Inventory(inv.gpus, version=version, loaded=version))
+
+
+@pytest.mark.parametrize(("name",), night.leave_rest(BY_NIGHT, ROWS, 2))
+def test_every_library_is_mounted_or_there_is_a_reason(name: str, tmp_path: Path) -> None:
+    package = PACKAGES[name]
+    build(tmp_path, package)
+    ours = oracle.facts(oracle.ours(tmp_path), tmp_path)
+    theirs = oracle.facts(oracle.theirs(tmp_path), tmp_path)
+    found = oracle.differences(theirs, ours)
+    mounted = {fact.value[0] for fact in ours if fact.kind == "mount"}
+    listed = [f"{stem}.so.{package['version']}" for stem in package["libraries"]]
+    absent = {
+        short
+        for short in (*listed, *package["others"])
+        if f"/{package['folder']}/{short}" not in mounted
+    }
+    unexplained = absent - set(REASONS) - {f"{stem}.so.{package['version']}" for stem in REASONS}
+    assert (unexplained, found.get("", [])) == (set(), [])
+
+
+def test_the_catalogue_knows_each_library() -> None:
+    """One that it does not know goes to containers whatever capability they ask for."""
+    listed = {
+        Path(name).name.partition(".so")[0]
+        for package in PACKAGES.values()
+        for name in (*package["libraries"], *package["others"])
+    }
+    without = {Path(name).name.partition(".so")[0] for name in REASONS}
+    assert listed - set(catalogue.LIBRARIES) <= without
+
+
+def test_no_reason_is_for_nothing() -> None:
+    listed = {
+        name
+        for package in PACKAGES.values()
+        for name in (*package["libraries"], *package["others"])
+    }
+    assert set(REASONS) <= listed
