@@ -10,24 +10,27 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from tests.lab import recorded
 from tests.tools.onlab import Fleet
 
 pytestmark = pytest.mark.lab
 
 OURS, THEIRS = "/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"
 UNUSED = "for f in /opt/fakegpu/proc/driver/nvidia/gpus/*/information; do sed -i 's/^GPU UUID:.*/GPU UUID: \\t GPU-????????-????/' $f; done"
+# A node whose driver counts the GPUs in another order than NVML, in two PCI domains.
+FOREIGN = "vrnvl72"
 UNITS = "systemctl is-enabled nvidia-cdi-refresh.path nvidia-cdi-refresh.service || true"
 
 
 @pytest.fixture(scope="module")
 def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
     kinds = {"cdi-ok": "ok", "cdi-unused": "ok", "cdi-broken": "broken", "cdi-none": "none"}
-    return boot(
-        {
-            name: {"kind": "containerd-1.7", "gpus": 2, "driver": driver}
-            for name, driver in kinds.items()
-        }
-    )  # type: ignore[no-any-return]
+    hosts: dict[str, dict[str, object]] = {
+        name: {"kind": "containerd-1.7", "gpus": 2, "driver": driver}
+        for name, driver in kinds.items()
+    }
+    hosts["cdi-foreign"] = {"kind": "containerd-1.7", "recorded": FOREIGN}
+    return boot(hosts)  # type: ignore[no-any-return]
 
 
 def names(fleet: Fleet, host: str) -> list[str]:
@@ -53,6 +56,22 @@ def test_written_once_and_given_back(fleet: Fleet) -> None:
     assert dict(second.operations) == dict.fromkeys(hosts, 1)
     fleet.task("cdi_spec", hosts, {"state": "absent"})
     assert {host: fleet.tree(host) for host in hosts} == before
+
+
+def test_gpus_of_a_recorded_node_are_given_by_their_own_nodes(fleet: Fleet) -> None:
+    first = fleet.task("cdi_spec", ["cdi-foreign"])
+    assert sorted(first.changed) == ["cdi-foreign"], first.words
+    made = yaml.safe_load(fleet.text("cdi-foreign", OURS))
+    given = {
+        device["name"]: [node["path"] for node in device["containerEdits"]["deviceNodes"]]
+        for device in made["devices"]
+    }
+    gpus = recorded.nodes()[FOREIGN].inventory.gpus
+    assert [gpu.minor for gpu in gpus] != sorted(gpu.minor for gpu in gpus)
+    for index, gpu in enumerate(gpus):
+        assert given[str(index)] == given[gpu.uuid] == [f"/dev/nvidia{gpu.minor}"]
+    assert fleet.task("cdi_spec", ["cdi-foreign"]).changed == {}
+    fleet.task("cdi_spec", ["cdi-foreign"], {"state": "absent"})
 
 
 REFUSED = [

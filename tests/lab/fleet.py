@@ -23,7 +23,7 @@ ENGINES = FLEETS / "engines.json"
 ALL = FLEETS / "all.json"  # these, and every manager and package manager
 NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 OWN_KEYS = ("kind", "files")
-GPU_KEYS = ("gpus", "driver", "mig", "nvml", "switches", "channels")
+GPU_KEYS = ("gpus", "driver", "mig", "nvml", "switches", "channels", "recorded")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ mounted over it at boot.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import uuid
@@ -149,9 +150,12 @@ def inventory(name: str, host: Mapping[str, object]) -> Inventory:
 
     "gpus" is a number or a list of objects that override Gpu's fields; "mig" is on, off or -;
     "migs" is a number of GPU instances with one compute instance each, or a list of [GPU instance,
-    compute instance]; "nvml" has "errors" and "delays"; "switches" and "channels" are numbers of
+    compute instance]; "recorded" names a node of tests/fixtures/recorded_nodes.yml, whose GPUs the
+    host has instead; "nvml" has "errors" and "delays"; "switches" and "channels" are numbers of
     NVSwitches and IMEX channels.
     """
+    if "recorded" in host:
+        return _recorded(str(host["recorded"]))
     given = host.get("gpus", 0)
     entries = [{}] * given if isinstance(given, int) else list(given)  # type: ignore[call-overload]
     driver = str(host.get("driver", "ok"))
@@ -171,6 +175,16 @@ def inventory(name: str, host: Mapping[str, object]) -> Inventory:
     return Inventory(
         gpus, driver, loaded=loaded, errors=errors, delays=dict(faults.get("delays", {})), **fabric
     )
+
+
+def _recorded(node: str) -> Inventory:
+    """Return the inventory of a recorded node, on this machine's own kind of CPU."""
+    from .. import recorded  # which makes inventories
+
+    known = recorded.nodes()
+    if node not in known:
+        raise ValueError(f"no node {node!r} is recorded; known are {', '.join(known)}")
+    return dataclasses.replace(known[node].inventory, cpu=Inventory.cpu)
 
 
 def _gpu(host: str, index: int, entry: Mapping[str, object]) -> Gpu:

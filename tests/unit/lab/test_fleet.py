@@ -132,3 +132,17 @@ def test_only_the_version_of_the_named_package_is_replaced() -> None:
 def test_a_package_that_is_not_installed_cannot_have_a_version() -> None:
     with pytest.raises(LabError, match="docker is not in"):
         roots.with_version(STATUS, "docker", "1")
+
+
+def test_a_host_may_have_the_gpus_of_a_recorded_node() -> None:
+    entry = {"kind": "docker", "recorded": "gb300"}
+    found = fleet.spec("one", entry).gpus
+    assert [gpu.bus for gpu in found.gpus] == [
+        "0008:06:00.0",
+        "0009:06:00.0",
+        "0018:06:00.0",
+        "0019:06:00.0",
+    ]
+    assert found.cpu == "x86_64"
+    with pytest.raises(LabError, match="gb301"):
+        fleet.spec("one", {**entry, "recorded": "gb301"})

@@ -355,6 +355,20 @@ def test_gpus_are_counted_along_the_bus_whatever_the_width_of_a_domain() -> None
     assert tuple(gpu.bus_id for gpu in parse(files).gpus) == buses
 
 
+@pytest.mark.parametrize(
+    ("by_nvml", "by_kernel"),
+    [
+        ("00000000:17:00.0", "0000:17:00.0"),
+        ("0000000A:E1:00.0", "000a:e1:00.0"),
+        ("0000D9A7:00:00.0", "d9a7:00:00.0"),
+        ("00010000:01:00.0", "10000:01:00.0"),
+        ("0000:17:00.0", "0000:17:00.0"),
+    ],
+)
+def test_an_address_as_the_kernel_writes_it(by_nvml: str, by_kernel: str) -> None:
+    assert gpus.shorten_bus_id(by_nvml) == by_kernel
+
+
 PLATFORMS: list[tuple[str, str, dict[str, Any], str, str]] = [
     # where it was told, what the host is like, its files, state, platform
     ("NVIDIA-ISAAC-ROS/isaac_ros_common#163", "JetPack 6 has the module loaded", {**LOADED, **JETPACK}, "none", "tegra"),
