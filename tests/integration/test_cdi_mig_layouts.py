@@ -104,6 +104,31 @@ def test_names_by_model_tell_the_profile(
     }
 
 
+UPPER, LOWER = mig_layouts.NUMBERINGS
+# What nodes were seen to have: board, place, instance. By `nvidia-smi mig -lgi` on A100, and by the
+# capabilities 102 and 103 that the DRA driver gave for a MIG device of an H200 at place 0.
+OBSERVED: list[tuple[str, mig_layouts.Place, mig_layouts.Numbering, int]] = [
+    ("a100-40gb", (4, 1), UPPER, 7),
+    ("a100-40gb", (6, 1), UPPER, 9),
+    ("a100-40gb", (0, 1), UPPER, 11),
+    ("a100-40gb", (3, 1), UPPER, 14),
+    ("a100-40gb", (6, 1), LOWER, 13),
+    ("a100-40gb", (0, 4), LOWER, 1),
+    ("h200", (0, 1), UPPER, 11),
+]
+
+
+@pytest.mark.parametrize(("board", "place", "numbering", "instance"), OBSERVED)
+def test_instances_are_numbered_as_drivers_were_seen_to_do(
+    board: str, place: mig_layouts.Place, numbering: mig_layouts.Numbering, instance: int
+) -> None:
+    assert mig_layouts.number_instance(mig_layouts.board(board), place, numbering) == instance
+
+
+def test_capabilities_are_numbered_as_a_node_was_seen_to_do() -> None:
+    assert (fakegpu.mig_minor(0, 11, None), fakegpu.mig_minor(0, 11, 0)) == (102, 103)
+
+
 def test_no_layout_is_left_out() -> None:
     """A layout has a board here, or it stands in the list of those without one."""
     known = mig_layouts.read()
