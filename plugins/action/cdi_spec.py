@@ -24,7 +24,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    originals,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_refresh,
     other_writers,
@@ -53,7 +56,9 @@ def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
         paths = (*resource.own_paths(policy), *resource.list_taken_over_specs(policy, obs))
         return base.Outcome(
             originals.complete_resource_removal(
-                obs, paths, lambda: plan_cdi_spec_removal(policy, obs)
+                earlier_runs.read_earlier_runs(obs),
+                paths,
+                lambda: plan_cdi_spec_removal(policy, obs),
             ),
             report_made_specs(resource.NOTHING_MADE),
         )

@@ -17,7 +17,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    originals,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     device_nodes,
@@ -34,7 +37,9 @@ def plan_device_node_module(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.state == "absent":
         return base.Outcome(
             originals.complete_resource_removal(
-                obs, device_nodes.PATHS, lambda: device_nodes.plan_absent(policy, obs)
+                earlier_runs.read_earlier_runs(obs),
+                device_nodes.PATHS,
+                lambda: device_nodes.plan_absent(policy, obs),
             )
         )
     return base.Outcome(

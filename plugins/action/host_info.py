@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     host,
     host_report,
     work,
@@ -63,7 +64,7 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
             str(error),
         )
         known = host.report_known_bad(policy, obs, seen, None, error)
-    kept = journal.get_journal(obs)
+    kept = earlier_runs.read_earlier_runs(obs).journal_if_asked
     entries = list(kept.get("journal") or ())
     shown = {
         "journal": entries,

@@ -16,8 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     originals,
-    owned_file,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     oci_hook,
@@ -30,7 +30,7 @@ def list_hook_module_questions(policy: Policy, path: str) -> list[dict[str, Any]
     return [
         *oci_hook.list_questions(policy),
         queries.ask_for_file(path, oci_hook.KEEP),
-        owned_file.ORIGINALS,
+        earlier_runs.ORIGINALS,
     ]
 
 
@@ -39,7 +39,9 @@ def plan_for(policy: Policy, obs: Observation, path: str) -> base.Outcome:
         return base.Outcome(oci_hook.plan_file(policy, obs, path, wanted=True))
     return base.Outcome(
         originals.complete_resource_removal(
-            obs, (path,), lambda: oci_hook.plan_hook_file_restore(obs, path)
+            earlier_runs.read_earlier_runs(obs),
+            (path,),
+            lambda: oci_hook.plan_hook_file_restore(obs, path),
         )
     )
 

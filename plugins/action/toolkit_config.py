@@ -15,9 +15,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     host,
     originals,
-    owned_file,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     toolkit_config,
@@ -39,7 +39,9 @@ class ActionModule(ActionBase):
             if policy.state == "absent":
                 return base.Outcome(
                     originals.complete_resource_removal(
-                        obs, (toolkit_config.PATH,), lambda: toolkit_config.plan_absent(policy, obs)
+                        earlier_runs.read_earlier_runs(obs),
+                        (toolkit_config.PATH,),
+                        lambda: toolkit_config.plan_absent(policy, obs),
                     )
                 )
             runtimes = tuple(args["low_level_runtimes"]) or host.list_host_low_level_runtimes(
@@ -63,7 +65,7 @@ class ActionModule(ActionBase):
             return [
                 *toolkit_config.list_questions(policy, str(args["mode"])),
                 *host.list_low_level_questions(),
-                owned_file.ORIGINALS,
+                earlier_runs.ORIGINALS,
             ]
 
         return base.converge_host(

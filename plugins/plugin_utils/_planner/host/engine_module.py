@@ -26,10 +26,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
+    earlier_runs,
     host,
     host_messages,
     lowering,
-    owned_file,
     restore,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
@@ -45,7 +45,7 @@ def list_engine_module_questions(engine: str) -> Callable[[Policy], list[queries
     rooms = (host.ENGINES[engine], gpu_operator, programs)
     return lambda policy: [
         *(q for room in rooms for q in room.list_questions(policy)),
-        owned_file.ORIGINALS,
+        earlier_runs.ORIGINALS,
     ]
 
 

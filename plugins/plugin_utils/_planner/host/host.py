@@ -35,11 +35,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
     decision_file,
+    earlier_runs,
     host_messages,
     installation,
     low_level,
     lowering,
-    owned_file,
     processes,
     refusals,
     restore,
@@ -149,7 +149,7 @@ def list_host_questions(policy: Policy) -> list[queries.Question]:
     own = [
         *list_low_level_questions(),
         queries.ask_for_program(MODE_BINARIES),
-        owned_file.ORIGINALS,
+        earlier_runs.ORIGINALS,
     ]
     engines = [
         q
@@ -218,7 +218,7 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
         policy,
         instances,
         podman_detect.narrow_podman_directories(obs, readers),
-        decision_file.get_recorded_spec_place(obs),
+        earlier_runs.read_earlier_runs(obs).spec_place,
     )
     owner, owner_reason = cdi_refresh.choose_cdi_owner(
         policy, obs, cap, None if specs.usual else specs.common
@@ -414,7 +414,11 @@ def plan_resources(
         ]
     )
     recorded = decision_file.plan_decision_files(
-        policy, obs, record, seen.driver, list_host_takeovers(obs, parts), decides
+        decision_file.read_decision_facts(policy, obs),
+        record,
+        seen.driver,
+        list_host_takeovers(obs, parts),
+        decides,
     )
     stale = [verdict.path for verdict in seen.freshness if verdict.state == "stale"]
     measured = metrics.plan_metrics(
@@ -441,11 +445,11 @@ def get_decision_cause(policy: Policy, obs: Observation, seen: SeenHost) -> Caus
     """
     refusals.require_heard_engines(policy, seen.instances)
     device_plugin.require_serving_plugin(
-        obs, seen.record, decision_file.get_recorded_plugin_source(obs)
+        obs, seen.record, earlier_runs.read_earlier_runs(obs).plugin_source
     )
     return (
         "uninstalled"
-        if decision_file.list_recorded_engines(obs) - {i.engine for i in seen.instances}
+        if earlier_runs.read_earlier_runs(obs).engines - {i.engine for i in seen.instances}
         else "policy"
     )
 
@@ -488,7 +492,7 @@ def list_host_takeovers(obs: Observation, parts: list[Plan]) -> list[str]:
     ]
     before = [
         path
-        for path, kept in owned_file.get_journal_originals(obs).items()
+        for path, kept in earlier_runs.read_earlier_runs(obs).originals.items()
         if path in removed and kept.get("existed")
     ]
     return [*(obs.get_file(path).place for path in adopted), *before]
@@ -580,20 +584,15 @@ def plan_host_removal(policy: Policy, obs: Observation) -> Plan:
     """Plan to give back what was there before. Packages stay, since other programs on the host may
     need them.
     """
-    rooms = (
-        toolkit_config,
-        oci_hook,
-        resource,
-        device_nodes,
-        sharing_resource,
-        cdi_refresh,
-        decision_file,
-        metrics,
-        repository,
-    )
-    return lowering.add_cause(
-        restore.plan_take_back(
-            policy, obs, CONFIGURED, [room.plan_absent(policy, obs) for room in rooms]
-        ),
-        "policy",
-    )
+    removed = [
+        toolkit_config.plan_absent(policy, obs),
+        oci_hook.plan_absent(policy, obs),
+        resource.plan_absent(policy, obs),
+        device_nodes.plan_absent(policy, obs),
+        sharing_resource.plan_absent(policy, obs),
+        cdi_refresh.plan_absent(policy, obs),
+        decision_file.plan_absent(policy, decision_file.read_decision_facts(policy, obs)),
+        metrics.plan_absent(policy, obs),
+        repository.plan_absent(policy, obs),
+    ]
+    return lowering.add_cause(restore.plan_take_back(policy, obs, CONFIGURED, removed), "policy")

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     host,
     host_messages,
     originals,
@@ -31,7 +32,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     packages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
-    journal,
     table_row,
 )
 
@@ -67,8 +67,8 @@ def report_compared_values(seen: host.SeenHost, obs: Observation) -> dict[str, A
     """
     return {
         "versions": {"driver": seen.driver.version, "toolkit": packages.get_installed_toolkit(obs)},
-        "drift": originals.list_drift(obs),
-        "pending": list(journal.get_journal(obs).get("pending") or ()),
+        "drift": originals.list_drift(earlier_runs.read_earlier_runs(obs)),
+        "pending": list(earlier_runs.read_earlier_runs(obs).journal_if_asked.get("pending") or ()),
     }
 
 

@@ -33,7 +33,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     OWN_UNIT,
     WHOLE,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    owned_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 PROGRAMS = "/usr/local/libexec/gpufleet"
@@ -141,7 +144,7 @@ def list_service_questions(name: str, units: tuple[str, ...]) -> list[queries.Qu
         queries.ask_for_file(path, keep=OWN_UNIT if path.startswith(f"{UNITS}/") else WHOLE)
         for path in list_service_paths(name, units)
     ]
-    return [*files, queries.ask_for_units(list(units)), owned_file.ORIGINALS]
+    return [*files, queries.ask_for_units(list(units)), earlier_runs.ORIGINALS]
 
 
 def plan_service(policy: Policy, obs: Observation, wanted: Resident) -> Plan:
@@ -195,7 +198,9 @@ def plan_service_removal(
     files = [obs.get_file(path) for path in list_service_paths(name, units)]
     back = merge_plans(
         [
-            owned_file.plan_owned_file_restore(obs, f, why=why, own="gpufleet" in f.path)
+            owned_file.plan_owned_file_restore(
+                earlier_runs.read_earlier_runs(obs), f, why=why, own="gpufleet" in f.path
+            )
             for f in files
         ]
     )

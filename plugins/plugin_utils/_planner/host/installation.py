@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
-    owned_file,
+    earlier_runs,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
     host as bundle_host,
@@ -37,7 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 def list_installation_questions(policy: Policy) -> list[queries.Question]:
     """Return the questions whose answers `plan_base_package` needs."""
     return [
-        owned_file.ORIGINALS,
+        earlier_runs.ORIGINALS,
         *packages.list_questions(policy),
         *repository.list_host_repository_questions(policy),
     ]

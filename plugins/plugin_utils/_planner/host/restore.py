@@ -32,11 +32,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decision_file,
+    earlier_runs,
     host_messages,
     journal_messages,
     low_level,
     originals,
-    owned_file,
     refusals,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
@@ -113,7 +113,7 @@ def plan_take_back(
     """Plan to take everything back in one transaction. Raise PlanError if something cannot be given
     back.
     """
-    originals.require_sound(obs, covers)
+    originals.require_sound(earlier_runs.read_earlier_runs(obs), covers)
     found = find_every_engine(policy, obs, engines)
     plans, broken, refused = plan_instance_removals(policy, obs, engines, found)
     require_one(policy, plans)
@@ -123,7 +123,7 @@ def plan_take_back(
         policy, obs, engines, dc.replace(found, obstacles={**refused, **found.obstacles, **broken})
     )
     done = originals.complete_whole_removal(
-        obs,
+        earlier_runs.read_earlier_runs(obs),
         merged,
         covers=covers,
         obstacle=context.explain_obstacle,
@@ -138,9 +138,13 @@ def advise_without_journal(policy: Policy, obs: Observation, done: Plan) -> tupl
 
     The record of a whole host still knows the names of the files.
     """
-    if not done.changes or originals.has_journal(obs):
+    if not done.changes or earlier_runs.read_earlier_runs(obs).has_journal:
         return ()
-    known = () if policy.single else decision_file.list_taken_over_files(obs)
+    known = (
+        ()
+        if policy.single
+        else decision_file.list_taken_over_files(earlier_runs.read_earlier_runs(obs))
+    )
     command = nvidia_ctk.COMMAND
     if not known:
         return (journal_messages.LOST.fill(command=command),)
@@ -210,7 +214,7 @@ def require_copies(
     done = (
         {str(change["path"]) for change in merged.changes}
         | set(merged.released)
-        | set(owned_file.get_journal_originals(obs))
+        | set(earlier_runs.read_earlier_runs(obs).originals)
     )
     marked = [
         (name, path)
@@ -238,7 +242,7 @@ def may_have_own_keys(policy: Policy, obs: Observation, path: str) -> bool:
     if not file.exists or not may_be_own(policy, obs):
         return False
     return (
-        decision_file.was_here(obs)
+        earlier_runs.read_earlier_runs(obs).was_here
         if file.content is None
         else any(h.binary in file.content for h in policy.handlers)
     )
@@ -249,7 +253,9 @@ def may_be_own(policy: Policy, obs: Observation) -> bool:
 
     They do if there is no journal and this collection was here.
     """
-    return not originals.has_journal(obs) and (policy.single or decision_file.was_here(obs))
+    return not earlier_runs.read_earlier_runs(obs).has_journal and (
+        policy.single or earlier_runs.read_earlier_runs(obs).was_here
+    )
 
 
 def build_other_handler_error(name: str, program: str, where: str, line: int | None) -> PlanError:

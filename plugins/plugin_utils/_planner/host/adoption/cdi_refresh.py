@@ -38,8 +38,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    decision_file,
-    originals,
+    earlier_runs,
     owned_file,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
@@ -271,11 +270,15 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     masked = [path for path in MASKS.values() if is_mask(obs.get_file(path))]
     # Without a journal: systemctl masks by a link, and an empty file is ours if the rest of us is
     # here as well.
-    lost = bool(masked) and not originals.has_journal(obs) and decision_file.was_here(obs)
+    lost = (
+        bool(masked)
+        and not earlier_runs.read_earlier_runs(obs).has_journal
+        and earlier_runs.read_earlier_runs(obs).was_here
+    )
     own = [
         path
         for path in masked
-        if path in owned_file.get_journal_originals(obs)
+        if path in earlier_runs.read_earlier_runs(obs).originals
         or (lost and obs.get_file(path).type == "file")
     ]
     if not own:
@@ -283,13 +286,16 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
             released=tuple(
                 path
                 for path in MASKS.values()
-                if path in owned_file.get_journal_originals(obs) and not obs.get_file(path).exists
+                if path in earlier_runs.read_earlier_runs(obs).originals
+                and not obs.get_file(path).exists
             )
         )
     why = messages.REFRESH_RETURNS.fill()
     back = merge_plans(
         [
-            owned_file.plan_owned_file_restore(obs, obs.get_file(path), why=why, own=True)
+            owned_file.plan_owned_file_restore(
+                earlier_runs.read_earlier_runs(obs), obs.get_file(path), why=why, own=True
+            )
             for path in own
         ]
     )

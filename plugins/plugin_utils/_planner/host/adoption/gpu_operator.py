@@ -41,9 +41,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     low_level,
     originals,
-    owned_file,
     processes,
     traits,
 )
@@ -375,7 +375,8 @@ def find_returned_drop_in(obs: Observation) -> str:
     """Return a drop-in of its name that this collection removed and that exists again. '' if there
     is none.
     """
-    for kept in originals.list_originals(obs) if obs.was_asked(owned_file.ORIGINALS) else ():
+    earlier = earlier_runs.read_earlier_runs(obs)
+    for kept in originals.list_originals(earlier) if earlier.asked else ():
         if (
             kept.existed
             and kept.after is None

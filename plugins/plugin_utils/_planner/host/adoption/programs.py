@@ -34,8 +34,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     base_package,
+    earlier_runs,
     low_level,
-    owned_file,
     traits,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
@@ -283,10 +283,8 @@ def _keeps_named_mode(obs: Observation, wanted: str, program: str, existed: bool
     """Tell whether a program sets the mode, and another owner named it, in a file that exists or in
     one that was taken over.
     """
-    known = existed or (
-        obs.was_asked(owned_file.ORIGINALS)
-        and any(_is_mode_named(o, program) for o in owned_file.get_journal_originals(obs).values())
-    )
+    kept = earlier_runs.read_earlier_runs(obs).originals_if_asked
+    known = existed or any(_is_mode_named(o, program) for o in kept.values())
     return (
         sets_runtime_mode(wanted, program)
         and known

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    decision_file,
+    earlier_runs,
     owned_file,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
@@ -224,9 +224,11 @@ def plan_former_spec_removal(obs: Observation, file: ObservedFile) -> Plan:
     A spec from before this collection is of the same GPUs, so it does not come back: its copy stays
     in the journal.
     """
-    if (owned_file.get_journal_originals(obs).get(file.path) or {}).get("existed"):
+    if (earlier_runs.read_earlier_runs(obs).originals.get(file.path) or {}).get("existed"):
         return owned_file.plan_owned_file_removal(file, why=MOVED)
-    return owned_file.plan_owned_file_restore(obs, file, why=MOVED, own=True)
+    return owned_file.plan_owned_file_restore(
+        earlier_runs.read_earlier_runs(obs), file, why=MOVED, own=True
+    )
 
 
 def list_former_files(policy: Policy, obs: Observation) -> list[ObservedFile]:
@@ -238,7 +240,7 @@ def list_former_files(policy: Policy, obs: Observation) -> list[ObservedFile]:
     if policy.single:
         return []
     former = next(
-        iter(placement.clean_spec_directories([decision_file.get_recorded_spec_place(obs)])), ""
+        iter(placement.clean_spec_directories([earlier_runs.read_earlier_runs(obs).spec_place])), ""
     )
     if not former or set(former) & set("*?[") or former in list_cdi_directories(policy):
         return []

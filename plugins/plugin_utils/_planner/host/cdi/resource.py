@@ -34,7 +34,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
     ObservedFile,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    owned_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_refresh,
 )
@@ -96,7 +99,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
         *files.list_directory_questions(policy),
     ]
     more = [*staleness_guard.list_watch_questions(policy), *toolkit_config.list_questions(policy)]
-    return [*found, *more, queries.ask_for_packages([packages.BASE]), owned_file.ORIGINALS]
+    return [*found, *more, queries.ask_for_packages([packages.BASE]), earlier_runs.ORIGINALS]
 
 
 @dc.dataclass(frozen=True)
@@ -277,7 +280,11 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
         and posixpath.dirname(cdi_refresh.REFRESH_FILE) in files.list_cdi_directories(policy)
         and not files.is_own_spec(theirs)
     ):
-        plans.append(owned_file.plan_owned_file_restore(obs, theirs, why=why, own=False))
+        plans.append(
+            owned_file.plan_owned_file_restore(
+                earlier_runs.read_earlier_runs(obs), theirs, why=why, own=False
+            )
+        )
     return merge_plans([*plans, staleness_guard.plan_watch_removal(policy, obs, why)])
 
 
@@ -318,7 +325,7 @@ def list_taken_over_specs(policy: Policy, obs: Observation) -> tuple[str, ...]:
     folders = tuple(f"{directory}/" for directory in files.list_cdi_directories(policy))
     gone = (
         path_
-        for path_, kept in owned_file.get_journal_originals(obs).items()
+        for path_, kept in earlier_runs.read_earlier_runs(obs).originals.items()
         if kept.get("existed") and kept.get("now") is None
     )
     return tuple(path_ for path_ in gone if path_.startswith(folders))
@@ -341,14 +348,16 @@ def plan_spec_withdrawal(
     ]
     own = [files.get_seen_file(policy, obs, files.get_spec_path(policy, name)) for name in going]
     own += () if of or but else files.list_specs_elsewhere(policy, obs)
-    kept = owned_file.get_journal_originals(obs)
+    kept = earlier_runs.read_earlier_runs(obs).originals
     linked = {
         file.real for file in files.list_former_files(policy, obs) if file.path in kept
     }  # given back by that path
     own = [file for file in own if file.path in kept or file.real not in linked]
     return merge_plans(
         [
-            owned_file.plan_owned_file_restore(obs, file, why=why, own=files.is_own_spec(file))
+            owned_file.plan_owned_file_restore(
+                earlier_runs.read_earlier_runs(obs), file, why=why, own=files.is_own_spec(file)
+            )
             for file in own
         ]
     )

@@ -32,7 +32,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     Keep,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    owned_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     messages,
 )
@@ -215,13 +218,16 @@ def plan_apt_source_restore(obs: Observation) -> Plan:
     """Plan to restore the files that were taken over, for when the repository goes."""
     paths = [
         path
-        for path, kept in owned_file.get_journal_originals(obs).items()
+        for path, kept in earlier_runs.read_earlier_runs(obs).originals.items()
         if path.startswith(FOLDER) and owned_file.was_taken_away(kept)
     ]
     return merge_plans(
         [
             owned_file.plan_owned_file_restore(
-                obs, obs.get_file(path, SHOWN), why=messages.SOURCE_RETURNED.fill(), own=False
+                earlier_runs.read_earlier_runs(obs),
+                obs.get_file(path, SHOWN),
+                why=messages.SOURCE_RETURNED.fill(),
+                own=False,
             )
             for path in paths
         ]

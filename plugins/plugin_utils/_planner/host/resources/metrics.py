@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     OWN_UNIT,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     originals,
     owned_file,
 )
@@ -172,13 +173,15 @@ def plan_metrics_withdrawal(
     """
     known = [
         o.path
-        for o in originals.list_originals(obs)
+        for o in originals.list_originals(earlier_runs.read_earlier_runs(obs))
         if posixpath.basename(o.path) == NAME and o.path != but
     ]
     files = [obs.get_file(path, OWN_UNIT) for path in sorted({*known, *asked})]
     return merge_plans(
         [
-            owned_file.plan_owned_file_restore(obs, file, why=why, own=is_own_metrics_file(file))
+            owned_file.plan_owned_file_restore(
+                earlier_runs.read_earlier_runs(obs), file, why=why, own=is_own_metrics_file(file)
+            )
             for file in files
         ]
     )
@@ -245,7 +248,10 @@ def list_pending_units(policy: Policy, obs: Observation, others: Plan) -> list[s
         if policy.restart == "never" and policy.root == "/"
         else []
     )
-    left = {str(entry.get("unit")) for entry in journal.get_journal(obs).get("pending") or ()}
+    left = {
+        str(entry.get("unit"))
+        for entry in earlier_runs.read_earlier_runs(obs).journal_if_asked.get("pending") or ()
+    }
     return sorted(
         (left - set(others.list_interrupted_units(policy.restart))) | set(others.pending) | set(due)
     )
@@ -254,7 +260,8 @@ def list_pending_units(policy: Policy, obs: Observation, others: Plan) -> list[s
 def get_unreported_rollback(obs: Observation) -> int:
     """Return the time of the newest rollback that no run has reported yet; 0 if there is none."""
     times = [
-        str(entry.get("time") or "") for entry in journal.get_journal(obs).get("outcomes") or ()
+        str(entry.get("time") or "")
+        for entry in earlier_runs.read_earlier_runs(obs).journal_if_asked.get("outcomes") or ()
     ]
     return max((journal.convert_journal_time(time) for time in times), default=0)
 

@@ -33,6 +33,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     owned_file,
     traits,
 )
@@ -194,7 +195,7 @@ def plan_gone(policy: Policy, obs: Observation, file: ObservedFile, decided: Dec
 
     An engine that does not answer may need either.
     """
-    own = file.path in owned_file.get_journal_originals(obs)
+    own = file.path in earlier_runs.read_earlier_runs(obs).originals
     if not own and policy.adopt == "never":
         return Plan(
             leftovers=(hook_files.report_kept_hook(file.path, get_earlier_hook_program(file)),)
@@ -243,11 +244,14 @@ def plan_hook_file_restore(obs: Observation, path: str) -> Plan:
     A file that the journal does not know belongs to others, even with the same content.
     """
     file = owned_file.require_readable(obs.get_file(path, KEEP))
-    known = path in owned_file.get_journal_originals(obs)
+    known = path in earlier_runs.read_earlier_runs(obs).originals
     if file.exists and not known and get_hook_program(file):
         return Plan(advice=(messages.HOOK_NOT_IN_JOURNAL.fill(path=path),))
     plan = owned_file.plan_owned_file_restore(
-        obs, file, why=messages.HOOK_WITHDRAWN.fill(), own=known and bool(get_hook_program(file))
+        earlier_runs.read_earlier_runs(obs),
+        file,
+        why=messages.HOOK_WITHDRAWN.fill(),
+        own=known and bool(get_hook_program(file)),
     )
     return expect_hook_file(file, plan)
 

@@ -40,7 +40,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     Keep,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whole import read_whole
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    owned_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     apt_sources,
     messages,
@@ -277,7 +280,7 @@ def list_repository_questions(
         apt_sources.list_apt_source_questions(url) if url and FAMILIES["debian"] in families else []
     )
     return [
-        owned_file.ORIGINALS,
+        earlier_runs.ORIGINALS,
         *files,
         *others,
         *(
@@ -581,7 +584,9 @@ def _plan_restore(obs: Observation, paths: Iterable[str]) -> Plan:
     """
     files = [owned_file.require_readable(obs.get_file(path)) for path in paths]
     plans = [
-        owned_file.plan_owned_file_restore(obs, f, why=messages.WITHDRAWN.fill(), own=f.exists)
+        owned_file.plan_owned_file_restore(
+            earlier_runs.read_earlier_runs(obs), f, why=messages.WITHDRAWN.fill(), own=f.exists
+        )
         for f in files
     ]
     changed = {c["path"] for p in plans for c in p.changes}

@@ -43,8 +43,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    decision_file,
-    originals,
+    earlier_runs,
     owned_file,
     traits,
 )
@@ -183,7 +182,7 @@ def plan_toolkit_config(
     if not needs_toolkit_config(record):
         return Plan()
     wanted = {**list_toolkit_keys(policy, record), **get_spec_directories_key(policy, obs, record)}
-    written = PATH in owned_file.get_journal_originals(obs)
+    written = PATH in earlier_runs.read_earlier_runs(obs).originals
     if written:
         wanted[RUNTIMES] = add_earlier_runtimes(obs, wanted[RUNTIMES])
     planned = plan_keys(obs, PATH, keep_directory_spelling(obs, wanted))
@@ -369,14 +368,20 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     again.
     """
     file = owned_file.require_readable(obs.get_file(PATH, KEEP))
-    original = owned_file.get_journal_originals(obs).get(PATH)
+    original = earlier_runs.read_earlier_runs(obs).originals.get(PATH)
     if not file.exists:
         return Plan(released=(PATH,) if original else ())
-    if original is None and (originals.has_journal(obs) or not decision_file.was_here(obs)):
+    if original is None and (
+        earlier_runs.read_earlier_runs(obs).has_journal
+        or not earlier_runs.read_earlier_runs(obs).was_here
+    ):
         return Plan()
     if original and file.sha256 == original.get("sha256_after"):
         back = owned_file.plan_owned_file_restore(
-            obs, file, why=messages.TOOLKIT_RESTORED.fill(), own=False
+            earlier_runs.read_earlier_runs(obs),
+            file,
+            why=messages.TOOLKIT_RESTORED.fill(),
+            own=False,
         )
         return dc.replace(back, expect_files={PATH: file.sha256})
     document = toml_file.read_toml_file(file)

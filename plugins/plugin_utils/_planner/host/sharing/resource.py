@@ -47,6 +47,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     WHOLE,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     host_service,
     owned_file,
 )
@@ -509,7 +510,9 @@ def plan_absent(
     """Plan to remove the files and set the modes back. A driver that is gone has forgotten them."""
     if not all(obs.was_asked(q) for q in list_sharing_files() if q["kind"] == "file"):
         raise NeedMore(list_sharing_files())
-    file = owned_file.plan_owned_file_restore(obs, obs.get_file(RULES, OWN_UNIT), why=why, own=True)
+    file = owned_file.plan_owned_file_restore(
+        earlier_runs.read_earlier_runs(obs), obs.get_file(RULES, OWN_UNIT), why=why, own=True
+    )
     daemons = mps.plan_mps_removal(
         policy, obs, functools.partial(map_known_minors, policy, obs), why
     )

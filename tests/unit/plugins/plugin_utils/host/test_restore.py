@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decision_file,
+    earlier_runs,
     host,
     restore,
 )
@@ -103,7 +104,7 @@ def test_a_single_module_leaves_the_others_part(tmp_path: pathlib.Path) -> None:
     made, _before = converged(tmp_path, "containerd 2.1")
     back = made.single("containerd", state="absent", engine_version="2.1.9")
     assert back["actions"] == [f"restore {DROP_IN}"]
-    assert sorted(made.originals) == [decision_file.FACT_PATH, SPEC, decision_file.DECISION_PATH]
+    assert sorted(made.originals) == [earlier_runs.FACT_PATH, SPEC, decision_file.DECISION_PATH]
 
 
 # ---------------------------------------------------------------- someone else has written to it

@@ -42,6 +42,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     crio_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     low_level,
     owned_file,
     traits,
@@ -226,7 +227,7 @@ def _is_back(policy: Policy, obs: Observation, file: ObservedFile) -> Message | 
     Something writes it at each boot or run, and two writers would overwrite each other's work
     forever.
     """
-    kept = owned_file.get_journal_originals(obs) if obs.was_asked(owned_file.ORIGINALS) else {}
+    kept = earlier_runs.read_earlier_runs(obs).originals_if_asked
     known = kept.get(file.path) or kept.get(file.real or file.path)
     if policy.adopt == "never" or not known or not owned_file.was_taken_away(known):
         return None
@@ -416,7 +417,7 @@ def is_ctk_drop_in_restored(obs: Observation, where: config.CrioPaths) -> bool:
     """
     return any(
         path.startswith(f"{where.directory}/") and path != where.drop_in and kept.get("now") is None
-        for path, kept in owned_file.get_journal_originals(obs).items()
+        for path, kept in earlier_runs.read_earlier_runs(obs).originals.items()
         if owned_file.was_taken_away(kept)
     )
 

@@ -34,6 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     crio_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     owned_file,
     processes,
     traits,
@@ -422,7 +423,10 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     where = config.find_crio_paths(policy, obs)
     file = obs.get_file(where.drop_in, where.keep)
     back = owned_file.plan_owned_file_restore(
-        obs, file, why=messages.ABSENT.fill(), own=is_own_crio_drop_in(obs, where)
+        earlier_runs.read_earlier_runs(obs),
+        file,
+        why=messages.ABSENT.fill(),
+        own=is_own_crio_drop_in(obs, where),
     )
     if not instance.running or policy.root != "/":
         return back
@@ -487,9 +491,10 @@ def warn_of_hanging_pods(
 def is_own_crio_drop_in(obs: Observation, where: config.CrioPaths) -> bool:
     """Tell whether the drop-in is ours, by its mark or by a copy from before."""
     file = obs.get_file(where.drop_in, where.keep)
-    return crio_plan.BEGINNING in (
-        file.content or ""
-    ) or where.drop_in in owned_file.get_journal_originals(obs)
+    return (
+        crio_plan.BEGINNING in (file.content or "")
+        or where.drop_in in earlier_runs.read_earlier_runs(obs).originals
+    )
 
 
 def find_remnant(policy: Policy, obs: Observation) -> Instance | None:

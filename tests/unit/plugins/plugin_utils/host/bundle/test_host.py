@@ -23,7 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
     host as bundle_host,
 )
@@ -95,7 +97,7 @@ def host(
             "manifest": manifest.render_manifest(archive),
             "key": KEY,
         },
-        owned_file.ORIGINALS["id"]: {"originals": {}},
+        earlier_runs.ORIGINALS["id"]: {"originals": {}},
         **{queries.ask_for_directory(place)["id"]: {"entries": entries} for place in (PLACE, rpm)},
         queries.ask_for_directory(f"{rpm}/repodata")["id"]: {"entries": []},
         **{f"file:{path}": {"exists": False} for path in repository.PATHS},
