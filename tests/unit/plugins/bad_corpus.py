@@ -159,7 +159,7 @@ def say_repository(case: Case, _place: Path) -> None:
     known = {"url": "https://mirror.example/deb", "key": "", "expected": "", "state": "present"}
     options = {**known, **{k: v for k, v in case.items() if k in known}}
     planner_options.check_options(options)
-    repository.plan_repository_files(seen, **options)
+    repository.plan_repository_files(repository.read_repository_facts(seen), **options)
 
 
 def say_options(case: Case, _place: Path) -> None:

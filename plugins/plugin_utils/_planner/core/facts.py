@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fact of a host that is read when a plan first needs it."""
+"""Facts of a host that are read when a plan first needs them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -26,3 +27,21 @@ class Fact(Generic[T]):
     @functools.cached_property
     def value(self) -> T:
         return self.read()
+
+
+@dc.dataclass(frozen=True)
+class Lookup(Generic[K, T]):
+    """Facts of one kind by a key, such as a path. Each is read at most once, when a plan needs it,
+    as a Fact is.
+    """
+
+    read: Callable[[K], T]
+
+    @functools.cached_property
+    def _known(self) -> dict[K, T]:
+        return {}
+
+    def get(self, key: K) -> T:
+        if key not in self._known:
+            self._known[key] = self.read(key)
+        return self._known[key]

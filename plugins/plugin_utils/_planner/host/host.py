@@ -359,7 +359,8 @@ def plan_resources(
     if not record.decisions and refusals.open_ones(policy, seen.instances):
         return Plan(advice=tuple(sentence for _key, sentence in record.refused))
     by_key = {i.key: i for i in seen.instances}
-    pinned, installing = installation.plan_installation(policy, obs, record)
+    packaged = installation.read_installation_facts(policy, obs)
+    pinned, installing = installation.plan_installation(policy, packaged, record)
     placed = placement.place_specs_in_policy(policy, record)
     nodes = functools.cache(
         lambda: device_nodes.plan_device_nodes(
@@ -378,7 +379,7 @@ def plan_resources(
     parts = order_resource_plans(
         [
             lambda: plan_left_by_others(placed, obs, seen.instances, record.decisions),
-            lambda: installation.plan_first_stages(pinned, obs, record, installing, others()),
+            lambda: installation.plan_first_stages(pinned, packaged, record, installing, others()),
             nodes,
             lambda: mark_package_file(config()) if installing.commands else config(),
             *(
@@ -593,6 +594,6 @@ def plan_host_removal(policy: Policy, obs: Observation) -> Plan:
         cdi_refresh.plan_absent(policy, obs),
         decision_file.plan_absent(policy, decision_file.read_decision_facts(policy, obs)),
         metrics.plan_absent(policy, obs),
-        repository.plan_absent(policy, obs),
+        repository.plan_absent(policy, repository.read_repository_facts(obs)),
     ]
     return lowering.add_cause(restore.plan_take_back(policy, obs, CONFIGURED, removed), "policy")

@@ -66,7 +66,10 @@ def report_compared_values(seen: host.SeenHost, obs: Observation) -> dict[str, A
     of a host by its journal.
     """
     return {
-        "versions": {"driver": seen.driver.version, "toolkit": packages.get_installed_toolkit(obs)},
+        "versions": {
+            "driver": seen.driver.version,
+            "toolkit": packages.get_installed_toolkit(packages.read_toolkit_facts(obs)),
+        },
         "drift": originals.list_drift(earlier_runs.read_earlier_runs(obs)),
         "pending": list(earlier_runs.read_earlier_runs(obs).journal_if_asked.get("pending") or ()),
     }

@@ -157,7 +157,9 @@ def is_program_installed_by_run(policy: Policy, obs: Observation, program: str) 
     """Tell whether this run installs a program. A package that is there already does not bring what
     was removed of it.
     """
-    return program == RUNTIME_BINARY and base_package.installs(policy, obs)
+    return program == RUNTIME_BINARY and base_package.installs(
+        policy, base_package.read_package_facts(obs)
+    )
 
 
 def is_program_there_after_run(policy: Policy, obs: Observation, program: str) -> bool:
@@ -180,7 +182,7 @@ def require_handler_programs(
     for handler in policy.handlers:
         if not is_program_there_after_run(policy, obs, handler.binary):
             again = (
-                base_package.suggest_reinstall(obs)
+                base_package.suggest_reinstall(base_package.read_package_facts(obs))
                 if handler.binary == RUNTIME_BINARY and not policy.single
                 else ""
             )
@@ -231,7 +233,11 @@ def _bring(policy: Policy, obs: Observation, program: str) -> str:
     """Write a sentence on how a program comes to the host."""
     if policy.root != "/":
         return BRING_THERE
-    return (base_package.suggest_reinstall(obs) if program == RUNTIME_BINARY else "") or BRING
+    return (
+        base_package.suggest_reinstall(base_package.read_package_facts(obs))
+        if program == RUNTIME_BINARY
+        else ""
+    ) or BRING
 
 
 # ---------------------------------------------------------------- programs that stay

@@ -72,7 +72,7 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     if (
         host.packages
         and obs.get_package(packages.BASE) is None
-        and packages.installs_packages(policy, obs, host)
+        and packages.installs_packages(policy, packages.read_toolkit_facts(obs), host)
     ):
         return Plan(commands=(AFTER_INSTALLATION,))
     file = files.get_seen_file(policy, obs, cdi_refresh.REFRESH_FILE)

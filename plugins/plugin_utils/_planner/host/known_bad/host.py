@@ -50,6 +50,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.know
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
     repository,
+    repository_key,
     swarm,
     toolkit_config,
 )
@@ -117,7 +118,7 @@ def list_toolkit_releases(look: KnownBadLook) -> tuple[Version | None, ...]:
     found = [versions.parse_engine_version(str(version)) for version in there.values() if version]
     if found:
         return tuple(dict.fromkeys(found))
-    said = packages.get_toolkit_program(look.obs)
+    said = packages.read_toolkit_facts(look.obs).program.value
     if said.version:
         return (versions.parse_engine_version(said.version),)
     return (None,) if said.there else ()
@@ -210,7 +211,7 @@ def adds_repository(look: KnownBadLook) -> bool:
     The repository can also come out of an archive, which takes the place of an address.
     """
     policy = look.policy
-    own_key = repository.normalise_fingerprint(policy.toolkit_key_fingerprint) not in (
+    own_key = repository_key.normalise_fingerprint(policy.toolkit_key_fingerprint) not in (
         "",
         repository.FINGERPRINT,
     )

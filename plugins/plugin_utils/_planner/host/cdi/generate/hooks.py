@@ -80,9 +80,12 @@ def find_hook_program(policy: Policy, obs: Observation, record: HostDecision) ->
     """
     if not list_hook_program_questions(policy):
         return None
-    if packages.installs_packages(policy, obs, record):
+    if packages.installs_packages(policy, packages.read_toolkit_facts(obs), record):
         version = (
-            parse_hook_release(packages.choose_package_version(policy, obs)) or NEWEST
+            parse_hook_release(
+                packages.choose_package_version(policy, packages.read_toolkit_facts(obs))
+            )
+            or NEWEST
         )  # a repository that was just added has a new one
         return HookProgram(INSTALLED if version >= FIRST else f"/usr/bin/{TOOL}", version)
     found = obs.get_answer(QUESTION).get("found") or {}
@@ -100,9 +103,13 @@ def get_toolkit_after_run(
     """Return the version of the toolkit's packages after this run; None if it is unknown or there
     is none.
     """
-    coming = packages.installs_packages(policy, obs, record)
+    coming = packages.installs_packages(policy, packages.read_toolkit_facts(obs), record)
     return versions.parse_engine_version(
-        (packages.choose_package_version(policy, obs) if coming else obs.get_package(packages.BASE))
+        (
+            packages.choose_package_version(policy, packages.read_toolkit_facts(obs))
+            if coming
+            else obs.get_package(packages.BASE)
+        )
         or ""
     )
 
