@@ -18,7 +18,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    earlier_runs,
     originals,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
@@ -34,18 +33,19 @@ def list_device_node_module_questions(policy: Policy) -> list[dict[str, Any]]:
 
 
 def plan_device_node_module(policy: Policy, obs: Observation) -> base.Outcome:
+    facts = device_nodes.read_device_node_facts(policy, obs)
     if policy.state == "absent":
         return base.Outcome(
             originals.complete_resource_removal(
-                earlier_runs.read_earlier_runs(obs),
+                facts.service.earlier,
                 device_nodes.PATHS,
-                lambda: device_nodes.plan_absent(policy, obs),
+                lambda: device_nodes.plan_absent(policy, facts),
             )
         )
     return base.Outcome(
         device_nodes.plan_device_nodes(
             policy,
-            obs,
+            facts,
             gpus.parse_driver(policy, obs),
             transport.map_resident_sources()["device_nodes"],
         )

@@ -51,7 +51,7 @@ def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> bas
         **host_report.report_compared_values(seen, obs),
         "known_bad": host.report_known_bad(policy, obs, seen, plan),
     }
-    after = metrics.plan_metrics_after_rollback(policy, obs)
+    after = metrics.plan_metrics_after_rollback(policy, metrics.read_metrics_facts(policy, obs))
     return base.Outcome(
         plan, {**facts, "proof": None if plan.acts else plan_proof_offer(policy, obs, seen)}, after
     )

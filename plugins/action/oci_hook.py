@@ -35,13 +35,14 @@ def list_hook_module_questions(policy: Policy, path: str) -> list[dict[str, Any]
 
 
 def plan_for(policy: Policy, obs: Observation, path: str) -> base.Outcome:
+    facts = oci_hook.read_hook_facts(policy, obs, None)
     if policy.state == "present":
-        return base.Outcome(oci_hook.plan_file(policy, obs, path, wanted=True))
+        return base.Outcome(oci_hook.plan_file(policy, facts, path, wanted=True))
     return base.Outcome(
         originals.complete_resource_removal(
-            earlier_runs.read_earlier_runs(obs),
+            facts.earlier,
             (path,),
-            lambda: oci_hook.plan_hook_file_restore(obs, path),
+            lambda: oci_hook.plan_hook_file_restore(facts, path),
         )
     )
 

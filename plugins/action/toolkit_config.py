@@ -36,12 +36,13 @@ class ActionModule(ActionBase):
         args = arguments.read_task_options(self, SPEC)
 
         def planner(policy: Policy, obs: Observation) -> base.Outcome:
+            facts = toolkit_config.read_toolkit_config_facts(policy, obs)
             if policy.state == "absent":
                 return base.Outcome(
                     originals.complete_resource_removal(
-                        earlier_runs.read_earlier_runs(obs),
+                        facts.earlier,
                         (toolkit_config.PATH,),
-                        lambda: toolkit_config.plan_absent(policy, obs),
+                        lambda: toolkit_config.plan_absent(policy, facts),
                     )
                 )
             runtimes = tuple(args["low_level_runtimes"]) or host.list_host_low_level_runtimes(
@@ -50,11 +51,11 @@ class ActionModule(ActionBase):
             keys = toolkit_config.build_wanted_toolkit_keys(
                 args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ()
             )
-            plan = toolkit_config.plan_keys(obs, toolkit_config.PATH, keys)
+            plan = toolkit_config.plan_keys(facts, keys)
             return base.Outcome(
                 dc.replace(
                     plan,
-                    advice=toolkit_config.advise_on_toolkit_config(policy, obs, (args["mode"],)),
+                    advice=toolkit_config.advise_on_toolkit_config(facts, (args["mode"],)),
                 )
             )
 

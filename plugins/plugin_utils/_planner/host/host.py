@@ -364,14 +364,17 @@ def plan_resources(
     placed = placement.place_specs_in_policy(policy, record)
     nodes = functools.cache(
         lambda: device_nodes.plan_device_nodes(
-            policy, obs, seen.driver, (residents or {}).get("device_nodes", "")
+            policy,
+            device_nodes.read_device_node_facts(policy, obs),
+            seen.driver,
+            (residents or {}).get("device_nodes", ""),
         )
     )
     others = functools.cache(lambda: other_writers.plan_other_writers(policy, obs, record))
     config = functools.partial(
         toolkit_config.plan_toolkit_config,
         policy,
-        obs,
+        toolkit_config.read_toolkit_config_facts(policy, obs),
         record,
         installing=bool(installing.commands),
     )
@@ -389,7 +392,9 @@ def plan_resources(
                 for d in record.decisions
             ),
             lambda: programs.require_default(policy, obs, seen.instances, record.decisions),
-            lambda: oci_hook.plan_hook_file(policy, obs, record, decides),
+            lambda: oci_hook.plan_hook_file(
+                policy, oci_hook.read_hook_facts(policy, obs, record), record, decides
+            ),
             lambda: plan_host_specs(
                 policy, obs, seen, probe_source, nodes(), (residents or {}).get("cdi_guard", "")
             ),
@@ -403,7 +408,9 @@ def plan_resources(
                 )
             ),
             lambda: Plan(
-                advice=swarm.advise_on_swarm(policy, obs, seen.instances, record, seen.driver)
+                advice=swarm.advise_on_swarm(
+                    policy, swarm.read_swarm_facts(policy, obs, seen.instances), record, seen.driver
+                )
             ),
             lambda: sharing_resource.plan_sharing(
                 policy,
@@ -423,7 +430,12 @@ def plan_resources(
     )
     stale = [verdict.path for verdict in seen.freshness if verdict.state == "stale"]
     measured = metrics.plan_metrics(
-        policy, obs, record, seen.driver, stale, merge_plans([*parts, recorded])
+        policy,
+        metrics.read_metrics_facts(policy, obs),
+        record,
+        seen.driver,
+        stale,
+        merge_plans([*parts, recorded]),
     )
     alone = (
         *(sentence for _key, sentence in record.refused),
@@ -586,14 +598,14 @@ def plan_host_removal(policy: Policy, obs: Observation) -> Plan:
     need them.
     """
     removed = [
-        toolkit_config.plan_absent(policy, obs),
-        oci_hook.plan_absent(policy, obs),
+        toolkit_config.plan_absent(policy, toolkit_config.read_toolkit_config_facts(policy, obs)),
+        oci_hook.plan_absent(policy, oci_hook.read_hook_facts(policy, obs, None)),
         resource.plan_absent(policy, obs),
-        device_nodes.plan_absent(policy, obs),
+        device_nodes.plan_absent(policy, device_nodes.read_device_node_facts(policy, obs)),
         sharing_resource.plan_absent(policy, obs),
         cdi_refresh.plan_absent(policy, obs),
         decision_file.plan_absent(policy, decision_file.read_decision_facts(policy, obs)),
-        metrics.plan_absent(policy, obs),
+        metrics.plan_absent(policy, metrics.read_metrics_facts(policy, obs)),
         repository.plan_absent(policy, repository.read_repository_facts(obs)),
     ]
     return lowering.add_cause(restore.plan_take_back(policy, obs, CONFIGURED, removed), "policy")

@@ -292,7 +292,7 @@ def ask_together(part: ArchivePart, where: repository.Family, facts: ArchiveFact
         *map(queries.ask_for_directory, part.folders),
         *repository.list_repository_questions((where,), part.url),
     ]
-    new = [question for question in asked if question["id"] not in facts.repository.asked]
+    new = [question for question in asked if not facts.repository.asked(question)]
     if new:
         raise NeedMore(new)
 

@@ -125,7 +125,9 @@ def plan_watch(
     if owner == "toolkit":
         unit = {REFRESH_UNITS[0]: name_path_unit(cdi_refresh.SERVICE)}
         there = host_service.plan_service(
-            policy, obs, host_service.Resident(REFRESH_NAME, unit, REFRESH_UNITS, WHY)
+            policy,
+            host_service.read_service_facts(obs),
+            host_service.Resident(REFRESH_NAME, unit, REFRESH_UNITS, WHY),
         )
         return merge_plans(
             [
@@ -147,7 +149,9 @@ def plan_watch(
     )
     units = {SERVICE: service, PATH: name_path_unit(SERVICE), TIMER: TIMER_UNIT}
     there = host_service.plan_service(
-        policy, obs, host_service.Resident(NAME, units, UNITS, WHY, settings, program)
+        policy,
+        host_service.read_service_facts(obs),
+        host_service.Resident(NAME, units, UNITS, WHY, settings, program),
     )
     return merge_plans(
         [plan_watch_removal_by_name(policy, obs, messages.WRITES_NOW.fill(), REFRESH_NAME), there]
@@ -261,7 +265,9 @@ def plan_watch_removal_by_name(policy: Policy, obs: Observation, why: str, *name
     ]
     return merge_plans(
         [
-            host_service.plan_service_removal(policy, obs, name, units, why)
+            host_service.plan_service_removal(
+                policy, host_service.read_service_facts(obs), name, units, why
+            )
             for name, units in watched
         ]
     )

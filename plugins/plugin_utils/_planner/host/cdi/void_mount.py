@@ -41,10 +41,12 @@ def is_safe(policy: Policy, obs: Observation, host: HostDecision) -> bool:
     A toolkit of unknown release counts as one that does not know the mount.
     """
     toolkit = hooks.get_toolkit_after_run(policy, obs, host)
-    return not accepts_mount_requests(obs, host) or (toolkit is not None and toolkit >= SINCE)
+    return not accepts_mount_requests(policy, obs, host) or (
+        toolkit is not None and toolkit >= SINCE
+    )
 
 
-def accepts_mount_requests(obs: Observation, host: HostDecision) -> bool:
+def accepts_mount_requests(policy: Policy, obs: Observation, host: HostDecision) -> bool:
     """Tell whether the runtime accepts requests by mounts.
 
     The decision counts if this collection writes the runtime's configuration, else what stands in
@@ -53,5 +55,5 @@ def accepts_mount_requests(obs: Observation, host: HostDecision) -> bool:
     if toolkit_config.MOUNTS in host.plugin_strategies:
         return True
     return not toolkit_config.needs_toolkit_config(host) and toolkit_config.may_ask_by_mounts(
-        obs, ()
+        toolkit_config.read_toolkit_config_facts(policy, obs), ()
     )

@@ -147,7 +147,8 @@ def map_host_states(look: KnownBadLook) -> dict[State, bool | None]:
             swarm.read_offered(look.policy, look.obs, look.instances), look.record
         ),
         "mounts-accepted": toolkit_config.may_ask_by_mounts(
-            look.obs, look.plan.whole.differences if look.plan else ()
+            toolkit_config.read_toolkit_config_facts(look.policy, look.obs),
+            look.plan.whole.differences if look.plan else (),
         ),
     }
 

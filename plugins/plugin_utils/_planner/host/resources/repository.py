@@ -136,7 +136,7 @@ LIKE = {
 class RepositoryFacts:
     """What a host has of repositories, of their keys and of its own earlier ones.
 
-    asked: the IDs of the questions that were answered. files: our files, by path. sources: the
+    asked: tells whether a question was answered. files: our files, by path. sources: the
     files by which package managers know NVIDIA's packages. apt_files, rpm_files: the sources of
     apt, and those of dnf and zypper by package manager. taken_over: the sources of apt that an
     earlier run took over. reach: the answer whether the host reaches an address, by the address.
@@ -147,7 +147,7 @@ class RepositoryFacts:
 
     release: Mapping[str, str]
     machine: str
-    asked: frozenset[str]
+    asked: Callable[[queries.Question], bool]
     files: Lookup[str, ObservedFile]
     sources: Fact[tuple[Mapping[str, Any], ...]]
     apt_files: Fact[tuple[ObservedFile, ...]]
@@ -175,7 +175,7 @@ def _read_repository_facts(obs: Observation) -> RepositoryFacts:
     return RepositoryFacts(
         obs.host.get("os_release") or {},
         str(obs.host.get("machine") or ""),
-        frozenset(obs.answers),
+        obs.was_asked,
         Lookup(obs.get_file),
         Fact(lambda: tuple(obs.get_answer(SOURCES).get("files") or ())),
         Fact(lambda: apt_sources.read_apt_files(obs)),
@@ -463,7 +463,7 @@ def plan_repository_files(
     unknown = [
         question
         for question in list_repository_questions((where,), url)
-        if question["id"] not in facts.asked
+        if not facts.asked(question)
     ]
     if unknown:  # NVIDIA's own is not asked about in every look
         raise NeedMore(unknown)

@@ -211,7 +211,7 @@ def plan_mps(
         for act in acts
         if act.action == "start"
     )
-    files = host_service.plan_service(policy, obs, resident)
+    files = host_service.plan_service(policy, host_service.read_service_facts(obs), resident)
     said = (*advise_on_other_mps(obs), *advise_on_mps_units(obs))
     units_act = Plan(
         differences=began,
@@ -557,7 +557,9 @@ def plan_mps_removal(
     recorded = read_kept_limits(obs) if here else {}
     daemons = recorded or (find_unrecorded_daemons(obs) if here else {})
     require_idle(policy, obs, daemons, minors() if daemons else {})
-    back = host_service.plan_service_removal(policy, obs, NAME, TEMPLATES, why)
+    back = host_service.plan_service_removal(
+        policy, host_service.read_service_facts(obs), NAME, TEMPLATES, why
+    )
     if back.empty:
         return back
     stay = [gpu for gpu in daemons if gpu not in recorded]

@@ -190,8 +190,10 @@ def plan_sharing(
     )
     files = merge_plans(
         [
-            host_service.plan_service(policy, obs, resident),
-            host_service.plan_service_file(obs, RULES, RULE, STAYS),
+            host_service.plan_service(policy, host_service.read_service_facts(obs), resident),
+            host_service.plan_service_file(
+                host_service.read_service_facts(obs), RULES, RULE, STAYS
+            ),
         ]
     )
     changed = plan_mode_changes([*settings, *left])
@@ -518,7 +520,13 @@ def plan_absent(
     )
     back = add_cause(
         merge_plans(
-            [daemons, host_service.plan_service_removal(policy, obs, NAME, (SERVICE,), why), file]
+            [
+                daemons,
+                host_service.plan_service_removal(
+                    policy, host_service.read_service_facts(obs), NAME, (SERVICE,), why
+                ),
+                file,
+            ]
         ),
         "policy",
     )
