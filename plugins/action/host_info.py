@@ -72,7 +72,9 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
     }
     runs = work.report_work(policy, obs, plan.whole, kubelet=seen.kubelet.present)
     sharing = gpu_users.report_gpu_users(policy, obs, seen.driver)
-    toolkit = gpu_operator.report_operator(policy, obs, seen.instances)
+    toolkit = gpu_operator.report_operator(
+        policy, gpu_operator.read_operator_facts(policy, obs), seen.instances
+    )
     more = {
         **shown,
         "work": runs,

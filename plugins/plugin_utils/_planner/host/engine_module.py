@@ -66,7 +66,9 @@ def find_single_instance(
     Raise PlanError for none or several.
     """
     instances = host.ENGINES[engine].find_instances(dc.replace(policy, engines=(engine,)), obs)
-    instances = gpu_operator.leave_alone(policy, obs, instances)
+    instances = gpu_operator.leave_alone(
+        policy, gpu_operator.read_operator_facts(policy, obs), instances
+    )
     found = [i for i in instances if not i.refusal]
     if not found and instances:
         raise build_refused_instance_error(instances[0])

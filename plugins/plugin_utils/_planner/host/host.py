@@ -210,7 +210,9 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
         for i in instances
     )
     instances = tuple(refuse_without_kubelet(policy, i, kubelet, instances) for i in instances)
-    instances = gpu_operator.leave_alone(policy, obs, instances)
+    instances = gpu_operator.leave_alone(
+        policy, gpu_operator.read_operator_facts(policy, obs), instances
+    )
     driver = gpus.parse_driver(policy, obs)
     readers = consumers.list_other_consumers(policy, obs, instances)
     cap, _reason = decide.find_version_cap(instances, readers)
@@ -233,7 +235,9 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
         cdi_owner=owner,
         cdi_owner_reason=owner_reason,
         consumers=readers,
-        plugin=device_plugin.find_plugin_strategies(policy, obs, kubelet),
+        plugin=device_plugin.find_plugin_strategies(
+            policy, device_plugin.read_plugin_facts(obs), kubelet
+        ),
     )
     record = dc.replace(
         record,
@@ -458,7 +462,9 @@ def get_decision_cause(policy: Policy, obs: Observation, seen: SeenHost) -> Caus
     """
     refusals.require_heard_engines(policy, seen.instances)
     device_plugin.require_serving_plugin(
-        obs, seen.record, earlier_runs.read_earlier_runs(obs).plugin_source
+        device_plugin.read_plugin_facts(obs),
+        seen.record,
+        earlier_runs.read_earlier_runs(obs).plugin_source,
     )
     return (
         "uninstalled"
@@ -524,7 +530,8 @@ def plan_left_by_others(
     reported first.
     """
     first = programs.plan_missing_programs(policy, obs, instances, decisions)
-    its_state = functools.partial(gpu_operator.judge_operator_state, policy, obs, instances)
+    operator = gpu_operator.read_operator_facts(policy, obs)
+    its_state = functools.partial(gpu_operator.judge_operator_state, policy, operator, instances)
     watching = (
         ()
         if policy.single
@@ -539,7 +546,7 @@ def plan_left_by_others(
     return dc.replace(
         first,
         leftovers=(
-            *gpu_operator.list_operator_leftovers(policy, obs, instances),
+            *gpu_operator.list_operator_leftovers(policy, operator, instances),
             *alone,
             *watching,
         ),
@@ -551,7 +558,13 @@ def judge_claims(policy: Policy, obs: Observation, seen: SeenHost, *, after: boo
     as it is.
     """
     return dra.judge_dra(
-        policy, obs, seen.record, seen.instances, seen.driver, seen.kubelet, after=after
+        policy,
+        dra.read_dra_facts(obs),
+        seen.record,
+        seen.instances,
+        seen.driver,
+        seen.kubelet,
+        after=after,
     )
 
 

@@ -150,7 +150,9 @@ def _judge_operator_drop_in(
     """
     if found.tool != gpu_operator.TOOL or found.obstacle:
         return found
-    state = gpu_operator.judge_operator_state(policy, obs, [instance], (found.file.path,))
+    state = gpu_operator.judge_operator_state(
+        policy, gpu_operator.read_operator_facts(policy, obs), [instance], (found.file.path,)
+    )
     if state.fate != "dead":
         return dc.replace(
             found,
@@ -158,7 +160,9 @@ def _judge_operator_drop_in(
             next=gpu_operator.HAND_OVER,
         )
     try:
-        used = sandboxes.count_pods_by_handler(obs, instance, found.handlers)
+        used = sandboxes.count_pods_by_handler(
+            sandboxes.read_sandbox_facts(obs), instance, found.handlers
+        )
     except QueryFailed:  # it does not say, so pods may use any of them
         return found
     return dc.replace(found, free=frozenset(found.handlers) - set(used))

@@ -121,7 +121,9 @@ def find_ctk_drop_ins(
         layer
         for layer in tools
         if not nvidia_ctk_crio.is_of_operator(layer.handlers)
-        or gpu_operator.is_operator_gone(policy, obs, instance, layer.path)
+        or gpu_operator.is_operator_gone(
+            policy, gpu_operator.read_operator_facts(policy, obs), instance, layer.path
+        )
     ]
     others = tuple(layer for layer in layers if layer not in here and layer.path != where.drop_in)
     known = tuple(
@@ -184,7 +186,9 @@ def _list_free_handlers(
         return frozenset()
     try:
         return frozenset(layer.handlers) - set(
-            sandboxes.count_pods_by_handler(obs, instance, layer.handlers)
+            sandboxes.count_pods_by_handler(
+                sandboxes.read_sandbox_facts(obs), instance, layer.handlers
+            )
         )
     except QueryFailed:  # no answer, so pods may use any of them
         return frozenset()
