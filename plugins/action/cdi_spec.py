@@ -63,7 +63,11 @@ def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
             report_made_specs(resource.NOTHING_MADE),
         )
     # A kind that nvidia-cdi-refresh does not write has no other owner, and its units may go on.
-    owner = cdi_refresh.choose_cdi_owner(policy, obs, cap)[0] if shared else "collection"
+    owner = (
+        cdi_refresh.choose_cdi_owner(policy, cdi_refresh.read_refresh_facts(obs), cap)[0]
+        if shared
+        else "collection"
+    )
     record, driver = resource.record_of_options(owner, cap), gpus.parse_driver(policy, obs)
     plan, made = resource.plan_specs_and_outcome(
         policy, obs, record, driver, transport.probe_source("nvml")
@@ -72,7 +76,11 @@ def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
         policy, obs, record, (plan, made), transport.map_resident_sources()["cdi_guard"]
     )
     verdicts = staleness.convert_verdicts(resource.judge_specs(policy, obs, record, driver))
-    others = [other_writers.plan_other_writers(policy, obs, record)] if shared else []
+    others = (
+        [other_writers.plan_other_writers(policy, other_writers.read_writer_facts(obs), record)]
+        if shared
+        else []
+    )
     return base.Outcome(
         merge_plans([plan, watch, *others]), {**report_made_specs(made), "freshness": verdicts}
     )
@@ -82,7 +90,11 @@ def plan_cdi_spec_removal(policy: Policy, obs: Observation) -> Plan:
     return merge_plans(
         [
             resource.plan_absent(policy, obs),
-            *([cdi_refresh.plan_absent(policy, obs)] if files.has_refresh_kind(policy) else []),
+            *(
+                [cdi_refresh.plan_absent(policy, cdi_refresh.read_refresh_facts(obs))]
+                if files.has_refresh_kind(policy)
+                else []
+            ),
         ]
     )
 

@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     host,
     host_report,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import metrics
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
@@ -36,13 +37,13 @@ SPEC = arguments.derive_argument_spec("host")
 # Build the parts that are the same for all hosts once for a run, before Ansible makes a process for
 # each host's task: the lists of what may leave a host, their search trees, and the programs that a
 # plan may bring.
-host.list_host_questions(Policy())
+seen_host.list_host_questions(Policy())
 transport.probe_source("nvml")
 transport.map_resident_sources()
 
 
 def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> base.Outcome:
-    seen = host.see(policy, obs)
+    seen = seen_host.see(policy, obs)
     plan = host.plan_host(
         policy, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources()
     )
@@ -58,7 +59,7 @@ def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> bas
 
 
 def plan_proof_offer(
-    policy: Policy, obs: Observation, seen: host.SeenHost
+    policy: Policy, obs: Observation, seen: seen_host.SeenHost
 ) -> dict[str, Any] | None:
     """Return the proof for the module host_verify; None if there is none to offer.
 
@@ -92,7 +93,7 @@ class ActionModule(ActionBase):
             task_vars,
             module="host",
             spec=SPEC,
-            questions=host.list_host_questions,
+            questions=seen_host.list_host_questions,
             planner=of_run,
             single=False,
         )

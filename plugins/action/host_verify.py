@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, seen_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases as verify_cases,
@@ -45,7 +45,7 @@ SPEC = arguments.derive_argument_spec("host_verify")
 def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.root != "/":
         raise PlanError(messages.ROOT_NOT_RUNNING.fill(), where=policy.root)
-    seen = host.see(policy, obs)
+    seen = seen_host.see(policy, obs)
     evidence_file = arguments.get_imitated_places().get("evidence_file", "")
     proof = handed_on.plan_proof(
         policy, obs, seen.record, seen.instances, seen.driver, evidence_file=evidence_file
@@ -132,7 +132,7 @@ class ActionModule(ActionBase):
         self, policy: Policy, task_vars: dict[str, Any], way: str
     ) -> tuple[handed_on.Proof, dra.Dra | None]:
         _obs, outcome = host_look.observe_and_plan(
-            self, task_vars, policy, host.list_host_questions, plan_host_check, way
+            self, task_vars, policy, seen_host.list_host_questions, plan_host_check, way
         )
         return outcome.facts["proof"], outcome.facts.get("claims")
 

@@ -16,8 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     earlier_runs,
-    host,
     originals,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     toolkit_config,
@@ -45,7 +45,7 @@ class ActionModule(ActionBase):
                         lambda: toolkit_config.plan_absent(policy, facts),
                     )
                 )
-            runtimes = tuple(args["low_level_runtimes"]) or host.list_host_low_level_runtimes(
+            runtimes = tuple(args["low_level_runtimes"]) or seen_host.list_host_low_level_runtimes(
                 policy, obs
             )
             keys = toolkit_config.build_wanted_toolkit_keys(
@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
         def questions(policy: Policy) -> list[dict[str, Any]]:
             return [
                 *toolkit_config.list_questions(policy, str(args["mode"])),
-                *host.list_low_level_questions(),
+                *seen_host.list_low_level_questions(),
                 earlier_runs.ORIGINALS,
             ]
 

@@ -18,7 +18,7 @@ import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     oci_hook,
     repository,
@@ -331,7 +331,7 @@ def of_task(**given: Any) -> dict[str, Any]:
 
 
 def asked(policy: Policy) -> str:
-    return json.dumps(host.list_host_questions(policy))
+    return json.dumps(seen_host.list_host_questions(policy))
 
 
 def test_without_the_variable_a_host_has_its_own_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,16 +15,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     PlanError,
     QueryFailed,
-    Refusal,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
-    STANDARD_PATH,
     Cause,
     Decision,
-    Driver,
-    HostDecision,
     Instance,
-    Kubelet,
     Plan,
     Policy,
     merge_plans,
@@ -33,17 +28,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    decide,
     decision_file,
     earlier_runs,
     host_messages,
     installation,
-    low_level,
     lowering,
     processes,
     refusals,
     restore,
-    traits,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_refresh,
@@ -56,17 +49,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     contested,
     placement,
     resource,
-    staleness,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
-    detect as containerd_detect,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
-    detect as crio_detect,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
-    detect as docker_detect,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     detect as podman_detect,
@@ -79,21 +61,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.know
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import verdict
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
-    cgroup_driver,
     device_plugin,
     dra,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
-    kubelet as kubernetes_kubelet,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import (
-    known as managers_known,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     device_nodes,
     metrics,
     oci_hook,
-    packages,
     repository,
     swarm,
     toolkit_config,
@@ -102,196 +76,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
     resource as sharing_resource,
 )
 
-# A new engine is one more file and one more row.
-ENGINES = {
-    traits.CONTAINERD: containerd_detect,
-    traits.CRIO: crio_detect,
-    traits.DOCKER: docker_detect,
-    traits.PODMAN: podman_detect,
-}
-CONFIGURED = {name: engine for name, engine in ENGINES.items() if traits.get_traits(name).handlers}
-LEFTOVERS = {traits.CRIO: crio_detect.list_left_alone_leftovers}
-REASONED = {traits.CONTAINERD: containerd_detect}  # whose handlers have a cgroup driver each
-KUBERNETES = (
-    *managers_known.list_kubernetes_managers(),
-    gpu_operator.TOOL,
-)  # what comes with it, or needs it
-MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
-# CRI-O's own packages put its runtimes outside PATH.
-LOW_LEVEL_PATHS = [*STANDARD_PATH, "/usr/libexec/crio"]
-
-
-@dc.dataclass(frozen=True)
-class SeenHost:
-    """The result of one look at a host, in the domain's words."""
-
-    instances: tuple[Instance, ...]
-    driver: Driver
-    kubelet: Kubelet
-    record: HostDecision
-    freshness: tuple[staleness.SpecVerdict, ...] = ()
-    specs: placement.Placement = placement.USUAL
-
-
-def list_low_level_questions() -> list[queries.Question]:
-    return [queries.ask_for_program(list(low_level.KNOWN), LOW_LEVEL_PATHS)]
-
-
-def list_host_low_level_runtimes(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """Return the low-level runtimes of a host, without a decision."""
-    return low_level.list_low_level_runtimes(
-        [], obs.get_answer(list_low_level_questions()[0]).get("found") or {}
-    )
-
-
-def list_host_questions(policy: Policy) -> list[queries.Question]:
-    """Return all questions that a normal host needs, for one look."""
-    own = [
-        *list_low_level_questions(),
-        queries.ask_for_program(MODE_BINARIES),
-        earlier_runs.ORIGINALS,
-    ]
-    engines = [
-        q
-        for name, engine in ENGINES.items()
-        for q in engine.list_questions(refusals.narrow_policy_to_engine(policy, name))
-    ]
-    every = (
-        gpus,
-        device_nodes,
-        consumers,
-        other_writers,
-        device_plugin,
-        dra,
-        packages,
-        toolkit_config,
-        oci_hook,
-        resource,
-        decision_file,
-        metrics,
-        gpu_operator,
-        programs,
-        sharing_resource,
-    )
-    rooms = [q for room in every for q in room.list_questions(policy)]
-    return [*own, *engines, *rooms, *repository.list_host_repository_questions(policy)]
-
-
-def see(policy: Policy, obs: Observation) -> SeenHost:
-    """Find the engines, the GPUs and the other writers, and decide. With state: absent, an
-    undecidable host gets an empty record.
-    """
-    try:
-        return decide_seen_host(policy, obs)
-    except PlanError:
-        if policy.state != "absent":
-            raise
-        nothing = resource.record_of_options("none", "")
-        here = tuple(
-            i for i in restore.find_every_engine(policy, obs, CONFIGURED).instances if i.binary
-        )
-        return SeenHost(here, Driver("none", "", (), "not inspected"), Kubelet(), nothing)
-
-
-def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
-    instances = tuple(
-        i
-        for name, engine in ENGINES.items()
-        for i in engine.find_instances(refusals.narrow_policy_to_engine(policy, name), obs)
-    )
-    if not podman_detect.counts_as_engine(
-        policy, [i for i in instances if i.engine != podman_detect.NAME]
-    ):
-        instances = tuple(i for i in instances if i.engine != podman_detect.NAME)
-    kubelet = kubernetes_kubelet.find_kubelet(policy, obs)
-    same = cgroup_driver.is_same_socket
-    instances = tuple(
-        dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same(kubelet.endpoint, i.socket))
-        for i in instances
-    )
-    instances = tuple(refuse_without_kubelet(policy, i, kubelet, instances) for i in instances)
-    instances = gpu_operator.leave_alone(
-        policy, gpu_operator.read_operator_facts(policy, obs), instances
-    )
-    driver = gpus.parse_driver(policy, obs)
-    readers = consumers.list_other_consumers(policy, obs, instances)
-    cap, _reason = decide.find_version_cap(instances, readers)
-    specs = placement.choose_spec_directory(
-        policy,
-        instances,
-        podman_detect.narrow_podman_directories(obs, readers),
-        earlier_runs.read_earlier_runs(obs).spec_place,
-    )
-    owner, owner_reason = cdi_refresh.choose_cdi_owner(
-        policy, obs, cap, None if specs.usual else specs.common
-    )
-    record = decide.decide_host(
-        policy,
-        instances,
-        driver,
-        kubelet,
-        low_level=obs.get_answer(list_low_level_questions()[0]).get("found") or {},
-        mode_binaries=obs.get_answer(queries.ask_for_program(MODE_BINARIES)).get("found") or {},
-        cdi_owner=owner,
-        cdi_owner_reason=owner_reason,
-        consumers=readers,
-        plugin=device_plugin.find_plugin_strategies(
-            policy, device_plugin.read_plugin_facts(obs), kubelet
-        ),
-    )
-    record = dc.replace(
-        record,
-        decisions=tuple(add_engine_reasons(policy, obs, instances, d) for d in record.decisions),
-    )
-    record = specs.place_record(record)
-    return SeenHost(
-        instances,
-        driver,
-        kubelet,
-        record,
-        resource.judge_specs(placement.place_specs_in_policy(policy, record), obs, record, driver),
-        specs,
-    )
-
-
-def add_engine_reasons(
-    policy: Policy, obs: Observation, instances: tuple[Instance, ...], decision: Decision
-) -> Decision:
-    """Return a decision with the further reasons that only its engine's configuration shows."""
-    asked = REASONED.get(decision.engine)
-    instance = next(i for i in instances if i.key == decision.instance)
-    return (
-        dc.replace(
-            decision,
-            reasons=(*decision.reasons, *asked.explain_decision(policy, obs, instance, decision)),
-        )
-        if asked
-        else decision
-    )
-
-
-def refuse_without_kubelet(
-    policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]
-) -> Instance:
-    """Refuse an engine that no kubelet can use on a host of Kubernetes, unless the policy names it."""
-    kubernetes = kubelet.present or any(i.manager in KUBERNETES for i in instances)
-    engine = traits.get_traits(instance.engine)
-    open_ = not instance.refusal or instance.refusal.kind in ("stopped", "silent")
-    if (
-        engine.kubernetes
-        or not engine.handlers
-        or not open_
-        or instance.engine in policy.engines
-        or not kubernetes
-    ):
-        return instance
-    values = {"title": engine.title, "version": instance.version, "engine": instance.engine}
-    beside = host_messages.BESIDE_KUBERNETES.fill(**values)
-    return dc.replace(instance, refusal=Refusal(beside, kind="unasked"))
-
 
 def judge_host_combinations(
-    policy: Policy, obs: Observation, seen: SeenHost, plan: Plan | None
+    policy: Policy, obs: Observation, seen: seen_host.SeenHost, plan: Plan | None
 ) -> known_bad_rules.JudgedRows:
     """Judge the host by the table of known-bad combinations: as the plan would leave it, or as it
     is if there is no plan.
@@ -306,7 +93,7 @@ def judge_host_combinations(
 def plan_host(
     policy: Policy,
     obs: Observation,
-    seen: SeenHost,
+    seen: seen_host.SeenHost,
     probe_source: str,
     residents: Mapping[str, str] | None = None,
 ) -> Plan:
@@ -335,7 +122,7 @@ def plan_host(
 def report_known_bad(
     policy: Policy,
     obs: Observation,
-    seen: SeenHost,
+    seen: seen_host.SeenHost,
     plan: Plan | None,
     error: PlanError | None = None,
 ) -> list[dict[str, Any]]:
@@ -349,7 +136,7 @@ def report_known_bad(
 def plan_resources(
     policy: Policy,
     obs: Observation,
-    seen: SeenHost,
+    seen: seen_host.SeenHost,
     probe_source: str,
     residents: Mapping[str, str] | None,
 ) -> Plan:
@@ -374,7 +161,11 @@ def plan_resources(
             (residents or {}).get("device_nodes", ""),
         )
     )
-    others = functools.cache(lambda: other_writers.plan_other_writers(policy, obs, record))
+    others = functools.cache(
+        lambda: other_writers.plan_other_writers(
+            policy, other_writers.read_writer_facts(obs), record
+        )
+    )
     config = functools.partial(
         toolkit_config.plan_toolkit_config,
         policy,
@@ -391,11 +182,13 @@ def plan_resources(
             lambda: mark_package_file(config()) if installing.commands else config(),
             *(
                 functools.partial(
-                    ENGINES[d.engine].plan_instance, policy, obs, by_key[d.instance], d
+                    seen_host.ENGINES[d.engine].plan_instance, policy, obs, by_key[d.instance], d
                 )
                 for d in record.decisions
             ),
-            lambda: programs.require_default(policy, obs, seen.instances, record.decisions),
+            lambda: programs.require_default(
+                policy, programs.read_program_facts(obs), seen.instances, record.decisions
+            ),
             lambda: oci_hook.plan_hook_file(
                 policy, oci_hook.read_hook_facts(policy, obs, record), record, decides
             ),
@@ -407,7 +200,7 @@ def plan_resources(
             lambda: Plan(advice=dra.advise_on_dra(judge_claims(policy, obs, seen, after=True))),
             lambda: Plan(
                 advice=(
-                    *consumers.advise_on_enroot(obs),
+                    *consumers.advise_on_enroot(consumers.read_consumer_facts(obs)),
                     *podman_detect.advise_on_podman(placed, obs),
                 )
             ),
@@ -456,7 +249,7 @@ def sum_plans(parts: list[Plan], decides: lowering.Decided) -> Plan:
     return whole
 
 
-def get_decision_cause(policy: Policy, obs: Observation, seen: SeenHost) -> Cause:
+def get_decision_cause(policy: Policy, obs: Observation, seen: seen_host.SeenHost) -> Cause:
     """Return the cause for what goes by the host's decision. Raise PlanError if it rests on a
     component that does not answer.
     """
@@ -529,7 +322,9 @@ def plan_left_by_others(
     Most often, what was left there is why an engine is left alone. Pods that cannot start are
     reported first.
     """
-    first = programs.plan_missing_programs(policy, obs, instances, decisions)
+    first = programs.plan_missing_programs(
+        policy, programs.read_program_facts(obs), instances, decisions
+    )
     operator = gpu_operator.read_operator_facts(policy, obs)
     its_state = functools.partial(gpu_operator.judge_operator_state, policy, operator, instances)
     watching = (
@@ -540,8 +335,8 @@ def plan_left_by_others(
     alone = [
         left
         for i in instances
-        if i.refusal and i.engine in LEFTOVERS
-        for left in LEFTOVERS[i.engine](policy, obs, i)
+        if i.refusal and i.engine in seen_host.LEFTOVERS
+        for left in seen_host.LEFTOVERS[i.engine](policy, obs, i)
     ]
     return dc.replace(
         first,
@@ -553,7 +348,9 @@ def plan_left_by_others(
     )
 
 
-def judge_claims(policy: Policy, obs: Observation, seen: SeenHost, *, after: bool) -> dra.Dra:
+def judge_claims(
+    policy: Policy, obs: Observation, seen: seen_host.SeenHost, *, after: bool
+) -> dra.Dra:
     """Tell whether pods get GPUs by claims here. after: judge the host as the plan leaves it, else
     as it is.
     """
@@ -569,7 +366,12 @@ def judge_claims(policy: Policy, obs: Observation, seen: SeenHost, *, after: boo
 
 
 def plan_host_specs(
-    policy: Policy, obs: Observation, seen: SeenHost, probe_source: str, nodes: Plan, program: str
+    policy: Policy,
+    obs: Observation,
+    seen: seen_host.SeenHost,
+    probe_source: str,
+    nodes: Plan,
+    program: str,
 ) -> Plan:
     """Plan the spec of the host as it is once its device nodes are right.
 
@@ -616,9 +418,11 @@ def plan_host_removal(policy: Policy, obs: Observation) -> Plan:
         resource.plan_absent(policy, obs),
         device_nodes.plan_absent(policy, device_nodes.read_device_node_facts(policy, obs)),
         sharing_resource.plan_absent(policy, obs),
-        cdi_refresh.plan_absent(policy, obs),
+        cdi_refresh.plan_absent(policy, cdi_refresh.read_refresh_facts(obs)),
         decision_file.plan_absent(policy, decision_file.read_decision_facts(policy, obs)),
         metrics.plan_absent(policy, metrics.read_metrics_facts(policy, obs)),
         repository.plan_absent(policy, repository.read_repository_facts(obs)),
     ]
-    return lowering.add_cause(restore.plan_take_back(policy, obs, CONFIGURED, removed), "policy")
+    return lowering.add_cause(
+        restore.plan_take_back(policy, obs, seen_host.CONFIGURED, removed), "policy"
+    )

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     host_messages,
     originals,
     refusals,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
@@ -40,7 +41,7 @@ OF_RELEASE = re.compile(r"[A-Za-z0-9._~+-]{1,64}")
 
 
 def report_host_facts(
-    seen: host.SeenHost, plan: Plan, state: str = "present", *, done: bool = False
+    seen: seen_host.SeenHost, plan: Plan, state: str = "present", *, done: bool = False
 ) -> dict[str, Any]:
     """Return what a result reports in addition to the plan. done: the plan is carried out, and not
     only shown.
@@ -61,7 +62,7 @@ def report_host_facts(
     }
 
 
-def report_compared_values(seen: host.SeenHost, obs: Observation) -> dict[str, Any]:
+def report_compared_values(seen: seen_host.SeenHost, obs: Observation) -> dict[str, Any]:
     """Return the values by which hosts of a fleet are compared, and the drift and pending restarts
     of a host by its journal.
     """
@@ -100,7 +101,7 @@ def get_operating_system(obs: Observation) -> dict[str, str]:
 
 
 def report_host(
-    policy: Policy, obs: Observation, seen: host.SeenHost, plan: Plan
+    policy: Policy, obs: Observation, seen: seen_host.SeenHost, plan: Plan
 ) -> dict[str, Any]:
     return {
         **report_host_facts(seen, plan, policy.state),

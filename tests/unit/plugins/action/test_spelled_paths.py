@@ -27,7 +27,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    options,
+    seen_host,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     daemons,
 )
@@ -137,7 +140,7 @@ def run(tree: Tree, module: str, named: dict[str, Any]) -> dict[str, Any]:
     args = of_task(module, named)
     policy = arguments.build_policy(args, single=module != "host")
     if module == "host":
-        return tree.task(policy, host.list_host_questions, action_node.plan_host_module)
+        return tree.task(policy, seen_host.list_host_questions, action_node.plan_host_module)
     if module == "oci_hook":
         about, plan = (
             functools.partial(f, path=args["path"])

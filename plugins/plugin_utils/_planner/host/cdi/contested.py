@@ -26,7 +26,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_files,
-    cdi_generators,
     cdi_refresh,
     gpu_operator,
 )
@@ -79,7 +78,7 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     if not file.exists or files.is_own_spec(file):
         return Plan()
     mine = files.get_spec_path(policy, KIND)
-    if not cdi_refresh.read_refresh_state(policy, obs).present:
+    if not cdi_refresh.read_refresh_facts(obs).state.value.present:
         other_files.require_explained(policy, file, messages.WOULD_HIDE.fill(mine=mine))
     why = messages.REFRESH_HIDES.fill(mine=mine)
     left = Leftover(
@@ -96,7 +95,7 @@ def plan_specs_of_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
     Raise PlanError if engines would drop or hide our spec for another.
     """
     mine = files.get_spec_path(policy, spec.kind)
-    if spec.kind == KIND and (generator := cdi_generators.find_distribution_generator(obs)):
+    if spec.kind == KIND and (generator := cdi_refresh.read_refresh_facts(obs).generator.value):
         raise generator.build_refusal()
     own = {
         *(files.get_spec_path(policy, name) for name, _layout in files.list_spec_kinds(policy)),
@@ -161,7 +160,7 @@ def leaves_as_it_is(policy: Policy, obs: Observation, there: ObservedFile, spec:
         return False
     of_units = (
         there.path == cdi_refresh.REFRESH_FILE
-        and cdi_refresh.read_refresh_state(policy, obs).present
+        and cdi_refresh.read_refresh_facts(obs).state.value.present
     )
     return of_units or (
         not there.is_link

@@ -498,7 +498,7 @@ def judge_specs(
     files.look_into(policy, obs)
     own = [files.get_spec_path(policy, name) for name, _layout in files.list_spec_kinds(policy)]
     refreshed = (
-        [cdi_refresh.read_refresh_state(policy, obs).output]
+        [cdi_refresh.read_refresh_facts(obs).state.value.output]
         if files.has_refresh_kind(policy)
         else []
     )
@@ -539,7 +539,7 @@ def find_spec_writer(policy: Policy, obs: Observation, file: ObservedFile) -> st
     return (
         "toolkit"
         if files.has_refresh_kind(policy)
-        and file.path == cdi_refresh.read_refresh_state(policy, obs).output
+        and file.path == cdi_refresh.read_refresh_facts(obs).state.value.output
         else "other"
     )
 
@@ -550,7 +550,7 @@ def start_refresh(policy: Policy, obs: Observation, host: HostDecision, driver: 
     """
     if host.cdi_owner != "toolkit" or policy.root != "/" or driver.state != "ok":
         return Plan()
-    output = cdi_refresh.read_refresh_state(policy, obs).output
+    output = cdi_refresh.read_refresh_facts(obs).state.value.output
     found = next(
         (
             v

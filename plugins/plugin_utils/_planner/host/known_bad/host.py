@@ -171,7 +171,9 @@ def list_disk_modules(obs: Observation) -> list[str]:
 
 def has_old_reader(look: KnownBadLook) -> bool | None:
     able = [i.cdi.max_version for i in look.instances if i.cdi.able]
-    others = consumers.list_other_consumers(look.policy, look.obs, look.instances)
+    others = consumers.list_other_consumers(
+        look.policy, consumers.read_consumer_facts(look.obs), look.instances
+    )
     known = [
         versions.parse_engine_version(v)
         for v in (*able, *(c.newest for c in others if c.version))

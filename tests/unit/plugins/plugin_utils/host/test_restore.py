@@ -22,8 +22,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decision_file,
     earlier_runs,
-    host,
     restore,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     oci_hook,
@@ -383,7 +383,7 @@ def test_a_configuration_in_which_somebody_switched_cri_off_loses_just_our_keys(
         "packages": {"containerd": "1.7.24"},
     }
     seen = obs(files={ROOT: text}, originals=kept, cri=cri, **host_)
-    found = restore.plan_take_back(Policy(state="absent"), seen, host.CONFIGURED)
+    found = restore.plan_take_back(Policy(state="absent"), seen, seen_host.CONFIGURED)
     assert [(c["op"], c["path"], c["forget"]) for c in found.changes] == [("edit", ROOT, True)]
     assert "nvidia" not in "".join(e["text"] for e in found.changes[0]["edits"])
     assert found.restarts == ()
@@ -410,7 +410,7 @@ def test_a_file_is_given_back_whatever_its_engine_tells(case: str) -> None:
     found = restore.plan_take_back(
         Policy(state="absent"),
         obs(files={path: text, **seen.get("files", {})}, **more),
-        host.CONFIGURED,
+        seen_host.CONFIGURED,
     )
     assert [(c["op"], c["path"]) for c in found.changes] == [("restore", path)]
     assert said in " ".join(found.advice)
@@ -428,7 +428,7 @@ def test_a_journal_that_cannot_be_read_is_no_journal_without_copies() -> None:
         },
     )
     with pytest.raises(PlanError, match="Permission denied"):
-        restore.plan_take_back(Policy(state="absent"), seen, host.CONFIGURED)
+        restore.plan_take_back(Policy(state="absent"), seen, seen_host.CONFIGURED)
 
 
 # ---------------------------------------------------------------- the hook file

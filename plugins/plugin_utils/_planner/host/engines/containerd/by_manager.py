@@ -241,7 +241,9 @@ def build_rendered_program_error(
             p
             for p in (handler.binary, usual)
             if p.endswith(f"/{program}")
-            and programs.is_program_there_after_run(look.policy, look.obs, p)
+            and programs.is_program_there_after_run(
+                look.policy, programs.read_program_facts(look.obs), p
+            )
         ),
         "",
     )

@@ -413,7 +413,7 @@ def list_kept_crio_programs(
             [la for la in layers if la.path == where.drop_in],
         )
     )
-    return programs.list_kept_programs(policy, obs, now, mine)
+    return programs.list_kept_programs(policy, programs.read_program_facts(obs), now, mine)
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
@@ -567,4 +567,6 @@ def check_crio_binaries(policy: Policy, obs: Observation, decision: Decision) ->
     Without it CRI-O does not start if the handler is the default one, and ignores any other
     handler.
     """
-    programs.require_handler_programs(policy, obs, decision, messages.CRIO_PROGRAM_NEEDED.fill())
+    programs.require_handler_programs(
+        policy, programs.read_program_facts(obs), decision, messages.CRIO_PROGRAM_NEEDED.fill()
+    )

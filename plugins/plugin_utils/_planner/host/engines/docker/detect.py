@@ -449,7 +449,9 @@ def check_docker_binaries(policy: Policy, obs: Observation, decision: Decision) 
 
     Docker accepts such a runtime, and each container that asks for it fails.
     """
-    programs.require_handler_programs(policy, obs, decision, messages.DOCKER_PROGRAM_NEEDED.fill())
+    programs.require_handler_programs(
+        policy, programs.read_program_facts(obs), decision, messages.DOCKER_PROGRAM_NEEDED.fill()
+    )
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:

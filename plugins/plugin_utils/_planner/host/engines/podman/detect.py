@@ -52,13 +52,19 @@ def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """Find the Podman of this host. One that reads no CDI spec is left alone, since CDI is all that
     this collection does for it.
     """
-    said = consumers.read_podmans_version(policy, obs)
+    said = consumers.read_podmans_version(policy, consumers.read_consumer_facts(obs))
     if said is None:
         return ()
     program = (obs.get_answer(consumers.QUESTION).get("found") or {}).get(NAME) or BINARY
     evidence = Evidence("version", f"package {NAME} {said}" if obs.get_package(NAME) else program)
     version = said.rpartition(":")[2].partition("-")[0].partition("+")[0]
-    newest = next((reader.newest for reader in consumers.find_podman_consumer(policy, obs)), "")
+    newest = next(
+        (
+            reader.newest
+            for reader in consumers.find_podman_consumer(policy, consumers.read_consumer_facts(obs))
+        ),
+        "",
+    )
     cdi = Cdi(
         able=bool(newest),
         enabled=bool(newest),
@@ -110,7 +116,7 @@ def advise_on_podman(policy: Policy, obs: Observation) -> tuple[str, ...]:
     used = (policy.cdi_place,) if policy.cdi_place else policy.cdi_spec_dirs or CDI_DIRS
     return tuple(
         text
-        for reader in consumers.find_podman_consumer(policy, obs)
+        for reader in consumers.find_podman_consumer(policy, consumers.read_consumer_facts(obs))
         for text in list_advice(policy, obs, reader.version, used)
     )
 

@@ -345,7 +345,7 @@ def test_theirs_is_made_again_by_them() -> None:
     code, values = read_coded(plan.differences[0].why)
     assert (code, values["path"]) == (
         "cdi.refreshed",
-        cdi_refresh.read_refresh_state(Policy(), look()).output,
+        cdi_refresh.read_refresh_facts(look()).state.value.output,
     )
     assert values["problem"][0] == "cdi.node-changed"
     assert planned(look()) == Plan()
