@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     files,
     resource,
+    spec_facts,
     staleness,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
@@ -53,7 +54,10 @@ def list_cdi_spec_questions(policy: Policy) -> list[dict[str, Any]]:
 def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
     shared = files.has_refresh_kind(policy)
     if policy.state == "absent":
-        paths = (*resource.own_paths(policy), *resource.list_taken_over_specs(policy, obs))
+        paths = (
+            *resource.own_paths(policy),
+            *resource.list_taken_over_specs(policy, files.read_spec_file_facts(obs)),
+        )
         return base.Outcome(
             originals.complete_resource_removal(
                 earlier_runs.read_earlier_runs(obs),
@@ -69,13 +73,12 @@ def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
         else "collection"
     )
     record, driver = resource.record_of_options(owner, cap), gpus.parse_driver(policy, obs)
-    plan, made = resource.plan_specs_and_outcome(
-        policy, obs, record, driver, transport.probe_source("nvml")
-    )
+    facts = spec_facts.read_spec_facts(policy, obs, record, driver, transport.probe_source("nvml"))
+    plan, made = resource.plan_specs_and_outcome(policy, facts, record, driver)
     watch = resource.plan_spec_watch(
-        policy, obs, record, (plan, made), transport.map_resident_sources()["cdi_guard"]
+        policy, facts, record, (plan, made), transport.map_resident_sources()["cdi_guard"]
     )
-    verdicts = staleness.convert_verdicts(resource.judge_specs(policy, obs, record, driver))
+    verdicts = staleness.convert_verdicts(resource.judge_specs(policy, facts, record, driver))
     others = (
         [other_writers.plan_other_writers(policy, other_writers.read_writer_facts(obs), record)]
         if shared
@@ -89,7 +92,7 @@ def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
 def plan_cdi_spec_removal(policy: Policy, obs: Observation) -> Plan:
     return merge_plans(
         [
-            resource.plan_absent(policy, obs),
+            resource.plan_absent(policy, spec_facts.read_spec_removal_facts(obs)),
             *(
                 [cdi_refresh.plan_absent(policy, cdi_refresh.read_refresh_facts(obs))]
                 if files.has_refresh_kind(policy)

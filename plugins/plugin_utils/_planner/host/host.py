@@ -47,8 +47,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     consumers,
     contested,
+    files,
     placement,
     resource,
+    spec_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     detect as podman_detect,
@@ -330,7 +332,9 @@ def plan_left_by_others(
     watching = (
         ()
         if policy.single
-        else contested.list_management_specs(policy, obs, lambda path: its_state((path,)))
+        else contested.list_management_specs(
+            policy, files.read_spec_file_facts(obs), lambda path: its_state((path,))
+        )
     )
     alone = [
         left
@@ -385,16 +389,16 @@ def plan_host_specs(
         placement.place_specs_in_policy(policy, seen.record),
         device_nodes.predict_device_nodes(policy, obs, seen.driver),
     )
+    facts = spec_facts.read_spec_facts(placed, after, seen.record, seen.driver, probe_source)
     done = resource.plan_specs_and_outcome(
         placed,
-        after,
+        facts,
         seen.record,
         seen.driver,
-        probe_source,
         functools.partial(get_decision_cause, policy, obs, seen),
     )
     return merge_plans(
-        [done[0], resource.plan_spec_watch(placed, after, seen.record, done, program), said]
+        [done[0], resource.plan_spec_watch(placed, facts, seen.record, done, program), said]
     )
 
 
@@ -415,7 +419,7 @@ def plan_host_removal(policy: Policy, obs: Observation) -> Plan:
     removed = [
         toolkit_config.plan_absent(policy, toolkit_config.read_toolkit_config_facts(policy, obs)),
         oci_hook.plan_absent(policy, oci_hook.read_hook_facts(policy, obs, None)),
-        resource.plan_absent(policy, obs),
+        resource.plan_absent(policy, spec_facts.read_spec_removal_facts(obs)),
         device_nodes.plan_absent(policy, device_nodes.read_device_node_facts(policy, obs)),
         sharing_resource.plan_absent(policy, obs),
         cdi_refresh.plan_absent(policy, cdi_refresh.read_refresh_facts(obs)),

@@ -47,6 +47,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     consumers,
     placement,
     resource,
+    spec_facts,
     staleness,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
@@ -232,9 +233,18 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
         driver,
         kubelet,
         record,
-        resource.judge_specs(placement.place_specs_in_policy(policy, record), obs, record, driver),
+        judge_host_specs(policy, obs, record, driver),
         specs,
     )
+
+
+def judge_host_specs(
+    policy: Policy, obs: Observation, record: HostDecision, driver: Driver
+) -> tuple[staleness.SpecVerdict, ...]:
+    """Judge whether the host's specs are still true, in the place that the record has for them."""
+    placed = placement.place_specs_in_policy(policy, record)
+    facts = spec_facts.read_spec_facts(placed, obs, record, driver)
+    return resource.judge_specs(placed, facts, record, driver)
 
 
 def add_engine_reasons(

@@ -200,7 +200,9 @@ def plan_sharing(
     minors = map_gpu_minors(gpus, driver)
     away = [gpu for gpu in mps.read_kept_limits(obs) if gpu not in minors]
     if away:
-        missing.require_gone(policy, obs, driver, mps.SETTINGS, away)
+        missing.require_gone(
+            policy, missing.read_missing_gpu_facts(policy, obs), driver, mps.SETTINGS, away
+        )
     start = (Restart(SERVICE, "start", STAYS),) if files.changes or changed.commands else ()
     daemons = mps.plan_mps(policy, obs, resolved, minors, mps_program)
     advice = (*advice, messages.RECORD_LOST.fill(path=SETTINGS)) if gone else advice

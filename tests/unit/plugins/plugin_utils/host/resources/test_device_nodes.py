@@ -29,7 +29,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_service
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    resource,
+    spec_facts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
     reader,
 )
@@ -268,7 +271,9 @@ def test_the_spec_is_planned_from_the_nodes_that_are_coming() -> None:
     after = device_nodes.predict_device_nodes(
         policy, look({"/dev/nvidia-uvm": None, "/dev/nvidia1": None}, answers=nvml()), driver
     )
-    made, _words = resource.plan_specs_and_outcome(policy, after, record, driver, "")
+    made, _words = resource.plan_specs_and_outcome(
+        policy, spec_facts.read_spec_facts(policy, after, record, driver, ""), record, driver
+    )
     text = next(c["content"] for c in made.changes if c["path"] == "/etc/cdi/nvidia.yaml")
     nodes = {
         n.path: n.major
