@@ -213,7 +213,7 @@ def plan_resources(
             ),
             lambda: sharing_resource.plan_sharing(
                 policy,
-                obs,
+                sharing_resource.read_sharing_facts(policy, obs),
                 seen.driver,
                 seen.kubelet,
                 *((residents or {}).get(name, "") for name in sharing_resource.PROGRAM_NAMES),
@@ -421,7 +421,7 @@ def plan_host_removal(policy: Policy, obs: Observation) -> Plan:
         oci_hook.plan_absent(policy, oci_hook.read_hook_facts(policy, obs, None)),
         resource.plan_absent(policy, spec_facts.read_spec_removal_facts(obs)),
         device_nodes.plan_absent(policy, device_nodes.read_device_node_facts(policy, obs)),
-        sharing_resource.plan_absent(policy, obs),
+        sharing_resource.plan_absent(policy, sharing_resource.read_sharing_facts(policy, obs)),
         cdi_refresh.plan_absent(policy, cdi_refresh.read_refresh_facts(obs)),
         decision_file.plan_absent(policy, decision_file.read_decision_facts(policy, obs)),
         metrics.plan_absent(policy, metrics.read_metrics_facts(policy, obs)),
