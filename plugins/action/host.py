@@ -68,7 +68,10 @@ def plan_proof_offer(
     evidence_file = arguments.get_imitated_places().get("evidence_file", "")
     host = (seen.record, seen.instances, seen.driver)
     return handed_on.offer_proof(
-        policy, lambda: handed_on.plan_proof(policy, obs, *host, evidence_file=evidence_file)
+        policy,
+        lambda: handed_on.plan_proof(
+            policy, handed_on.read_proof_facts(policy, obs), *host, evidence_file=evidence_file
+        ),
     )
 
 

@@ -48,9 +48,18 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
     seen = seen_host.see(policy, obs)
     evidence_file = arguments.get_imitated_places().get("evidence_file", "")
     proof = handed_on.plan_proof(
-        policy, obs, seen.record, seen.instances, seen.driver, evidence_file=evidence_file
+        policy,
+        handed_on.read_proof_facts(policy, obs),
+        seen.record,
+        seen.instances,
+        seen.driver,
+        evidence_file=evidence_file,
     )
-    claims = host.judge_claims(policy, obs, seen, after=False) if policy.dra else None
+    claims = (
+        host.judge_claims(policy, dra.read_dra_facts(obs), seen, after=False)
+        if policy.dra
+        else None
+    )
     return base.Outcome(Plan(), {"proof": proof, "claims": claims})
 
 

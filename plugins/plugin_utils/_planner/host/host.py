@@ -29,7 +29,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decision_file,
-    earlier_runs,
     host_messages,
     installation,
     lowering,
@@ -50,7 +49,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     files,
     placement,
     resource,
-    spec_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     detect as podman_detect,
@@ -105,7 +103,8 @@ def plan_host(
     or the table stops it.
     """
     try:
-        found = plan_resources(policy, obs, seen, probe_source, residents)
+        facts = seen_host.read_host_facts(policy, obs, seen, probe_source)
+        found = plan_resources(policy, obs, facts, residents)
     except QueryFailed:
         raise
     except PlanError as error:
@@ -138,44 +137,44 @@ def report_known_bad(
 def plan_resources(
     policy: Policy,
     obs: Observation,
-    seen: seen_host.SeenHost,
-    probe_source: str,
+    facts: seen_host.HostFacts,
     residents: Mapping[str, str] | None,
 ) -> Plan:
-    """Return the sum of the resources' plans as one transaction."""
+    """Return the sum of the resources' plans as one transaction.
+
+    obs: for the engines, which still read it themselves.
+    """
     if policy.state == "absent":
-        return plan_host_removal(policy, obs)
-    record = seen.record
+        return plan_host_removal(policy, obs, facts)
+    seen, record = facts.seen, facts.seen.record
     if record.skipped:
         return Plan(advice=(record.skipped,))
     refusals.require_engine(policy, seen.instances)
     if not record.decisions and refusals.open_ones(policy, seen.instances):
         return Plan(advice=tuple(sentence for _key, sentence in record.refused))
     by_key = {i.key: i for i in seen.instances}
-    packaged = installation.read_installation_facts(policy, obs)
+    packaged = facts.installation
     pinned, installing = installation.plan_installation(policy, packaged, record)
     placed = placement.place_specs_in_policy(policy, record)
     nodes = functools.cache(
         lambda: device_nodes.plan_device_nodes(
             policy,
-            device_nodes.read_device_node_facts(policy, obs),
+            facts.nodes,
             seen.driver,
             (residents or {}).get("device_nodes", ""),
         )
     )
     others = functools.cache(
-        lambda: other_writers.plan_other_writers(
-            policy, other_writers.read_writer_facts(obs), record
-        )
+        lambda: other_writers.plan_other_writers(policy, facts.writers, record)
     )
     config = functools.partial(
         toolkit_config.plan_toolkit_config,
         policy,
-        toolkit_config.read_toolkit_config_facts(policy, obs),
+        facts.runtime,
         record,
         installing=bool(installing.commands),
     )
-    decides = functools.partial(get_decision_cause, policy, obs, seen)
+    decides = functools.partial(get_decision_cause, policy, facts)
     parts = order_resource_plans(
         [
             lambda: plan_left_by_others(placed, obs, seen.instances, record.decisions),
@@ -189,31 +188,27 @@ def plan_resources(
                 for d in record.decisions
             ),
             lambda: programs.require_default(
-                policy, programs.read_program_facts(obs), seen.instances, record.decisions
+                policy, facts.programs, seen.instances, record.decisions
             ),
-            lambda: oci_hook.plan_hook_file(
-                policy, oci_hook.read_hook_facts(policy, obs, record), record, decides
-            ),
-            lambda: plan_host_specs(
-                policy, obs, seen, probe_source, nodes(), (residents or {}).get("cdi_guard", "")
-            ),
+            lambda: oci_hook.plan_hook_file(policy, facts.hooks, record, decides),
+            lambda: plan_host_specs(policy, facts, nodes(), (residents or {}).get("cdi_guard", "")),
             lambda: Plan() if installing.commands else others(),
             lambda: device_plugin.advise_on_device_plugin(policy, record),
-            lambda: Plan(advice=dra.advise_on_dra(judge_claims(policy, obs, seen, after=True))),
+            lambda: Plan(
+                advice=dra.advise_on_dra(judge_claims(policy, facts.dra, seen, after=True))
+            ),
             lambda: Plan(
                 advice=(
-                    *consumers.advise_on_enroot(consumers.read_consumer_facts(obs)),
-                    *podman_detect.advise_on_podman(placed, obs),
+                    *consumers.advise_on_enroot(facts.consumers),
+                    *podman_detect.advise_on_podman(placed, facts.consumers, facts.podman),
                 )
             ),
             lambda: Plan(
-                advice=swarm.advise_on_swarm(
-                    policy, swarm.read_swarm_facts(policy, obs, seen.instances), record, seen.driver
-                )
+                advice=swarm.advise_on_swarm(policy, facts.swarm.value, record, seen.driver)
             ),
             lambda: sharing_resource.plan_sharing(
                 policy,
-                sharing_resource.read_sharing_facts(policy, obs),
+                facts.sharing,
                 seen.driver,
                 seen.kubelet,
                 *((residents or {}).get(name, "") for name in sharing_resource.PROGRAM_NAMES),
@@ -221,16 +216,16 @@ def plan_resources(
         ]
     )
     recorded = decision_file.plan_decision_files(
-        decision_file.read_decision_facts(policy, obs),
+        facts.decision,
         record,
         seen.driver,
-        list_host_takeovers(obs, parts),
+        list_host_takeovers(facts, parts),
         decides,
     )
     stale = [verdict.path for verdict in seen.freshness if verdict.state == "stale"]
     measured = metrics.plan_metrics(
         policy,
-        metrics.read_metrics_facts(policy, obs),
+        facts.metrics,
         record,
         seen.driver,
         stale,
@@ -238,7 +233,7 @@ def plan_resources(
     )
     alone = (
         *(sentence for _key, sentence in record.refused),
-        *processes.advise_on_other_processes(obs),
+        *processes.advise_on_other_processes(facts.other_processes.value),
         *seen.driver.notes,
     )
     return sum_plans([*parts, recorded, measured, Plan(advice=alone)], decides)
@@ -251,21 +246,14 @@ def sum_plans(parts: list[Plan], decides: lowering.Decided) -> Plan:
     return whole
 
 
-def get_decision_cause(policy: Policy, obs: Observation, seen: seen_host.SeenHost) -> Cause:
+def get_decision_cause(policy: Policy, facts: seen_host.HostFacts) -> Cause:
     """Return the cause for what goes by the host's decision. Raise PlanError if it rests on a
     component that does not answer.
     """
+    seen, earlier = facts.seen, facts.earlier
     refusals.require_heard_engines(policy, seen.instances)
-    device_plugin.require_serving_plugin(
-        device_plugin.read_plugin_facts(obs),
-        seen.record,
-        earlier_runs.read_earlier_runs(obs).plugin_source,
-    )
-    return (
-        "uninstalled"
-        if earlier_runs.read_earlier_runs(obs).engines - {i.engine for i in seen.instances}
-        else "policy"
-    )
+    device_plugin.require_serving_plugin(facts.plugin, seen.record, earlier.plugin_source)
+    return "uninstalled" if earlier.engines - {i.engine for i in seen.instances} else "policy"
 
 
 def order_resource_plans(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
@@ -291,7 +279,7 @@ def order_resource_plans(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
     return plans
 
 
-def list_host_takeovers(obs: Observation, parts: list[Plan]) -> list[str]:
+def list_host_takeovers(facts: seen_host.HostFacts, parts: list[Plan]) -> list[str]:
     """List the files of other tools that this run removes, or that preceded a file that goes now,
     by their names in the journal.
     """
@@ -306,10 +294,10 @@ def list_host_takeovers(obs: Observation, parts: list[Plan]) -> list[str]:
     ]
     before = [
         path
-        for path, kept in earlier_runs.read_earlier_runs(obs).originals.items()
+        for path, kept in facts.earlier.originals.items()
         if path in removed and kept.get("existed")
     ]
-    return [*(obs.get_file(path).place for path in adopted), *before]
+    return [*(facts.places.get(path) for path in adopted), *before]
 
 
 def plan_left_by_others(
@@ -353,14 +341,14 @@ def plan_left_by_others(
 
 
 def judge_claims(
-    policy: Policy, obs: Observation, seen: seen_host.SeenHost, *, after: bool
+    policy: Policy, facts: dra.DraFacts, seen: seen_host.SeenHost, *, after: bool
 ) -> dra.Dra:
     """Tell whether pods get GPUs by claims here. after: judge the host as the plan leaves it, else
     as it is.
     """
     return dra.judge_dra(
         policy,
-        dra.read_dra_facts(obs),
+        facts,
         seen.record,
         seen.instances,
         seen.driver,
@@ -371,9 +359,7 @@ def judge_claims(
 
 def plan_host_specs(
     policy: Policy,
-    obs: Observation,
-    seen: seen_host.SeenHost,
-    probe_source: str,
+    facts: seen_host.HostFacts,
     nodes: Plan,
     program: str,
 ) -> Plan:
@@ -382,23 +368,20 @@ def plan_host_specs(
     A driver that this same run loads shows its GPUs only afterwards, so the next run writes its
     spec.
     """
+    seen = facts.seen
     if seen.driver.state == "not-loaded" and nodes.restarts:
         return Plan(advice=(host_messages.DRIVER_LOADS.fill(),))
     said = Plan(advice=seen.specs.advise_on_placement(seen.record, kubelet=seen.kubelet.expected))
-    placed, after = (
-        placement.place_specs_in_policy(policy, seen.record),
-        device_nodes.predict_device_nodes(policy, obs, seen.driver),
-    )
-    facts = spec_facts.read_spec_facts(placed, after, seen.record, seen.driver, probe_source)
+    placed, specs = placement.place_specs_in_policy(policy, seen.record), facts.specs.value
     done = resource.plan_specs_and_outcome(
         placed,
-        facts,
+        specs,
         seen.record,
         seen.driver,
-        functools.partial(get_decision_cause, policy, obs, seen),
+        functools.partial(get_decision_cause, policy, facts),
     )
     return merge_plans(
-        [done[0], resource.plan_spec_watch(placed, facts, seen.record, done, program), said]
+        [done[0], resource.plan_spec_watch(placed, specs, seen.record, done, program), said]
     )
 
 
@@ -412,20 +395,20 @@ def mark_package_file(plan: Plan) -> Plan:
     )
 
 
-def plan_host_removal(policy: Policy, obs: Observation) -> Plan:
+def plan_host_removal(policy: Policy, obs: Observation, facts: seen_host.HostFacts) -> Plan:
     """Plan to give back what was there before. Packages stay, since other programs on the host may
     need them.
     """
     removed = [
-        toolkit_config.plan_absent(policy, toolkit_config.read_toolkit_config_facts(policy, obs)),
-        oci_hook.plan_absent(policy, oci_hook.read_hook_facts(policy, obs, None)),
-        resource.plan_absent(policy, spec_facts.read_spec_removal_facts(obs)),
-        device_nodes.plan_absent(policy, device_nodes.read_device_node_facts(policy, obs)),
-        sharing_resource.plan_absent(policy, sharing_resource.read_sharing_facts(policy, obs)),
-        cdi_refresh.plan_absent(policy, cdi_refresh.read_refresh_facts(obs)),
-        decision_file.plan_absent(policy, decision_file.read_decision_facts(policy, obs)),
-        metrics.plan_absent(policy, metrics.read_metrics_facts(policy, obs)),
-        repository.plan_absent(policy, repository.read_repository_facts(obs)),
+        toolkit_config.plan_absent(policy, facts.runtime),
+        oci_hook.plan_absent(policy, facts.hooks),
+        resource.plan_absent(policy, facts.taken_back),
+        device_nodes.plan_absent(policy, facts.nodes),
+        sharing_resource.plan_absent(policy, facts.sharing),
+        cdi_refresh.plan_absent(policy, facts.writers.refresh),
+        decision_file.plan_absent(policy, facts.decision),
+        metrics.plan_absent(policy, facts.metrics),
+        repository.plan_absent(policy, facts.installation.repository),
     ]
     return lowering.add_cause(
         restore.plan_take_back(policy, obs, seen_host.CONFIGURED, removed), "policy"

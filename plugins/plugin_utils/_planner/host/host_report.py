@@ -114,6 +114,8 @@ def report_host(
         "driver": dc.asdict(seen.driver),
         "kubelet": dc.asdict(seen.kubelet),
         "dra": dra.report_dra(
-            host.judge_claims(policy, obs, seen, after=policy.state == "present")
+            host.judge_claims(
+                policy, dra.read_dra_facts(obs), seen, after=policy.state == "present"
+            )
         ),
     }

@@ -9,11 +9,16 @@ One pass makes typed facts of the observation. Plans take those.
 from __future__ import annotations
 
 import dataclasses as dc
+from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     PlanError,
     Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     STANDARD_PATH,
@@ -32,6 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     decision_file,
     earlier_runs,
     host_messages,
+    installation,
     low_level,
     refusals,
     restore,
@@ -63,6 +69,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     detect as podman_detect,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
+    directories,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     cgroup_driver,
     device_plugin,
@@ -80,6 +89,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     oci_hook,
     packages,
     repository,
+    swarm,
     toolkit_config,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
@@ -203,7 +213,7 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
     specs = placement.choose_spec_directory(
         policy,
         instances,
-        podman_detect.narrow_podman_directories(obs, readers),
+        podman_detect.narrow_podman_directories(directories.read_podman_facts(obs), readers),
         earlier_runs.read_earlier_runs(obs).spec_place,
     )
     owner, owner_reason = cdi_refresh.choose_cdi_owner(
@@ -281,3 +291,70 @@ def refuse_without_kubelet(
     values = {"title": engine.title, "version": instance.version, "engine": instance.engine}
     beside = host_messages.BESIDE_KUBERNETES.fill(**values)
     return dc.replace(instance, refusal=Refusal(beside, kind="unasked"))
+
+
+@dc.dataclass(frozen=True)
+class HostFacts:
+    """All that the plan of a whole host is made from: the look, and what each room reads of it.
+
+    specs: the host's specs as they are once its device nodes are right. places: where a file of
+    another tool is, by its path. other_processes: how many processes other users have, by name.
+    """
+
+    seen: SeenHost
+    earlier: earlier_runs.EarlierRuns
+    decision: decision_file.DecisionFacts
+    installation: installation.InstallationFacts
+    nodes: device_nodes.DeviceNodeFacts
+    runtime: toolkit_config.ToolkitConfigFacts
+    hooks: oci_hook.HookFacts
+    writers: other_writers.WriterFacts
+    programs: programs.ProgramFacts
+    plugin: device_plugin.PluginFacts
+    dra: dra.DraFacts
+    consumers: consumers.ConsumerFacts
+    podman: directories.PodmanFacts
+    swarm: Fact[swarm.SwarmFacts]
+    sharing: sharing_resource.SharingFacts
+    specs: Fact[spec_facts.SpecFacts]
+    taken_back: spec_facts.SpecRemovalFacts
+    metrics: metrics.MetricsFacts
+    places: Lookup[str, str]
+    other_processes: Fact[Mapping[str, int]]
+
+
+def read_host_facts(
+    policy: Policy, obs: Observation, seen: SeenHost, probe_source: str
+) -> HostFacts:
+    """Return the facts of all rooms in one pass. A room that lacks an answer raises NeedMore when
+    its plan needs it, so that one more look answers all rooms.
+    """
+    record, driver = seen.record, seen.driver
+    placed = placement.place_specs_in_policy(policy, record)
+
+    def read_specs() -> spec_facts.SpecFacts:
+        after = device_nodes.predict_device_nodes(policy, obs, driver)
+        return spec_facts.read_spec_facts(placed, after, record, driver, probe_source)
+
+    return HostFacts(
+        seen,
+        earlier_runs.read_earlier_runs(obs),
+        decision_file.read_decision_facts(policy, obs),
+        installation.read_installation_facts(policy, obs),
+        device_nodes.read_device_node_facts(policy, obs),
+        toolkit_config.read_toolkit_config_facts(policy, obs),
+        oci_hook.read_hook_facts(policy, obs, record),
+        other_writers.read_writer_facts(obs),
+        programs.read_program_facts(obs),
+        device_plugin.read_plugin_facts(obs),
+        dra.read_dra_facts(obs),
+        consumers.read_consumer_facts(obs),
+        directories.read_podman_facts(obs),
+        Fact(lambda: swarm.read_swarm_facts(policy, obs, seen.instances)),
+        sharing_resource.read_sharing_facts(policy, obs),
+        Fact(read_specs),
+        spec_facts.read_spec_removal_facts(obs),
+        metrics.read_metrics_facts(policy, obs),
+        Lookup(lambda path: obs.get_file(path).place),
+        Fact(obs.count_others),
+    )

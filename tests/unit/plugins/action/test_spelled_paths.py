@@ -46,6 +46,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     detect as podman_detect,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
+    directories,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     cgroup_driver,
 )
@@ -455,7 +458,8 @@ def test_the_engines_directories_have_one_name(how: str) -> None:
             "/etc/containers/containers.conf": f'[engine]\ncdi_spec_dirs = ["{spell("/etc/cdi", how)}"]\n'
         }
     )
-    assert podman_detect.looks_into(conf, "5.5.0") == ("/etc/cdi",)
+    settings = directories.read_podman_facts(conf)
+    assert podman_detect.looks_into(settings, "5.5.0") == ("/etc/cdi",)
 
 
 ENDPOINTS = [
