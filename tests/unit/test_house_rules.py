@@ -611,7 +611,7 @@ CLIMBS: dict[str, set[str]] = {
     "cdi/devices/sources.py": {"identify_hardware"},
     "cdi/driver_files/discover.py": {"discover"},
     "driver/gpus.py": {"parse_driver"},
-    "engine_module.py": {"find_single_instance"},
+    "engine_module.py": {"find_single_instance", "plan_engine_module_removal"},
     "engines/containerd/absent.py": {
         "find_unread_drop_ins",
         "plan_containerd_removal",
@@ -652,7 +652,7 @@ CLIMBS: dict[str, set[str]] = {
         "refuse_stopped_crio",
     },
     "engines/crio/plan.py": {"choose_crio_handler_base"},
-    "engines/docker/absent.py": {"plan_docker_restore"},
+    "engines/docker/absent.py": {"plan_docker_restore", "plan_docker_without_copy"},
     "engines/docker/detect.py": {
         "check_docker_binaries",
         "find_docker_low_level_runtime",
@@ -663,18 +663,10 @@ CLIMBS: dict[str, set[str]] = {
     },
     "engines/docker/plan.py": {"derive_desired_docker"},
     "engines/podman/detect.py": {"find_instances"},
-    "host.py": {"plan_host", "plan_left_by_others"},
+    "host.py": {"judge_host_combinations", "plan_host", "plan_left_by_others"},
     "host_report.py": {"report_compared_values", "report_host"},
-    "known_bad/host.py": {"has_old_reader", "list_toolkit_releases", "map_host_states"},
     "kubelet/kubelet.py": {"find_kubelet"},
     "resources/oci_hook.py": {"list_hook_directories"},
-    "restore.py": {
-        "advise_without_journal",
-        "may_be_own",
-        "may_have_own_keys",
-        "plan_take_back",
-        "require_copies",
-    },
     "sharing/gpu_users.py": {"report_gpu_users"},
     "work.py": {"report_work"},
 }

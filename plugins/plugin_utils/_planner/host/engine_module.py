@@ -97,6 +97,12 @@ def plan_engine_module_removal(policy: Policy, obs: Observation, engine: str) ->
     desired = dc.replace(policy, engines=(engine,))
     covers = functools.partial(seen_host.CONFIGURED[engine].owns_file, desired, obs)
     return lowering.add_cause(
-        restore.plan_take_back(desired, obs, {engine: seen_host.CONFIGURED[engine]}, covers=covers),
+        restore.plan_take_back(
+            desired,
+            obs,
+            earlier_runs.read_earlier_runs(obs),
+            {engine: seen_host.CONFIGURED[engine]},
+            covers=covers,
+        ),
         "policy",
     )

@@ -85,7 +85,13 @@ def judge_host_combinations(
     """
     return verdict.judge_known_bad(
         known_bad_host.KnownBadLook(
-            policy, obs, seen.instances, seen.driver, seen.record, seen.freshness, plan
+            policy,
+            known_bad_host.read_known_bad_facts(policy, obs, seen.instances),
+            seen.instances,
+            seen.driver,
+            seen.record,
+            seen.freshness,
+            plan,
         )
     )
 
@@ -411,5 +417,5 @@ def plan_host_removal(policy: Policy, obs: Observation, facts: seen_host.HostFac
         repository.plan_absent(policy, facts.installation.repository),
     ]
     return lowering.add_cause(
-        restore.plan_take_back(policy, obs, seen_host.CONFIGURED, removed), "policy"
+        restore.plan_take_back(policy, obs, facts.earlier, seen_host.CONFIGURED, removed), "policy"
     )

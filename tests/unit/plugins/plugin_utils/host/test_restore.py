@@ -383,7 +383,9 @@ def test_a_configuration_in_which_somebody_switched_cri_off_loses_just_our_keys(
         "packages": {"containerd": "1.7.24"},
     }
     seen = obs(files={ROOT: text}, originals=kept, cri=cri, **host_)
-    found = restore.plan_take_back(Policy(state="absent"), seen, seen_host.CONFIGURED)
+    found = restore.plan_take_back(
+        Policy(state="absent"), seen, earlier_runs.read_earlier_runs(seen), seen_host.CONFIGURED
+    )
     assert [(c["op"], c["path"], c["forget"]) for c in found.changes] == [("edit", ROOT, True)]
     assert "nvidia" not in "".join(e["text"] for e in found.changes[0]["edits"])
     assert found.restarts == ()
@@ -410,6 +412,7 @@ def test_a_file_is_given_back_whatever_its_engine_tells(case: str) -> None:
     found = restore.plan_take_back(
         Policy(state="absent"),
         obs(files={path: text, **seen.get("files", {})}, **more),
+        earlier_runs.read_earlier_runs(obs(files={path: text, **seen.get("files", {})}, **more)),
         seen_host.CONFIGURED,
     )
     assert [(c["op"], c["path"]) for c in found.changes] == [("restore", path)]
@@ -428,7 +431,9 @@ def test_a_journal_that_cannot_be_read_is_no_journal_without_copies() -> None:
         },
     )
     with pytest.raises(PlanError, match="Permission denied"):
-        restore.plan_take_back(Policy(state="absent"), seen, seen_host.CONFIGURED)
+        restore.plan_take_back(
+            Policy(state="absent"), seen, earlier_runs.read_earlier_runs(seen), seen_host.CONFIGURED
+        )
 
 
 # ---------------------------------------------------------------- the hook file

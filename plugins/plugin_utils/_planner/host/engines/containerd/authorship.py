@@ -73,7 +73,7 @@ def find_foreign_handlers(
     """
     if file.doc.text.startswith(FIRST_LINE):
         return {}
-    if not restore.may_be_own(policy, obs):
+    if not restore.may_be_own(policy, earlier_runs.read_earlier_runs(obs)):
         return {h.name: about_adoption.JOURNAL_UNAWARE.fill() for h in policy.handlers}
     known = earlier_runs.read_earlier_runs(obs).was_here or any(
         f.doc.text.startswith(FIRST_LINE) for f in files.files
