@@ -44,6 +44,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bund
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     repository,
+    repository_key,
 )
 
 SPEC = arguments.derive_argument_spec("bundle")
@@ -98,7 +99,9 @@ class ActionModule(ActionBase):
             for source in list_repository_sources(args, key)
         ]
         described = manifest.Manifest(
-            manifest.Key(repository.compute_key_fingerprint(key), bundle_key.get_key_expiry(key)),
+            manifest.Key(
+                repository_key.compute_key_fingerprint(key), bundle_key.get_key_expiry(key)
+            ),
             tuple(made),
             {
                 name: manifest.BundleFile(hashlib.sha256(data).hexdigest(), len(data))
@@ -146,7 +149,7 @@ def read_armored_key(args: Mapping[str, Any]) -> str:
         key = key or (online.download(repository.KEY_URL) or b"").decode("utf-8", "replace")
     elif not key:
         raise PlanError(bundle_messages.NO_KEY.fill(), where=args["url"])
-    repository.require_expected(repository.compute_key_fingerprint(key), expected)
+    repository_key.require_expected(repository_key.compute_key_fingerprint(key), expected)
     return str(key)
 
 
@@ -302,7 +305,7 @@ def verify_signed_text(
     """
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
         place = Path(folder)
-        (place / "key.gpg").write_bytes(repository.decode_armored_key(source.key))
+        (place / "key.gpg").write_bytes(repository_key.decode_armored_key(source.key))
         (place / "signed").write_bytes(data if proof is None else proof)
         command = [
             require_gpgv(),
@@ -331,7 +334,9 @@ def verify_signed_text(
             raise build_refused_repository_error(
                 source, name, f"gpgv did not end within {SECONDS} s"
             ) from None
-        why = explain_signature_refusal(done.stdout, repository.compute_key_fingerprint(source.key))
+        why = explain_signature_refusal(
+            done.stdout, repository_key.compute_key_fingerprint(source.key)
+        )
         if why:
             raise build_refused_repository_error(source, name, why)
         return (place / "text").read_bytes()

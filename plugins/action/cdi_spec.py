@@ -24,7 +24,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    originals,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_refresh,
     other_writers,
@@ -32,6 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     files,
     resource,
+    spec_facts,
     staleness,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
@@ -55,24 +59,36 @@ def plan_cdi_spec(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
     """
     shared = files.has_refresh_kind(policy)
     if policy.state == "absent":
-        paths = (*resource.own_paths(policy), *resource.list_taken_over_specs(policy, obs))
+        paths = (
+            *resource.own_paths(policy),
+            *resource.list_taken_over_specs(policy, files.read_spec_file_facts(obs)),
+        )
         return base.Outcome(
             originals.complete_resource_removal(
-                obs, paths, lambda: plan_cdi_spec_removal(policy, obs)
+                earlier_runs.read_earlier_runs(obs),
+                paths,
+                lambda: plan_cdi_spec_removal(policy, obs),
             ),
             report_made_specs(resource.NOTHING_MADE),
         )
     # A kind that nvidia-cdi-refresh does not write has no other owner, and its units may go on.
-    owner = cdi_refresh.choose_cdi_owner(policy, obs, cap)[0] if shared else "collection"
+    owner = (
+        cdi_refresh.choose_cdi_owner(policy, cdi_refresh.read_refresh_facts(obs), cap)[0]
+        if shared
+        else "collection"
+    )
     record, driver = resource.record_of_options(owner, cap), gpus.parse_driver(policy, obs)
-    plan, made = resource.plan_specs_and_outcome(
-        policy, obs, record, driver, transport.probe_source("nvml")
-    )
+    facts = spec_facts.read_spec_facts(policy, obs, record, driver, transport.probe_source("nvml"))
+    plan, made = resource.plan_specs_and_outcome(policy, facts, record, driver)
     watch = resource.plan_spec_watch(
-        policy, obs, record, (plan, made), transport.map_resident_sources()["cdi_guard"]
+        policy, facts, record, (plan, made), transport.map_resident_sources()["cdi_guard"]
     )
-    verdicts = staleness.convert_verdicts(resource.judge_specs(policy, obs, record, driver))
-    others = [other_writers.plan_other_writers(policy, obs, record)] if shared else []
+    verdicts = staleness.convert_verdicts(resource.judge_specs(policy, facts, record, driver))
+    others = (
+        [other_writers.plan_other_writers(policy, other_writers.read_writer_facts(obs), record)]
+        if shared
+        else []
+    )
     return base.Outcome(
         merge_plans([plan, watch, *others]), {**report_made_specs(made), "freshness": verdicts}
     )
@@ -82,8 +98,12 @@ def plan_cdi_spec_removal(policy: Policy, obs: Observation) -> Plan:
     """Plan the removal of our CDI specs, and of what we have changed of nvidia-cdi-refresh."""
     return merge_plans(
         [
-            resource.plan_absent(policy, obs),
-            *([cdi_refresh.plan_absent(policy, obs)] if files.has_refresh_kind(policy) else []),
+            resource.plan_absent(policy, spec_facts.read_spec_removal_facts(obs)),
+            *(
+                [cdi_refresh.plan_absent(policy, cdi_refresh.read_refresh_facts(obs))]
+                if files.has_refresh_kind(policy)
+                else []
+            ),
         ]
     )
 

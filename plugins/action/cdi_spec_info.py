@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import earlier_runs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.lint import run
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal
 
@@ -42,4 +43,8 @@ class ActionModule(ActionBase):
         seen, outcome = host_look.observe_and_plan(
             self, task_vars or {}, wanted, run.list_lint_questions, planner, way
         )
-        return {"changed": False, "advice": list(journal.advise_on_journal(seen)), **outcome.facts}
+        return {
+            "changed": False,
+            "advice": list(journal.advise_on_journal(earlier_runs.read_earlier_runs(seen))),
+            **outcome.facts,
+        }

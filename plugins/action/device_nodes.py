@@ -17,7 +17,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    originals,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     device_nodes,
@@ -33,16 +35,19 @@ def list_device_node_module_questions(policy: Policy) -> list[dict[str, Any]]:
 
 def plan_device_node_module(policy: Policy, obs: Observation) -> base.Outcome:
     """Plan the driver's device nodes and the unit that makes them at boot, or their removal."""
+    facts = device_nodes.read_device_node_facts(policy, obs)
     if policy.state == "absent":
         return base.Outcome(
             originals.complete_resource_removal(
-                obs, device_nodes.PATHS, lambda: device_nodes.plan_absent(policy, obs)
+                facts.service.earlier,
+                device_nodes.PATHS,
+                lambda: device_nodes.plan_absent(policy, facts),
             )
         )
     return base.Outcome(
         device_nodes.plan_device_nodes(
             policy,
-            obs,
+            facts,
             gpus.parse_driver(policy, obs),
             transport.map_resident_sources()["device_nodes"],
         )

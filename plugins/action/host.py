@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.rep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     host,
     host_report,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import metrics
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
@@ -37,7 +38,7 @@ SPEC = arguments.derive_argument_spec("host")
 # Build the parts that are the same for all hosts once for a run, before Ansible makes a process for
 # each host's task: the lists of what may leave a host, their search trees, and the programs that a
 # plan may bring.
-host.list_host_questions(Policy())
+seen_host.list_host_questions(Policy())
 transport.probe_source("nvml")
 transport.map_resident_sources()
 
@@ -47,7 +48,7 @@ def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> bas
 
     done: whether the result tells what was done, and not only what is planned.
     """
-    seen = host.see(policy, obs)
+    seen = seen_host.see(policy, obs)
     plan = host.plan_host(
         policy, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources()
     )
@@ -56,7 +57,7 @@ def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> bas
         **host_report.report_compared_values(seen, obs),
         "known_bad": host.report_known_bad(policy, obs, seen, plan),
     }
-    after = metrics.plan_metrics_after_rollback(policy, obs)
+    after = metrics.plan_metrics_after_rollback(policy, metrics.read_metrics_facts(policy, obs))
     return base.Outcome(
         plan,
         {
@@ -68,7 +69,7 @@ def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> bas
 
 
 def plan_verification_offer(
-    policy: Policy, obs: Observation, seen: host.SeenHost
+    policy: Policy, obs: Observation, seen: seen_host.SeenHost
 ) -> dict[str, Any] | None:
     """Return the verification for the module host_verify; None if there is none to offer.
 
@@ -77,7 +78,13 @@ def plan_verification_offer(
     evidence_file = arguments.get_imitated_places().get("evidence_file", "")
     host = (seen.record, seen.instances, seen.driver)
     return handed_on.offer_verification(
-        policy, lambda: handed_on.plan_verification(policy, obs, *host, evidence_file=evidence_file)
+        policy,
+        lambda: handed_on.plan_verification(
+            policy,
+            handed_on.read_verification_facts(policy, obs),
+            *host,
+            evidence_file=evidence_file,
+        ),
     )
 
 
@@ -104,7 +111,7 @@ class ActionModule(ActionBase):
             task_vars,
             module="host",
             spec=SPEC,
-            questions=host.list_host_questions,
+            questions=seen_host.list_host_questions,
             planner=of_run,
             single=False,
         )

@@ -25,8 +25,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     host,
     host_report,
+    seen_host,
     work,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
@@ -46,7 +48,7 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
 
     If its plan is refused, the host is still looked at: the refusal is part of the result.
     """
-    seen = host.see(policy, obs)
+    seen = seen_host.see(policy, obs)
     try:
         plan, problem = (
             host.plan_host(
@@ -63,7 +65,7 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
             str(error),
         )
         known = host.report_known_bad(policy, obs, seen, None, error)
-    kept = journal.get_journal(obs)
+    kept = earlier_runs.read_earlier_runs(obs).journal_if_asked
     entries = list(kept.get("journal") or ())
     shown = {
         "journal": entries,
@@ -71,7 +73,9 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
     }
     runs = work.report_work(policy, obs, plan.whole, kubelet=seen.kubelet.present)
     sharing = gpu_users.report_gpu_users(policy, obs, seen.driver)
-    toolkit = gpu_operator.report_operator(policy, obs, seen.instances)
+    toolkit = gpu_operator.report_operator(
+        policy, gpu_operator.read_operator_facts(policy, obs), seen.instances
+    )
     more = {
         **shown,
         "work": runs,
@@ -83,7 +87,7 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
     return base.Outcome(plan, {**host_report.report_host(policy, obs, seen, plan), **more})
 
 
-def plan_without_source(policy: Policy, obs: Observation, seen: host.SeenHost) -> Plan:
+def plan_without_source(policy: Policy, obs: Observation, seen: seen_host.SeenHost) -> Plan:
     """Return what else would change on a host whose packages are out of reach, so that a first look
     shows it.
     """
@@ -99,7 +103,7 @@ def plan_without_source(policy: Policy, obs: Observation, seen: host.SeenHost) -
 def list_host_info_questions(policy: Policy) -> list[queries.Question]:
     """List the questions for the plan and for a drain, and for the journal as people read it."""
     return [
-        *host.list_host_questions(policy),
+        *seen_host.list_host_questions(policy),
         *work.list_work_questions(policy),
         *gpu_users.list_gpu_user_questions(policy),
         queries.ask_for_originals(JOURNAL_DIR, listing=True),

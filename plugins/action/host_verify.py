@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, seen_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases as verify_cases,
@@ -52,12 +52,21 @@ def plan_host_check(policy: Policy, obs: Observation) -> base.Outcome:
     """
     if policy.root != "/":
         raise PlanError(messages.ROOT_NOT_RUNNING.fill(), where=policy.root)
-    seen = host.see(policy, obs)
+    seen = seen_host.see(policy, obs)
     evidence_file = arguments.get_imitated_places().get("evidence_file", "")
     verification = handed_on.plan_verification(
-        policy, obs, seen.record, seen.instances, seen.driver, evidence_file=evidence_file
+        policy,
+        handed_on.read_verification_facts(policy, obs),
+        seen.record,
+        seen.instances,
+        seen.driver,
+        evidence_file=evidence_file,
     )
-    claims = host.judge_claims(policy, obs, seen, after=False) if policy.dra else None
+    claims = (
+        host.judge_claims(policy, dra.read_dra_facts(obs), seen, after=False)
+        if policy.dra
+        else None
+    )
     return base.Outcome(Plan(), {"verification": verification, "claims": claims})
 
 
@@ -160,7 +169,7 @@ class ActionModule(ActionBase):
         self, policy: Policy, task_vars: dict[str, Any], way: str
     ) -> tuple[handed_on.Verification, dra.Dra | None]:
         _obs, outcome = host_look.observe_and_plan(
-            self, task_vars, policy, host.list_host_questions, plan_host_check, way
+            self, task_vars, policy, seen_host.list_host_questions, plan_host_check, way
         )
         return outcome.facts["verification"], outcome.facts.get("claims")
 

@@ -16,8 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     originals,
-    owned_file,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     oci_hook,
@@ -31,17 +31,20 @@ def list_hook_module_questions(policy: Policy, path: str) -> list[dict[str, Any]
     return [
         *oci_hook.list_questions(policy),
         queries.ask_for_file(path, oci_hook.KEEP),
-        owned_file.ORIGINALS,
+        earlier_runs.ORIGINALS,
     ]
 
 
 def plan_for(policy: Policy, obs: Observation, path: str) -> base.Outcome:
     """Plan the file of the OCI hook at this path, present or absent."""
+    facts = oci_hook.read_hook_facts(policy, obs, None)
     if policy.state == "present":
-        return base.Outcome(oci_hook.plan_file(policy, obs, path, wanted=True))
+        return base.Outcome(oci_hook.plan_file(policy, facts, path, wanted=True))
     return base.Outcome(
         originals.complete_resource_removal(
-            obs, (path,), lambda: oci_hook.plan_hook_file_restore(obs, path)
+            facts.earlier,
+            (path,),
+            lambda: oci_hook.plan_hook_file_restore(facts, path),
         )
     )
 

@@ -15,9 +15,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    host,
+    earlier_runs,
     originals,
-    owned_file,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     toolkit_config,
@@ -36,23 +36,26 @@ class ActionModule(ActionBase):
         args = arguments.read_task_options(self, SPEC)
 
         def planner(policy: Policy, obs: Observation) -> base.Outcome:
+            facts = toolkit_config.read_toolkit_config_facts(policy, obs)
             if policy.state == "absent":
                 return base.Outcome(
                     originals.complete_resource_removal(
-                        obs, (toolkit_config.PATH,), lambda: toolkit_config.plan_absent(policy, obs)
+                        facts.earlier,
+                        (toolkit_config.PATH,),
+                        lambda: toolkit_config.plan_absent(policy, facts),
                     )
                 )
-            runtimes = tuple(args["low_level_runtimes"]) or host.list_host_low_level_runtimes(
+            runtimes = tuple(args["low_level_runtimes"]) or seen_host.list_host_low_level_runtimes(
                 policy, obs
             )
             keys = toolkit_config.build_wanted_toolkit_keys(
                 args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ()
             )
-            plan = toolkit_config.plan_keys(obs, toolkit_config.PATH, keys)
+            plan = toolkit_config.plan_keys(facts, keys)
             return base.Outcome(
                 dc.replace(
                     plan,
-                    advice=toolkit_config.advise_on_toolkit_config(policy, obs, (args["mode"],)),
+                    advice=toolkit_config.advise_on_toolkit_config(facts, (args["mode"],)),
                 )
             )
 
@@ -62,8 +65,8 @@ class ActionModule(ActionBase):
         def questions(policy: Policy) -> list[dict[str, Any]]:
             return [
                 *toolkit_config.list_questions(policy, str(args["mode"])),
-                *host.list_low_level_questions(),
-                owned_file.ORIGINALS,
+                *seen_host.list_low_level_questions(),
+                earlier_runs.ORIGINALS,
             ]
 
         return base.converge_host(

@@ -23,7 +23,9 @@ SPEC = arguments.derive_argument_spec("toolkit_packages")
 
 def plan_toolkit_packages(policy: Policy, obs: Observation) -> base.Outcome:
     """Plan the toolkit's base package."""
-    return base.Outcome(installation.plan_base_package(policy, obs))
+    return base.Outcome(
+        installation.plan_base_package(policy, installation.read_installation_facts(policy, obs))
+    )
 
 
 class ActionModule(ActionBase):

@@ -45,7 +45,7 @@ class ActionModule(ActionBase):
                 return base.Outcome(Plan(advice=(note,)))
             return base.Outcome(
                 repository.plan_repository_files(
-                    obs,
+                    repository.read_repository_facts(obs),
                     url=args["url"],
                     key=args["key"],
                     expected=args["key_fingerprint"],

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, seen_host
 
 from tests.bench.stage import OURS, Failed, Stage
 
@@ -49,7 +49,7 @@ def policy() -> Policy:
 
 def plan(wanted: Policy, obs: Observation) -> Any:
     """What the action does with an observation."""
-    seen = host.see(wanted, obs)
+    seen = seen_host.see(wanted, obs)
     return host.plan_host(wanted, obs, seen, transport.probe_source("nvml"))
 
 
@@ -61,7 +61,7 @@ def record(stage: Stage) -> dict[str, Observation]:
 def look(
     stage: Stage, name: str, first: Asked | None = None, planned: Planned = plan
 ) -> Observation:
-    seen, questions = Observation({}, {}), (first or host.list_host_questions)(policy())
+    seen, questions = Observation({}, {}), (first or seen_host.list_host_questions)(policy())
     for _look in range(LOOKS):
         request = transport.pack(
             {"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())}

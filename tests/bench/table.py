@@ -14,9 +14,7 @@ from importlib import metadata
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    host as planner_node,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 
 from tests.bench import bounds, host, whole
 from tests.bench.alone import PROCESSES
@@ -64,7 +62,7 @@ def versions(stage: Stage, seen: Mapping[str, Observation]) -> dict[str, str]:
     engines = {
         f"{i.engine} {i.version}"
         for obs in seen.values()
-        for i in planner_node.see(policy(), obs).instances
+        for i in seen_host.see(policy(), obs).instances
     }
     ssh = stage.fleet.shell(stage.hosts[0], "dpkg-query -f '${Version}' -W openssh-server")
     return {

@@ -29,9 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action.host import plan_host_mo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    host as planner_node,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import results
 
 from tests.lab import artefacts, hosts, kinds, roots
@@ -562,7 +560,7 @@ class Victim:
             door,
             dict(VARIABLES),
             policy,
-            planner_node.list_host_questions,
+            seen_host.list_host_questions,
             plan_host_module,
             reason="faults",
             way="stdin",

@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    originals,
+)
 
 from tests.integration import containerd_trees as trees
 from tests.integration.containerd_trees import NATURAL, Tree, binary, cri_of
@@ -49,7 +52,11 @@ class Node(trees.Node):
     def plan(self, state: str) -> Plan:
         """Absent completed from the journal, as on hosts."""
         plan = super().plan(state)
-        return originals.complete_whole_removal(self.seen, plan) if state == "absent" else plan
+        return (
+            originals.complete_whole_removal(earlier_runs.read_earlier_runs(self.seen), plan)
+            if state == "absent"
+            else plan
+        )
 
 
 def ctk(tree: Tree, release: str, *flags: str) -> None:

@@ -20,7 +20,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Handler,
     Plan,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    originals,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     detect as crio_detect,
 )
@@ -102,7 +105,8 @@ def taken_back(tree: Tree) -> Plan:
     ]
     look = tree.look(answers={queries.ask_for_originals("")["id"]: kept})
     return originals.complete_whole_removal(
-        look, crio_detect.plan_absent(tree.policy(state="absent"), look, tree.instance())
+        earlier_runs.read_earlier_runs(look),
+        crio_detect.plan_absent(tree.policy(state="absent"), look, tree.instance()),
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     installers,
     repository,
+    repository_key,
 )
 
 from tests.lab import hosts, rpmrepo
@@ -317,7 +318,7 @@ def test_packages_come_from_an_archive_where_no_repository_is_reached(
     assert {p["licences"][0] for p in made.of("bundle")["localhost"]["packages"]} == {"Apache-2.0"}
     own = {
         "bundle_file": str(archive),
-        "toolkit_key_fingerprint": repository.compute_key_fingerprint(key),
+        "toolkit_key_fingerprint": repository_key.compute_key_fingerprint(key),
         "cdi": "disabled",
     }
     (version,) = {rpmrepo.OLD, rpmrepo.NEW} - set(installed(fleet, DNF).values())

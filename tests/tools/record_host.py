@@ -24,6 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / ".cache" / "collections")]
 
@@ -121,11 +123,13 @@ def look(ask: Answer, settings: Mapping[str, Any]) -> dict[str, Any]:
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
 
     policy, seen = Policy(**settings), Observation({}, {})
-    questions: Sequence[Mapping[str, Any]] = host.list_host_questions(policy)
+    questions: Sequence[Mapping[str, Any]] = seen_host.list_host_questions(policy)
     for _look in range(LOOKS):
         seen = seen.add_answers(ask(questions))
         try:
-            host.plan_host(policy, seen, host.see(policy, seen), transport.probe_source("nvml"))
+            host.plan_host(
+                policy, seen, seen_host.see(policy, seen), transport.probe_source("nvml")
+            )
         except NeedMore as need:
             questions = need.questions
         except PlanError:

@@ -50,9 +50,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import engine_module
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    host as planner_host,
+    engine_module,
+    seen_host,
 )
 
 SINGLE: dict[str, tuple[host_look.Questions, host_look.Planner]] = {
@@ -123,7 +123,7 @@ class Tree:
     def node(self, **options: Any) -> dict[str, Any]:
         return self.task(
             Policy(root=str(self.root), **{**NODE, **options}),
-            planner_host.list_host_questions,
+            seen_host.list_host_questions,
             host.plan_host_module,
         )
 

@@ -15,7 +15,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    resource,
+    spec_facts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
     reader,
 )
@@ -49,7 +52,12 @@ def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
 
 def plan(there: Observation, record: HostDecision = RECORD, **policy: Any) -> Plan:
     wanted = Policy(**policy)
-    return resource.plan_specs(wanted, there, record, gpus.parse_driver(wanted, there), SOURCE)
+    return resource.plan_specs(
+        wanted,
+        spec_facts.read_spec_facts(wanted, there, record, gpus.parse_driver(wanted, there), SOURCE),
+        record,
+        gpus.parse_driver(wanted, there),
+    )
 
 
 def written(made: Plan) -> Spec:

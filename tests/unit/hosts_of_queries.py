@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     host as planner_node,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 
 from tests.unit import builders, gpus
 
@@ -216,7 +217,7 @@ def planned(
     seen = Observation(
         {"os_release": {"ID": os_id}, "epoch": 10.0, "kernel": "6.1", "machine": "x86_64"}, {}
     )
-    questions = planner_node.list_host_questions(policy)
+    questions = seen_host.list_host_questions(policy)
     for _round in range(20):
         error = {"error": {"kind": kind, "message": ERRORS[kind]}}
         seen = seen.add_answers(
@@ -227,7 +228,7 @@ def planned(
             }
         )
         try:
-            found = planner_node.see(policy, seen)
+            found = seen_host.see(policy, seen)
             return Came(
                 planner_node.plan_host(
                     policy, seen, found, "probe", {"device_nodes": "", "cdi_guard": ""}

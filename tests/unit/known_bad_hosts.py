@@ -45,6 +45,7 @@ def look(
     policy = more.pop("policy", Policy())
     driver = more.pop("driver", ONE_GPU)
     rest = {"record": record(policy, *engines, driver=driver), **more}
+    facts = host.read_known_bad_facts(policy, of or seen(), engines)
     return host.KnownBadLook(
-        policy=policy, obs=of or seen(), instances=engines, driver=driver, plan=plan, **rest
+        policy=policy, facts=facts, instances=engines, driver=driver, plan=plan, **rest
     )

@@ -9,7 +9,7 @@ import base64
 import hashlib
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
-    repository,
+    repository_key,
 )
 
 BODY = b"\x04" + bytes(range(40))
@@ -17,7 +17,7 @@ OLD = bytes([0x98, len(BODY)]) + BODY  # old packet format, tag 6, one length by
 
 
 def armor(packet: bytes, header: str = "Comment: test\n") -> str:
-    return f"{repository.BEGIN}\n{header}\n{base64.b64encode(packet).decode()}\n=abcd\n{repository.END}\n"
+    return f"{repository_key.BEGIN}\n{header}\n{base64.b64encode(packet).decode()}\n=abcd\n{repository_key.END}\n"
 
 
 FINGERPRINT = hashlib.sha1(b"\x99" + len(BODY).to_bytes(2, "big") + BODY).hexdigest().upper()

@@ -584,3 +584,145 @@ def fragments(path: Path) -> dict[str, str]:
         if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant)
     ]
     return {"DOCUMENTATION": yaml.safe_dump([yaml.safe_load(str(text)) for text in texts])}
+
+
+# ---------------------------------------------------------------- from an observation to a plan
+
+# Data goes one way: a room reads the observation once (`read_..._facts`), and plans take the facts.
+# What still takes the observation. Both lists may only shrink.
+PLANS_BY_OBSERVATION: dict[str, set[str]] = {
+    "engine_module.py": {"plan_engine_module", "plan_engine_module_removal"},
+    "engines/containerd/absent.py": {
+        "plan_containerd_removal",
+        "plan_file_removal",
+        "plan_root_file_removal",
+        "plan_template_removal",
+    },
+    "engines/containerd/by_manager.py": {"plan_by_manager"},
+    "engines/containerd/plan.py": {"plan_containerd"},
+    "engines/crio/detect.py": {"_plan", "plan_absent", "plan_instance"},
+    "engines/docker/absent.py": {"plan_docker_restore", "plan_docker_without_copy"},
+    "engines/docker/detect.py": {"plan_absent", "plan_instance"},
+    "engines/podman/detect.py": {"plan_absent", "plan_instance"},
+    "host.py": {"plan_host", "plan_host_removal", "plan_left_by_others", "plan_resources"},
+    "restore.py": {"plan_instance_removals", "plan_take_back"},
+}
+CLIMBS: dict[str, set[str]] = {
+    "cdi/devices/sources.py": {"identify_hardware"},
+    "cdi/driver_files/discover.py": {"discover"},
+    "driver/gpus.py": {"parse_driver"},
+    "engine_module.py": {"find_single_instance", "plan_engine_module_removal"},
+    "engines/containerd/absent.py": {
+        "find_unread_drop_ins",
+        "plan_containerd_removal",
+        "plan_file_removal",
+        "plan_template_removal",
+    },
+    "engines/containerd/adoption.py": {
+        "_judge_found_drop_in",
+        "_judge_operator_drop_in",
+        "carry_adopted_settings",
+    },
+    "engines/containerd/aims.py": {"_list_kept_programs"},
+    "engines/containerd/authorship.py": {"find_foreign_handlers"},
+    "engines/containerd/by_manager.py": {"build_rendered_program_error"},
+    "engines/containerd/cgroup_choice.py": {"settle_cgroup_drivers"},
+    "engines/containerd/detect.py": {"_find_config_by_unit", "_find_offline_instances"},
+    "engines/containerd/detected.py": {"find_detected_programs"},
+    "engines/containerd/explained.py": {"judge_tool_drop_in"},
+    "engines/crio/adoption.py": {
+        "_is_back",
+        "_list_free_handlers",
+        "find_ctk_drop_ins",
+        "is_ctk_drop_in_restored",
+    },
+    "engines/crio/detect.py": {
+        "_own",
+        "check_crio_binaries",
+        "find_crio_low_level_runtime",
+        "is_own_crio_drop_in",
+        "list_kept_crio_programs",
+        "list_left_alone_leftovers",
+        "plan_absent",
+        "plan_instance",
+    },
+    "engines/crio/left_alone.py": {
+        "find_crio_leftover_files",
+        "find_overriding_configurator",
+        "refuse_stopped_crio",
+    },
+    "engines/crio/plan.py": {"choose_crio_handler_base"},
+    "engines/docker/absent.py": {"plan_docker_restore", "plan_docker_without_copy"},
+    "engines/docker/detect.py": {
+        "check_docker_binaries",
+        "find_docker_low_level_runtime",
+        "get_docker_setting",
+        "list_docker_leftovers",
+        "plan_absent",
+        "plan_instance",
+    },
+    "engines/docker/plan.py": {"derive_desired_docker"},
+    "engines/podman/detect.py": {"find_instances"},
+    "host.py": {"judge_host_combinations", "plan_host", "plan_left_by_others"},
+    "host_report.py": {"report_compared_values", "report_host"},
+    "kubelet/kubelet.py": {"find_kubelet"},
+    "resources/oci_hook.py": {"list_hook_directories"},
+    "sharing/gpu_users.py": {"report_gpu_users"},
+    "work.py": {"report_work"},
+}
+
+
+def of_host(path: Path) -> str:
+    return str(path.relative_to(PLUGINS / "plugin_utils/_planner/host"))
+
+
+def takes_observation(function: ast.FunctionDef) -> bool:
+    named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return any(a.annotation and ast.unparse(a.annotation) == "Observation" for a in named)
+
+
+def list_functions(path: Path) -> list[ast.FunctionDef]:
+    """Give the functions at the top of a file."""
+    return [node for node in read_tree(path).body if isinstance(node, ast.FunctionDef)]
+
+
+def find_plans_by_observation(path: Path) -> list[str]:
+    return [
+        function.name
+        for function in list_functions(path)
+        if function.name.lstrip("_").startswith("plan") and takes_observation(function)
+    ]
+
+
+def test_plans_take_facts_and_no_observation() -> None:
+    rooms = sources("plugin_utils", "_planner", "host")
+    found = {of_host(path): set(find_plans_by_observation(path)) for path in rooms}
+    assert {path: plans for path, plans in found.items() if plans} == PLANS_BY_OBSERVATION
+
+
+def find_climbs(path: Path, readers: set[str]) -> list[str]:
+    """Give the functions outside the pass that have another room read an observation."""
+    return [
+        function.name
+        for function in list_functions(path)
+        if not function.name.lstrip("_").startswith("read_")
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in readers
+    ]
+
+
+def test_rooms_do_not_have_one_another_read_the_observation() -> None:
+    """The pass is in `seen_host`, in the actions, and in what reads a room's facts."""
+    rooms = sources("plugin_utils", "_planner", "host")
+    readers = {
+        function.name
+        for path in rooms
+        for function in list_functions(path)
+        if function.name.startswith("read_") and takes_observation(function)
+    }
+    found = {
+        of_host(path): set(find_climbs(path, readers)) for path in rooms if path.stem != "seen_host"
+    }
+    assert {path: climbs for path, climbs in found.items() if climbs} == CLIMBS

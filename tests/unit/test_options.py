@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Handler,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     oci_hook,
     repository,
@@ -330,7 +330,7 @@ def of_task(module: str = "host", **given: Any) -> dict[str, Any]:
 
 
 def asked(policy: Policy) -> str:
-    return json.dumps(host.list_host_questions(policy))
+    return json.dumps(seen_host.list_host_questions(policy))
 
 
 def test_without_the_variable_a_host_has_its_own_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

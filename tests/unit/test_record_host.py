@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,7 +89,7 @@ def test_looks_go_on_until_the_plan_asks_nothing_new() -> None:
         }
 
     found = record_host.look(ask, {})
-    assert asked[0] == [q["id"] for q in host.list_host_questions(Policy())]
+    assert asked[0] == [q["id"] for q in seen_host.list_host_questions(Policy())]
     assert len(asked) < record_host.LOOKS
     assert set(found["answers"]) == {qid for ids in asked for qid in ids}
     assert Observation(found["host"], found["answers"])

@@ -17,7 +17,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decision_file,
+    earlier_runs,
+)
 
 from tests.lab.kinds import KINDS
 
@@ -164,7 +167,7 @@ def test_a_form_asks_for_something_that_must_be_said(form: Path) -> None:
 def test_the_promise_of_compatibility_names_what_the_code_has() -> None:
     page = (ROOT / "docs/compatibility.md").read_text()
     assert set(re.findall(r"`schema: (\d+)`", page)) == {str(decision_file.SCHEMA)}
-    for path in (decision_file.FACT_PATH, decision_file.DECISION_PATH):
+    for path in (earlier_runs.FACT_PATH, decision_file.DECISION_PATH):
         assert f"`{path}`" in page
     oldest = re.search(r"\d+\.\d+", read(ROOT / "meta/runtime.yml")["requires_ansible"])
     assert oldest

@@ -55,7 +55,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
     fleet_diffs,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import work
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    work,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
     journal as report_journal,
 )
@@ -179,7 +182,7 @@ def converge_host(
     shaped = stages.add_earlier_stages(shaped, one.whole, one.done, wanted.restart)
     if in_table:
         fleet_diffs.move_to_table(shaped)
-    earlier = [*ended, *report_journal.advise_on_journal(one.seen)]
+    earlier = [*ended, *report_journal.advise_on_journal(earlier_runs.read_earlier_runs(one.seen))]
     if earlier:  # only this run reports it, and advice is seen only by those who look for it
         shaped["warnings"] = [
             f"{task_vars.get('inventory_hostname') or 'this host'}: {end_with_code(sentence)}"
@@ -223,7 +226,7 @@ def finish_interrupted(task: Task, seen: Observation) -> tuple[Observation, tupl
 
     What an interrupted run left may look like the desired state, but would be taken back later.
     """
-    if task.check or not report_journal.cut_short(seen):
+    if task.check or not report_journal.cut_short(earlier_runs.read_earlier_runs(seen)):
         return seen, ()
     request = build_transaction_request(
         Plan(),
@@ -236,7 +239,11 @@ def finish_interrupted(task: Task, seen: Observation) -> tuple[Observation, tupl
     finish = functools.partial(task.carry_out, {**request, "expect": {}})
     ended = end_earlier_transactions(
         turns.take_back_turn(
-            report_journal.cut_short_units(seen), task.wanted, task.host, task.get_cluster, finish
+            report_journal.cut_short_units(earlier_runs.read_earlier_runs(seen)),
+            task.wanted,
+            task.host,
+            task.get_cluster,
+            finish,
         )
     )
     return task.look(), ended
@@ -355,8 +362,8 @@ def acknowledge_rollbacks(
     reported = planner_transaction.Acknowledgement(
         wanted.root,
         JOURNAL_DIR,
-        report_journal.list_unacknowledged(seen),
-        report_journal.list_stray_directories(seen),
+        report_journal.list_unacknowledged(earlier_runs.read_earlier_runs(seen)),
+        report_journal.list_stray_directories(earlier_runs.read_earlier_runs(seen)),
     )
     if reported.ids or reported.strays:
         transport.run_host_program(action, "acknowledge", reported.build_message(), task_vars, way)
@@ -388,8 +395,8 @@ def build_transaction_request(
         causes=causes.build_cause_table(),
         probation=PROBATION,
         pending=pending,
-        acknowledged=report_journal.list_unacknowledged(seen),
-        strays=report_journal.list_stray_directories(seen),
+        acknowledged=report_journal.list_unacknowledged(earlier_runs.read_earlier_runs(seen)),
+        strays=report_journal.list_stray_directories(earlier_runs.read_earlier_runs(seen)),
     )
     if here:
         request = dc.replace(
@@ -516,7 +523,7 @@ def run_info(
         "advice": [
             end_with_code(sentence)
             for sentence in (
-                *report_journal.advise_on_journal(seen),
+                *report_journal.advise_on_journal(earlier_runs.read_earlier_runs(seen)),
                 *plan.beforehand,
                 *plan.advice,
             )

@@ -144,8 +144,7 @@ def say_docker(case: Case, _place: Path) -> None:
 def say_toolkit(case: Case, _place: Path) -> None:
     seen = builders.obs(files=answers({toolkit_config.PATH: case["file"]}))
     toolkit_config.plan_keys(
-        seen,
-        toolkit_config.PATH,
+        toolkit_config.read_toolkit_config_facts(Policy(), seen),
         toolkit_config.build_wanted_toolkit_keys(
             "cdi", "strict", ("nvidia.cdi.k8s.io/",), ("runc",), ()
         ),
@@ -159,7 +158,7 @@ def say_repository(case: Case, _place: Path) -> None:
     known = {"url": "https://mirror.example/deb", "key": "", "expected": "", "state": "present"}
     options = {**known, **{k: v for k, v in case.items() if k in known}}
     planner_options.check_options(options)
-    repository.plan_repository_files(seen, **options)
+    repository.plan_repository_files(repository.read_repository_facts(seen), **options)
 
 
 def say_options(case: Case, _place: Path) -> None:

@@ -29,9 +29,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    host as planner_node,
+    lowering,
+    seen_host,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import lowering
 
 from tests.unit import faults, running_host
 from tests.unit.running_host import Host, Node
@@ -108,7 +108,7 @@ def look(
 
 def whole(host: Host, policy: Policy) -> Observation:
     """All that a plan asks of the host."""
-    seen = Observation(*look(host, planner_node.list_host_questions(policy)))
+    seen = Observation(*look(host, seen_host.list_host_questions(policy)))
     while True:
         try:
             action_node.plan_host_module(policy, seen)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, seen_host
 
 from tests.unit import cdi_plans, gpus
 from tests.unit.builders import obs
@@ -71,4 +71,4 @@ def test_a_docker_that_is_stopped_is_not_reached_by_its_socket() -> None:
         PlanError,
         match=r"Docker is installed but not running \(docker\.service is inactive and disabled\)",
     ):
-        host.plan_host(Policy(), there, host.see(Policy(), there), "")
+        host.plan_host(Policy(), there, seen_host.see(Policy(), there), "")

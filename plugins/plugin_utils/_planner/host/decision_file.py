@@ -16,9 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
-    json_bounds,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     JOURNAL_DIR,
     Decision,
@@ -40,6 +38,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     originals,
     owned_file,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    FACT_PATH,
+    ORIGINALS,
+    RECORD,
+    WRITER,
+    EarlierRuns,
+    parse_decision_record,
+    read_earlier_runs,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
     Decided,
     add_cause,
@@ -48,27 +55,38 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowe
 
 SCHEMA = 1
 DECISION_PATH = f"{JOURNAL_DIR}/decision.json"
-# Ansible's setup module runs facts that are executable and parses the others: 0644 makes it data
-# (`ansible_local.gpufleet`).
-FACT_PATH = "/etc/ansible/facts.d/gpufleet.fact"
 MODE = "0644"
-WRITER = "gpufleet.nvidia"
 # Keys that describe how a host looked at the time of the decision; all others hold before and after
 # a run alike.
 RECORDED_ONLY = ("reasons", "why")
 
 
+@dc.dataclass(frozen=True)
+class DecisionFacts:
+    """What the host has of an earlier decision: the two files, and the traces of earlier runs."""
+
+    files: Fact[tuple[ObservedFile, ...]]
+    earlier: EarlierRuns
+
+
 def list_questions(policy: Policy) -> list[queries.Question]:
     return [
         queries.ask_for_file(DECISION_PATH, keep=OWN_RECORD),
-        queries.ask_for_file(FACT_PATH, keep=OWN_RECORD),
-        owned_file.ORIGINALS,
+        RECORD,
+        ORIGINALS,
     ]
 
 
+def read_decision_facts(policy: Policy, obs: Observation) -> DecisionFacts:
+    """Return the facts of this room. The files are read when a plan needs them."""
+    return DecisionFacts(
+        Fact(lambda: tuple(obs.get_file(path, OWN_RECORD) for path in (DECISION_PATH, FACT_PATH))),
+        read_earlier_runs(obs),
+    )
+
+
 def plan_decision_files(
-    policy: Policy,
-    obs: Observation,
+    facts: DecisionFacts,
     host: HostDecision,
     driver: Driver,
     going: Iterable[str] = (),
@@ -78,89 +96,42 @@ def plan_decision_files(
     if host.skipped:
         return Plan()
     if not host.decisions:
-        gone = plan_decision_withdrawal(obs, decision_messages.RECORD_GONE.fill())
+        gone = plan_decision_withdrawal(facts, decision_messages.RECORD_GONE.fill())
         return add_cause(gone, decided()) if gone.changes else gone
-    files = list_taken_over_files(obs, going)
+    files = list_taken_over_files(facts.earlier, going)
     wanted = {**build_public_record(host, driver), **({"taken_over": list(files)} if files else {})}
-    return merge_plans(
-        [plan_decision_write(obs, path, wanted) for path in (DECISION_PATH, FACT_PATH)]
-    )
+    return merge_plans([plan_decision_write(file, wanted) for file in facts.files.value])
 
 
-def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    return plan_decision_withdrawal(obs, decision_messages.RECORD_WITHDRAWN.fill())
+def plan_absent(policy: Policy, facts: DecisionFacts) -> Plan:
+    return plan_decision_withdrawal(facts, decision_messages.RECORD_WITHDRAWN.fill())
 
 
-def was_here(obs: Observation) -> bool:
-    """Tell whether this collection has converged the whole host, by the fact that it leaves.
-
-    The fact counts even if the journal is gone.
-    """
-    return parse_decision_record(obs.get_file(FACT_PATH, OWN_RECORD)).get("writer") == WRITER
-
-
-def list_recorded_engines(obs: Observation) -> frozenset[str]:
-    """Return the engines that this collection has configured on this host, as its record lists
-    them.
-    """
-    found = parse_decision_record(obs.get_file(FACT_PATH, OWN_RECORD)).get("engines")
-    known = [e for e in found if isinstance(e, dict)] if isinstance(found, list) else []
-    return frozenset(str(e.get("engine")) for e in known)
-
-
-def get_recorded_plugin_source(obs: Observation) -> str:
-    """Return how the last run knew the device plugin's strategies: declared, seen or default.
-
-    Return '' if there is no record.
-    """
-    found = parse_decision_record(obs.get_file(FACT_PATH, OWN_RECORD)).get("device_plugin")
-    return str(found.get("source") or "") if isinstance(found, dict) else ""
-
-
-def get_recorded_spec_place(obs: Observation) -> str:
-    """Return the directory that the last run recorded for the CDI specs of a host whose engines
-    have directories of their own.
-
-    Return '' if none is recorded.
-    """
-    if not obs.was_asked(queries.ask_for_file(FACT_PATH, keep=OWN_RECORD)):
-        return ""
-    found = parse_decision_record(obs.get_file(FACT_PATH, OWN_RECORD)).get("cdi")
-    place = found.get("place") if isinstance(found, dict) else None
-    return place if isinstance(place, str) and place.startswith("/") else ""
-
-
-def list_taken_over_files(obs: Observation, going: Iterable[str] = ()) -> tuple[str, ...]:
+def list_taken_over_files(earlier: EarlierRuns, going: Iterable[str] = ()) -> tuple[str, ...]:
     """List the files of other tools that this collection has removed, by the journal, or by the
     record if the journal is gone.
     """
     known = (
-        [o.path for o in originals.list_originals(obs) if o.existed and o.after is None]
-        if originals.has_journal(obs)
-        else list_recorded_takeovers(obs)
+        [o.path for o in originals.list_originals(earlier) if o.existed and o.after is None]
+        if earlier.has_journal
+        else earlier.recorded_takeovers
     )
     return tuple(sorted({*known, *going}))
 
 
-def list_recorded_takeovers(obs: Observation) -> list[str]:
-    found = parse_decision_record(obs.get_file(FACT_PATH, OWN_RECORD)).get("taken_over")
-    return [path for path in found if isinstance(path, str)] if isinstance(found, list) else []
-
-
-def plan_decision_withdrawal(obs: Observation, why: str) -> Plan:
-    files = [obs.get_file(path, OWN_RECORD) for path in (DECISION_PATH, FACT_PATH)]
+def plan_decision_withdrawal(facts: DecisionFacts, why: str) -> Plan:
     return merge_plans(
         [
             owned_file.plan_owned_file_restore(
-                obs, f, why=why, own=parse_decision_record(f).get("writer") == WRITER
+                facts.earlier, f, why=why, own=parse_decision_record(f).get("writer") == WRITER
             )
-            for f in files
+            for f in facts.files.value
         ]
     )
 
 
-def plan_decision_write(obs: Observation, path: str, wanted: dict[str, Any]) -> Plan:
-    file = owned_file.require_readable(obs.get_file(path, OWN_RECORD))
+def plan_decision_write(seen: ObservedFile, wanted: dict[str, Any]) -> Plan:
+    file = owned_file.require_readable(seen)
     before = parse_decision_record(file)
     if owned_file.has_right_mode(file, MODE) and drop_momentary_values(
         before
@@ -258,15 +229,6 @@ def drop_momentary_values(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: drop_momentary_values(v) for k, v in value.items() if k not in RECORDED_ONLY}
     return [drop_momentary_values(v) for v in value] if isinstance(value, list) else value
-
-
-def parse_decision_record(file: ObservedFile) -> dict[str, Any]:
-    """Return the record in a file; {} if the file holds no record. Such a file is replaced."""
-    try:
-        value = json_bounds.load_bounded_json(file.content or "{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def summarise_decision(recorded: dict[str, Any]) -> str:

@@ -26,11 +26,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
+    earlier_runs,
     host,
     host_messages,
     lowering,
-    owned_file,
     restore,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     gpu_operator,
@@ -42,10 +43,10 @@ def list_engine_module_questions(engine: str) -> Callable[[Policy], list[queries
     """Return a function that lists the questions of one engine's module. The journal knows which
     handlers came from a file taken over.
     """
-    rooms = (host.ENGINES[engine], gpu_operator, programs)
+    rooms = (seen_host.ENGINES[engine], gpu_operator, programs)
     return lambda policy: [
         *(q for room in rooms for q in room.list_questions(policy)),
-        owned_file.ORIGINALS,
+        earlier_runs.ORIGINALS,
     ]
 
 
@@ -54,7 +55,7 @@ def plan_engine_module(policy: Policy, obs: Observation, engine: str) -> Plan:
     instance, decision = find_single_instance(policy, obs, engine)
     parts = [
         host.plan_left_by_others(policy, obs, (instance,), (decision,)),
-        host.ENGINES[engine].plan_instance(policy, obs, instance, decision),
+        seen_host.ENGINES[engine].plan_instance(policy, obs, instance, decision),
     ]
     return host.sum_plans(parts, lowering.get_policy_cause)
 
@@ -65,8 +66,10 @@ def find_single_instance(
     """Return the instance that a single-resource module works on, and a decision by its options.
     Raise PlanError for none or several.
     """
-    instances = host.ENGINES[engine].find_instances(dc.replace(policy, engines=(engine,)), obs)
-    instances = gpu_operator.leave_alone(policy, obs, instances)
+    instances = seen_host.ENGINES[engine].find_instances(dc.replace(policy, engines=(engine,)), obs)
+    instances = gpu_operator.leave_alone(
+        policy, gpu_operator.read_operator_facts(policy, obs), instances
+    )
     found = [i for i in instances if not i.refusal]
     if not found and instances:
         raise build_refused_instance_error(instances[0])
@@ -92,8 +95,14 @@ def plan_engine_module_removal(policy: Policy, obs: Observation, engine: str) ->
     state of the engine.
     """
     desired = dc.replace(policy, engines=(engine,))
-    covers = functools.partial(host.CONFIGURED[engine].owns_file, desired, obs)
+    covers = functools.partial(seen_host.CONFIGURED[engine].owns_file, desired, obs)
     return lowering.add_cause(
-        restore.plan_take_back(desired, obs, {engine: host.CONFIGURED[engine]}, covers=covers),
+        restore.plan_take_back(
+            desired,
+            obs,
+            earlier_runs.read_earlier_runs(obs),
+            {engine: seen_host.CONFIGURED[engine]},
+            covers=covers,
+        ),
         "policy",
     )

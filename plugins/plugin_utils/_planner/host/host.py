@@ -15,16 +15,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     PlanError,
     QueryFailed,
-    Refusal,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
-    STANDARD_PATH,
     Cause,
     Decision,
-    Driver,
-    HostDecision,
     Instance,
-    Kubelet,
     Plan,
     Policy,
     merge_plans,
@@ -33,18 +28,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    decide,
     decision_file,
     host_messages,
     installation,
-    low_level,
     lowering,
     newer_releases,
-    owned_file,
     processes,
     refusals,
     restore,
-    traits,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_refresh,
@@ -55,19 +47,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     consumers,
     contested,
+    files,
     placement,
     resource,
-    staleness,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
-    detect as containerd_detect,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
-    detect as crio_detect,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
-    detect as docker_detect,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     detect as podman_detect,
@@ -80,15 +62,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.know
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import verdict
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
-    cgroup_driver,
     device_plugin,
     dra,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
-    kubelet as kubernetes_kubelet,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import (
-    known as managers_known,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     device_nodes,
@@ -103,204 +78,22 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
     resource as sharing_resource,
 )
 
-# A new engine is one more file and one more row.
-ENGINES = {
-    traits.CONTAINERD: containerd_detect,
-    traits.CRIO: crio_detect,
-    traits.DOCKER: docker_detect,
-    traits.PODMAN: podman_detect,
-}
-CONFIGURED = {name: engine for name, engine in ENGINES.items() if traits.get_traits(name).handlers}
-LEFTOVERS = {traits.CRIO: crio_detect.list_left_alone_leftovers}
-REASONED = {traits.CONTAINERD: containerd_detect}  # whose handlers have a cgroup driver each
-# what comes with it, or needs it
-KUBERNETES = (
-    *managers_known.list_kubernetes_managers(),
-    gpu_operator.TOOL,
-)
-MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
-# CRI-O's own packages put its runtimes outside PATH.
-LOW_LEVEL_PATHS = [*STANDARD_PATH, "/usr/libexec/crio"]
-
-
-@dc.dataclass(frozen=True)
-class SeenHost:
-    """The result of one look at a host, in the domain's words."""
-
-    instances: tuple[Instance, ...]
-    driver: Driver
-    kubelet: Kubelet
-    record: HostDecision
-    freshness: tuple[staleness.SpecVerdict, ...] = ()
-    specs: placement.Placement = placement.USUAL
-
-
-def list_low_level_questions() -> list[queries.Question]:
-    return [queries.ask_for_program(list(low_level.KNOWN), LOW_LEVEL_PATHS)]
-
-
-def list_host_low_level_runtimes(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """Return the low-level runtimes of a host, without a decision."""
-    return low_level.list_low_level_runtimes(
-        [], obs.get_answer(list_low_level_questions()[0]).get("found") or {}
-    )
-
-
-def list_host_questions(policy: Policy) -> list[queries.Question]:
-    """Return all questions that a normal host needs, for one look."""
-    own = [
-        *list_low_level_questions(),
-        queries.ask_for_program(MODE_BINARIES),
-        owned_file.ORIGINALS,
-    ]
-    engines = [
-        q
-        for name, engine in ENGINES.items()
-        for q in engine.list_questions(refusals.narrow_policy_to_engine(policy, name))
-    ]
-    every = (
-        gpus,
-        device_nodes,
-        consumers,
-        other_writers,
-        device_plugin,
-        dra,
-        packages,
-        toolkit_config,
-        oci_hook,
-        resource,
-        decision_file,
-        metrics,
-        gpu_operator,
-        programs,
-        sharing_resource,
-    )
-    rooms = [q for room in every for q in room.list_questions(policy)]
-    return [*own, *engines, *rooms, *repository.list_host_repository_questions(policy)]
-
-
-def see(policy: Policy, obs: Observation) -> SeenHost:
-    """Find the engines, the GPUs and the other writers, and decide. With state: absent, an
-    undecidable host gets an empty record.
-    """
-    try:
-        return decide_seen_host(policy, obs)
-    except PlanError:
-        if policy.state != "absent":
-            raise
-        nothing = resource.record_of_options("none", "")
-        here = tuple(
-            i for i in restore.find_every_engine(policy, obs, CONFIGURED).instances if i.binary
-        )
-        return SeenHost(here, Driver("none", "", (), "not inspected"), Kubelet(), nothing)
-
-
-def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
-    instances = tuple(
-        i
-        for name, engine in ENGINES.items()
-        for i in engine.find_instances(refusals.narrow_policy_to_engine(policy, name), obs)
-    )
-    if not podman_detect.counts_as_engine(
-        policy, [i for i in instances if i.engine != podman_detect.NAME]
-    ):
-        instances = tuple(i for i in instances if i.engine != podman_detect.NAME)
-    kubelet = kubernetes_kubelet.find_kubelet(policy, obs)
-    instances = tuple(
-        dc.replace(i, used_by_kubelet=is_kubelets_engine(i, kubelet)) for i in instances
-    )
-    instances = tuple(refuse_without_kubelet(policy, i, kubelet, instances) for i in instances)
-    instances = gpu_operator.leave_alone(policy, obs, instances)
-    driver = gpus.parse_driver(policy, obs)
-    readers = consumers.list_other_consumers(policy, obs, instances)
-    cap, _reason = decide.find_version_cap(instances, readers)
-    specs = placement.choose_spec_directory(
-        policy,
-        instances,
-        podman_detect.narrow_podman_directories(obs, readers),
-        decision_file.get_recorded_spec_place(obs),
-    )
-    owner, owner_reason = cdi_refresh.choose_cdi_owner(
-        policy, obs, cap, None if specs.usual else specs.common
-    )
-    record = decide.decide_host(
-        policy,
-        instances,
-        driver,
-        kubelet,
-        low_level=obs.get_answer(list_low_level_questions()[0]).get("found") or {},
-        mode_binaries=obs.get_answer(queries.ask_for_program(MODE_BINARIES)).get("found") or {},
-        cdi_owner=owner,
-        cdi_owner_reason=owner_reason,
-        consumers=readers,
-        plugin=device_plugin.find_plugin_strategies(policy, obs, kubelet),
-    )
-    record = dc.replace(
-        record,
-        decisions=tuple(add_engine_reasons(policy, obs, instances, d) for d in record.decisions),
-    )
-    record = specs.place_record(record)
-    return SeenHost(
-        instances,
-        driver,
-        kubelet,
-        record,
-        resource.judge_specs(placement.place_specs_in_policy(policy, record), obs, record, driver),
-        specs,
-    )
-
-
-def is_kubelets_engine(instance: Instance, kubelet: Kubelet) -> bool:
-    """Tell whether the kubelet of the host starts its pods in this engine, in Docker by
-    cri-dockerd.
-    """
-    if instance.engine == traits.DOCKER and cgroup_driver.is_cri_dockerd(kubelet.endpoint):
-        return True
-    return bool(kubelet.endpoint) and cgroup_driver.is_same_socket(
-        kubelet.endpoint, instance.socket
-    )
-
-
-def add_engine_reasons(
-    policy: Policy, obs: Observation, instances: tuple[Instance, ...], decision: Decision
-) -> Decision:
-    """Return a decision with the further reasons that only its engine's configuration shows."""
-    asked = REASONED.get(decision.engine)
-    instance = next(i for i in instances if i.key == decision.instance)
-    return (
-        dc.replace(
-            decision,
-            reasons=(*decision.reasons, *asked.explain_decision(policy, obs, instance, decision)),
-        )
-        if asked
-        else decision
-    )
-
-
-def refuse_without_kubelet(
-    policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]
-) -> Instance:
-    """Refuse an engine that no kubelet can use on a host of Kubernetes, unless the policy names it."""
-    kubernetes = kubelet.present or any(i.manager in KUBERNETES for i in instances)
-    engine = traits.get_traits(instance.engine)
-    open_ = not instance.refusal or instance.refusal.kind in ("stopped", "silent")
-    asked = instance.used_by_kubelet or instance.engine in policy.engines
-    if engine.kubernetes or not engine.handlers or not open_ or asked or not kubernetes:
-        return instance
-    values = {"title": engine.title, "version": instance.version, "engine": instance.engine}
-    beside = host_messages.BESIDE_KUBERNETES.fill(**values)
-    return dc.replace(instance, refusal=Refusal(beside, kind="unasked"))
-
 
 def judge_host_combinations(
-    policy: Policy, obs: Observation, seen: SeenHost, plan: Plan | None
+    policy: Policy, obs: Observation, seen: seen_host.SeenHost, plan: Plan | None
 ) -> known_bad_rules.JudgedRows:
     """Judge the host by the table of known-bad combinations: as the plan would leave it, or as it
     is if there is no plan.
     """
     return verdict.judge_known_bad(
         known_bad_host.KnownBadLook(
-            policy, obs, seen.instances, seen.driver, seen.record, seen.freshness, plan
+            policy,
+            known_bad_host.read_known_bad_facts(policy, obs, seen.instances),
+            seen.instances,
+            seen.driver,
+            seen.record,
+            seen.freshness,
+            plan,
         )
     )
 
@@ -308,7 +101,7 @@ def judge_host_combinations(
 def plan_host(
     policy: Policy,
     obs: Observation,
-    seen: SeenHost,
+    seen: seen_host.SeenHost,
     probe_source: str,
     residents: Mapping[str, str] | None = None,
 ) -> Plan:
@@ -318,7 +111,8 @@ def plan_host(
     or the table stops it.
     """
     try:
-        found = plan_resources(policy, obs, seen, probe_source, residents)
+        facts = seen_host.read_host_facts(policy, obs, seen, probe_source)
+        found = plan_resources(policy, obs, facts, residents)
     except QueryFailed:
         raise
     except PlanError as error:
@@ -336,7 +130,7 @@ def plan_host(
 def report_known_bad(
     policy: Policy,
     obs: Observation,
-    seen: SeenHost,
+    seen: seen_host.SeenHost,
     plan: Plan | None,
     error: PlanError | None = None,
 ) -> list[dict[str, Any]]:
@@ -350,68 +144,78 @@ def report_known_bad(
 def plan_resources(
     policy: Policy,
     obs: Observation,
-    seen: SeenHost,
-    probe_source: str,
+    facts: seen_host.HostFacts,
     residents: Mapping[str, str] | None,
 ) -> Plan:
-    """Return the sum of the resources' plans as one transaction."""
+    """Return the sum of the resources' plans as one transaction.
+
+    obs: for the engines, which still read it themselves.
+    """
     if policy.state == "absent":
-        return plan_host_removal(policy, obs)
-    record = seen.record
+        return plan_host_removal(policy, obs, facts)
+    seen, record = facts.seen, facts.seen.record
     if record.skipped:
         return Plan(advice=(record.skipped,))
     refusals.require_engine(policy, seen.instances)
     if not record.decisions and refusals.open_ones(policy, seen.instances):
         return Plan(advice=tuple(sentence for _key, sentence in record.refused))
     by_key = {i.key: i for i in seen.instances}
-    pinned, installing = installation.plan_installation(policy, obs, record)
+    packaged = facts.installation
+    pinned, installing = installation.plan_installation(policy, packaged, record)
     placed = placement.place_specs_in_policy(policy, record)
     nodes = functools.cache(
         lambda: device_nodes.plan_device_nodes(
-            policy, obs, seen.driver, (residents or {}).get("device_nodes", "")
+            policy,
+            facts.nodes,
+            seen.driver,
+            (residents or {}).get("device_nodes", ""),
         )
     )
-    others = functools.cache(lambda: other_writers.plan_other_writers(policy, obs, record))
+    others = functools.cache(
+        lambda: other_writers.plan_other_writers(policy, facts.writers, record)
+    )
     config = functools.partial(
         toolkit_config.plan_toolkit_config,
         policy,
-        obs,
+        facts.runtime,
         record,
         installing=bool(installing.commands),
     )
-    decides = functools.partial(get_decision_cause, policy, obs, seen)
+    decides = functools.partial(get_decision_cause, policy, facts)
     parts = order_resource_plans(
         [
             lambda: plan_left_by_others(placed, obs, seen.instances, record.decisions),
-            lambda: installation.plan_first_stages(pinned, obs, record, installing, others()),
+            lambda: installation.plan_first_stages(pinned, packaged, record, installing, others()),
             nodes,
             lambda: mark_package_file(config()) if installing.commands else config(),
             *(
                 functools.partial(
-                    ENGINES[d.engine].plan_instance, policy, obs, by_key[d.instance], d
+                    seen_host.ENGINES[d.engine].plan_instance, policy, obs, by_key[d.instance], d
                 )
                 for d in record.decisions
             ),
-            lambda: programs.require_default(policy, obs, seen.instances, record.decisions),
-            lambda: oci_hook.plan_hook_file(policy, obs, record, decides),
-            lambda: plan_host_specs(
-                policy, obs, seen, probe_source, nodes(), (residents or {}).get("cdi_guard", "")
+            lambda: programs.require_default(
+                policy, facts.programs, seen.instances, record.decisions
             ),
+            lambda: oci_hook.plan_hook_file(policy, facts.hooks, record, decides),
+            lambda: plan_host_specs(policy, facts, nodes(), (residents or {}).get("cdi_guard", "")),
             lambda: Plan() if installing.commands else others(),
             lambda: device_plugin.advise_on_device_plugin(policy, record),
-            lambda: Plan(advice=dra.advise_on_dra(judge_claims(policy, obs, seen, after=True))),
+            lambda: Plan(
+                advice=dra.advise_on_dra(judge_claims(policy, facts.dra, seen, after=True))
+            ),
             lambda: Plan(
                 advice=(
-                    *consumers.advise_on_enroot(obs),
-                    *podman_detect.advise_on_podman(placed, obs),
+                    *consumers.advise_on_enroot(facts.consumers),
+                    *podman_detect.advise_on_podman(placed, facts.consumers, facts.podman),
                 )
             ),
             lambda: Plan(
-                advice=swarm.advise_on_swarm(policy, obs, seen.instances, record, seen.driver)
+                advice=swarm.advise_on_swarm(policy, facts.swarm.value, record, seen.driver)
             ),
             lambda: sharing_resource.plan_sharing(
                 policy,
-                obs,
+                facts.sharing,
                 seen.driver,
                 seen.kubelet,
                 *((residents or {}).get(name, "") for name in sharing_resource.PROGRAM_NAMES),
@@ -419,18 +223,27 @@ def plan_resources(
         ]
     )
     recorded = decision_file.plan_decision_files(
-        policy, obs, record, seen.driver, list_host_takeovers(obs, parts), decides
+        facts.decision,
+        record,
+        seen.driver,
+        list_host_takeovers(facts, parts),
+        decides,
     )
     stale = [verdict.path for verdict in seen.freshness if verdict.state == "stale"]
     measured = metrics.plan_metrics(
-        policy, obs, record, seen.driver, stale, merge_plans([*parts, recorded])
+        policy,
+        facts.metrics,
+        record,
+        seen.driver,
+        stale,
+        merge_plans([*parts, recorded]),
     )
     alone = (
         *(sentence for _key, sentence in record.refused),
         *newer_releases.advise_on_newer_releases(
-            seen.instances, packages.get_installed_toolkit(obs), seen.driver
+            seen.instances, packages.get_installed_toolkit(facts.installation.toolkit), seen.driver
         ),
-        *processes.advise_on_other_processes(obs),
+        *processes.advise_on_other_processes(facts.other_processes.value),
         *seen.driver.notes,
     )
     return sum_plans([*parts, recorded, measured, Plan(advice=alone)], decides)
@@ -443,19 +256,14 @@ def sum_plans(parts: list[Plan], decides: lowering.Decided) -> Plan:
     return whole
 
 
-def get_decision_cause(policy: Policy, obs: Observation, seen: SeenHost) -> Cause:
+def get_decision_cause(policy: Policy, facts: seen_host.HostFacts) -> Cause:
     """Return the cause for what goes by the host's decision. Raise PlanError if it rests on a
     component that does not answer.
     """
+    seen, earlier = facts.seen, facts.earlier
     refusals.require_heard_engines(policy, seen.instances)
-    device_plugin.require_serving_plugin(
-        obs, seen.record, decision_file.get_recorded_plugin_source(obs)
-    )
-    return (
-        "uninstalled"
-        if decision_file.list_recorded_engines(obs) - {i.engine for i in seen.instances}
-        else "policy"
-    )
+    device_plugin.require_serving_plugin(facts.plugin, seen.record, earlier.plugin_source)
+    return "uninstalled" if earlier.engines - {i.engine for i in seen.instances} else "policy"
 
 
 def order_resource_plans(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
@@ -481,7 +289,7 @@ def order_resource_plans(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
     return plans
 
 
-def list_host_takeovers(obs: Observation, parts: list[Plan]) -> list[str]:
+def list_host_takeovers(facts: seen_host.HostFacts, parts: list[Plan]) -> list[str]:
     """List the files of other tools that this run removes, or that preceded a file that goes now,
     by their names in the journal.
     """
@@ -496,10 +304,10 @@ def list_host_takeovers(obs: Observation, parts: list[Plan]) -> list[str]:
     ]
     before = [
         path
-        for path, kept in owned_file.get_journal_originals(obs).items()
+        for path, kept in facts.earlier.originals.items()
         if path in removed and kept.get("existed")
     ]
-    return [*(obs.get_file(path).place for path in adopted), *before]
+    return [*(facts.places.get(path) for path in adopted), *before]
 
 
 def plan_left_by_others(
@@ -514,63 +322,76 @@ def plan_left_by_others(
     Most often, what was left there is why an engine is left alone. Pods that cannot start are
     reported first.
     """
-    first = programs.plan_missing_programs(policy, obs, instances, decisions)
-    its_state = functools.partial(gpu_operator.judge_operator_state, policy, obs, instances)
+    first = programs.plan_missing_programs(
+        policy, programs.read_program_facts(obs), instances, decisions
+    )
+    operator = gpu_operator.read_operator_facts(policy, obs)
+    its_state = functools.partial(gpu_operator.judge_operator_state, policy, operator, instances)
     watching = (
         ()
         if policy.single
-        else contested.list_management_specs(policy, obs, lambda path: its_state((path,)))
+        else contested.list_management_specs(
+            policy, files.read_spec_file_facts(obs), lambda path: its_state((path,))
+        )
     )
     alone = [
         left
         for i in instances
-        if i.refusal and i.engine in LEFTOVERS
-        for left in LEFTOVERS[i.engine](policy, obs, i)
+        if i.refusal and i.engine in seen_host.LEFTOVERS
+        for left in seen_host.LEFTOVERS[i.engine](policy, obs, i)
     ]
     return dc.replace(
         first,
         leftovers=(
-            *gpu_operator.list_operator_leftovers(policy, obs, instances),
+            *gpu_operator.list_operator_leftovers(policy, operator, instances),
             *alone,
             *watching,
         ),
     )
 
 
-def judge_claims(policy: Policy, obs: Observation, seen: SeenHost, *, after: bool) -> dra.Dra:
+def judge_claims(
+    policy: Policy, facts: dra.DraFacts, seen: seen_host.SeenHost, *, after: bool
+) -> dra.Dra:
     """Tell whether pods get GPUs by claims here. after: judge the host as the plan leaves it, else
     as it is.
     """
     return dra.judge_dra(
-        policy, obs, seen.record, seen.instances, seen.driver, seen.kubelet, after=after
+        policy,
+        facts,
+        seen.record,
+        seen.instances,
+        seen.driver,
+        seen.kubelet,
+        after=after,
     )
 
 
 def plan_host_specs(
-    policy: Policy, obs: Observation, seen: SeenHost, probe_source: str, nodes: Plan, program: str
+    policy: Policy,
+    facts: seen_host.HostFacts,
+    nodes: Plan,
+    program: str,
 ) -> Plan:
     """Plan the spec of the host as it is once its device nodes are right.
 
     A driver that this same run loads shows its GPUs only afterwards, so the next run writes its
     spec.
     """
+    seen = facts.seen
     if seen.driver.state == "not-loaded" and nodes.restarts:
         return Plan(advice=(host_messages.DRIVER_LOADS.fill(),))
     said = Plan(advice=seen.specs.advise_on_placement(seen.record, kubelet=seen.kubelet.expected))
-    placed, after = (
-        placement.place_specs_in_policy(policy, seen.record),
-        device_nodes.predict_device_nodes(policy, obs, seen.driver),
-    )
+    placed, specs = placement.place_specs_in_policy(policy, seen.record), facts.specs.value
     done = resource.plan_specs_and_outcome(
         placed,
-        after,
+        specs,
         seen.record,
         seen.driver,
-        probe_source,
-        functools.partial(get_decision_cause, policy, obs, seen),
+        functools.partial(get_decision_cause, policy, facts),
     )
     return merge_plans(
-        [done[0], resource.plan_spec_watch(placed, after, seen.record, done, program), said]
+        [done[0], resource.plan_spec_watch(placed, specs, seen.record, done, program), said]
     )
 
 
@@ -584,24 +405,21 @@ def mark_package_file(plan: Plan) -> Plan:
     )
 
 
-def plan_host_removal(policy: Policy, obs: Observation) -> Plan:
+def plan_host_removal(policy: Policy, obs: Observation, facts: seen_host.HostFacts) -> Plan:
     """Plan to give back what was there before. Packages stay, since other programs on the host may
     need them.
     """
-    rooms = (
-        toolkit_config,
-        oci_hook,
-        resource,
-        device_nodes,
-        sharing_resource,
-        cdi_refresh,
-        decision_file,
-        metrics,
-        repository,
-    )
+    removed = [
+        toolkit_config.plan_absent(policy, facts.runtime),
+        oci_hook.plan_absent(policy, facts.hooks),
+        resource.plan_absent(policy, facts.taken_back),
+        device_nodes.plan_absent(policy, facts.nodes),
+        sharing_resource.plan_absent(policy, facts.sharing),
+        cdi_refresh.plan_absent(policy, facts.writers.refresh),
+        decision_file.plan_absent(policy, facts.decision),
+        metrics.plan_absent(policy, facts.metrics),
+        repository.plan_absent(policy, facts.installation.repository),
+    ]
     return lowering.add_cause(
-        restore.plan_take_back(
-            policy, obs, CONFIGURED, [room.plan_absent(policy, obs) for room in rooms]
-        ),
-        "policy",
+        restore.plan_take_back(policy, obs, facts.earlier, seen_host.CONFIGURED, removed), "policy"
     )

@@ -20,10 +20,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     host,
     host_messages,
     originals,
     refusals,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
@@ -31,7 +33,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     packages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
-    journal,
     table_row,
 )
 
@@ -40,7 +41,7 @@ OF_RELEASE = re.compile(r"[A-Za-z0-9._~+-]{1,64}")
 
 
 def report_host_facts(
-    seen: host.SeenHost, plan: Plan, state: str = "present", *, done: bool = False
+    seen: seen_host.SeenHost, plan: Plan, state: str = "present", *, done: bool = False
 ) -> dict[str, Any]:
     """Return what a result reports in addition to the plan. done: the plan is carried out, and not
     only shown.
@@ -62,14 +63,17 @@ def report_host_facts(
     }
 
 
-def report_compared_values(seen: host.SeenHost, obs: Observation) -> dict[str, Any]:
+def report_compared_values(seen: seen_host.SeenHost, obs: Observation) -> dict[str, Any]:
     """Return the values by which hosts of a fleet are compared, and the drift and pending restarts
     of a host by its journal.
     """
     return {
-        "versions": {"driver": seen.driver.version, "toolkit": packages.get_installed_toolkit(obs)},
-        "drift": originals.list_drift(obs),
-        "pending": list(journal.get_journal(obs).get("pending") or ()),
+        "versions": {
+            "driver": seen.driver.version,
+            "toolkit": packages.get_installed_toolkit(packages.read_toolkit_facts(obs)),
+        },
+        "drift": originals.list_drift(earlier_runs.read_earlier_runs(obs)),
+        "pending": list(earlier_runs.read_earlier_runs(obs).journal_if_asked.get("pending") or ()),
     }
 
 
@@ -98,7 +102,7 @@ def get_operating_system(obs: Observation) -> dict[str, str]:
 
 
 def report_host(
-    policy: Policy, obs: Observation, seen: host.SeenHost, plan: Plan
+    policy: Policy, obs: Observation, seen: seen_host.SeenHost, plan: Plan
 ) -> dict[str, Any]:
     return {
         **report_host_facts(seen, plan, policy.state),
@@ -111,6 +115,8 @@ def report_host(
         "driver": dc.asdict(seen.driver),
         "kubelet": dc.asdict(seen.kubelet),
         "dra": dra.report_dra(
-            host.judge_claims(policy, obs, seen, after=policy.state == "present")
+            host.judge_claims(
+                policy, dra.read_dra_facts(obs), seen, after=policy.state == "present"
+            )
         ),
     }

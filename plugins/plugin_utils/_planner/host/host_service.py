@@ -13,13 +13,14 @@ of multi-user.target wants the unit: unlike a link, it is a plain file that can 
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     queries,
     transaction,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
     Policy,
@@ -28,12 +29,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     OWN_UNIT,
     WHOLE,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    owned_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 PROGRAMS = "/usr/local/libexec/gpufleet"
@@ -141,10 +146,38 @@ def list_service_questions(name: str, units: tuple[str, ...]) -> list[queries.Qu
         queries.ask_for_file(path, keep=OWN_UNIT if path.startswith(f"{UNITS}/") else WHOLE)
         for path in list_service_paths(name, units)
     ]
-    return [*files, queries.ask_for_units(list(units)), owned_file.ORIGINALS]
+    return [*files, queries.ask_for_units(list(units)), earlier_runs.ORIGINALS]
 
 
-def plan_service(policy: Policy, obs: Observation, wanted: Resident) -> Plan:
+@dc.dataclass(frozen=True)
+class ServiceFacts:
+    """What a host has of services of this collection: their files by path, and their units by name.
+
+    asked: tells whether a question was answered.
+    """
+
+    files: Lookup[str, ObservedFile]
+    units: Lookup[str, Mapping[str, str]]
+    asked: Callable[[queries.Question], bool]
+    earlier: earlier_runs.EarlierRuns
+
+    def is_active(self, unit: str) -> bool:
+        return self.units.get(unit).get("ActiveState") == "active"
+
+
+def read_service_facts(obs: Observation) -> ServiceFacts:
+    return obs.compute_once(
+        "services",
+        lambda: ServiceFacts(
+            Lookup(obs.get_file),
+            Lookup(obs.get_unit),
+            obs.was_asked,
+            earlier_runs.read_earlier_runs(obs),
+        ),
+    )
+
+
+def plan_service(policy: Policy, facts: ServiceFacts, wanted: Resident) -> Plan:
     """Plan the files that differ. Units that watch start with them; the plan that needs a service
     starts it.
     """
@@ -157,15 +190,11 @@ def plan_service(policy: Policy, obs: Observation, wanted: Resident) -> Plan:
         texts[wanted.settings_path] = wanted.settings
     files = merge_plans(
         [
-            plan_service_file(obs, path, text, wanted.why, wanted.shows)
+            plan_service_file(facts, path, text, wanted.why, wanted.shows)
             for path, text in sorted(texts.items())
         ]
     )
-    watching = [
-        u
-        for u in wanted.wanted
-        if not u.endswith(".service") and obs.get_unit(u).get("ActiveState") != "active"
-    ]
+    watching = [u for u in wanted.wanted if not u.endswith(".service") and not facts.is_active(u)]
     restarts = (
         tuple(Restart(u, "start", wanted.why) for u in watching) if policy.root == "/" else ()
     )
@@ -173,9 +202,9 @@ def plan_service(policy: Policy, obs: Observation, wanted: Resident) -> Plan:
 
 
 def plan_service_file(
-    obs: Observation, path: str, text: str, why: str, shows: Sequence[str] = ()
+    facts: ServiceFacts, path: str, text: str, why: str, shows: Sequence[str] = ()
 ) -> Plan:
-    file = owned_file.require_readable(obs.get_file(path))
+    file = owned_file.require_readable(facts.files.get(path))
     if file.content == text and owned_file.has_right_mode(file):
         return Plan()
     if path.startswith(f"{SETTINGS}/"):
@@ -184,26 +213,22 @@ def plan_service_file(
 
 
 def plan_service_removal(
-    policy: Policy, obs: Observation, name: str, units: tuple[str, ...], why: str
+    policy: Policy, facts: ServiceFacts, name: str, units: tuple[str, ...], why: str
 ) -> Plan:
     """Plan to remove the files. A unit that watches is stopped first, since otherwise it would go
     on until the next boot.
     """
     wanted = list_service_questions(name, units)
-    if not all(obs.was_asked(q) for q in wanted if q["kind"] == "file"):
+    if not all(facts.asked(q) for q in wanted if q["kind"] == "file"):
         raise NeedMore(wanted)  # in one more look, not in one for each
-    files = [obs.get_file(path) for path in list_service_paths(name, units)]
+    files = [facts.files.get(path) for path in list_service_paths(name, units)]
     back = merge_plans(
         [
-            owned_file.plan_owned_file_restore(obs, f, why=why, own="gpufleet" in f.path)
+            owned_file.plan_owned_file_restore(facts.earlier, f, why=why, own="gpufleet" in f.path)
             for f in files
         ]
     )
-    watching = [
-        u
-        for u in units
-        if not u.endswith(".service") and obs.get_unit(u).get("ActiveState") == "active"
-    ]
+    watching = [u for u in units if not u.endswith(".service") and facts.is_active(u)]
     if back.empty or policy.root != "/" or not watching:
         return back
     stop: transaction.PackageCommand = {

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
-    owned_file,
+    earlier_runs,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
     host as bundle_host,
@@ -37,39 +37,56 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 def list_installation_questions(policy: Policy) -> list[queries.Question]:
     """Return the questions whose answers `plan_base_package` needs."""
     return [
-        owned_file.ORIGINALS,
+        earlier_runs.ORIGINALS,
         *packages.list_questions(policy),
         *repository.list_host_repository_questions(policy),
     ]
 
 
-def plan_base_package(policy: Policy, obs: Observation) -> Plan:
+@dc.dataclass(frozen=True)
+class InstallationFacts:
+    """What the host has of the toolkit's packages, and where they can come from."""
+
+    toolkit: packages.ToolkitFacts
+    repository: repository.RepositoryFacts
+    archive: bundle_host.ArchiveFacts
+
+
+def read_installation_facts(policy: Policy, obs: Observation) -> InstallationFacts:
+    return InstallationFacts(
+        packages.read_toolkit_facts(obs),
+        repository.read_repository_facts(obs),
+        bundle_host.read_archive_facts(policy, obs),
+    )
+
+
+def plan_base_package(policy: Policy, facts: InstallationFacts) -> Plan:
     """Plan the installation of the base package without a look at any engine.
 
     Packages stay with state: absent, since other programs may need them.
     """
     if policy.state == "absent":
-        return packages.plan_no_package_removal(policy, obs)
+        return packages.plan_no_package_removal(policy)
     record = dc.replace(resource.record_of_options("none", ""), packages=decide.BASE_PACKAGES)
-    pinned, found = plan_installation(policy, obs, record)
-    return plan_first_stages(pinned, obs, record, found, Plan())
+    pinned, found = plan_installation(policy, facts, record)
+    return plan_first_stages(pinned, facts, record, found, Plan())
 
 
 def plan_installation(
-    policy: Policy, obs: Observation, record: HostDecision
+    policy: Policy, facts: InstallationFacts, record: HostDecision
 ) -> tuple[Policy, Plan]:
     """Return the policy and the plan that installs the packages.
 
     If there is an archive of packages, the policy asks for its version.
     """
-    pinned = bundle_host.pin_archive_in_policy(policy, obs, record)
+    pinned = bundle_host.pin_archive_in_policy(policy, facts.archive, record)
     return pinned, bundle_host.narrow_install_plan(
-        pinned, obs, packages.plan_packages(pinned, obs, record)
+        pinned, facts.archive, packages.plan_packages(pinned, facts.toolkit, record)
     )
 
 
 def plan_first_stages(
-    policy: Policy, obs: Observation, record: HostDecision, installing: Plan, others: Plan
+    policy: Policy, facts: InstallationFacts, record: HostDecision, installing: Plan, others: Plan
 ) -> Plan:
     """Return the plan of what goes first: the repository that has the packages, then the packages,
     each in its own transaction.
@@ -78,23 +95,28 @@ def plan_first_stages(
     other. The transaction that brings the packages also keeps the units that come with them from
     writing.
     """
-    some, names = bool(installing.commands), packages.list_missing_packages(policy, obs, record)
+    some, names = (
+        bool(installing.commands),
+        packages.list_missing_packages(policy, facts.toolkit, record),
+    )
     source = Plan()
     if record.packages:
-        offered = functools.partial(packages.are_packages_offered, obs, names)
+        offered = functools.partial(packages.are_packages_offered, facts.toolkit, names)
         usual = functools.partial(
             repository.plan_needed_repository,
             policy,
-            obs,
+            facts.repository,
             missing=some,
             offered=offered,
-            slow=packages.must_ask_package_manager(obs),
+            slow=packages.must_ask_package_manager(facts.toolkit),
         )
         source = (
-            bundle_host.plan_needed_archive(policy, obs, record) if policy.bundle_file else usual()
+            bundle_host.plan_needed_archive(policy, facts.archive, record)
+            if policy.bundle_file
+            else usual()
         )
     if not some:
         return merge_plans([installing, source])
-    trusting = repository.list_trust_commands(policy, obs, source)
+    trusting = repository.list_trust_commands(policy, facts.repository, source)
     installing = dc.replace(installing, commands=(*trusting, *installing.commands))
     return Plan(first=(*([source] if source.changes else []), merge_plans([installing, others])))

@@ -21,12 +21,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     merge_plans,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
     ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     journal_messages,
     owned_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    EarlierRuns,
 )
 
 WHY = journal_messages.BACK_KEPT.fill()
@@ -65,11 +67,8 @@ def can_cover_everything(_path: str) -> bool:
     return True
 
 
-def list_originals(obs: Observation) -> tuple[Original, ...]:
-    return tuple(
-        _read_original(path, answer)
-        for path, answer in sorted(owned_file.get_journal_originals(obs).items())
-    )
+def list_originals(earlier: EarlierRuns) -> tuple[Original, ...]:
+    return tuple(_read_original(path, answer) for path, answer in sorted(earlier.originals.items()))
 
 
 def _read_original(path: str, answer: Mapping[str, Any]) -> Original:
@@ -78,11 +77,11 @@ def _read_original(path: str, answer: Mapping[str, Any]) -> Original:
         str(answer.get("trouble") or ""), str(answer.get("directory") or ""))  # fmt: skip
 
 
-def list_drift(obs: Observation) -> list[dict[str, str]]:
+def list_drift(earlier: EarlierRuns) -> list[dict[str, str]]:
     """List the files that differ from what this collection wrote, with their state: the journal
     compared with the host.
     """
-    found = [(o.path, describe_drift(o)) for o in list_originals(obs)]
+    found = [(o.path, describe_drift(o)) for o in list_originals(earlier)]
     return [{"path": path, "state": state} for path, state in found if state]
 
 
@@ -103,45 +102,32 @@ def describe_drift(one: Original) -> str:
     )
 
 
-def require_sound(obs: Observation, covers: Covers = can_cover_everything) -> None:
+def require_sound(earlier: EarlierRuns, covers: Covers = can_cover_everything) -> None:
     """Raise PlanError for a damaged copy of a covered file.
 
     A damaged copy must not count as no copy: the file would be judged as if its earlier content had
     never been known.
     """
-    broken = [
-        d
-        for d in obs.get_answer(owned_file.ORIGINALS).get("damaged") or ()
-        if covers(str(d.get("path")))
-    ]
+    broken = [d for d in earlier.journal.value.get("damaged") or () if covers(str(d.get("path")))]
     if broken:
         reasons = "; ".join(str(d.get("why")) for d in broken)
         raise PlanError(journal_messages.COPY_DAMAGED.fill(reasons=reasons))
 
 
-def has_journal(obs: Observation) -> bool:
-    """Tell whether the journal knows of this collection's work here.
-
-    If so, a file that it has no copy of is not this collection's.
-    """
-    answer = obs.get_answer(owned_file.ORIGINALS)
-    return bool(answer.get("known") or answer.get("originals"))
-
-
 def complete_resource_removal(
-    obs: Observation, paths: Iterable[str], plan: Callable[[], Plan]
+    earlier: EarlierRuns, paths: Iterable[str], plan: Callable[[], Plan]
 ) -> Plan:
     """Complete the plan of one resource, whose files are known by name, from the journal.
 
     Raise PlanError as `complete_whole_removal` does.
     """
     covers = frozenset(paths).__contains__
-    require_sound(obs, covers)
-    return complete_whole_removal(obs, plan(), covers=covers)
+    require_sound(earlier, covers)
+    return complete_whole_removal(earlier, plan(), covers=covers)
 
 
 def complete_whole_removal(
-    obs: Observation, plan: Plan, *, covers: Covers = can_cover_everything, obstacle: Callable[[str], str] = lambda _path: "",
+    earlier: EarlierRuns, plan: Plan, *, covers: Covers = can_cover_everything, obstacle: Callable[[str], str] = lambda _path: "",
     reader: Callable[[str], Plan] = lambda _path: Plan(),
 ) -> Plan:  # fmt: skip
     """Return the plan, completed by all that it leaves of what the journal kept.
@@ -151,7 +137,7 @@ def complete_whole_removal(
     cannot be given back.
     """
     done = {str(change["path"]) for change in plan.changes} | set(plan.released)
-    rest = [o for o in list_originals(obs) if covers(o.path) and o.path not in done]
+    rest = [o for o in list_originals(earlier) if covers(o.path) and o.path not in done]
     left = [sentence for sentence in (_explain_left(o, obstacle(o.path)) for o in rest) if sentence]
     refuse_left_originals(left)
     back = [o for o in rest if o.now == o.after and o.now != o.before]
@@ -159,7 +145,7 @@ def complete_whole_removal(
     return merge_plans(
         [
             plan,
-            *(_plan_restore(obs, o) for o in back),
+            *(_plan_restore(earlier, o) for o in back),
             *(reader(o.path) for o in back),
             Plan(advice=gone),
         ]
@@ -189,10 +175,10 @@ def _is_removed(one: Original) -> bool:
     return one.now is None and one.touched and not one.trouble
 
 
-def _plan_restore(obs: Observation, one: Original) -> Plan:
+def _plan_restore(earlier: EarlierRuns, one: Original) -> Plan:
     """Plan the change without a look at the content: the node has the bytes, and compares hashes."""
-    answer = owned_file.get_journal_originals(obs)[one.path]
+    answer = earlier.originals[one.path]
     file = ObservedFile(one.path, one.now is not None, "file", None, one.now)
-    seen = obs.get_file(one.path) if f"file:{one.path}" in obs.answers else file
+    seen = earlier.seen.value.get(one.path, file)
     # the executor reports what is wrong with its place
     return owned_file.restore(file if seen.error else seen, answer, WHY)

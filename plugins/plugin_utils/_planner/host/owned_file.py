@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
-    queries,
     transaction,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -21,21 +20,21 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.form
     json_bounds,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
-    JOURNAL_DIR,
     Cause,
     Difference,
     Plan,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
     ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import journal_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    EarlierRuns,
+)
 
 BACK = journal_messages.BACK_BEFORE.fill()
 DIGITS = 12  # of a content's digest, in what people read
 VALUES = 32  # of one file that a plan shows; of more it shows the digest as well
-ORIGINALS = queries.ask_for_originals(JOURNAL_DIR)
 
 
 def require_readable(file: ObservedFile) -> ObservedFile:
@@ -151,16 +150,18 @@ def plan_owned_file_removal(file: ObservedFile, *, why: str, cause: Cause | None
     )
 
 
-def plan_owned_file_restore(obs: Observation, file: ObservedFile, *, why: str, own: bool) -> Plan:
+def plan_owned_file_restore(
+    earlier: EarlierRuns, file: ObservedFile, *, why: str, own: bool
+) -> Plan:
     """Plan to restore the bytes from before, if the journal has them and the file is still what we
     wrote.
 
     Otherwise our file goes, and another's stays. own: the content shows that this collection wrote
     it, whatever the journal has. A file that cannot be read shows nothing.
     """
-    original = get_journal_originals(obs).get(file.path)
+    original = earlier.originals.get(file.path)
     # if the journal is known and has no copy, the file is another's
-    if original or (file.error and not obs.get_answer(ORIGINALS).get("known")):
+    if original or (file.error and not earlier.is_journal_known):
         file = require_readable(file)
     if original and (file.sha256 if file.exists else None) == original.get("sha256_after"):
         return restore(file, original, why)
@@ -249,15 +250,6 @@ def build_keys_out_difference(path: str) -> Difference:
         "without them",
         journal_messages.KEY_BY_KEY.fill(),
     )
-
-
-def get_journal_originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:
-    """Return path -> the journal's record of the file from before our first change.
-
-    Raise QueryFailed if the journal cannot be read, since that does not mean that it keeps none.
-    """
-    found: Mapping[str, Mapping[str, Any]] = obs.get_answer(ORIGINALS).get("originals") or {}
-    return found
 
 
 def was_taken_away(original: Mapping[str, Any]) -> bool:

@@ -105,12 +105,13 @@ def build_untrusted_instance(engine: str, title: str, process: Mapping[str, Any]
     )
 
 
-def advise_on_other_processes(obs: Observation) -> tuple[str, ...]:
+def advise_on_other_processes(found: Mapping[str, int]) -> tuple[str, ...]:
     """Return advice about other users' processes with an engine's name; () if there are none.
+
+    found: their number by name.
 
     Such a process may be a rootless engine or anything else. Only their number is known.
     """
-    found = obs.count_others()
     if not found:
         return ()
     listed = ", ".join(f"{number} {name}" for name, number in sorted(found.items()))

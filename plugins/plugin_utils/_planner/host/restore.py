@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     file_places,
@@ -36,12 +37,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     journal_messages,
     low_level,
     originals,
-    owned_file,
     refusals,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     gpu_operator,
     nvidia_ctk,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    EarlierRuns,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
@@ -107,40 +110,41 @@ def find_every_engine(policy: Policy, obs: Observation, engines: Engines) -> Sea
 
 
 def plan_take_back(
-    policy: Policy, obs: Observation, engines: Engines, rooms: Iterable[Plan] = (),
+    policy: Policy, obs: Observation, earlier: EarlierRuns, engines: Engines,
+    rooms: Iterable[Plan] = (),
     covers: originals.Covers = originals.can_cover_everything,
 ) -> Plan:  # fmt: skip
     """Plan to take everything back in one transaction. Raise PlanError if something cannot be given
     back.
     """
-    originals.require_sound(obs, covers)
+    originals.require_sound(earlier, covers)
     found = find_every_engine(policy, obs, engines)
     plans, broken, refused = plan_instance_removals(policy, obs, engines, found)
     require_one(policy, plans)
     merged = merge_plans([*plans.values(), *rooms])
-    require_copies(policy, obs, engines, merged, broken)
+    require_copies(policy, obs, earlier, engines, merged, broken)
     context = Context(
         policy, obs, engines, dc.replace(found, obstacles={**refused, **found.obstacles, **broken})
     )
     done = originals.complete_whole_removal(
-        obs,
+        earlier,
         merged,
         covers=covers,
         obstacle=context.explain_obstacle,
         reader=context.plan_left_to_do,
     )
-    return dc.replace(done, advice=(*done.advice, *advise_without_journal(policy, obs, done)))
+    return dc.replace(done, advice=(*done.advice, *advise_without_journal(policy, earlier, done)))
 
 
-def advise_without_journal(policy: Policy, obs: Observation, done: Plan) -> tuple[str, ...]:
+def advise_without_journal(policy: Policy, earlier: EarlierRuns, done: Plan) -> tuple[str, ...]:
     """Return advice for a host without a journal, from which no earlier file can be restored; () if
     there is a journal or no change.
 
     The record of a whole host still knows the names of the files.
     """
-    if not done.changes or originals.has_journal(obs):
+    if not done.changes or earlier.has_journal:
         return ()
-    known = () if policy.single else decision_file.list_taken_over_files(obs)
+    known = () if policy.single else decision_file.list_taken_over_files(earlier)
     command = nvidia_ctk.COMMAND
     if not known:
         return (journal_messages.LOST.fill(command=command),)
@@ -202,7 +206,12 @@ def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
 
 
 def require_copies(
-    policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]
+    policy: Policy,
+    obs: Observation,
+    earlier: EarlierRuns,
+    engines: Engines,
+    merged: Plan,
+    broken: Mapping[str, str],
 ) -> None:
     """Raise PlanError for files without a copy that could not be judged: they carry this
     collection's mark, or look like its own.
@@ -210,7 +219,7 @@ def require_copies(
     done = (
         {str(change["path"]) for change in merged.changes}
         | set(merged.released)
-        | set(owned_file.get_journal_originals(obs))
+        | set(earlier.originals)
     )
     marked = [
         (name, path)
@@ -225,31 +234,34 @@ def require_copies(
     left += [
         journal_messages.SUSPECTED.fill(reason=why)
         for name, why in broken.items()
-        if may_have_own_keys(policy, obs, engines[name].get_main_file(policy, obs))
+        if may_have_own_keys(
+            policy,
+            obs.get_file(engines[name].get_main_file(policy, obs), file_places.NOTHING),
+            earlier,
+        )
     ]
     originals.refuse_left_originals(left)
 
 
-def may_have_own_keys(policy: Policy, obs: Observation, path: str) -> bool:
+def may_have_own_keys(policy: Policy, file: ObservedFile, earlier: EarlierRuns) -> bool:
     """Tell whether a file that cannot be judged may contain keys of this collection that no journal
     knows.
     """
-    file = obs.get_file(path, file_places.NOTHING)
-    if not file.exists or not may_be_own(policy, obs):
+    if not file.exists or not may_be_own(policy, earlier):
         return False
     return (
-        decision_file.was_here(obs)
+        earlier.was_here
         if file.content is None
         else any(h.binary in file.content for h in policy.handlers)
     )
 
 
-def may_be_own(policy: Policy, obs: Observation) -> bool:
+def may_be_own(policy: Policy, earlier: EarlierRuns) -> bool:
     """Tell whether keys that look like this collection's count as such without a copy.
 
     They do if there is no journal and this collection was here.
     """
-    return not originals.has_journal(obs) and (policy.single or decision_file.was_here(obs))
+    return not earlier.has_journal and (policy.single or earlier.was_here)
 
 
 def build_other_handler_error(name: str, program: str, where: str, line: int | None) -> PlanError:

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import earlier_runs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import (
     journal as report_journal,
 )
@@ -90,7 +91,7 @@ def report_work(policy: Policy, obs: Observation, plan: Plan, *, kubelet: bool) 
         "orchestrators": [
             name for name, runs in (("slurm", slurm), ("kubernetes", here and kubelet)) if runs
         ],
-        "at_work": report_journal.name_running_transaction(obs),
+        "at_work": report_journal.name_running_transaction(earlier_runs.read_earlier_runs(obs)),
         "cluster": get_cluster_by_ca(obs) if here and kubelet else "",
         "ends": list(plan.ends),
         "gpu_processes": list_gpu_processes(obs) if here else [],

@@ -39,10 +39,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    options as planner_options,
+    earlier_runs,
+    transaction_messages,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    transaction_messages,
+    options as planner_options,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal
 
@@ -427,7 +428,9 @@ def test_what_was_rolled_back_while_nobody_looked_is_told_with_the_next_transact
     assert requested(Policy(), seen)["acknowledged"] == ["a1"]
     transaction = "the transaction of an unknown time (gpufleet.nvidia.host)"
     values = {"transaction": transaction, "by": "by the host's timer", "details": "it hung"}
-    assert read_all_coded(journal.advise_on_journal(seen)) == [("journal.taken-back", values)]
+    assert read_all_coded(journal.advise_on_journal(earlier_runs.read_earlier_runs(seen))) == [
+        ("journal.taken-back", values)
+    ]
 
 
 @pytest.mark.parametrize(

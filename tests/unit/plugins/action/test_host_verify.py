@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.verification import (
     cases,
@@ -66,7 +66,7 @@ class Stage:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.answer = answer
         self.claims: dra.Dra | None = None
-        seen = host.SeenHost(
+        seen = seen_host.SeenHost(
             (CONTAINERD_16,), driver, Kubelet(), record(Policy(), CONTAINERD_16, driver=driver)
         )
         found = cases.list_cases(

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 
 ROOT = Path(__file__).resolve().parents[4]
 PROGRAMS = {
@@ -60,7 +60,7 @@ def test_a_look_of_node_with_all_its_questions() -> None:
     request = {
         "schema": 1,
         "root": "/",
-        **queries.pack_questions(queries.merge_questions(host.list_host_questions(Policy()))),
+        **queries.pack_questions(queries.merge_questions(seen_host.list_host_questions(Policy()))),
     }
     assert (
         len(

@@ -27,7 +27,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host, options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    options,
+    seen_host,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     daemons,
 )
@@ -42,6 +45,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     detect as podman_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
+    directories,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     cgroup_driver,
@@ -142,7 +148,7 @@ def run(tree: Tree, module: str, named: dict[str, Any]) -> dict[str, Any]:
     args = of_task(module, named)
     policy = arguments.build_policy(args, single=module != "host")
     if module == "host":
-        return tree.task(policy, host.list_host_questions, action_node.plan_host_module)
+        return tree.task(policy, seen_host.list_host_questions, action_node.plan_host_module)
     if module == "oci_hook":
         about, plan = (
             functools.partial(f, path=args["path"])
@@ -459,7 +465,8 @@ def test_the_engines_directories_have_one_name(how: str) -> None:
             "/etc/containers/containers.conf": f'[engine]\ncdi_spec_dirs = ["{spell("/etc/cdi", how)}"]\n'
         }
     )
-    assert podman_detect.looks_into(conf, "5.5.0") == ("/etc/cdi",)
+    settings = directories.read_podman_facts(conf)
+    assert podman_detect.looks_into(settings, "5.5.0") == ("/etc/cdi",)
 
 
 ENDPOINTS = [

@@ -9,7 +9,9 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+)
 
 from tests.unit.taken_back import (
     CTK,
@@ -36,7 +38,7 @@ def test_without_a_journal_our_keys_and_files_go(
     assert (back["failed"], back["changed"]) == (False, True)
     assert not made.path(place).exists() or "nvidia-container-runtime" not in made.read(place)
     if how == "node":
-        assert not made.path(decision_file.FACT_PATH).exists()
+        assert not made.path(earlier_runs.FACT_PATH).exists()
         assert made.node(**options)["changed"] is False
 
 

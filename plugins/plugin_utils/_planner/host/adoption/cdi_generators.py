@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses as dc
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
@@ -23,8 +23,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     PlanError,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     file_places,
@@ -89,16 +94,31 @@ def list_generator_questions() -> list[queries.Question]:
     return [UNITS]
 
 
-def advise_on_other_generators(obs: Observation, but: str) -> tuple[str, ...]:
+@dc.dataclass(frozen=True)
+class GeneratorFacts:
+    """What a host has of units that generate CDI specs: the files of units and their links, and the
+    content of a unit by its path. asked: tells whether a question was answered.
+    """
+
+    units: Fact[tuple[Mapping[str, Any], ...]]
+    files: Lookup[str, ObservedFile]
+    asked: Callable[[queries.Question], bool]
+
+
+def read_generator_facts(obs: Observation) -> GeneratorFacts:
+    return GeneratorFacts(
+        Fact(lambda: tuple(obs.get_answer(UNITS).get("files") or ())),
+        Lookup(obs.get_file),
+        obs.was_asked,
+    )
+
+
+def advise_on_other_generators(facts: GeneratorFacts, but: str) -> tuple[str, ...]:
     """Advise on the other units that generate a spec, are enabled, and are not masked.
 
     but: the unit to leave out. Raise NeedMore for the files of such units.
     """
-    found = [
-        entry
-        for entry in obs.get_answer(UNITS).get("files") or ()
-        if posixpath.basename(str(entry["path"])) != but
-    ]
+    found = [entry for entry in facts.units.value if posixpath.basename(str(entry["path"])) != but]
     wanted = {posixpath.basename(str(entry["path"])) for entry in found if _is_link(entry)}
     files: dict[str, str] = {}
     for entry in (entry for entry in found if not _is_link(entry)):
@@ -108,13 +128,13 @@ def advise_on_other_generators(obs: Observation, but: str) -> tuple[str, ...]:
         )
     enabled = [path for name, path in files.items() if name in wanted and path]
     asked = [queries.ask_for_file(path, GENERATES, max=LONGEST) for path in enabled]
-    if unasked := [question for question in asked if not obs.was_asked(question)]:
+    if unasked := [question for question in asked if not facts.asked(question)]:
         raise NeedMore(unasked)
     # This is advice: a file that cannot be read stops no plan.
     return tuple(
         _describe_generator(path)
         for path in enabled
-        if re.search(COMMAND, obs.get_file(path).content or "")
+        if re.search(COMMAND, facts.files.get(path).content or "")
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses as dc
 import posixpath
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
@@ -20,6 +21,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     transaction,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
     Difference,
@@ -38,13 +43,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    decision_file,
-    originals,
     owned_file,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_generators,
     messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    EarlierRuns,
+    read_earlier_runs,
 )
 
 SERVICE, PATH = "nvidia-cdi-refresh.service", "nvidia-cdi-refresh.path"
@@ -105,7 +112,7 @@ class Refresh:
         )
 
 
-def read_refresh_state(policy: Policy, obs: Observation) -> Refresh:
+def _read_refresh_state(obs: Observation) -> Refresh:
     if own := cdi_generators.find_distribution_generator(obs):
         return Refresh(
             True,
@@ -140,8 +147,39 @@ def is_mask(file: ObservedFile) -> bool:
     )
 
 
+@dc.dataclass(frozen=True)
+class RefreshFacts:
+    """What a host has of nvidia-cdi-refresh.
+
+    state: as its files and units show it. generator: that of the distribution in its place. files:
+    those that mask its units, by path. is_there: whether there is anything at a path. units: the
+    properties of a unit.
+    """
+
+    state: Fact[Refresh]
+    generator: Fact[cdi_generators.Generator | None]
+    files: Lookup[str, ObservedFile]
+    is_there: Lookup[str, bool]
+    units: Lookup[str, Mapping[str, str]]
+    earlier: EarlierRuns
+
+
+def read_refresh_facts(obs: Observation) -> RefreshFacts:
+    return obs.compute_once(
+        "nvidia-cdi-refresh",
+        lambda: RefreshFacts(
+            Fact(lambda: _read_refresh_state(obs)),
+            Fact(lambda: cdi_generators.find_distribution_generator(obs)),
+            Lookup(obs.get_file),
+            Lookup(obs.is_there),
+            Lookup(obs.get_unit),
+            read_earlier_runs(obs),
+        ),
+    )
+
+
 def choose_cdi_owner(
-    policy: Policy, obs: Observation, cap: str, read_by_all: tuple[str, ...] | None = None
+    policy: Policy, facts: RefreshFacts, cap: str, read_by_all: tuple[str, ...] | None = None
 ) -> tuple[Literal["collection", "toolkit", "none"], Reason]:
     """Choose the one owner of the host's CDI spec.
 
@@ -150,7 +188,7 @@ def choose_cdi_owner(
     read_by_all: the directories that each engine of the host looks into. None if the engines have
     not been asked.
     """
-    found = read_refresh_state(policy, obs)
+    found = facts.state.value
     against = explain_refresh_objection(policy, found, cap, read_by_all)
     if policy.cdi_owner == "collection":
         return "collection", Reason("cdi_owner", "collection", messages.OWNER_FORCED.fill())
@@ -203,7 +241,7 @@ def parse_refresh_release(version: str) -> tuple[int, ...]:
 # ---------------------------------------------------------------- plans
 
 
-def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+def stop(policy: Policy, facts: RefreshFacts, record: HostDecision) -> Plan:
     """Mask and stop the units.
 
     systemd is not reloaded: that takes GPUs from containers that got them by the legacy hook
@@ -212,7 +250,7 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     run takes its file away. The links that enable the units stay: without the masks all is as it
     was.
     """
-    found = read_refresh_state(policy, obs)
+    found = facts.state.value
     if found.generator:
         return Plan()
     coming = (
@@ -224,7 +262,7 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     if not (found.present or coming):
         return Plan()
     why = messages.ONE_WRITER.fill()
-    busy = [u for u in MASKS if policy.root == "/" and is_active(obs, u)]
+    busy = [u for u in MASKS if policy.root == "/" and is_active(facts, u)]
     # Stopped, not disabled: the masks suffice, and the links stay byte for byte.
     stop: transaction.PackageCommand = {
         "argv": ["systemctl", "stop", *busy],
@@ -238,25 +276,25 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         ),
         commands=(stop,) if busy else (),
     )
-    masks = merge_plans([mask(obs, path, why) for path in MASKS.values()])
+    masks = merge_plans([mask(facts, path, why) for path in MASKS.values()])
     planned = merge_plans([stops, masks])
     # If the masks exist already, nothing was left by others: this run may have installed the
     # package itself, a stage earlier.
     if not found.present or masks.empty:
         return planned
-    unit = next((path for path in UNIT_FILES if obs.is_there(path)), UNIT_FILES[0])
+    unit = next((path for path in UNIT_FILES if facts.is_there.get(path)), UNIT_FILES[0])
     left = Leftover(
         "nvidia-cdi-refresh", unit, (), True, "adopted", messages.REFRESH_STOPPED.fill(reason=why)
     )
     return dc.replace(planned, leftovers=(left,))
 
 
-def is_active(obs: Observation, unit: str) -> bool:
-    return obs.get_unit(unit).get("ActiveState") in ("active", "activating")
+def is_active(facts: RefreshFacts, unit: str) -> bool:
+    return facts.units.get(unit).get("ActiveState") in ("active", "activating")
 
 
-def mask(obs: Observation, path: str, why: str) -> Plan:
-    file = obs.get_file(path)
+def mask(facts: RefreshFacts, path: str, why: str) -> Plan:
+    file = facts.files.get(path)
     if is_mask(file):
         return Plan()
     if file.exists:
@@ -266,36 +304,39 @@ def mask(obs: Observation, path: str, why: str) -> Plan:
     )
 
 
-def plan_absent(policy: Policy, obs: Observation) -> Plan:
+def plan_absent(policy: Policy, facts: RefreshFacts) -> Plan:
     """Plan to remove the masks and to enable the units again. They take over from the next boot on."""
-    masked = [path for path in MASKS.values() if is_mask(obs.get_file(path))]
+    masked = [path for path in MASKS.values() if is_mask(facts.files.get(path))]
     # Without a journal: systemctl masks by a link, and an empty file is ours if the rest of us is
     # here as well.
-    lost = bool(masked) and not originals.has_journal(obs) and decision_file.was_here(obs)
+    lost = bool(masked) and not facts.earlier.has_journal and facts.earlier.was_here
     own = [
         path
         for path in masked
-        if path in owned_file.get_journal_originals(obs)
-        or (lost and obs.get_file(path).type == "file")
+        if path in facts.earlier.originals or (lost and facts.files.get(path).type == "file")
     ]
     if not own:
         return Plan(
             released=tuple(
                 path
                 for path in MASKS.values()
-                if path in owned_file.get_journal_originals(obs) and not obs.get_file(path).exists
+                if path in facts.earlier.originals and not facts.files.get(path).exists
             )
         )
     why = messages.REFRESH_RETURNS.fill()
     back = merge_plans(
         [
-            owned_file.plan_owned_file_restore(obs, obs.get_file(path), why=why, own=True)
+            owned_file.plan_owned_file_restore(
+                facts.earlier, facts.files.get(path), why=why, own=True
+            )
             for path in own
         ]
     )
     if policy.root != "/":
         return back
-    unit_dir = posixpath.dirname(next((p for p in UNIT_FILES if obs.is_there(p)), UNIT_FILES[0]))
+    unit_dir = posixpath.dirname(
+        next((p for p in UNIT_FILES if facts.is_there.get(p)), UNIT_FILES[0])
+    )
     # If the units came with our installation, they were disabled at once. This is what `systemctl
     # enable` does, less its daemon-reload.
     links: tuple[transaction.PackageCommand, ...] = tuple(
@@ -305,7 +346,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
             "why": messages.UNIT_ENABLED_AGAIN.fill(unit=u),
         }
         for u, link in LINKS.items()
-        if not obs.is_there(link)
+        if not facts.is_there.get(link)
     )
     advice = (messages.REFRESH_ENABLED_AGAIN.fill(),)
     return dc.replace(back, commands=links, advice=(*back.advice, *advice))

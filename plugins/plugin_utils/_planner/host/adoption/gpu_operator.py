@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses as dc
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
@@ -27,6 +27,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     NeedMore,
     Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
@@ -41,9 +45,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     low_level,
     originals,
-    owned_file,
     processes,
     traits,
 )
@@ -55,7 +59,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
     cgroup_driver,
     kubelet,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
 TOOL = "gpu-operator"
 HANDLERS = ("nvidia", "nvidia-cdi", "nvidia-legacy")  # and the configured name, if that is another
@@ -127,11 +130,51 @@ def list_operator_handlers(instance: Instance) -> dict[str, str]:
     return {name: program for name, program in sorted(instance.handlers.items()) if is_its(program)}
 
 
+@dc.dataclass(frozen=True)
+class OperatorFacts:
+    """What a host shows of the toolkit of a GPU Operator, and of the kubelet that would start it.
+
+    asked: tells whether a question was answered. is_there: whether there is anything at a path.
+    processes: all of root's, verified or not. expects_kubelet: there is a kubelet, running or
+    installed. units: the properties of a unit by its name. was_unit_asked: tells whether any look
+    asked for a unit. active_seconds: for how long a unit has been active. kept_pods: the answer
+    about the kubelet's files of its pods, or the error, by the kubelet's directory.
+    """
+
+    asked: Callable[[queries.Question], bool]
+    is_there: Lookup[str, bool]
+    processes: Fact[tuple[Mapping[str, Any], ...]]
+    expects_kubelet: Fact[bool]
+    units: Lookup[str, Mapping[str, str]]
+    was_unit_asked: Callable[[str], bool]
+    active_seconds: Lookup[str, float | None]
+    kept_pods: Lookup[str, Mapping[str, Any]]
+    kubelet: cgroup_driver.KubeletFacts
+    sandboxes: sandboxes.SandboxFacts
+    earlier: earlier_runs.EarlierRuns
+
+
+def read_operator_facts(policy: Policy, obs: Observation) -> OperatorFacts:
+    return OperatorFacts(
+        obs.was_asked,
+        Lookup(obs.is_there),
+        Fact(lambda: (*obs.processes(), *obs.list_unverified())),
+        Fact(lambda: kubelet.find_kubelet(policy, obs).expected),
+        Lookup(obs.get_unit),
+        obs.was_unit_asked,
+        Lookup(obs.get_active_seconds),
+        Lookup(lambda root: obs.get_answer_or_error(_ask_for_pods_below(root))),
+        cgroup_driver.read_kubelet_facts(obs),
+        sandboxes.read_sandbox_facts(obs),
+        earlier_runs.read_earlier_runs(obs),
+    )
+
+
 # ---------------------------------------------------------------- live or dead
 
 
 def judge_operator_state(
-    policy: Policy, obs: Observation, instances: Iterable[Instance], files: tuple[str, ...] = ()
+    policy: Policy, facts: OperatorFacts, instances: Iterable[Instance], files: tuple[str, ...] = ()
 ) -> State:
     """Judge the state of the toolkit on this host. Raise NeedMore for more evidence only if there
     is a trace of it.
@@ -139,144 +182,136 @@ def judge_operator_state(
     files: configurations that it wrote.
     """
     found = tuple(instances)
-    unseen = [question for question in list_questions(policy) if not obs.was_asked(question)]
+    unseen = [question for question in list_questions(policy) if not facts.asked(question)]
     if unseen:
         raise NeedMore(unseen)
     programs = dict.fromkeys(
         program for i in found for program in list_operator_handlers(i).values()
     )
-    traces = (*(mark for mark in MARKS if obs.is_there(mark)), *programs, *files)
+    traces = (*(mark for mark in MARKS if facts.is_there.get(mark)), *programs, *files)
     if not traces:
         return State("absent")
     if policy.root != "/":
         return State("dead", messages.NO_ENGINE_RUNS.fill(), traces)
     lacking = [
-        question for question in _list_evidence_questions(obs, found) if not obs.was_asked(question)
+        question for question in _list_evidence_questions(facts, found) if not facts.asked(question)
     ]
     if lacking:
         raise NeedMore(lacking)
-    alive = _sign_of_life(obs, found)
+    alive = _sign_of_life(facts, found)
     if alive:
         return State("live", alive, traces)
-    if not _may_have_kubelet(policy, obs):
+    if not _may_have_kubelet(policy, facts):
         return State("dead", messages.KUBELET_ABSENT.fill(), traces)
     declared = policy.operator_toolkit == "gone"
-    doubt = (_explain_kubelet_doubt(obs) if not declared else "") or _explain_pod_doubt(obs, found)
+    doubt = (_explain_kubelet_doubt(facts) if not declared else "") or _explain_pod_doubt(
+        facts, found
+    )
     if doubt:
         return State("unknown", doubt, traces)
     row = messages.DECLARED_GONE if declared else messages.KUBELET_SETTLED
     return State("dead", row.fill(), traces)
 
 
-def is_operator_gone(policy: Policy, obs: Observation, instance: Instance, path: str) -> bool:
+def is_operator_gone(policy: Policy, facts: OperatorFacts, instance: Instance, path: str) -> bool:
     """Tell whether the toolkit's part of this file may be taken over for this engine."""
-    return judge_operator_state(policy, obs, [instance], (path,)).fate == "dead"
+    return judge_operator_state(policy, facts, [instance], (path,)).fate == "dead"
 
 
 def _list_evidence_questions(
-    obs: Observation, instances: tuple[Instance, ...]
+    facts: OperatorFacts, instances: tuple[Instance, ...]
 ) -> list[queries.Question]:
     """List the questions that the proof needs beyond a normal look."""
     pods = [sandboxes.ask_for_sandboxes(i) for i in instances if sandboxes.serves(i)]
     first = [*KUBELET_QUESTIONS, queries.ask_for_processes(PROCESSES), *pods]
-    if not all(obs.was_asked(q) for q in KUBELET_QUESTIONS):
+    if not all(facts.asked(q) for q in KUBELET_QUESTIONS):
         return first
-    unit = _get_kubelet_unit(obs)
-    units = [] if obs.was_unit_asked(unit) else [queries.ask_for_units([unit])]
-    return [*first, _ask_for_kept_pods(obs), *units]
+    unit = _get_kubelet_unit(facts)
+    units = [] if facts.was_unit_asked(unit) else [queries.ask_for_units([unit])]
+    return [*first, _ask_for_pods_below(_get_kubelet_root(facts)), *units]
 
 
-def _get_kubelet_unit(obs: Observation) -> str:
-    process, within = cgroup_driver.find_kubelet_process(obs), known.find_kubelet_manager(obs)
+def _get_kubelet_unit(facts: OperatorFacts) -> str:
+    process, within = facts.kubelet.process.value, facts.kubelet.manager.value
     if process and process.get("unit"):
         return str(process["unit"])
     return within[1] if within and not process else kubelet.UNIT
 
 
-def _get_kubelet_root(obs: Observation) -> str:
-    process = cgroup_driver.find_kubelet_process(obs)
-    argv = [str(a) for a in process.get("argv") or ()] if process else []
-    return host_paths.keep_as_opened(processes.flag(argv, "--root-dir")) or KUBELET_ROOT
+def _get_kubelet_root(facts: OperatorFacts) -> str:
+    return (
+        host_paths.keep_as_opened(processes.flag(facts.kubelet.argv, "--root-dir")) or KUBELET_ROOT
+    )
 
 
-def _ask_for_kept_pods(obs: Observation) -> queries.Question:
+def _ask_for_pods_below(root: str) -> queries.Question:
     """Ask for the kubelet's files of its pods. They outlive a boot, which the engine's list of
     sandboxes may not.
     """
-    root = _get_kubelet_root(obs)
     return queries.ask_for_paths(
         f"pods below {root}", [f"{root}/pods", f"{root}/pods/*/containers/{CONTAINER}"]
     )
 
 
-def _sign_of_life(obs: Observation, instances: tuple[Instance, ...]) -> str:
-    running = [
-        p
-        for p in (*obs.processes(), *obs.list_unverified())
-        if processes.get_program_name(p) in PROCESSES
-    ]
+def _sign_of_life(facts: OperatorFacts, instances: tuple[Instance, ...]) -> str:
+    running = [p for p in facts.processes.value if processes.get_program_name(p) in PROCESSES]
     if running:
         return messages.PROCESS_RUNS.fill(program=processes.get_program_name(running[0]))
     for instance in instances:
-        if sandboxes.serves(instance) and (_list_pods(obs, instance).get("named") or {}).get(
+        if sandboxes.serves(instance) and (facts.sandboxes.ask(instance).get("named") or {}).get(
             sandboxes.OPERATOR
         ):
             return messages.POD_RUNS.fill(engine=instance.engine, name=sandboxes.OPERATOR)
-    kept = obs.get_answer_or_error(_ask_for_kept_pods(obs)).get("files") or ()
+    kept = facts.kept_pods.get(_get_kubelet_root(facts)).get("files") or ()
     if any(posixpath.basename(str(entry["path"])) == CONTAINER for entry in kept):
         return messages.POD_KEPT.fill(container=CONTAINER)
     return ""
 
 
-def _list_pods(obs: Observation, instance: Instance) -> Mapping[str, Any]:
-    return obs.get_socket_answer(sandboxes.ask_for_sandboxes(instance), instance.pid)
-
-
-def _may_have_kubelet(policy: Policy, obs: Observation) -> bool:
+def _may_have_kubelet(policy: Policy, facts: OperatorFacts) -> bool:
     """Tell whether there is a kubelet, running or not. A stopped one brings the pod back when it
     starts.
     """
     return (
-        kubelet.find_kubelet(policy, obs).expected
-        or bool(obs.get_unit(kubelet.UNIT))
-        or known.get_kubernetes_title(obs) != ""
+        facts.expects_kubelet.value
+        or bool(facts.units.get(kubelet.UNIT))
+        or facts.kubelet.kubernetes_title.value != ""
     )
 
 
-def _explain_kubelet_doubt(obs: Observation) -> str:
+def _explain_kubelet_doubt(facts: OperatorFacts) -> str:
     """Return the reason why the kubelet may still bring the toolkit back, as far as the host alone
     shows it. '' for none.
     """
-    if cgroup_driver.find_kubelet_process(obs) is None and processes.list_unverified_processes(
-        obs, "kubelet"
-    ):
+    if facts.kubelet.process.value is None and facts.kubelet.unverified.value:
         return messages.KUBELET_UNVERIFIED.fill()
-    if cgroup_driver.find_kubelet_process(obs) is None and not known.find_kubelet_manager(obs):
-        title = known.get_kubernetes_title(obs)
+    if facts.kubelet.process.value is None and not facts.kubelet.manager.value:
+        title = facts.kubelet.kubernetes_title.value
         if title:
             return messages.KUBELET_SILENT.fill(title=title)
         return messages.KUBELET_STOPPED.fill()
-    active = obs.get_active_seconds(_get_kubelet_unit(obs))
+    active = facts.active_seconds.get(_get_kubelet_unit(facts))
     if active is None:
-        return messages.KUBELET_AGE_UNKNOWN.fill(unit=_get_kubelet_unit(obs))
+        return messages.KUBELET_AGE_UNKNOWN.fill(unit=_get_kubelet_unit(facts))
     if active < SETTLED:
         return messages.KUBELET_YOUNG.fill()
     return ""
 
 
-def _explain_pod_doubt(obs: Observation, instances: tuple[Instance, ...]) -> str:
+def _explain_pod_doubt(facts: OperatorFacts, instances: tuple[Instance, ...]) -> str:
     """Return the reason why the pods of this host are unknown. '' for none."""
     asked = [i for i in instances if sandboxes.serves(i)]
-    silent = next((i.engine for i in asked if "error" in _list_pods(obs, i)), "")
+    silent = next((i.engine for i in asked if "error" in facts.sandboxes.ask(i)), "")
     if silent:
         return messages.PODS_UNLISTED.fill(engine=silent)
     if not asked:
         return messages.NO_ENGINE_LISTS.fill()
-    kept = obs.get_answer_or_error(_ask_for_kept_pods(obs))
+    kept = facts.kept_pods.get(_get_kubelet_root(facts))
     if "error" in kept or not any(
-        str(entry["path"]) == f"{_get_kubelet_root(obs)}/pods" for entry in kept.get("files") or ()
+        str(entry["path"]) == f"{_get_kubelet_root(facts)}/pods"
+        for entry in kept.get("files") or ()
     ):
-        return messages.PODS_UNKNOWN.fill(directory=f"{_get_kubelet_root(obs)}/pods")
+        return messages.PODS_UNKNOWN.fill(directory=f"{_get_kubelet_root(facts)}/pods")
     return ""
 
 
@@ -284,16 +319,16 @@ def _explain_pod_doubt(obs: Observation, instances: tuple[Instance, ...]) -> str
 
 
 def leave_alone(
-    policy: Policy, obs: Observation, instances: tuple[Instance, ...]
+    policy: Policy, facts: OperatorFacts, instances: tuple[Instance, ...]
 ) -> tuple[Instance, ...]:
     """Return the instances, with a refusal for each that a toolkit configures that works or is not
     proven to be gone.
     """
-    found = judge_operator_state(policy, obs, instances)
+    found = judge_operator_state(policy, facts, instances)
     if not found.counts_as_live:
         return instances
     return tuple(
-        dc.replace(i, refusal=refuse_operator_instance(obs, i, found))
+        dc.replace(i, refusal=refuse_operator_instance(facts, i, found))
         if _is_concerned(policy, i, found, instances)
         else i
         for i in instances
@@ -301,14 +336,14 @@ def leave_alone(
 
 
 def report_operator(
-    policy: Policy, obs: Observation, instances: tuple[Instance, ...]
+    policy: Policy, facts: OperatorFacts, instances: tuple[Instance, ...]
 ) -> dict[str, Any]:
     """Return the toolkit's part of the result.
 
     installed: it works, and engines have its handlers. cleaned: it is gone, and no engine has its
     handlers.
     """
-    found = judge_operator_state(policy, obs, instances)
+    found = judge_operator_state(policy, facts, instances)
     handlers = {
         name: program for i in instances for name, program in list_operator_handlers(i).items()
     }
@@ -347,8 +382,8 @@ def _is_concerned(
     )
 
 
-def refuse_operator_instance(obs: Observation, instance: Instance, found: State) -> Refusal:
-    again = find_returned_drop_in(obs)
+def refuse_operator_instance(facts: OperatorFacts, instance: Instance, found: State) -> Refusal:
+    again = find_returned_drop_in(facts)
     values = {"evidence": found.why, "engine": traits.get_traits(instance.engine).title}
     values.update({"path": again} if again else {})
     if found.fate == "live":
@@ -370,11 +405,11 @@ def names_it(why: str) -> bool:
     return get_code(why) in REFUSED or tool == TITLE
 
 
-def find_returned_drop_in(obs: Observation) -> str:
+def find_returned_drop_in(facts: OperatorFacts) -> str:
     """Return a drop-in of its name that this collection removed and that exists again. '' if there
     is none.
     """
-    for kept in originals.list_originals(obs) if obs.was_asked(owned_file.ORIGINALS) else ():
+    for kept in originals.list_originals(facts.earlier) if facts.earlier.asked else ():
         if (
             kept.existed
             and kept.after is None
@@ -386,12 +421,12 @@ def find_returned_drop_in(obs: Observation) -> str:
 
 
 def list_operator_leftovers(
-    policy: Policy, obs: Observation, instances: tuple[Instance, ...]
+    policy: Policy, facts: OperatorFacts, instances: tuple[Instance, ...]
 ) -> tuple[Leftover, ...]:
     """List what of the toolkit is on the host, except in an engine's configuration, which the
     engine's own planner judges.
     """
-    found = judge_operator_state(policy, obs, instances)
+    found = judge_operator_state(policy, facts, instances)
     if found.counts_as_live:
         concerned = [
             i for i in instances if list_operator_handlers(i) or names_it(i.refusal.message)

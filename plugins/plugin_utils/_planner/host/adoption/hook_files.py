@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
@@ -105,13 +105,17 @@ def report_kept_hook(path: str, found: str) -> Leftover:
     )
 
 
-def list_script_leftovers(obs: Observation) -> Plan:
-    """List as leftovers what lies in the directory of the oldest hooks."""
-    there = [
+def read_scripts(obs: Observation) -> tuple[str, ...]:
+    """Return what lies in the directory of the oldest hooks."""
+    return tuple(
         path
         for path in SCRIPTS
         if obs.get_answer(queries.ask_for_file(path, content=False)).get("exists")
-    ]
+    )
+
+
+def list_script_leftovers(there: Iterable[str]) -> Plan:
+    """List the scripts of the oldest hooks as leftovers."""
     reasons = ((path, messages.HOOK_SCRIPT.fill(path=path)) for path in there)
     tool_ = "nvidia-container-runtime-hook"
     return Plan(

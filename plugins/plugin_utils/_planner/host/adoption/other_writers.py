@@ -8,7 +8,10 @@ These are nvidia-cdi-refresh and units like it, the GPU Operator and Kubespray.
 
 from __future__ import annotations
 
+import dataclasses as dc
+
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     HostDecision,
     Plan,
@@ -41,26 +44,49 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     ]
 
 
-def plan_other_writers(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+@dc.dataclass(frozen=True)
+class WriterFacts:
+    """What a host shows of others who write CDI specs or configure engines. is_there: whether there
+    is anything at a path.
+    """
+
+    is_there: Lookup[str, bool]
+    refresh: cdi_refresh.RefreshFacts
+    generators: cdi_generators.GeneratorFacts
+
+
+def read_writer_facts(obs: Observation) -> WriterFacts:
+    return WriterFacts(
+        Lookup(obs.is_there),
+        cdi_refresh.read_refresh_facts(obs),
+        cdi_generators.read_generator_facts(obs),
+    )
+
+
+def plan_other_writers(policy: Policy, facts: WriterFacts, record: HostDecision) -> Plan:
     """Plan what other writers have to stop doing, and advise on them."""
     if record.skipped:
         return Plan()
-    parts = [Plan(advice=(*advise_on_operator(obs), *advise_on_kubespray(obs)))]
+    parts = [Plan(advice=(*advise_on_operator(facts), *advise_on_kubespray(facts)))]
     if record.cdi_owner == "collection":
         parts += [
-            cdi_refresh.stop(policy, obs, record),
-            Plan(advice=cdi_generators.advise_on_other_generators(obs, cdi_refresh.SERVICE)),
+            cdi_refresh.stop(policy, facts.refresh, record),
+            Plan(
+                advice=cdi_generators.advise_on_other_generators(
+                    facts.generators, cdi_refresh.SERVICE
+                )
+            ),
         ]
     return merge_plans(parts)
 
 
-def advise_on_operator(obs: Observation) -> tuple[str, ...]:
-    if not obs.is_there(OPERATOR_MARK):
+def advise_on_operator(facts: WriterFacts) -> tuple[str, ...]:
+    if not facts.is_there.get(OPERATOR_MARK):
         return ()
     return (messages.OPERATOR_SEEN.fill(path=OPERATOR_MARK),)
 
 
-def advise_on_kubespray(obs: Observation) -> tuple[str, ...]:
-    if not obs.is_there(KUBESPRAY_MARK):
+def advise_on_kubespray(facts: WriterFacts) -> tuple[str, ...]:
+    if not facts.is_there.get(KUBESPRAY_MARK):
         return ()
     return (messages.KUBESPRAY_SEEN.fill(path=KUBESPRAY_MARK),)

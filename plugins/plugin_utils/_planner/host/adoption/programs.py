@@ -11,13 +11,17 @@ that was built on another host.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     NeedMore,
     PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
@@ -34,8 +38,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     base_package,
+    earlier_runs,
     low_level,
-    owned_file,
     traits,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
@@ -68,8 +72,36 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     ]
 
 
+@dc.dataclass(frozen=True)
+class ProgramFacts:
+    """What a host has of the programs behind handlers.
+
+    located: paths at which a search for programs has found one. asked: tells whether a question was
+    answered. is_there: whether there is anything at a path.
+    """
+
+    located: Fact[frozenset[str]]
+    asked: Callable[[queries.Question], bool]
+    is_there: Lookup[str, bool]
+    packages: base_package.PackageFacts
+    earlier: earlier_runs.EarlierRuns
+
+
+def read_program_facts(obs: Observation) -> ProgramFacts:
+    return obs.compute_once(
+        "programs of handlers",
+        lambda: ProgramFacts(
+            Fact(obs.list_located),
+            obs.was_asked,
+            Lookup(obs.is_there),
+            base_package.read_package_facts(obs),
+            earlier_runs.read_earlier_runs(obs),
+        ),
+    )
+
+
 def find_missing_programs(
-    obs: Observation, instances: Iterable[Instance]
+    facts: ProgramFacts, instances: Iterable[Instance]
 ) -> tuple[MissingProgram, ...]:
     """Find the missing programs of NVIDIA's handlers and of the default one.
 
@@ -80,7 +112,7 @@ def find_missing_programs(
         for i in instances
         for name in list_judged_handlers(i)
     ]
-    located = obs.list_located()
+    located = facts.located.value
     named = [it for it in found if it.program.startswith("/") and it.program not in located]
     unseen = [
         q
@@ -88,11 +120,11 @@ def find_missing_programs(
             queries.ask_for_file(path, content=False)
             for path in dict.fromkeys(it.program for it in named)
         )
-        if not obs.was_asked(q)
+        if not facts.asked(q)
     ]
     if unseen:
         raise NeedMore(unseen)
-    return tuple(it for it in named if not obs.is_there(it.program))
+    return tuple(it for it in named if not facts.is_there.get(it.program))
 
 
 def list_judged_handlers(instance: Instance) -> Iterable[str]:
@@ -120,7 +152,10 @@ def describe_failing_handler(it: MissingProgram) -> Message:
 
 
 def plan_missing_programs(
-    policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]
+    policy: Policy,
+    facts: ProgramFacts,
+    instances: tuple[Instance, ...],
+    decisions: Iterable[Decision],
 ) -> Plan:
     """Report handlers that fail now, before all that a run changes."""
     decisions = tuple(decisions)
@@ -132,45 +167,45 @@ def plan_missing_programs(
         for handler in policy.handlers
     }
     advice, beforehand = [], []
-    for it in find_missing_programs(obs, instances):
+    for it in find_missing_programs(facts, instances):
         what, default = describe_failing_handler(it), becoming.get(it.engine, it.handler)
         program = wanted.get((it.engine, it.handler), "")
-        if program and is_program_there_after_run(policy, obs, program):
+        if program and is_program_there_after_run(policy, facts, program):
             installed = program == it.program
             row = messages.PROGRAM_INSTALLED if installed else messages.HANDLER_REPOINTED
             beforehand.append(row.fill(failure=what))
         elif (
             it.default
             and default != it.handler
-            and is_program_there_after_run(policy, obs, wanted.get((it.engine, default), "/"))
+            and is_program_there_after_run(policy, facts, wanted.get((it.engine, default), "/"))
         ):
             beforehand.append(messages.DEFAULT_MOVES.fill(failure=what, handler=default))
         elif program == it.program:
-            step = _bring(policy, obs, program)
+            step = _bring(policy, facts, program)
             advice.append(messages.HANDLER_PROGRAM_LOST.fill(failure=what, step=step))
         else:
             advice.append(messages.HANDLER_LOST.fill(failure=what, engine=it.engine))
     return Plan(advice=tuple(advice), beforehand=tuple(beforehand))
 
 
-def is_program_installed_by_run(policy: Policy, obs: Observation, program: str) -> bool:
+def is_program_installed_by_run(policy: Policy, facts: ProgramFacts, program: str) -> bool:
     """Tell whether this run installs a program. A package that is there already does not bring what
     was removed of it.
     """
-    return program == RUNTIME_BINARY and base_package.installs(policy, obs)
+    return program == RUNTIME_BINARY and base_package.installs(policy, facts.packages)
 
 
-def is_program_there_after_run(policy: Policy, obs: Observation, program: str) -> bool:
+def is_program_there_after_run(policy: Policy, facts: ProgramFacts, program: str) -> bool:
     """Tell whether a program that is wanted is there after this run."""
     return (
         not program.startswith("/")
-        or obs.is_there(program)
-        or is_program_installed_by_run(policy, obs, program)
+        or facts.is_there.get(program)
+        or is_program_installed_by_run(policy, facts, program)
     )
 
 
 def require_handler_programs(
-    policy: Policy, obs: Observation, decision: Decision, why: str
+    policy: Policy, facts: ProgramFacts, decision: Decision, why: str
 ) -> None:
     """Refuse handlers whose programs are not there after the run. why: what the engine does with
     such a handler.
@@ -178,9 +213,9 @@ def require_handler_programs(
     if policy.root != "/" or not decision.handler:
         return
     for handler in policy.handlers:
-        if not is_program_there_after_run(policy, obs, handler.binary):
+        if not is_program_there_after_run(policy, facts, handler.binary):
             again = (
-                base_package.suggest_reinstall(obs)
+                base_package.suggest_reinstall(facts.packages)
                 if handler.binary == RUNTIME_BINARY and not policy.single
                 else ""
             )
@@ -192,7 +227,10 @@ def require_handler_programs(
 
 
 def require_default(
-    policy: Policy, obs: Observation, instances: Iterable[Instance], decisions: Iterable[Decision]
+    policy: Policy,
+    facts: ProgramFacts,
+    instances: Iterable[Instance],
+    decisions: Iterable[Decision],
 ) -> Plan:
     """Refuse to make a handler the default one whose program is not there after the run: no
     container would start any more.
@@ -210,28 +248,32 @@ def require_default(
             not decision.default
             or not program
             or now.default_handler == decision.handler
-            or is_program_there_after_run(policy, obs, program)
+            or is_program_there_after_run(policy, facts, program)
         ):
             continue
-        if not _keeps_present_program(obs, now.handlers.get(decision.handler, "")):
-            step, row = _bring(policy, obs, program), messages.DEFAULT_WITHOUT_PROGRAM
+        if not _keeps_present_program(facts, now.handlers.get(decision.handler, "")):
+            step, row = _bring(policy, facts, program), messages.DEFAULT_WITHOUT_PROGRAM
             names = {"handler": decision.handler, "engine": decision.engine}
             raise PlanError(row.fill(**names, program=program, step=step))
     return Plan()
 
 
-def _keeps_present_program(obs: Observation, program: str) -> bool:
+def _keeps_present_program(facts: ProgramFacts, program: str) -> bool:
     """Tell whether a handler keeps the program that it has, which is on the host."""
     return (
-        program.startswith("/") and low_level.is_nvidia_runtime(program) and obs.is_there(program)
+        program.startswith("/")
+        and low_level.is_nvidia_runtime(program)
+        and facts.is_there.get(program)
     )
 
 
-def _bring(policy: Policy, obs: Observation, program: str) -> str:
+def _bring(policy: Policy, facts: ProgramFacts, program: str) -> str:
     """Write a sentence on how a program comes to the host."""
     if policy.root != "/":
         return BRING_THERE
-    return (base_package.suggest_reinstall(obs) if program == RUNTIME_BINARY else "") or BRING
+    return (
+        base_package.suggest_reinstall(facts.packages) if program == RUNTIME_BINARY else ""
+    ) or BRING
 
 
 # ---------------------------------------------------------------- programs that stay
@@ -239,7 +281,7 @@ def _bring(policy: Policy, obs: Observation, program: str) -> str:
 
 def list_kept_programs(
     policy: Policy,
-    obs: Observation,
+    facts: ProgramFacts,
     now: Mapping[str, object],
     mine: Mapping[str, object],
     written: Collection[str] = (),
@@ -264,33 +306,31 @@ def list_kept_programs(
         ):
             continue
         existed = bool(before) and handler.name not in written
-        if _can_work_alone(policy, obs, handler.binary, program) or (
-            policy.single and _keeps_named_mode(obs, handler.binary, program, existed)
+        if _can_work_alone(policy, facts, handler.binary, program) or (
+            policy.single and _keeps_named_mode(facts, handler.binary, program, existed)
         ):
             found[handler.name] = program
     return found
 
 
-def _can_work_alone(policy: Policy, obs: Observation, wanted: str, program: str) -> bool:
+def _can_work_alone(policy: Policy, facts: ProgramFacts, wanted: str, program: str) -> bool:
     return (
-        not obs.is_there(wanted)
-        and not is_program_installed_by_run(policy, obs, wanted)
-        and obs.is_there(program)
+        not facts.is_there.get(wanted)
+        and not is_program_installed_by_run(policy, facts, wanted)
+        and facts.is_there.get(program)
     )
 
 
-def _keeps_named_mode(obs: Observation, wanted: str, program: str, existed: bool) -> bool:
+def _keeps_named_mode(facts: ProgramFacts, wanted: str, program: str, existed: bool) -> bool:
     """Tell whether a program sets the mode, and another owner named it, in a file that exists or in
     one that was taken over.
     """
-    known = existed or (
-        obs.was_asked(owned_file.ORIGINALS)
-        and any(_is_mode_named(o, program) for o in owned_file.get_journal_originals(obs).values())
-    )
+    kept = facts.earlier.originals_if_asked
+    known = existed or any(_is_mode_named(o, program) for o in kept.values())
     return (
         sets_runtime_mode(wanted, program)
         and known
-        and (obs.is_there(program) or not obs.is_there(wanted))
+        and (facts.is_there.get(program) or not facts.is_there.get(wanted))
     )
 
 

@@ -12,11 +12,12 @@ ended.
 
 from __future__ import annotations
 
+import dataclasses as dc
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
@@ -60,8 +61,24 @@ def serves(instance: Instance) -> bool:
     )
 
 
+@dc.dataclass(frozen=True)
+class SandboxFacts:
+    """What engines answer about their pods, an error included.
+
+    ask: returns the answer of an engine. It raises NeedMore if the engine was not asked.
+    """
+
+    ask: Callable[[Instance], Mapping[str, Any]]
+
+
+def read_sandbox_facts(obs: Observation) -> SandboxFacts:
+    return SandboxFacts(
+        lambda instance: obs.get_socket_answer(ask_for_sandboxes(instance), instance.pid)
+    )
+
+
 def count_pods_by_handler(
-    obs: Observation, instance: Instance, names: Iterable[str]
+    facts: SandboxFacts, instance: Instance, names: Iterable[str]
 ) -> Mapping[str, int]:
     """Return the handlers that pods use, with the number of pods.
 
@@ -69,12 +86,9 @@ def count_pods_by_handler(
     """
     if not serves(instance):
         return {}
-    asked = ask_for_sandboxes(instance)
-    if not obs.was_asked(asked):
-        raise NeedMore([asked])
-    answer = obs.get_socket_answer(asked, instance.pid)
+    answer = facts.ask(instance)
     if "error" in answer:
-        raise build_query_failure(asked["id"], answer["error"])
+        raise build_query_failure(ask_for_sandboxes(instance)["id"], answer["error"])
     counts = dict(answer.get("handlers") or {})
     # pods that name none have the default
     counts[instance.default_handler] = counts.get(instance.default_handler, 0) + counts.get("", 0)

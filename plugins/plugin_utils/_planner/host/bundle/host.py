@@ -23,6 +23,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     PlanError,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     JOURNAL_DIR,
     Difference,
@@ -45,6 +49,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     packages,
     repository,
     repository_check,
+    repository_key,
 )
 
 DIRECTORY = f"{JOURNAL_DIR}/bundle"
@@ -59,13 +64,13 @@ def require_usable_archive(
     """Raise PlanError for an archive that cannot be used, before any host is looked at. now: as
     2026-11-22T20:00:00Z.
     """
-    found = repository.compute_key_fingerprint(key)
+    found = repository_key.compute_key_fingerprint(key)
     if found != described.key.fingerprint:
         row = messages.OTHER_KEY
         raise PlanError(
             row.fill(found=found, wanted=described.key.fingerprint), where=policy.bundle_file
         )
-    repository.require_expected(
+    repository_key.require_expected(
         found, policy.toolkit_key_fingerprint or repository.FINGERPRINT, policy.bundle_file
     )
     if described.key.expires and described.key.expires <= now:
@@ -116,12 +121,35 @@ class ArchivePart:
         return tuple(posixpath.join(self.place, name).rstrip("/") for name in sorted(names))
 
 
-def find_archive_part(policy: Policy, obs: Observation) -> ArchivePart:
-    answer = obs.get_answer(queries.ask_for_archive(policy.bundle_file))
+@dc.dataclass(frozen=True)
+class ArchiveFacts:
+    """What the archive and the host have for one another.
+
+    archive: the answer about the archive. folders: the entries of a directory on the host, by its
+    path.
+    """
+
+    archive: Fact[Mapping[str, Any]]
+    folders: Lookup[str, tuple[Mapping[str, Any], ...]]
+    toolkit: packages.ToolkitFacts
+    repository: repository.RepositoryFacts
+
+
+def read_archive_facts(policy: Policy, obs: Observation) -> ArchiveFacts:
+    return ArchiveFacts(
+        Fact(lambda: obs.get_answer(queries.ask_for_archive(policy.bundle_file))),
+        Lookup(obs.list_directory),
+        packages.read_toolkit_facts(obs),
+        repository.read_repository_facts(obs),
+    )
+
+
+def find_archive_part(policy: Policy, facts: ArchiveFacts) -> ArchivePart:
+    answer = facts.archive.value
     described = manifest.parse_manifest(str(answer["manifest"]))
     form, machine = (
-        FORMATS.get(base_package.get_package_manager(obs), "no package manager that is known"),
-        str(obs.host.get("machine")),
+        FORMATS.get(facts.toolkit.manager, "no package manager that is known"),
+        str(facts.repository.machine),
     )
     source = described.find_repository(form, machine)
     if source is None:
@@ -135,7 +163,7 @@ def find_archive_part(policy: Policy, obs: Observation) -> ArchivePart:
     return ArchivePart(policy.bundle_file, source, sizes, digests, str(answer["key"]))
 
 
-def pin_archive_in_policy(policy: Policy, obs: Observation, record: HostDecision) -> Policy:
+def pin_archive_in_policy(policy: Policy, facts: ArchiveFacts, record: HostDecision) -> Policy:
     """Return the policy with the archive's key and the version that the packages get.
 
     It is the user's version, else the installed one, else the newest in the archive. The signed
@@ -145,16 +173,16 @@ def pin_archive_in_policy(policy: Policy, obs: Observation, record: HostDecision
     if (
         not policy.bundle_file
         or not _installs(policy)
-        or not packages.list_missing_packages(policy, obs, record)
+        or not packages.list_missing_packages(policy, facts.toolkit, record)
     ):
         return policy
-    part = find_archive_part(policy, obs)
-    version = _get_asked_version(policy, part.source) or _choose_version(policy, obs, part.source)
+    part = find_archive_part(policy, facts)
+    version = _get_asked_version(policy, part.source) or _choose_version(policy, facts, part.source)
     return dc.replace(policy, toolkit_version=version, toolkit_key=part.key)
 
 
-def _choose_version(policy: Policy, obs: Observation, source: manifest.Repository) -> str:
-    now = next(iter(list_installed_versions(obs)), "")
+def _choose_version(policy: Policy, facts: ArchiveFacts, source: manifest.Repository) -> str:
+    now = next(iter(list_installed_versions(facts)), "")
     if now and now not in source.versions:
         row, known = messages.INSTALLED_VERSION_MISSING, ", ".join(source.versions)
         raise PlanError(row.fill(installed=now, known=known), where=policy.bundle_file)
@@ -165,7 +193,7 @@ def _installs(policy: Policy) -> bool:
     return policy.packages == "present" and policy.root == "/"
 
 
-def narrow_install_plan(policy: Policy, obs: Observation, plan: Plan) -> Plan:
+def narrow_install_plan(policy: Policy, facts: ArchiveFacts, plan: Plan) -> Plan:
     """Return the plan of the installation with the lists of the archive alone.
 
     No other source is refreshed, since the host may reach none of them.
@@ -173,7 +201,9 @@ def narrow_install_plan(policy: Policy, obs: Observation, plan: Plan) -> Plan:
     if not policy.bundle_file or not plan.commands:
         return plan
     own = [command for command in plan.commands if command["argv"][:2] != ["apt-get", "update"]]
-    back = set(list_installed_versions(obs)) <= set(find_archive_part(policy, obs).source.versions)
+    back = set(list_installed_versions(facts)) <= set(
+        find_archive_part(policy, facts).source.versions
+    )
     own = [
         command if back or "install" not in (command.get("undo") or ()) else _drop_undo(command)
         for command in own
@@ -190,11 +220,13 @@ def _drop_undo(command: transaction.PackageCommand) -> transaction.PackageComman
     return found
 
 
-def list_installed_versions(obs: Observation) -> list[str]:
+def list_installed_versions(facts: ArchiveFacts) -> list[str]:
     """List the versions that the host has, usually one."""
     return list(
         dict.fromkeys(
-            version for version in (obs.get_package(name) for name in packages.FAMILY) if version
+            version
+            for version in (facts.toolkit.get_version(name) for name in packages.FAMILY)
+            if version
         )
     )
 
@@ -218,31 +250,36 @@ def refresh_archive_lists() -> transaction.PackageCommand:
     }
 
 
-def plan_needed_archive(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+def plan_needed_archive(policy: Policy, facts: ArchiveFacts, record: HostDecision) -> Plan:
     """Plan the archive's part as a transaction of its own: its files, the repository that they
     form, and its key.
     """
-    pin = pin_archive_in_policy(policy, obs, record)
-    missing = packages.list_missing_packages(policy, obs, record) if _installs(policy) else []
+    pin = pin_archive_in_policy(policy, facts, record)
+    missing = (
+        packages.list_missing_packages(policy, facts.toolkit, record) if _installs(policy) else []
+    )
     if not missing:
         return Plan()
     part, where = (
-        find_archive_part(policy, obs),
-        repository.get_repository_family(obs.host.get("os_release") or {}),
+        find_archive_part(policy, facts),
+        repository.get_repository_family(facts.repository.release),
     )
-    ask_together(part, where, obs)
-    names = {*record.packages, *(name for name in packages.FAMILY if obs.get_package(name))}
+    ask_together(part, where, facts)
+    names = {
+        *record.packages,
+        *(name for name in packages.FAMILY if facts.toolkit.get_version(name)),
+    }
     # the way back takes those from before
     versions = {
         pin.toolkit_version,
-        *list_installed_versions(obs),
+        *list_installed_versions(facts),
     }
     wanted = [p.file for p in part.source.packages if p.version in versions and p.name in names]
     expected = policy.toolkit_key_fingerprint or repository.FINGERPRINT
     source = repository.plan_repository_files(
-        obs, url=part.url, key=part.key, expected=expected, state="present"
+        facts.repository, url=part.url, key=part.key, expected=expected, state="present"
     )
-    plan = merge_plans([plan_archive_files(part, obs, wanted, pin.toolkit_version), source])
+    plan = merge_plans([plan_archive_files(part, facts, wanted, pin.toolkit_version), source])
     return dc.replace(
         plan,
         beforehand=(f"The packages come from {policy.bundle_file}, as {OPTION} says",),
@@ -250,26 +287,26 @@ def plan_needed_archive(policy: Policy, obs: Observation, record: HostDecision) 
     )
 
 
-def ask_together(part: ArchivePart, where: repository.Family, obs: Observation) -> None:
+def ask_together(part: ArchivePart, where: repository.Family, facts: ArchiveFacts) -> None:
     """Raise NeedMore with all questions about the place at once, so that one look answers them."""
     asked = [
         *map(queries.ask_for_directory, part.folders),
         *repository.list_repository_questions((where,), part.url),
     ]
-    new = [question for question in asked if not obs.was_asked(question)]
+    new = [question for question in asked if not facts.repository.asked(question)]
     if new:
         raise NeedMore(new)
 
 
 def plan_archive_files(
-    part: ArchivePart, obs: Observation, wanted: list[str], version: str
+    part: ArchivePart, facts: ArchiveFacts, wanted: list[str], version: str
 ) -> Plan:
     """Plan to write the indexes and packages, and to remove files of another archive.
 
     The node does not write a file again that is there with these very bytes.
     """
     keep = [*part.source.indexes, *wanted]
-    found = map_archive_files_on_host(part, obs)
+    found = map_archive_files_on_host(part, facts)
     writes: list[transaction.Change] = [
         {
             "path": f"{part.place}/{name}",
@@ -304,11 +341,11 @@ def plan_archive_files(
     )
 
 
-def map_archive_files_on_host(part: ArchivePart, obs: Observation) -> dict[str, int]:
+def map_archive_files_on_host(part: ArchivePart, facts: ArchiveFacts) -> dict[str, int]:
     """Return the files that the host has in the archive's place now, with their sizes."""
     found = {}
     for folder in part.folders:
-        for entry in obs.get_answer(queries.ask_for_directory(folder)).get("entries") or ():
+        for entry in facts.folders.get(folder):
             if entry.get("type") == "file":
                 found[posixpath.relpath(f"{folder}/{entry['name']}", part.place)] = int(
                     entry["size"]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import values
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
-    repository,
+    repository_key,
 )
 
 SIGNATURE = 2
@@ -36,9 +36,9 @@ def get_key_expiry(key: str) -> str:
     Of several self-signatures the newest counts, as for gpg.
     """
     made, newest, lasts = 0, -1, 0
-    own = bytes.fromhex(repository.compute_key_fingerprint(key)[-16:])
-    for kind, body in repository.list_key_packets(key):
-        if kind == repository.PRIMARY:
+    own = bytes.fromhex(repository_key.compute_key_fingerprint(key)[-16:])
+    for kind, body in repository_key.list_key_packets(key):
+        if kind == repository_key.PRIMARY:
             made = int.from_bytes(body[1:5], "big")
         if kind == SIGNATURE and body[:1] == b"\x04" and body[1] in OF_THE_KEY:
             hashed, other = _read_signature_fields(body)

@@ -11,9 +11,10 @@ no spec: it has nvidia-container-cli put the driver into its containers.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
     Instance,
@@ -22,7 +23,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    base_package,
+    traits,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
     cdi_versions,
@@ -66,68 +70,85 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     ]
 
 
-def list_other_consumers(
-    policy: Policy, obs: Observation, instances: Iterable[Instance]
-) -> tuple[Consumer, ...]:
-    return (
-        *find_podman_consumer(policy, obs),
-        *find_slurm_consumer(obs),
-        *find_runtime_consumer(policy, obs, instances),
+@dc.dataclass(frozen=True)
+class ConsumerFacts:
+    """What a host has of programs that read CDI specs: their files, by name, and packages."""
+
+    programs: Fact[Mapping[str, str]]
+    packages: base_package.PackageFacts
+
+
+def read_consumer_facts(obs: Observation) -> ConsumerFacts:
+    return ConsumerFacts(
+        Fact(
+            lambda: {
+                str(name): str(path)
+                for name, path in (obs.get_answer(QUESTION).get("found") or {}).items()
+                if path
+            }
+        ),
+        base_package.read_package_facts(obs),
     )
 
 
-def find_podman_consumer(policy: Policy, obs: Observation) -> tuple[Consumer, ...]:
+def list_other_consumers(
+    policy: Policy, facts: ConsumerFacts, instances: Iterable[Instance]
+) -> tuple[Consumer, ...]:
+    return (
+        *find_podman_consumer(policy, facts),
+        *find_slurm_consumer(facts),
+        *find_runtime_consumer(policy, facts, instances),
+    )
+
+
+def find_podman_consumer(policy: Policy, facts: ConsumerFacts) -> tuple[Consumer, ...]:
     """Return this host's Podman as a consumer; () if there is none, or if it reads no specs.
 
     Podman makes its cache again for every command. It reports a spec that is too new for it only as
     an `unresolvable` device.
     """
-    version = read_podmans_version(policy, obs)
+    version = read_podmans_version(policy, facts)
     return () if version is None else make_reader(PODMAN, version, UNKNOWN)
 
 
-def read_podmans_version(policy: Policy, obs: Observation) -> str | None:
+def read_podmans_version(policy: Policy, facts: ConsumerFacts) -> str | None:
     """Return the version of this host's Podman, "" if no package brought it, None if there is none.
 
     In a tree without its package, the option engine_version gives it if no other engine is asked
     for whose version that could be.
     """
     alone = policy.root != "/" and policy.engines == (PODMAN,)
-    version = find_packaged(obs, PODMAN) or (policy.engine_version if alone else "")
-    return version if version or PODMAN in list_consumer_programs(obs) else None
+    version = find_packaged(facts, PODMAN) or (policy.engine_version if alone else "")
+    return version if version or PODMAN in facts.programs.value else None
 
 
-def find_slurm_consumer(obs: Observation) -> tuple[Consumer, ...]:
+def find_slurm_consumer(facts: ConsumerFacts) -> tuple[Consumer, ...]:
     """Return Apptainer, else SingularityCE, as a consumer; () if neither reads specs here.
 
     Both take CDI devices by --device: Apptainer since 1.5, SingularityCE since 4.0. An Apptainer
     that no package brought may be of any release, and does not count: every release that reads
     specs is new enough for what this collection writes. Its program is also called singularity.
     """
-    apptainer = APPTAINER in list_consumer_programs(obs) or obs.get_package(APPTAINER)
+    apptainer = APPTAINER in facts.programs.value or facts.packages.get_version(APPTAINER)
     return (
-        find_program_consumer(obs, APPTAINER, "")
+        find_program_consumer(facts, APPTAINER, "")
         if apptainer
-        else find_program_consumer(obs, SINGULARITY, UNKNOWN)
+        else find_program_consumer(facts, SINGULARITY, UNKNOWN)
     )
 
 
-def find_program_consumer(obs: Observation, name: str, unknown: str) -> tuple[Consumer, ...]:
+def find_program_consumer(facts: ConsumerFacts, name: str, unknown: str) -> tuple[Consumer, ...]:
     """Return one program as a consumer, found by its package or its file; () if it reads no specs.
 
     unknown: the newest CDI version of a program that no package brought.
     """
-    version = find_packaged(obs, name)
-    return (
-        make_reader(name, version, unknown)
-        if version or name in list_consumer_programs(obs)
-        else ()
-    )
+    version = find_packaged(facts, name)
+    return make_reader(name, version, unknown) if version or name in facts.programs.value else ()
 
 
-def find_packaged(obs: Observation, name: str) -> str:
+def find_packaged(facts: ConsumerFacts, name: str) -> str:
     """Return the version of the first of a program's packages that is installed, "" for none."""
-    return next(filter(None, map(obs.get_package, PACKAGES[name])), "")
+    return next(filter(None, map(facts.packages.get_version, PACKAGES[name])), "")
 
 
 def make_reader(name: str, version: str, unknown: str) -> tuple[Consumer, ...]:
@@ -136,29 +157,20 @@ def make_reader(name: str, version: str, unknown: str) -> tuple[Consumer, ...]:
     return (Consumer(TITLES[name], version, newest),) if newest else ()
 
 
-def list_consumer_programs(obs: Observation) -> dict[str, str]:
-    """Return the programs of all these that are on the host, by name, with their paths."""
-    return {
-        str(name): str(path)
-        for name, path in (obs.get_answer(QUESTION).get("found") or {}).items()
-        if path
-    }
-
-
-def advise_on_enroot(obs: Observation) -> tuple[str, ...]:
+def advise_on_enroot(facts: ConsumerFacts) -> tuple[str, ...]:
     """Advise to install nvidia-container-cli if enroot is on the host without it.
 
     enroot ends with an error if a container asks for GPUs and the program is missing (98-nvidia.sh
     in its conf/hooks).
     """
-    found = list_consumer_programs(obs)
+    found = facts.programs.value
     if ENROOT not in found or CLI in found:
         return ()
     return (messages.NO_ENROOT_CLI.fill(program=CLI),)
 
 
 def find_runtime_consumer(
-    policy: Policy, obs: Observation, instances: Iterable[Instance]
+    policy: Policy, facts: ConsumerFacts, instances: Iterable[Instance]
 ) -> tuple[Consumer, ...]:
     """Return the NVIDIA runtime as a consumer if it is old and serves an engine that cannot read
     specs.
@@ -166,7 +178,7 @@ def find_runtime_consumer(
     A recent runtime reads everything that this collection writes, so it does not count.
     """
     served = [i for i in instances if not i.cdi.able and not i.refusal]
-    version = policy.toolkit_version or obs.get_package(packages.BASE) or ""
+    version = policy.toolkit_version or facts.packages.get_version(packages.BASE) or ""
     found = versions.parse_engine_version(version)
     if not served or found is None or found.release >= READS_ALL:
         return ()

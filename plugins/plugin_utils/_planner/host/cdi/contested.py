@@ -26,7 +26,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_files,
-    cdi_generators,
     cdi_refresh,
     gpu_operator,
 )
@@ -57,7 +56,24 @@ AFTER_INSTALLATION: transaction.PackageCommand = {
 }
 
 
-def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
+@dc.dataclass(frozen=True)
+class ContestedFacts:
+    """What a host has of specs that others may have written for the same devices."""
+
+    files: files.SpecFileFacts
+    refresh: cdi_refresh.RefreshFacts
+    toolkit: packages.ToolkitFacts
+
+
+def read_contested_facts(obs: Observation) -> ContestedFacts:
+    return ContestedFacts(
+        files.read_spec_file_facts(obs),
+        cdi_refresh.read_refresh_facts(obs),
+        packages.read_toolkit_facts(obs),
+    )
+
+
+def take_over(policy: Policy, facts: ContestedFacts, host: HostDecision) -> Plan:
     """Plan the removal of nvidia-cdi-refresh's file.
 
     It goes now, or once the package that brings its units wrote it. The units are left to the
@@ -71,15 +87,15 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
         return Plan()
     if (
         host.packages
-        and obs.get_package(packages.BASE) is None
-        and packages.installs_packages(policy, obs, host)
+        and facts.toolkit.get_version(packages.BASE) is None
+        and packages.installs_packages(policy, facts.toolkit, host)
     ):
         return Plan(commands=(AFTER_INSTALLATION,))
-    file = files.get_seen_file(policy, obs, cdi_refresh.REFRESH_FILE)
+    file = files.get_seen_file(policy, facts.files, cdi_refresh.REFRESH_FILE)
     if not file.exists or files.is_own_spec(file):
         return Plan()
     mine = files.get_spec_path(policy, KIND)
-    if not cdi_refresh.read_refresh_state(policy, obs).present:
+    if not facts.refresh.state.value.present:
         other_files.require_explained(policy, file, messages.WOULD_HIDE.fill(mine=mine))
     why = messages.REFRESH_HIDES.fill(mine=mine)
     left = Leftover(
@@ -90,34 +106,34 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     )
 
 
-def plan_specs_of_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
+def plan_specs_of_others(policy: Policy, facts: ContestedFacts, spec: Spec) -> Plan:
     """Plan the handling of other files that define our devices: what nvidia-ctk wrote goes.
 
     Raise PlanError if engines would drop or hide our spec for another.
     """
     mine = files.get_spec_path(policy, spec.kind)
-    if spec.kind == KIND and (generator := cdi_generators.find_distribution_generator(obs)):
+    if spec.kind == KIND and (generator := facts.refresh.generator.value):
         raise generator.build_refusal()
     own = {
         *(files.get_spec_path(policy, name) for name, _layout in files.list_spec_kinds(policy)),
-        *(f.path for f in files.list_specs_elsewhere(policy, obs)),
+        *(f.path for f in files.list_specs_elsewhere(policy, facts.files)),
     }
-    themselves = files.list_real_spec_paths(policy, obs)
-    there = files.get_seen_file(policy, obs, mine)
+    themselves = files.list_real_spec_paths(policy, facts.files)
+    there = files.get_seen_file(policy, facts.files, mine)
     plans = (
         []
-        if files.is_own_spec(there) or leaves_as_it_is(policy, obs, there, spec)
+        if files.is_own_spec(there) or leaves_as_it_is(policy, facts, there, spec)
         else [other_files.plan_spec_at_own_path(policy, there, spec)]
     )
     if policy.root == "/" and files.has_refresh_kind(policy) and mine != cdi_refresh.REFRESH_FILE:
         other_files.require_no_chosen_names(
             policy,
-            files.get_seen_file(policy, obs, cdi_refresh.REFRESH_FILE),
+            files.get_seen_file(policy, facts.files, cdi_refresh.REFRESH_FILE),
             spec,
             messages.WOULD_HIDE.fill(mine=mine),
         )
     for directory in files.list_cdi_directories(policy):
-        for file in obs.list_glob_files(f"{directory}/*"):
+        for file in facts.files.directories.get(directory):
             itself = file.path in (*own, cdi_refresh.REFRESH_FILE) or (
                 file.real in themselves and not file.is_link
             )
@@ -131,7 +147,7 @@ def plan_specs_of_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
 
 
 def list_management_specs(
-    policy: Policy, obs: Observation, state: Callable[[str], gpu_operator.State]
+    policy: Policy, facts: files.SpecFileFacts, state: Callable[[str], gpu_operator.State]
 ) -> tuple[Leftover, ...]:
     """Return the specs of others for management containers. state: gives that of the GPU Operator's
     toolkit that left a file.
@@ -140,7 +156,7 @@ def list_management_specs(
     every = [
         file
         for directory in files.list_cdi_directories(policy)
-        for file in obs.list_glob_files(f"{directory}/*")
+        for file in facts.directories.get(directory)
         if not files.is_own_spec(file)
     ]
     return tuple(
@@ -151,7 +167,7 @@ def list_management_specs(
     )
 
 
-def leaves_as_it_is(policy: Policy, obs: Observation, there: ObservedFile, spec: Spec) -> bool:
+def leaves_as_it_is(policy: Policy, facts: ContestedFacts, there: ObservedFile, spec: Spec) -> bool:
     """Tell whether adopt: never leaves a file at our path.
 
     It leaves a file that defines the same as our spec, and that of nvidia-cdi-refresh, which
@@ -159,10 +175,7 @@ def leaves_as_it_is(policy: Policy, obs: Observation, there: ObservedFile, spec:
     """
     if policy.adopt != "never":
         return False
-    of_units = (
-        there.path == cdi_refresh.REFRESH_FILE
-        and cdi_refresh.read_refresh_state(policy, obs).present
-    )
+    of_units = there.path == cdi_refresh.REFRESH_FILE and facts.refresh.state.value.present
     return of_units or (
         not there.is_link
         and owned_file.has_right_mode(there, files.SPEC_MODE)

@@ -30,10 +30,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     driver_listing,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
+    hooks,
     profiles,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     Edits,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    toolkit_config,
 )
 
 
@@ -63,11 +67,14 @@ class OfDriver:
         return (messages.LIBRARIES_MISSING.fill(missing=", ".join(self.missing)),)
 
 
-def collect_driver_part(
+def read_driver_part(
     policy: Policy, obs: Observation, host: HostDecision, driver: Driver
 ) -> OfDriver:
-    """Collect the files of the kernel module's version, since no others work with it."""
-    how, links = profiles.mount_plan(policy, obs, host), driver_listing.map_dri_links(policy, obs)
+    """Read the files of the kernel module's version, since no others work with it."""
+    programs = hooks.read_hook_program_facts(obs)
+    machine = str(obs.host.get("machine") or "x86_64")
+    how = profiles.mount_plan(policy, programs, machine, host)
+    links = driver_listing.map_dri_links(policy, obs)
     found = discover.discover(
         obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version
     )
@@ -78,7 +85,9 @@ def collect_driver_part(
         how.profile,
         found.missing,
         found.left_out,
-        void_mount.is_safe(policy, obs, host),
+        void_mount.is_safe(
+            policy, programs, toolkit_config.read_toolkit_config_facts(policy, obs), host
+        ),
         bool(found.missing) and not found.libraries,
     )
 

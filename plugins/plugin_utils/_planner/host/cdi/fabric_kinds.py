@@ -12,13 +12,12 @@ upstream has it (nvidia-container-toolkit, pkg/nvcdi/lib-imex.go and gated.go).
 from __future__ import annotations
 
 import dataclasses as dc
+from collections.abc import Mapping
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Plan,
     Policy,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices.inventory import (
@@ -31,6 +30,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
     KIND,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver.gpus import (
+    DeviceFile,
+)
 
 VENDOR = KIND.partition("/")[0]
 CLASSES = {layouts.CHANNELS: "imex-channel", layouts.SWITCHES: "nvswitch"}
@@ -70,7 +72,7 @@ def list_withdrawn_layouts(policy: Policy, going: tuple[str, ...]) -> tuple[str,
     )
 
 
-def keep_fabric_kind(policy: Policy, obs: Observation, layout: str) -> bool:
+def keep_fabric_kind(policy: Policy, nodes: Fact[Mapping[str, DeviceFile]], layout: str) -> bool:
     """Tell whether the options ask for a kind whose nodes are there.
 
     Nodes of switches are there if virtual machines have the GPUs.
@@ -79,7 +81,7 @@ def keep_fabric_kind(policy: Policy, obs: Observation, layout: str) -> bool:
     return (
         layout in found
         and is_fabric_kind_asked(policy, layout)
-        and bool(found[layout](gpus.map_device_files(obs, gpus.get_dev_root(policy))))
+        and bool(found[layout](nodes.value))
     )
 
 
@@ -134,7 +136,9 @@ def list_granted_nodes(policy: Policy, look: Hardware, layout: str) -> tuple[str
     )
 
 
-def advise_on_fabric_kinds(policy: Policy, obs: Observation, plan: Plan) -> tuple[str, ...]:
+def advise_on_fabric_kinds(
+    policy: Policy, nodes: Fact[Mapping[str, DeviceFile]], plan: Plan
+) -> tuple[str, ...]:
     """Return advice if containers get less than before, or if channels are there and none is
     offered.
 
@@ -145,7 +149,7 @@ def advise_on_fabric_kinds(policy: Policy, obs: Observation, plan: Plan) -> tupl
     offers_none = (
         plan.changes
         and layouts.CHANNELS in list_unasked_layouts(policy)
-        and gpus.list_channel_nodes(gpus.map_device_files(obs, gpus.get_dev_root(policy)))
+        and gpus.list_channel_nodes(nodes.value)
     )
     return (messages.FABRIC_ON_REQUEST.fill(),) if corrected or offers_none else ()
 

@@ -7,10 +7,14 @@ files.
 
 from __future__ import annotations
 
+import dataclasses as dc
 import posixpath
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
     HostDecision,
@@ -22,7 +26,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    decision_file,
     owned_file,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
@@ -47,6 +50,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     KIND,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    EarlierRuns,
+    read_earlier_runs,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
     cdi_versions,
@@ -119,16 +126,42 @@ def list_directory_questions(policy: Policy) -> list[queries.Question]:
     ]
 
 
-def look_into(policy: Policy, obs: Observation) -> None:
+@dc.dataclass(frozen=True)
+class SpecFileFacts:
+    """What a host has in directories of CDI specs.
+
+    asked: tells whether a question was answered. directories: the files of a directory. places:
+    what is known of a directory itself, or the error.
+    """
+
+    asked: Callable[[queries.Question], bool]
+    directories: Lookup[str, tuple[ObservedFile, ...]]
+    places: Lookup[str, Mapping[str, Any]]
+    earlier: EarlierRuns
+
+
+def read_spec_file_facts(obs: Observation) -> SpecFileFacts:
+    return obs.compute_once(
+        "CDI specs",
+        lambda: SpecFileFacts(
+            obs.was_asked,
+            Lookup(lambda directory: obs.list_glob_files(f"{directory}/*")),
+            Lookup(lambda path: obs.get_answer_or_error(host_rules.ask_for_spec_path(path))),
+            read_earlier_runs(obs),
+        ),
+    )
+
+
+def look_into(policy: Policy, facts: SpecFileFacts) -> None:
     """Raise NeedMore for the directories that only an engine's own setting names."""
     if more := [
-        question for question in list_directory_questions(policy) if not obs.was_asked(question)
+        question for question in list_directory_questions(policy) if not facts.asked(question)
     ]:
         raise NeedMore(more)
 
 
 def advise_on_spec_directories(
-    policy: Policy, obs: Observation, host: HostDecision
+    policy: Policy, facts: SpecFileFacts, host: HostDecision
 ) -> tuple[str, ...]:
     """Return what keeps engines from listing a directory that specs are written to.
 
@@ -142,9 +175,7 @@ def advise_on_spec_directories(
     for directory in dict.fromkeys(
         posixpath.dirname(get_spec_path(policy, name)) for name, _layout in list_spec_kinds(policy)
     ):
-        for problem in host_rules.check_spec_directory(
-            directory, obs.get_answer_or_error(host_rules.ask_for_spec_path(directory))
-        ):
+        for problem in host_rules.check_spec_directory(directory, facts.places.get(directory)):
             rule = rules.RULES[problem.rule]
             if problem.rule != "directory-link" or not follow:
                 remedy = f"{rule.remedy[0].lower()}{rule.remedy[1:]}"
@@ -159,13 +190,13 @@ def advise_on_spec_directories(
     return tuple(words)
 
 
-def get_seen_file(policy: Policy, obs: Observation, wanted: str) -> ObservedFile:
+def get_seen_file(policy: Policy, facts: SpecFileFacts, wanted: str) -> ObservedFile:
     """Return a file of the directories that were looked at.
 
     A file that no glob shows is not there.
     """
     for directory in list_cdi_directories(policy):
-        for file in obs.list_glob_files(f"{directory}/*"):
+        for file in facts.directories.get(directory):
             if file.path == wanted:
                 return file
     return ObservedFile(wanted, exists=False)
@@ -180,7 +211,7 @@ def is_own_spec(file: ObservedFile) -> bool:
     return (file.content or first).startswith(writer.HEADER)
 
 
-def list_specs_elsewhere(policy: Policy, obs: Observation) -> tuple[ObservedFile, ...]:
+def list_specs_elsewhere(policy: Policy, facts: SpecFileFacts) -> tuple[ObservedFile, ...]:
     """Return the specs of these kinds that this collection once wrote to another of the
     directories.
 
@@ -196,40 +227,40 @@ def list_specs_elsewhere(policy: Policy, obs: Observation) -> tuple[ObservedFile
         *(
             file
             for directory in list_cdi_directories(policy)
-            for file in obs.list_glob_files(f"{directory}/*")
+            for file in facts.directories.get(directory)
         ),
-        *list_former_files(policy, obs),
+        *list_former_files(policy, facts),
     ]
-    themselves = list_real_spec_paths(policy, obs)
+    themselves = list_real_spec_paths(policy, facts)
     others = (file for file in there if file.path not in here and file.real not in themselves)
     return tuple(
         file for file in others if posixpath.basename(file.path) in names and is_own_spec(file)
     )
 
 
-def list_real_spec_paths(policy: Policy, obs: Observation) -> frozenset[str]:
+def list_real_spec_paths(policy: Policy, facts: SpecFileFacts) -> frozenset[str]:
     """Return the paths of the specs of these kinds, without any link on the way.
 
     Other directories may lead there as well.
     """
     return frozenset(
-        get_seen_file(policy, obs, get_spec_path(policy, name)).real
+        get_seen_file(policy, facts, get_spec_path(policy, name)).real
         for name, _layout in list_spec_kinds(policy)
     ) - {""}
 
 
-def plan_former_spec_removal(obs: Observation, file: ObservedFile) -> Plan:
+def plan_former_spec_removal(facts: SpecFileFacts, file: ObservedFile) -> Plan:
     """Take a spec out of its former place.
 
     A spec from before this collection is of the same GPUs, so it does not come back: its copy stays
     in the journal.
     """
-    if (owned_file.get_journal_originals(obs).get(file.path) or {}).get("existed"):
+    if (facts.earlier.originals.get(file.path) or {}).get("existed"):
         return owned_file.plan_owned_file_removal(file, why=MOVED)
-    return owned_file.plan_owned_file_restore(obs, file, why=MOVED, own=True)
+    return owned_file.plan_owned_file_restore(facts.earlier, file, why=MOVED, own=True)
 
 
-def list_former_files(policy: Policy, obs: Observation) -> list[ObservedFile]:
+def list_former_files(policy: Policy, facts: SpecFileFacts) -> list[ObservedFile]:
     """List the files in the directory of the last run if no engine of today has it.
 
     The NVIDIA runtime would still read a spec that is left in it. Raise NeedMore if the directory
@@ -237,12 +268,10 @@ def list_former_files(policy: Policy, obs: Observation) -> list[ObservedFile]:
     """
     if policy.single:
         return []
-    former = next(
-        iter(placement.clean_spec_directories([decision_file.get_recorded_spec_place(obs)])), ""
-    )
+    former = next(iter(placement.clean_spec_directories([facts.earlier.spec_place])), "")
     if not former or set(former) & set("*?[") or former in list_cdi_directories(policy):
         return []
     question = projection.ask_for_specs(former, (former,), roots.list_named_roots(policy))
-    if not obs.was_asked(question):
+    if not facts.asked(question):
         raise NeedMore([question])
-    return list(obs.list_glob_files(f"{former}/*"))
+    return list(facts.directories.get(former))

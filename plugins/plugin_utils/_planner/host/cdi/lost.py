@@ -22,7 +22,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
     ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
@@ -49,7 +48,7 @@ INDEX, UUID = re.compile(r"\d{1,9}(:\d{1,9})?"), re.compile(r"(GPU|MIG)-.+")
 
 def find_loss_cause(
     policy: Policy,
-    obs: Observation,
+    facts: missing.MissingGpuFacts,
     driver: Driver,
     file: ObservedFile,
     spec: Spec,
@@ -82,12 +81,12 @@ def find_loss_cause(
     if not wanted:
         return "policy" if gone else None
     require_named(policy, spec, file, wanted)
-    missing.require_gone(policy, obs, driver, file.path, wanted)
+    missing.require_gone(policy, facts, driver, file.path, wanted)
     return "hardware_gone"
 
 
 def explain_spec_loss(
-    policy: Policy, obs: Observation, driver: Driver, decided: Decided,
+    policy: Policy, facts: missing.MissingGpuFacts, driver: Driver, decided: Decided,
     planned: Plan, file: ObservedFile, spec: Spec, layout: str, *, own: bool,
 ) -> Plan:  # fmt: skip
     """Return the plan that writes `spec` over `file`, with the cause of what goes.
@@ -96,7 +95,7 @@ def explain_spec_loss(
     """
     if not planned.changes or not file.exists:
         return planned
-    why = find_loss_cause(policy, obs, driver, file, spec, layout, decided) if own else "adoption"
+    why = find_loss_cause(policy, facts, driver, file, spec, layout, decided) if own else "adoption"
     return dc.replace(
         planned,
         differences=tuple(d if d.cause else dc.replace(d, cause=why) for d in planned.differences),
@@ -116,13 +115,15 @@ def explain_spec_handover(policy: Policy, owner: str, gone: Plan, decided: Decid
     return add_cause(gone, "adoption" if theirs else why)
 
 
-def explain_hardware_loss(policy: Policy, obs: Observation, driver: Driver, gone: Plan) -> Plan:
+def explain_hardware_loss(
+    policy: Policy, facts: missing.MissingGpuFacts, driver: Driver, gone: Plan
+) -> Plan:
     """Return the plan by which our specs go with the last GPU, with its cause.
 
     Raise PlanError if a GPU may be there.
     """
     for change in gone.changes:
-        missing.require_gone(policy, obs, driver, change["path"], ["all its devices"])
+        missing.require_gone(policy, facts, driver, change["path"], ["all its devices"])
     return add_cause(gone, "hardware_gone")
 
 

@@ -31,10 +31,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     merge_plans,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
     ObservedFile,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    owned_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_refresh,
 )
@@ -48,6 +50,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
     messages,
     safety_correction,
     shared_kinds,
+    spec_facts,
     staleness,
     staleness_guard,
 )
@@ -74,7 +77,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
     Spec,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import outer_host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    outer_host,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
     Decided,
     add_cause,
@@ -96,7 +101,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
         *files.list_directory_questions(policy),
     ]
     more = [*staleness_guard.list_watch_questions(policy), *toolkit_config.list_questions(policy)]
-    return [*found, *more, queries.ask_for_packages([packages.BASE]), owned_file.ORIGINALS]
+    return [*found, *more, queries.ask_for_packages([packages.BASE]), earlier_runs.ORIGINALS]
 
 
 @dc.dataclass(frozen=True)
@@ -122,17 +127,16 @@ NOTHING_MADE = Made({}, "")
 
 
 def plan_specs(
-    policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str
+    policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision, driver: Driver
 ) -> Plan:
-    return plan_specs_and_outcome(policy, obs, host, driver, probe_source)[0]
+    return plan_specs_and_outcome(policy, facts, host, driver)[0]
 
 
 def plan_specs_and_outcome(
     policy: Policy,
-    obs: Observation,
+    facts: spec_facts.SpecFacts,
     host: HostDecision,
     driver: Driver,
-    probe_source: str,
     decided: Decided = get_policy_cause,
 ) -> tuple[Plan, Made]:
     """Return the plan for the specs, and the specs themselves.
@@ -142,29 +146,32 @@ def plan_specs_and_outcome(
     """
     if host.skipped:
         return Plan(), NOTHING_MADE
-    files.look_into(policy, obs)
+    files.look_into(policy, facts.files)
     if host.cdi_owner != "collection":
         why = (
             messages.REFRESH_WRITES if host.cdi_owner == "toolkit" else messages.NOTHING_READS
         ).fill()
         unheard = Plan(advice=fabric_kinds.list_unheard_options(policy, why))
         gone_over = lost.explain_spec_handover(
-            policy, host.cdi_owner, plan_spec_withdrawal(policy, obs, why), decided
+            policy, host.cdi_owner, plan_spec_withdrawal(policy, facts.files, why), decided
         )
         return merge_plans(
-            [gone_over, start_refresh(policy, obs, host, driver), unheard]
+            [gone_over, start_refresh(policy, facts, host, driver), unheard]
         ), NOTHING_MADE
     if driver.state == "none":
-        return plan_specs_without_gpu(policy, obs, driver), NOTHING_MADE
+        return plan_specs_without_gpu(policy, facts, driver), NOTHING_MADE
     require_driver(driver)
-    made = make_specs(policy, obs, host, driver, probe_source)
-    left = [contested.plan_specs_of_others(policy, obs, one.spec) for one in made.specs.values()]
-    judged = functools.partial(judge_one_spec, policy, obs, host, driver)
-    less = functools.partial(lost.explain_spec_loss, policy, obs, driver, decided)
+    made = make_specs(policy, facts, host, driver)
+    left = [
+        contested.plan_specs_of_others(policy, facts.contested, one.spec)
+        for one in made.specs.values()
+    ]
+    judged = functools.partial(judge_one_spec, policy, facts, host, driver)
+    less = functools.partial(lost.explain_spec_loss, policy, facts.missing, driver, decided)
     written = [
         (
-            plan_spec_write(policy, obs, one.spec, made.source, judged),
-            get_own_spec_file(policy, obs, one.spec),
+            plan_spec_write(policy, facts, one.spec, made.source, judged),
+            get_own_spec_file(policy, facts.files, one.spec),
             one.spec,
         )
         for one in made.specs.values()
@@ -181,21 +188,23 @@ def plan_specs_and_outcome(
     ]
     driver_part.require_libraries(made.of, driver.version, writes) if made.of else None
     moved = [
-        files.plan_former_spec_removal(obs, file)
-        for file in files.list_specs_elsewhere(policy, obs)
+        files.plan_former_spec_removal(facts.files, file)
+        for file in files.list_specs_elsewhere(policy, facts.files)
     ]
     less_asked = [
         (fabric_kinds.list_withdrawn_layouts(policy, going), why) for going, why in GOING.items()
     ]
     gone = [
-        add_cause(plan_spec_withdrawal(policy, obs, why, going, frozenset(made.specs)), "policy")
+        add_cause(
+            plan_spec_withdrawal(policy, facts.files, why, going, frozenset(made.specs)), "policy"
+        )
         for going, why in less_asked
         if going
     ]
-    fabric = fabric_kinds.advise_on_fabric_kinds(policy, obs, merge_plans(writes))
+    fabric = fabric_kinds.advise_on_fabric_kinds(policy, facts.nodes, merge_plans(writes))
     return merge_plans(
         [
-            contested.take_over(policy, obs, host),
+            contested.take_over(policy, facts.contested, host),
             *left,
             *writes,
             *gone,
@@ -205,7 +214,7 @@ def plan_specs_and_outcome(
                     *driver.notes,
                     *made.notes,
                     *fabric,
-                    *files.advise_on_spec_directories(policy, obs, host),
+                    *files.advise_on_spec_directories(policy, facts.files, host),
                 )
             ),
         ]
@@ -213,7 +222,11 @@ def plan_specs_and_outcome(
 
 
 def plan_spec_watch(
-    policy: Policy, obs: Observation, host: HostDecision, done: tuple[Plan, Made], program: str
+    policy: Policy,
+    facts: spec_facts.SpecFacts,
+    host: HostDecision,
+    done: tuple[Plan, Made],
+    program: str,
 ) -> Plan:
     """Plan the watch that sees between two runs whether the specs of this run are true. A watch
     that goes follows its spec.
@@ -227,7 +240,7 @@ def plan_spec_watch(
     }
     places = {files.get_spec_path(policy, name): one.spec for name, one in done[1].specs.items()}
     there = {
-        where: files.get_seen_file(policy, obs, where).content
+        where: files.get_seen_file(policy, facts.files, where).content
         for where in places
         if where not in written
     }
@@ -241,11 +254,11 @@ def plan_spec_watch(
     }
     specs = {where: (hashes.get(where, ""), spec) for where, spec in places.items()}
     return add_cause(
-        staleness_guard.plan_watch(policy, obs, host.cdi_owner, specs, program), "policy"
+        staleness_guard.plan_watch(policy, facts.watch, host.cdi_owner, specs, program), "policy"
     )
 
 
-def plan_specs_without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
+def plan_specs_without_gpu(policy: Policy, facts: spec_facts.SpecFacts, driver: Driver) -> Plan:
     """Plan for a host on which no spec has a GPU to name.
 
     Raise PlanError for a GPU of a kind that no spec is made for, if a spec is all that was asked
@@ -259,25 +272,27 @@ def plan_specs_without_gpu(policy: Policy, obs: Observation, driver: Driver) -> 
     stay = frozenset(
         name
         for name, layout in files.list_spec_kinds(policy)
-        if fabric_kinds.keep_fabric_kind(policy, obs, layout)
+        if fabric_kinds.keep_fabric_kind(policy, facts.nodes, layout)
     )
-    gone = plan_spec_withdrawal(policy, obs, messages.NO_GPU_LEFT.fill(), but=stay)
+    gone = plan_spec_withdrawal(policy, facts.files, messages.NO_GPU_LEFT.fill(), but=stay)
     return merge_plans(
-        [lost.explain_hardware_loss(policy, obs, driver, gone), Plan(advice=(advice,))]
+        [lost.explain_hardware_loss(policy, facts.missing, driver, gone), Plan(advice=(advice,))]
     )
 
 
-def plan_absent(policy: Policy, obs: Observation) -> Plan:
+def plan_absent(policy: Policy, facts: spec_facts.SpecRemovalFacts) -> Plan:
     why = messages.SPECS_WITHDRAWN.fill()
-    plans = [plan_spec_withdrawal(policy, obs, why)]
-    theirs = files.get_seen_file(policy, obs, cdi_refresh.REFRESH_FILE)
+    plans = [plan_spec_withdrawal(policy, facts.files, why)]
+    theirs = files.get_seen_file(policy, facts.files, cdi_refresh.REFRESH_FILE)
     if (
         files.has_refresh_kind(policy)
         and posixpath.dirname(cdi_refresh.REFRESH_FILE) in files.list_cdi_directories(policy)
         and not files.is_own_spec(theirs)
     ):
-        plans.append(owned_file.plan_owned_file_restore(obs, theirs, why=why, own=False))
-    return merge_plans([*plans, staleness_guard.plan_watch_removal(policy, obs, why)])
+        plans.append(
+            owned_file.plan_owned_file_restore(facts.files.earlier, theirs, why=why, own=False)
+        )
+    return merge_plans([*plans, staleness_guard.plan_watch_removal(policy, facts.watch, why)])
 
 
 def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str) -> HostDecision:
@@ -312,12 +327,12 @@ def own_paths(policy: Policy) -> tuple[str, ...]:
     )
 
 
-def list_taken_over_specs(policy: Policy, obs: Observation) -> tuple[str, ...]:
+def list_taken_over_specs(policy: Policy, facts: files.SpecFileFacts) -> tuple[str, ...]:
     """Return the files of nvidia-ctk, under any name, that were removed when ours was written."""
     folders = tuple(f"{directory}/" for directory in files.list_cdi_directories(policy))
     gone = (
         path_
-        for path_, kept in owned_file.get_journal_originals(obs).items()
+        for path_, kept in facts.earlier.originals.items()
         if kept.get("existed") and kept.get("now") is None
     )
     return tuple(path_ for path_ in gone if path_.startswith(folders))
@@ -325,7 +340,7 @@ def list_taken_over_specs(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
 def plan_spec_withdrawal(
     policy: Policy,
-    obs: Observation,
+    facts: files.SpecFileFacts,
     why: str,
     of: tuple[str, ...] = (),
     but: frozenset[str] = frozenset(),
@@ -338,15 +353,17 @@ def plan_spec_withdrawal(
         for name, layout in files.list_spec_kinds(policy)
         if name not in but and (not of or layout in of)
     ]
-    own = [files.get_seen_file(policy, obs, files.get_spec_path(policy, name)) for name in going]
-    own += () if of or but else files.list_specs_elsewhere(policy, obs)
-    kept = owned_file.get_journal_originals(obs)
+    own = [files.get_seen_file(policy, facts, files.get_spec_path(policy, name)) for name in going]
+    own += () if of or but else files.list_specs_elsewhere(policy, facts)
+    kept = facts.earlier.originals
     # given back by that path
-    linked = {file.real for file in files.list_former_files(policy, obs) if file.path in kept}
+    linked = {file.real for file in files.list_former_files(policy, facts) if file.path in kept}
     own = [file for file in own if file.path in kept or file.real not in linked]
     return merge_plans(
         [
-            owned_file.plan_owned_file_restore(obs, file, why=why, own=files.is_own_spec(file))
+            owned_file.plan_owned_file_restore(
+                facts.earlier, file, why=why, own=files.is_own_spec(file)
+            )
             for file in own
         ]
     )
@@ -364,32 +381,30 @@ def require_driver(driver: Driver) -> None:
 
 
 def make_specs(
-    policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str
+    policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision, driver: Driver
 ) -> Made:
     """Make the specs as they have to be.
 
     NVML or nvidia-smi use the GPUs only if our specs on the host cannot be the right ones. Raise
     NeedMore to ask them.
     """
-    look = inventory.observe(policy, obs, driver.gpus)
-    make_of = functools.partial(
-        generate_specs, policy, host, driver_part.collect_driver_part(policy, obs, host, driver)
-    )
+    look = facts.hardware.value
+    make_of = functools.partial(generate_specs, policy, host, facts.of_driver.value)
     made = make_of(look)
     # before a source uses the GPUs: NVML makes missing nodes if root asks it, also in check mode
-    require_spec_nodes(policy, obs, made)
+    require_spec_nodes(policy, facts, made)
     if policy.root != "/":
         return made
-    known = sources.restore_recorded_hardware(look, list_recorded_specs(policy, obs))
+    known = sources.restore_recorded_hardware(look, list_recorded_specs(policy, facts.files))
     made = made if known == look else make_of(known)
     if all(
-        is_right(policy, get_own_spec_file(policy, obs, one.spec), one.spec)
+        is_right(policy, get_own_spec_file(policy, facts.files, one.spec), one.spec)
         for one in made.specs.values()
     ):
         return made
-    full, words = sources.identify_hardware(policy, obs, known, probe_source)
+    full, words = facts.identify(known)
     made = make_of(full, words)
-    require_spec_nodes(policy, obs, made)
+    require_spec_nodes(policy, facts, made)
     return made
 
 
@@ -458,19 +473,19 @@ def generate_one_spec(
     return made
 
 
-def require_spec_nodes(policy: Policy, obs: Observation, made: Made) -> None:
+def require_spec_nodes(policy: Policy, facts: spec_facts.SpecFacts, made: Made) -> None:
     if made.missing and policy.cdi_missing_nodes == "fail":
-        inside = outer_host.get_outer_host_kind(policy, obs)
+        inside = facts.outer.value
         row = messages.SPEC_NODE_MISSING if policy.root == "/" else messages.NODE_MISSING_IN_TREE
         step = outer_host.suggest_nodes_remedy(inside) if inside else ""
         raise PlanError(row.fill(nodes=", ".join(made.missing)), next=step)
 
 
-def list_recorded_specs(policy: Policy, obs: Observation) -> list[Spec]:
+def list_recorded_specs(policy: Policy, facts: files.SpecFileFacts) -> list[Spec]:
     """Return our own specs on the host, which know what NVML reported when they were made."""
     found = []
     for file in (
-        files.get_seen_file(policy, obs, files.get_spec_path(policy, name))
+        files.get_seen_file(policy, facts, files.get_spec_path(policy, name))
         for name, _layout in files.list_spec_kinds(policy)
     ):
         with contextlib.suppress(ValueError):
@@ -479,79 +494,70 @@ def list_recorded_specs(policy: Policy, obs: Observation) -> list[Spec]:
 
 
 def judge_specs(
-    policy: Policy, obs: Observation, host: HostDecision, driver: Driver
+    policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision, driver: Driver
 ) -> tuple[staleness.SpecVerdict, ...]:
     """Judge whether the specs on this host are still true: our files, and nvidia-cdi-refresh's if
     it exists.
     """
-    files.look_into(policy, obs)
+    files.look_into(policy, facts.files)
     own = [files.get_spec_path(policy, name) for name, _layout in files.list_spec_kinds(policy)]
-    refreshed = (
-        [cdi_refresh.read_refresh_state(policy, obs).output]
-        if files.has_refresh_kind(policy)
-        else []
-    )
+    refreshed = [facts.refreshed] if files.has_refresh_kind(policy) else []
     wanted = [
         p
         for p in dict.fromkeys((*own, *refreshed))
-        if p in own or files.get_seen_file(policy, obs, p).exists
+        if p in own or files.get_seen_file(policy, facts.files, p).exists
     ]
-    found = [v for v in (judge_one_spec(policy, obs, host, driver, p) for p in wanted) if v]
+    found = [v for v in (judge_one_spec(policy, facts, host, driver, p) for p in wanted) if v]
     # withdrawn files come last
-    return tuple(sorted(found, key=lambda v: not files.get_seen_file(policy, obs, v.path).exists))
+    return tuple(
+        sorted(found, key=lambda v: not files.get_seen_file(policy, facts.files, v.path).exists)
+    )
 
 
 def judge_one_spec(
-    policy: Policy, obs: Observation, host: HostDecision, driver: Driver, of: str
+    policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision, driver: Driver, of: str
 ) -> staleness.SpecVerdict | None:
     """Judge one of these files, or its absence if our guard has taken it away; None for other
     absent files.
     """
-    file = files.get_seen_file(policy, obs, of)
+    file = files.get_seen_file(policy, facts.files, of)
     if not file.exists:
         return (
             staleness.judge_withdrawn_spec(of)
-            if staleness_guard.is_set_aside_by_watch(obs, of)
+            if staleness_guard.is_set_aside_by_watch(facts.watch, of)
             else None
         )
-    held_against = staleness.read_spec_host(
-        policy, obs, driver, host.cdi_version_cap, files.list_cdi_directories(policy)
-    )
-    return staleness.judge_spec_file(file, find_spec_writer(policy, obs, file), held_against)
+    held_against = facts.spec_host.value
+    return staleness.judge_spec_file(file, find_spec_writer(policy, facts, file), held_against)
 
 
-def find_spec_writer(policy: Policy, obs: Observation, file: ObservedFile) -> staleness.Writer:
+def find_spec_writer(
+    policy: Policy, facts: spec_facts.SpecFacts, file: ObservedFile
+) -> staleness.Writer:
     """Tell who wrote a spec, by its first line, else by the path that nvidia-cdi-refresh writes to."""
     if files.is_own_spec(file):
         return "collection"
-    return (
-        "toolkit"
-        if files.has_refresh_kind(policy)
-        and file.path == cdi_refresh.read_refresh_state(policy, obs).output
-        else "other"
-    )
+    return "toolkit" if files.has_refresh_kind(policy) and file.path == facts.refreshed else "other"
 
 
-def start_refresh(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
+def start_refresh(
+    policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision, driver: Driver
+) -> Plan:
     """Plan to let nvidia-cdi-refresh write its file again if that makes it fresh. A driver that
     does not work is not asked.
     """
     if host.cdi_owner != "toolkit" or policy.root != "/" or driver.state != "ok":
         return Plan()
-    output = cdi_refresh.read_refresh_state(policy, obs).output
+    output = facts.refreshed
     found = next(
         (
             v
-            for v in judge_specs(policy, obs, host, driver)
+            for v in judge_specs(policy, facts, host, driver)
             if v.path == output and v.state == "stale"
         ),
         None,
     )
-    if (
-        found is None
-        or not obs.get_unit(cdi_refresh.SERVICE)
-        or all(r.what == "cap" for r in found.reasons)
-    ):
+    if found is None or not facts.runs_refresh.value or all(r.what == "cap" for r in found.reasons):
         return Plan()
     why = messages.REFRESHED.fill(path=output, problem=found.sentence)
     start: transaction.PackageCommand = {
@@ -565,9 +571,9 @@ def start_refresh(policy: Policy, obs: Observation, host: HostDecision, driver: 
     )
 
 
-def get_own_spec_file(policy: Policy, obs: Observation, spec: Spec) -> ObservedFile:
+def get_own_spec_file(policy: Policy, facts: files.SpecFileFacts, spec: Spec) -> ObservedFile:
     """Return the file that our spec is in, or will be. Raise PlanError if it is a link."""
-    file = files.get_seen_file(policy, obs, files.get_spec_path(policy, spec.kind))
+    file = files.get_seen_file(policy, facts, files.get_spec_path(policy, spec.kind))
     if file.is_link:
         raise PlanError(messages.LINK.fill(target=file.real), where=file.path)
     return owned_file.require_readable(file)
@@ -583,7 +589,7 @@ def is_right(policy: Policy, file: ObservedFile, spec: Spec) -> bool:
 
 def plan_spec_write(
     policy: Policy,
-    obs: Observation,
+    facts: spec_facts.SpecFacts,
     spec: Spec,
     source: str,
     judged: Callable[[str], staleness.SpecVerdict | None],
@@ -591,7 +597,7 @@ def plan_spec_write(
     """Plan to write a spec that is not right yet. judged: gives the verdict on a file; it is called
     only for a file that is written.
     """
-    file = get_own_spec_file(policy, obs, spec)
+    file = get_own_spec_file(policy, facts.files, spec)
     if is_right(policy, file, spec):
         return Plan()
     found = judged(file.path)

@@ -18,6 +18,7 @@ it.
 
 from __future__ import annotations
 
+import dataclasses as dc
 import hashlib
 import json
 import re
@@ -28,6 +29,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     queries,
     transaction,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     JOURNAL_DIR,
     Plan,
@@ -36,6 +41,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     OWN_UNIT,
@@ -101,15 +107,37 @@ def list_watch_questions(policy: Policy) -> list[queries.Question]:
     ]
 
 
-def is_set_aside_by_watch(obs: Observation, path: str) -> bool:
+@dc.dataclass(frozen=True)
+class WatchFacts:
+    """What a host has of the watch, and what the watch is told to compare.
+
+    aside: the files that the watch has set aside. files: by path. globs: the files of a pattern.
+    """
+
+    aside: Fact[tuple[ObservedFile, ...]]
+    files: Lookup[str, ObservedFile]
+    globs: Lookup[str, tuple[ObservedFile, ...]]
+    service: host_service.ServiceFacts
+
+
+def read_watch_facts(obs: Observation) -> WatchFacts:
+    return WatchFacts(
+        Fact(lambda: obs.list_glob_files(f"{ASIDE}/*")),
+        Lookup(obs.get_file),
+        Lookup(obs.list_glob_files),
+        host_service.read_service_facts(obs),
+    )
+
+
+def is_set_aside_by_watch(facts: WatchFacts, path: str) -> bool:
     """Tell whether the watch has set the file of this name aside."""
     name = path.rsplit("/", 1)[-1]
-    return any(f.path == f"{ASIDE}/{name}" and f.exists for f in obs.list_glob_files(f"{ASIDE}/*"))
+    return any(f.path == f"{ASIDE}/{name}" and f.exists for f in facts.aside.value)
 
 
 def plan_watch(
     policy: Policy,
-    obs: Observation,
+    facts: WatchFacts,
     owner: str,
     specs: Mapping[str, tuple[str, Spec]],
     program: str,
@@ -120,23 +148,25 @@ def plan_watch(
     """
     if policy.cdi_refresh != "watch" or owner == "none":
         return plan_watch_removal_by_name(
-            policy, obs, messages.NOT_WATCHED.fill(), NAME, REFRESH_NAME
+            policy, facts, messages.NOT_WATCHED.fill(), NAME, REFRESH_NAME
         )
     if owner == "toolkit":
         unit = {REFRESH_UNITS[0]: name_path_unit(cdi_refresh.SERVICE)}
         there = host_service.plan_service(
-            policy, obs, host_service.Resident(REFRESH_NAME, unit, REFRESH_UNITS, WHY)
+            policy,
+            facts.service,
+            host_service.Resident(REFRESH_NAME, unit, REFRESH_UNITS, WHY),
         )
         return merge_plans(
             [
-                plan_watch_removal_by_name(policy, obs, messages.REFRESH_WRITES_NOW.fill(), NAME),
+                plan_watch_removal_by_name(policy, facts, messages.REFRESH_WRITES_NOW.fill(), NAME),
                 there,
             ]
         )
     if not specs:
         return Plan()
     files = [
-        {"path": path, "sha256": sha, "mode": 0o644, "facts": list_watch_facts(policy, obs, spec)}
+        {"path": path, "sha256": sha, "mode": 0o644, "facts": list_watch_facts(policy, facts, spec)}
         for path, (sha, spec) in sorted(specs.items())
     ]
     said = {"schema": 1, "aside": ASIDE, "running": RUNNING, "units": [SERVICE], "files": files}
@@ -147,10 +177,12 @@ def plan_watch(
     )
     units = {SERVICE: service, PATH: name_path_unit(SERVICE), TIMER: TIMER_UNIT}
     there = host_service.plan_service(
-        policy, obs, host_service.Resident(NAME, units, UNITS, WHY, settings, program)
+        policy,
+        facts.service,
+        host_service.Resident(NAME, units, UNITS, WHY, settings, program),
     )
     return merge_plans(
-        [plan_watch_removal_by_name(policy, obs, messages.WRITES_NOW.fill(), REFRESH_NAME), there]
+        [plan_watch_removal_by_name(policy, facts, messages.WRITES_NOW.fill(), REFRESH_NAME), there]
     )
 
 
@@ -172,16 +204,16 @@ def name_path_unit(service: str) -> str:
     )
 
 
-def list_watch_facts(policy: Policy, obs: Observation, spec: Spec) -> list[dict[str, Any]]:
+def list_watch_facts(policy: Policy, facts: WatchFacts, spec: Spec) -> list[dict[str, Any]]:
     """List the facts that the spec was made from, in the words of the program on the host."""
     p = gpus.get_gpu_paths(policy)
     # A spec without a GPU, as that of IMEX channels is, stays true whatever becomes of the GPUs.
-    found = [build_gpu_fact(obs, p.information, spec)] if has_gpu(spec) else []
+    found = [build_gpu_fact(facts, p.information, spec)] if has_gpu(spec) else []
     found += [
-        build_seen_fact(obs, "the layout of MIG", pattern, MINOR) for pattern in p.mig if found
+        build_seen_fact(facts, "the layout of MIG", pattern, MINOR) for pattern in p.mig if found
     ]
     if staleness.list_recorded_drivers(spec):
-        file = obs.get_file(p.module_version)
+        file = facts.files.get(p.module_version)
         versions = (
             [[p.module_version, *list_found_groups(VERSION, file.text)]] if file.exists else []
         )
@@ -217,7 +249,7 @@ def has_gpu(spec: Spec) -> bool:
     return any(staleness.map_gpu_nodes_by_device(spec).values())
 
 
-def build_gpu_fact(obs: Observation, pattern: str, spec: Spec) -> dict[str, Any]:
+def build_gpu_fact(facts: WatchFacts, pattern: str, spec: Spec) -> dict[str, Any]:
     """Return the set of GPUs as a fact, with the UUIDs as the spec has them.
 
     The driver reports UUIDs only after the first use of a GPU. null counts as equal to any UUID.
@@ -228,7 +260,7 @@ def build_gpu_fact(obs: Observation, pattern: str, spec: Spec) -> dict[str, Any]
         if d.name.startswith("GPU-")
         for n in d.edits.device_nodes
     }
-    seen = build_seen_fact(obs, "the set of GPUs", pattern, INFORMATION)
+    seen = build_seen_fact(facts, "the set of GPUs", pattern, INFORMATION)
     named = [
         [path, bus, minor, uuids.get(f"/dev/nvidia{minor}")]
         for path, bus, minor, _uuid in seen["found"]
@@ -237,10 +269,10 @@ def build_gpu_fact(obs: Observation, pattern: str, spec: Spec) -> dict[str, Any]
 
 
 def build_seen_fact(
-    obs: Observation, what: str, pattern: str, finds: Iterable[str]
+    facts: WatchFacts, what: str, pattern: str, finds: Iterable[str]
 ) -> dict[str, Any]:
     found = sorted(
-        [f.path, *list_found_groups(finds, f.content or "")] for f in obs.list_glob_files(pattern)
+        [f.path, *list_found_groups(finds, f.content or "")] for f in facts.globs.get(pattern)
     )
     return {"what": what, "each": pattern, "find": list(finds), "found": found}
 
@@ -251,27 +283,27 @@ def list_found_groups(finds: Iterable[str], text: str) -> list[str | None]:
     ]
 
 
-def plan_watch_removal_by_name(policy: Policy, obs: Observation, why: str, *names: str) -> Plan:
+def plan_watch_removal_by_name(policy: Policy, facts: WatchFacts, why: str, *names: str) -> Plan:
     """Plan the removal of the watches of these names. A watch that was never there costs no
     question.
     """
     watched = [
         (name, units)
         for name, units in WATCHES
-        if name in names and obs.get_file(host_service.write_service_drop_in(name)).exists
+        if name in names and facts.files.get(host_service.write_service_drop_in(name)).exists
     ]
     return merge_plans(
         [
-            host_service.plan_service_removal(policy, obs, name, units, why)
+            host_service.plan_service_removal(policy, facts.service, name, units, why)
             for name, units in watched
         ]
     )
 
 
-def plan_watch_removal(policy: Policy, obs: Observation, why: str) -> Plan:
+def plan_watch_removal(policy: Policy, facts: WatchFacts, why: str) -> Plan:
     """Plan the removal of the watch, and with it of what it has set aside."""
-    gone = plan_watch_removal_by_name(policy, obs, why, NAME, REFRESH_NAME)
-    kept = [f for f in obs.list_glob_files(f"{ASIDE}/*") if f.exists]
+    gone = plan_watch_removal_by_name(policy, facts, why, NAME, REFRESH_NAME)
+    kept = [f for f in facts.aside.value if f.exists]
     changes: list[transaction.Change] = [
         {"path": f.path, "op": "remove", "expect": f.sha256, "forget": True} for f in kept
     ]

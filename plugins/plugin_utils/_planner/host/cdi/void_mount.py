@@ -22,9 +22,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     HostDecision,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.generate import (
     hooks,
 )
@@ -35,16 +32,21 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 SINCE = versions.Version(1, 20, 2)
 
 
-def is_safe(policy: Policy, obs: Observation, host: HostDecision) -> bool:
+def is_safe(
+    policy: Policy,
+    facts: hooks.HookProgramFacts,
+    runtime: toolkit_config.ToolkitConfigFacts,
+    host: HostDecision,
+) -> bool:
     """Tell whether the mount is safe on the host as the plan leaves it.
 
     A toolkit of unknown release counts as one that does not know the mount.
     """
-    toolkit = hooks.get_toolkit_after_run(policy, obs, host)
-    return not accepts_mount_requests(obs, host) or (toolkit is not None and toolkit >= SINCE)
+    toolkit = hooks.get_toolkit_after_run(policy, facts, host)
+    return not accepts_mount_requests(runtime, host) or (toolkit is not None and toolkit >= SINCE)
 
 
-def accepts_mount_requests(obs: Observation, host: HostDecision) -> bool:
+def accepts_mount_requests(runtime: toolkit_config.ToolkitConfigFacts, host: HostDecision) -> bool:
     """Tell whether the runtime accepts requests by mounts.
 
     The decision counts if this collection writes the runtime's configuration, else what stands in
@@ -53,5 +55,5 @@ def accepts_mount_requests(obs: Observation, host: HostDecision) -> bool:
     if toolkit_config.MOUNTS in host.plugin_strategies:
         return True
     return not toolkit_config.needs_toolkit_config(host) and toolkit_config.may_ask_by_mounts(
-        obs, ()
+        runtime, ()
     )

@@ -10,15 +10,18 @@ If the plan was refused, the host is judged as it is.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     PlanError,
     QueryFailed,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
+    Handler,
     HostDecision,
     Instance,
     Plan,
@@ -50,6 +53,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.know
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
     repository,
+    repository_key,
     swarm,
     toolkit_config,
 )
@@ -65,11 +69,41 @@ ALL_GIDS = versions.Version(0, 7)  # of CDI, the first with additionalGids
 
 
 @dc.dataclass(frozen=True)
+class KnownBadFacts:
+    """What a host has of the things that rows of the table are about.
+
+    modules: the driver's kernel modules on disk. swarm: the GPUs that Docker Swarm is offered.
+    files: returns the files of a containerd by the path of its main file, its version and the
+    handlers of the policy.
+    """
+
+    toolkit: packages.ToolkitFacts
+    runtime: toolkit_config.ToolkitConfigFacts
+    consumers: consumers.ConsumerFacts
+    modules: Fact[list[str]]
+    swarm: Fact[swarm.Offered | None]
+    files: Callable[[str, Version, Sequence[Handler]], config.FileSet]
+
+
+def read_known_bad_facts(
+    policy: Policy, obs: Observation, instances: Sequence[Instance]
+) -> KnownBadFacts:
+    return KnownBadFacts(
+        packages.read_toolkit_facts(obs),
+        toolkit_config.read_toolkit_config_facts(policy, obs),
+        consumers.read_consumer_facts(obs),
+        Fact(lambda: list_disk_modules(obs)),
+        Fact(lambda: swarm.read_offered(policy, obs, instances)),
+        functools.partial(config.load_containerd_files, obs),
+    )
+
+
+@dc.dataclass(frozen=True)
 class KnownBadLook:
     """A look at a host, with what would be done there. plan: None if it was refused."""
 
     policy: Policy
-    obs: Observation
+    facts: KnownBadFacts
     instances: Sequence[Instance]
     driver: Driver
     record: HostDecision
@@ -112,13 +146,15 @@ def list_toolkit_releases(look: KnownBadLook) -> tuple[Version | None, ...]:
         else {}
     )
     try:
-        there = {name: coming.get(name) or look.obs.get_package(name) for name in OF_TOOLKIT}
+        there = {
+            name: coming.get(name) or look.facts.toolkit.get_version(name) for name in OF_TOOLKIT
+        }
     except QueryFailed:  # packages of a tree with an rpm database, for one
         return (None,)
     found = [versions.parse_engine_version(str(version)) for version in there.values() if version]
     if found:
         return tuple(dict.fromkeys(found))
-    said = packages.get_toolkit_program(look.obs)
+    said = look.facts.toolkit.program.value
     if said.version:
         return (versions.parse_engine_version(said.version),)
     return (None,) if said.there else ()
@@ -130,7 +166,7 @@ def list_driver_releases(found: Driver) -> tuple[Version | None, ...]:
 
 def map_host_states(look: KnownBadLook) -> dict[State, bool | None]:
     """Return the states of the host as a whole. None for a state that is unknown."""
-    names = list_disk_modules(look.obs)
+    names = look.facts.modules.value
     refreshed = look.record.cdi_owner == "toolkit"
     return {
         "refresh-owns-spec": refreshed,
@@ -143,15 +179,14 @@ def map_host_states(look: KnownBadLook) -> dict[State, bool | None]:
         "stale-spec": leaves_stale_spec(look),
         "toolkit-drop-in": drop_in_stays(look),
         "adds-nvidia-repository": adds_repository(look),
-        "swarm-gpus": swarm.may_lose_assignment(
-            swarm.read_offered(look.policy, look.obs, look.instances), look.record
-        ),
-        "enroot": consumers.ENROOT in consumers.list_consumer_programs(look.obs),
+        "swarm-gpus": swarm.may_lose_assignment(look.facts.swarm.value, look.record),
+        "enroot": consumers.ENROOT in look.facts.consumers.programs.value,
         "mode-jit-cdi": any(
             decision.runtime_mode == "jit-cdi" for decision in look.record.decisions
         ),
         "mounts-accepted": toolkit_config.may_ask_by_mounts(
-            look.obs, look.plan.whole.differences if look.plan else ()
+            look.facts.runtime,
+            look.plan.whole.differences if look.plan else (),
         ),
     }
 
@@ -174,7 +209,7 @@ def list_disk_modules(obs: Observation) -> list[str]:
 
 def has_old_reader(look: KnownBadLook) -> bool | None:
     able = [i.cdi.max_version for i in look.instances if i.cdi.able]
-    others = consumers.list_other_consumers(look.policy, look.obs, look.instances)
+    others = consumers.list_other_consumers(look.policy, look.facts.consumers, look.instances)
     known = [
         versions.parse_engine_version(v)
         for v in (*able, *(c.newest for c in others if c.version))
@@ -215,7 +250,7 @@ def adds_repository(look: KnownBadLook) -> bool:
     The repository can also come out of an archive, which takes the place of an address.
     """
     policy = look.policy
-    own_key = repository.normalise_fingerprint(policy.toolkit_key_fingerprint) not in (
+    own_key = repository_key.normalise_fingerprint(policy.toolkit_key_fingerprint) not in (
         "",
         repository.FINGERPRINT,
     )
@@ -236,9 +271,7 @@ def map_file_states(look: KnownBadLook, instance: Instance) -> dict[State, bool 
     if version is None:
         return {"drop-in-above-root": None, "config-version-3": None}
     try:
-        files = config.load_containerd_files(
-            look.obs, instance.config_path, version, look.policy.handlers
-        )
+        files = look.facts.files(instance.config_path, version, look.policy.handlers)
     except PlanError:
         return {"drop-in-above-root": None, "config-version-3": None}
     gone = (

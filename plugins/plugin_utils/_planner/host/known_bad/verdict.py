@@ -26,7 +26,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decision_file,
+    earlier_runs,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
     host,
     messages,
@@ -86,7 +89,7 @@ def has_changes(plan: Plan) -> bool:
 def is_record(change: Mapping[str, Any]) -> bool:
     path = str(change["path"])
     return (
-        path in (decision_file.DECISION_PATH, decision_file.FACT_PATH)
+        path in (decision_file.DECISION_PATH, earlier_runs.FACT_PATH)
         or posixpath.basename(path) == metrics.NAME
     )
 

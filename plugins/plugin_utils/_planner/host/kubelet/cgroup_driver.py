@@ -17,6 +17,7 @@ does not know the question leaves it to the flag, the drop-ins, the file.
 
 from __future__ import annotations
 
+import dataclasses as dc
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
     yaml_text,
@@ -43,6 +48,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
+    Manager,
+)
 
 Driver = Literal["systemd", "cgroupfs", ""]
 
@@ -95,30 +104,82 @@ def list_cgroup_questions() -> list[queries.Question]:
     return [ask_for_kubelet_config(), process_question()]
 
 
-def get_known_cgroup_driver(obs: Observation, instance: Instance) -> InUse:
+@dc.dataclass(frozen=True)
+class KubeletFacts:
+    """What a host shows of its kubelet.
+
+    process: the verified one that runs, None if none does. version: '' if its program reports none.
+    pod_groups: the control groups that pods have. files, folders: its configuration, by path and by
+    pattern. answers: what an engine answers that is asked for its cgroup driver, with the question.
+    manager: the manager in whose program a kubelet runs now, with its unit. kubernetes_title: the
+    title of a Kubernetes whose kubelet is a part of another program, '' for none. unverified: root's
+    processes of that name that break a rule.
+    """
+
+    process: Fact[Mapping[str, Any] | None]
+    version: Fact[str]
+    pod_groups: Fact[tuple[str, ...]]
+    files: Lookup[str, ObservedFile]
+    folders: Lookup[str, tuple[ObservedFile, ...]]
+    answers: Lookup[tuple[str, int], tuple[queries.Question, Mapping[str, Any]]]
+    manager: Fact[tuple[Manager, str] | None]
+    kubernetes_title: Fact[str]
+    unverified: Fact[tuple[Mapping[str, Any], ...]]
+
+    @property
+    def argv(self) -> list[str]:
+        return [str(word) for word in (self.process.value or {}).get("argv") or ()]
+
+
+def read_kubelet_facts(obs: Observation) -> KubeletFacts:
+    return obs.compute_once("kubelet", lambda: _read_kubelet_facts(obs))
+
+
+def _read_kubelet_facts(obs: Observation) -> KubeletFacts:
+    def ask_engine(asked: tuple[str, int]) -> tuple[queries.Question, Mapping[str, Any]]:
+        question = queries.ask_for_cri(asked[0], "RuntimeConfig")
+        return question, obs.get_socket_answer(question, asked[1])
+
+    return KubeletFacts(
+        Fact(lambda: _find_kubelet_process(obs)),
+        Fact(lambda: _read_kubelet_version(obs)),
+        Fact(
+            lambda: tuple(
+                str(entry["path"])
+                for entry in obs.get_answer(ask_for_kubelet_config()).get("files") or ()
+            )
+        ),
+        Lookup(lambda path: obs.get_file(path, file_places.KUBELET_CONFIG)),
+        Lookup(lambda pattern: obs.list_glob_files(pattern, file_places.KUBELET_CONFIG)),
+        Lookup(ask_engine),
+        Fact(lambda: known.find_kubelet_manager(obs)),
+        Fact(lambda: known.get_kubernetes_title(obs)),
+        Fact(lambda: processes.list_unverified_processes(obs, "kubelet")),
+    )
+
+
+def get_known_cgroup_driver(facts: KubeletFacts, instance: Instance) -> InUse:
     """Return what is known about the cgroup driver of this host's kubelet.
 
     instance: the kubelet's engine.
     """
-    pods = get_cgroup_driver_in_use(obs)
+    pods = get_cgroup_driver_in_use(facts)
     return (
         pods
-        if pods.driver or find_kubelet_process(obs) is None
-        else _read_started_driver(obs, instance)
+        if pods.driver or facts.process.value is None
+        else _read_started_driver(facts, instance)
     )
 
 
 # ---------------------------------------------------------------- its pods
 
 
-def get_cgroup_driver_in_use(obs: Observation) -> InUse:
+def get_cgroup_driver_in_use(facts: KubeletFacts) -> InUse:
     """Return the driver by the pods' control groups.
 
     Raise PlanError if pods are in both places: no handler would be right for all of them.
     """
-    paths = [
-        str(entry["path"]) for entry in obs.get_answer(ask_for_kubelet_config()).get("files") or ()
-    ]
+    paths = facts.pod_groups.value
     systemd, cgroupfs = (
         next((p for p in paths if f"/{top}/" in p), "") for top in ("kubepods.slice", "kubepods")
     )
@@ -136,12 +197,12 @@ def get_cgroup_driver_in_use(obs: Observation) -> InUse:
 # ---------------------------------------------------------------- its settings
 
 
-def find_kubelet_process(obs: Observation) -> Mapping[str, Any] | None:
+def _find_kubelet_process(obs: Observation) -> Mapping[str, Any] | None:
     """Return the process of the kubelet that runs here, provided that it was verified; else None."""
     return next((p for p in obs.processes() if processes.get_program_name(p) == "kubelet"), None)
 
 
-def get_kubelet_version(obs: Observation) -> str:
+def _read_kubelet_version(obs: Observation) -> str:
     """Return the kubelet's version; '' if its program does not report one.
 
     Distributions have their kubelet outside PATH, or in another program. A kubelet without a
@@ -172,16 +233,16 @@ def is_cri_dockerd(endpoint: str) -> bool:
     return posixpath.basename(endpoint.removeprefix("unix://")) == "cri-dockerd.sock"
 
 
-def _read_started_driver(obs: Observation, instance: Instance) -> InUse:
-    argv = [str(a) for a in (find_kubelet_process(obs) or {}).get("argv") or ()]
+def _read_started_driver(facts: KubeletFacts, instance: Instance) -> InUse:
+    argv = facts.argv
     endpoint = processes.flag(argv, "--container-runtime-endpoint") or next(
-        (it for _at, it in _list_settings(obs, argv, "containerRuntimeEndpoint")), ""
+        (it for _at, it in _list_settings(facts, argv, "containerRuntimeEndpoint")), ""
     )
     if endpoint and not is_same_socket(str(endpoint), instance.socket):
         return UNKNOWN  # it runs its pods in another engine
-    release = get_kubelet_version(obs)
-    if _asks(obs, argv, release):
-        driver = _get_answered_driver(obs, instance)
+    release = facts.version.value
+    if _asks(facts, argv, release):
+        driver = _get_answered_driver(facts, instance)
         if driver:
             return InUse(
                 driver, messages.ENGINE_TELLS_DRIVER.fill(engine=instance.engine, driver=driver)
@@ -189,7 +250,7 @@ def _read_started_driver(obs: Observation, instance: Instance) -> InUse:
     flag = processes.flag(argv, "--cgroup-driver")
     if flag:
         return _read_stated_driver(flag, "its flag --cgroup-driver")
-    for path, value in _list_settings(obs, argv, "cgroupDriver"):
+    for path, value in _list_settings(facts, argv, "cgroupDriver"):
         return _read_stated_driver(str(value), path)
     return InUse("cgroupfs", messages.DRIVER_IS_BUILT_IN.fill())
 
@@ -203,18 +264,18 @@ def _read_stated_driver(value: str, where: str) -> InUse:
     return InUse(cast(Driver, value), messages.DRIVER_IS_SET.fill(driver=value, where=where))
 
 
-def _asks(obs: Observation, argv: list[str], release: str) -> bool:
+def _asks(facts: KubeletFacts, argv: list[str], release: str) -> bool:
     """Tell whether the kubelet takes its driver from the engine."""
     parsed = versions.parse_engine_version(release)
     if parsed is None or parsed.series >= GATE_LOCKED:
         return True
     if parsed.series < GATE_SINCE:
         return False
-    said = get_feature_gate(obs, argv, GATE)
+    said = get_feature_gate(facts, argv, GATE)
     return parsed.series >= GATE_ON if said is None else said
 
 
-def get_feature_gate(obs: Observation, argv: list[str], name: str) -> bool | None:
+def get_feature_gate(facts: KubeletFacts, argv: list[str], name: str) -> bool | None:
     """Return the value of a feature gate from the kubelet's flag, otherwise from its files; None if
     none of them sets it.
     """
@@ -225,34 +286,33 @@ def get_feature_gate(obs: Observation, argv: list[str], name: str) -> bool | Non
         return flags[name] == "true"
     every = (
         gates
-        for _path, gates in _list_settings(obs, argv, "featureGates")
+        for _path, gates in _list_settings(facts, argv, "featureGates")
         if isinstance(gates, Mapping)
     )
     said = [gates[name] for gates in every if name in gates]
     return said[0] is True if said else None
 
 
-def _get_answered_driver(obs: Observation, instance: Instance) -> Driver:
+def _get_answered_driver(facts: KubeletFacts, instance: Instance) -> Driver:
     """Return the driver that the engine reports; '' if the engine does not know the question.
 
     Raise an error if the engine does not answer.
     """
-    asked = queries.ask_for_cri(instance.socket, "RuntimeConfig")
-    said = obs.get_socket_answer(asked, instance.pid)
+    asked, said = facts.answers.get((instance.socket, instance.pid))
     if "error" in said:
         raise build_query_failure(asked["id"], said["error"])
     return cast(Driver, said.get("driver") or "")
 
 
-def _list_settings(obs: Observation, argv: list[str], key: str) -> Iterator[tuple[str, Any]]:
+def _list_settings(facts: KubeletFacts, argv: list[str], key: str) -> Iterator[tuple[str, Any]]:
     """Yield (path of the file, value) of a setting. The file that counts comes first."""
-    for file in _list_files(obs, argv):
+    for file in _list_files(facts, argv):
         value = _read_setting(file, key)
         if value:
             yield file.path, value
 
 
-def _list_files(obs: Observation, argv: list[str]) -> Iterator[ObservedFile]:
+def _list_files(facts: KubeletFacts, argv: list[str]) -> Iterator[ObservedFile]:
     """Yield the kubelet's files. The file that counts comes first.
 
     The order is: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file itself.
@@ -263,14 +323,10 @@ def _list_files(obs: Observation, argv: list[str]) -> Iterator[ObservedFile]:
     )
     if folder.startswith("/"):
         patterns = [f"{folder}/{below}" for below in ("*.conf", "*/*.conf")]
-        found = [
-            file
-            for pattern in patterns
-            for file in obs.list_glob_files(pattern, file_places.KUBELET_CONFIG)
-        ]
+        found = [file for pattern in patterns for file in facts.folders.get(pattern)]
         yield from sorted(found, key=lambda file: file.path.split("/"), reverse=True)
     if main.startswith("/"):
-        yield obs.get_file(main, file_places.KUBELET_CONFIG)
+        yield facts.files.get(main)
 
 
 def _read_setting(file: ObservedFile, key: str) -> Any:

@@ -14,10 +14,12 @@ since without writing it.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
     HostDecision,
@@ -88,7 +90,41 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     return [*files, queries.ask_for_processes([PROGRAM], {FLAG: "pattern"}, {VARIABLE: "pattern"})]
 
 
-def find_plugin_strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -> Strategies:
+@dc.dataclass(frozen=True)
+class PluginFacts:
+    """What a host shows of NVIDIA's device plugin.
+
+    processes: all verified ones of the host. spec: what is known of its CDI spec, without content.
+    last_start: the time at which it has begun to serve, None if it has no socket.
+    """
+
+    processes: Fact[tuple[Mapping[str, Any], ...]]
+    spec: Fact[Mapping[str, Any]]
+    last_start: Fact[float | None]
+
+
+def read_plugin_facts(obs: Observation) -> PluginFacts:
+    return PluginFacts(
+        Fact(obs.processes),
+        Fact(lambda: obs.get_answer(queries.ask_for_file(SPEC, content=False))),
+        Fact(lambda: _read_last_plugin_start(obs)),
+    )
+
+
+def _read_last_plugin_start(obs: Observation) -> float | None:
+    """Return the time at which the plugin has begun to serve, by its newest socket; None without a
+    socket.
+    """
+    found = obs.get_answer(queries.ask_for_glob(SOCKETS, content=False)).get("files") or ()
+    times = [
+        float(f.get("mtime") or 0.0)
+        for f in found
+        if f.get("type") == "socket" and f.get("uid") == 0
+    ]
+    return max(times, default=None)
+
+
+def find_plugin_strategies(policy: Policy, facts: PluginFacts, kubelet: Kubelet) -> Strategies:
     if policy.device_plugin_strategy:
         return Strategies(policy.device_plugin_strategy, "declared", DECLARED)
     if not kubelet.expected:
@@ -99,18 +135,18 @@ def find_plugin_strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -
         else messages.STRATEGY_DEFAULT_INSTALLED
     ).fill()
     return (
-        read_process_strategies(obs)
-        or read_spec_strategies(obs, default)
+        read_process_strategies(facts)
+        or read_spec_strategies(facts, default)
         or Strategies(DEFAULT, "default", default)
     )
 
 
-def read_process_strategies(obs: Observation) -> Strategies | None:
+def read_process_strategies(facts: PluginFacts) -> Strategies | None:
     """Return the strategies of the plugin's process; None if there is none.
 
     Its flag ranks above its environment.
     """
-    for process in obs.processes():
+    for process in facts.processes.value:
         if processes.get_program_name(process) != PROGRAM:
             continue
         said = processes.flag(process.get("argv") or (), FLAG) or str(
@@ -126,17 +162,17 @@ def read_process_strategies(obs: Observation) -> Strategies | None:
     return None
 
 
-def read_spec_strategies(obs: Observation, default: str) -> Strategies | None:
+def read_spec_strategies(facts: PluginFacts, default: str) -> Strategies | None:
     """Return the strategies that the plugin's CDI spec shows; None if it shows nothing.
 
     With a strategy of CDI, the plugin writes this file when it starts. With any other strategy it
     does not. The file counts only if it is root's and other users cannot write it.
     default: the reason why the default counts without the file.
     """
-    seen = obs.get_answer(queries.ask_for_file(SPEC, content=False))
+    seen = facts.spec.value
     if not seen.get("exists") or seen.get("uid") != 0 or int(seen.get("mode") or 0) & 0o022:
         return None
-    served = get_last_plugin_start(obs)
+    served = facts.last_start.value
     if served is None:
         return Strategies(BY_CDI, "seen", messages.STRATEGY_OF_SPEC_UNSERVED.fill(path=SPEC))
     if served > float(seen.get("mtime") or 0.0) + SAME_START:
@@ -146,30 +182,13 @@ def read_spec_strategies(obs: Observation, default: str) -> Strategies | None:
     return Strategies(BY_CDI, "seen", messages.STRATEGY_OF_SPEC.fill(path=SPEC))
 
 
-def get_last_plugin_start(obs: Observation) -> float | None:
-    """Return the time at which the plugin has begun to serve, by its newest socket; None without a
-    socket.
-    """
-    found = obs.get_answer(queries.ask_for_glob(SOCKETS, content=False)).get("files") or ()
-    times = [
-        float(f.get("mtime") or 0.0)
-        for f in found
-        if f.get("type") == "socket" and f.get("uid") == 0
-    ]
-    return max(times, default=None)
-
-
-def require_serving_plugin(obs: Observation, record: HostDecision, before: str) -> None:
+def require_serving_plugin(facts: PluginFacts, record: HostDecision, before: str) -> None:
     """Raise PlanError if the run would take something away only because the plugin does not serve
     now.
 
     before: the source of the strategies in the last run.
     """
-    if (
-        record.plugin_source == "default"
-        and before == "seen"
-        and get_last_plugin_start(obs) is None
-    ):
+    if record.plugin_source == "default" and before == "seen" and facts.last_start.value is None:
         raise PlanError(messages.PLUGIN_SILENT.fill())
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import dataclasses as dc
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     host_paths,
@@ -22,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
     Sentence,
@@ -111,9 +113,26 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     return [REGISTERED] if policy.root == "/" else []
 
 
+@dc.dataclass(frozen=True)
+class DraFacts:
+    """What shows that pods get GPUs by claims: the plugins that are registered with the kubelet,
+    and the kubelet itself.
+    """
+
+    registered: Fact[tuple[Mapping[str, Any], ...]]
+    kubelet: cgroup_driver.KubeletFacts
+
+
+def read_dra_facts(obs: Observation) -> DraFacts:
+    return DraFacts(
+        Fact(lambda: tuple(obs.get_answer(REGISTERED).get("files") or ())),
+        cgroup_driver.read_kubelet_facts(obs),
+    )
+
+
 def judge_dra(
     policy: Policy,
-    obs: Observation,
+    facts: DraFacts,
     record: HostDecision,
     instances: Iterable[Instance],
     driver: Driver,
@@ -125,30 +144,30 @@ def judge_dra(
 
     after: judge the host as the plan would leave it, else as it is.
     """
-    why = get_wanted_dra(policy, obs)
+    why = get_wanted_dra(policy, facts)
     if not why or record.skipped:
         return Dra()
     return Dra(
         why,
         (
-            judge_kubelet_for_dra(obs, kubelet),
+            judge_kubelet_for_dra(facts, kubelet),
             *judge_engine_for_dra(policy, record, tuple(instances), after=after),
             judge_driver_for_dra(driver),
         ),
     )
 
 
-def get_wanted_dra(policy: Policy, obs: Observation) -> str:
+def get_wanted_dra(policy: Policy, facts: DraFacts) -> str:
     if policy.dra:
         return messages.CLAIMS_DECLARED.fill()
-    found = obs.get_answer(REGISTERED).get("files") or () if policy.root == "/" else ()
+    found = facts.registered.value if policy.root == "/" else ()
     names = sorted(
         {posixpath.basename(str(entry["path"])).split("-reg.sock")[0] for entry in found}
     )
     return messages.CLAIMS_BY_PLUGIN.fill(name=names[0]) if names else ""
 
 
-def judge_kubelet_for_dra(obs: Observation, kubelet: Kubelet) -> DraNeed:
+def judge_kubelet_for_dra(facts: DraFacts, kubelet: Kubelet) -> DraNeed:
     what = "a kubelet with dynamic resource allocation"
     if not kubelet.expected:
         return build_need(what, False, messages.CLAIMS_NO_KUBELET.fill())
@@ -161,9 +180,9 @@ def judge_kubelet_for_dra(obs: Observation, kubelet: Kubelet) -> DraNeed:
         )
     if release.series >= GATE_LOCKED:
         return build_need(what, True, messages.CLAIMS_KUBELET_ALWAYS.fill(version=kubelet.version))
-    argv = [str(word) for word in (cgroup_driver.find_kubelet_process(obs) or {}).get("argv") or ()]
+    argv = facts.kubelet.argv
     try:
-        said = cgroup_driver.get_feature_gate(obs, argv, GATE)
+        said = cgroup_driver.get_feature_gate(facts.kubelet, argv, GATE)
     except PlanError as error:  # an unreadable file may contain any setting
         return build_need(what, None, messages.CLAIMS_KUBELET_UNREADABLE.fill(error=str(error)))
     late = release.series >= GATE_ON

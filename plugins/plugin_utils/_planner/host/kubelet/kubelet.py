@@ -54,21 +54,21 @@ def find_kubelet(policy: Policy, obs: Observation) -> Kubelet:
     The socket comes from its arguments, else from kubeadm's flags, else from its configuration
     file.
     """
-    running = cgroup_driver.find_kubelet_process(obs)
-    within = known.find_kubelet_manager(obs) if policy.root == "/" and running is None else None
+    facts = cgroup_driver.read_kubelet_facts(obs)
+    running = facts.process.value
+    within = facts.manager.value if policy.root == "/" and running is None else None
     if within:
         return Kubelet(present=True, endpoint=within[0].socket)
     if policy.root != "/" or running is None:
         # A kubelet that was not verified tells nothing about its settings. But Kubernetes is here,
         # and its engine must not be restarted lightly.
-        units = policy.root == "/" and bool(obs.get_unit(UNIT) or known.get_kubernetes_title(obs))
+        units = policy.root == "/" and bool(obs.get_unit(UNIT) or facts.kubernetes_title.value)
         installed = units or any(obs.is_there(path) for path in PROGRAMS)
         return Kubelet(
-            present=policy.root == "/"
-            and bool(processes.list_unverified_processes(obs, "kubelet")),
+            present=policy.root == "/" and bool(facts.unverified.value),
             installed=installed,
         )
-    argv = [str(a) for a in running.get("argv") or ()]
+    argv = facts.argv
     config = processes.flag(argv, "--config") or CONFIG
     endpoint = (
         processes.flag(argv, "--container-runtime-endpoint")
@@ -79,7 +79,7 @@ def find_kubelet(policy: Policy, obs: Observation) -> Kubelet:
     )
     # Distributions have their kubelet outside PATH, or in another program. Without a version, it
     # counts as a current one.
-    return Kubelet(present=True, version=cgroup_driver.get_kubelet_version(obs), endpoint=endpoint)
+    return Kubelet(present=True, version=facts.version.value, endpoint=endpoint)
 
 
 def parse_kubelet_endpoint(text: str) -> str:

@@ -14,6 +14,7 @@ exists.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -32,7 +33,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     Keep,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    owned_file,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    EarlierRuns,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     messages,
 )
@@ -104,18 +110,27 @@ def _build_address_match(url: str) -> str:
     return re.escape(escaped).replace(re.escape("\0"), ARCH) + "/?"
 
 
-def plan_other_apt_sources(obs: Observation, url: str, own: str, adopt: bool) -> Plan:
+def read_apt_files(obs: Observation) -> tuple[ObservedFile, ...]:
+    """Return the sources of apt, of which the look was told what may travel."""
+    return tuple(file for pattern in PATTERNS for file in obs.list_glob_files(pattern))
+
+
+def read_taken_over_files(obs: Observation, earlier: EarlierRuns) -> tuple[ObservedFile, ...]:
+    """Return the sources that an earlier run took over, as they are now."""
+    return tuple(
+        obs.get_file(path, SHOWN)
+        for path, kept in earlier.originals.items()
+        if path.startswith(FOLDER) and owned_file.was_taken_away(kept)
+    )
+
+
+def plan_other_apt_sources(seen: Iterable[ObservedFile], url: str, own: str, adopt: bool) -> Plan:
     """Plan to remove the files that name the repository and nothing else; the journal keeps them.
 
-    own: the path of our source. Raise PlanError for a file that names more, or that could not be
-    read.
+    seen: the sources of apt. own: the path of that of this collection.
+    Raise PlanError for a file that names more, or that could not be read.
     """
-    files = [
-        f
-        for pattern in PATTERNS
-        for f in obs.list_glob_files(pattern, keep_apt_lines(url))
-        if f.path != own
-    ]
+    files = [f for f in seen if f.path != own]
     for file in files:
         _require_read(file)
     found = [f for f in files if f.exists and _is_repository_named(f, url)]
@@ -134,16 +149,11 @@ def plan_other_apt_sources(obs: Observation, url: str, own: str, adopt: bool) ->
     )
 
 
-def require_lines(obs: Observation, url: str) -> None:
+def require_lines(seen: Iterable[ObservedFile]) -> None:
     """Raise PlanError if apt reads no source at all: one line that it does not know ends each of
     its commands.
     """
-    for file in (
-        f
-        for pattern in PATTERNS
-        for f in obs.list_glob_files(pattern, keep_apt_lines(url))
-        if not f.path.endswith(".sources")
-    ):
+    for file in (f for f in seen if not f.path.endswith(".sources")):
         for number, line in enumerate((file.content or "").splitlines(), 1):
             stops = _stops_at(line)
             if stops:
@@ -211,19 +221,13 @@ def _require_alone(file: ObservedFile, url: str, adopt: bool) -> None:
     )
 
 
-def plan_apt_source_restore(obs: Observation) -> Plan:
+def plan_apt_source_restore(earlier: EarlierRuns, taken_over: Iterable[ObservedFile]) -> Plan:
     """Plan to restore the files that were taken over, for when the repository goes."""
-    paths = [
-        path
-        for path, kept in owned_file.get_journal_originals(obs).items()
-        if path.startswith(FOLDER) and owned_file.was_taken_away(kept)
-    ]
+    why = messages.SOURCE_RETURNED.fill()
     return merge_plans(
         [
-            owned_file.plan_owned_file_restore(
-                obs, obs.get_file(path, SHOWN), why=messages.SOURCE_RETURNED.fill(), own=False
-            )
-            for path in paths
+            owned_file.plan_owned_file_restore(earlier, file, why=why, own=False)
+            for file in taken_over
         ]
     )
 

@@ -23,6 +23,10 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Difference,
     Driver,
@@ -144,22 +148,76 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     ]
 
 
-def list_wanted_device_nodes(policy: Policy, obs: Observation) -> tuple[DesiredNode, ...]:
+@dc.dataclass(frozen=True)
+class DeviceNodeFacts:
+    """What a host has of device nodes, and what decides which there have to be.
+
+    majors: the kernel's numbers by driver. parameters: those of the driver's module. devices: the
+    files of a pattern of rules. files: the nodes by path. links: name -> target in /dev/char. marks:
+    the files by which the host is seen to be a container. usable: the GPUs that no other driver
+    holds.
+    """
+
+    majors: Fact[Mapping[str, int]]
+    parameters: Fact[Mapping[str, str]]
+    devices: Lookup[str, tuple[ObservedFile, ...]]
+    files: Fact[Mapping[str, ObservedFile]]
+    links: Fact[Mapping[str, str]]
+    marks: Fact[tuple[str, ...]]
+    usable: Fact[list[str]]
+    service: host_service.ServiceFacts
+
+
+def read_device_node_facts(policy: Policy, obs: Observation) -> DeviceNodeFacts:
+    paths = driver_gpus.get_gpu_paths(policy)
+    return DeviceNodeFacts(
+        Fact(lambda: driver_gpus.map_device_majors(policy, obs)),
+        Fact(
+            lambda: driver_gpus.parse_driver_fields(
+                driver_gpus.read_proc_text(obs.get_file(paths.params))
+            )
+        ),
+        Lookup(obs.list_glob_files),
+        Fact(
+            lambda: {
+                f.path: f
+                for pattern in driver_gpus.DEV_GLOBS
+                for f in obs.list_present_files(pattern)
+                if f.exists
+            }
+        ),
+        Fact(
+            lambda: {
+                str(entry["name"]): str(entry.get("target") or "")
+                for entry in obs.list_directory(LINKS)
+            }
+        ),
+        Fact(
+            lambda: tuple(
+                path
+                for path in CONTAINER_FILES
+                if obs.get_answer(queries.ask_for_file(path, content=False)).get("exists")
+            )
+        ),
+        Fact(lambda: driver_gpus.list_usable_gpus(obs, paths)),
+        host_service.read_service_facts(obs),
+    )
+
+
+def list_wanted_device_nodes(policy: Policy, facts: DeviceNodeFacts) -> tuple[DesiredNode, ...]:
     """Return every node that there has to be.
 
     The nodes of modules that get loaded are included; the kernel chooses their majors.
     """
-    known = driver_gpus.map_device_majors(policy, obs)
-    parameters = driver_gpus.parse_driver_fields(
-        driver_gpus.read_proc_text(obs.get_file(driver_gpus.get_gpu_paths(policy).params))
-    )
+    known = facts.majors.value
+    parameters = facts.parameters.value
     coming = {device for _name, device in MODULES}
     found = []
     for rule in list_device_node_rules(policy)["nodes"]:
         driver = next((name for name in rule["drivers"] if name in known), "")
         if not driver and not coming & set(rule["drivers"]):
             continue
-        for minor, own in list_rule_minors(obs, rule):
+        for minor, own in list_rule_minors(facts, rule):
             mode = parse_setting_or_default(
                 own.get(rule.get("mode", "")),
                 parse_setting_or_default(parameters.get(PARAMS["mode"]), 0o666),
@@ -183,12 +241,12 @@ def list_wanted_device_nodes(policy: Policy, obs: Observation) -> tuple[DesiredN
 
 
 def list_rule_minors(
-    obs: Observation, rule: Mapping[str, Any]
+    facts: DeviceNodeFacts, rule: Mapping[str, Any]
 ) -> list[tuple[int, Mapping[str, str]]]:
     if "each" not in rule:
         return [(rule["minor"], {})]
     found: list[tuple[int, Mapping[str, str]]] = []
-    for file in obs.list_glob_files(rule["each"]):
+    for file in facts.devices.get(rule["each"]):
         device = driver_gpus.parse_driver_fields(driver_gpus.read_proc_text(file))
         key, value = rule.get("unless") or ("", "never")
         minor = read_whole(device.get(rule["minor"]))
@@ -205,18 +263,10 @@ def parse_setting_or_default(text: str | None, default: int) -> int:
 # ---------------------------------------------------------------- what differs
 
 
-def list_device_node_differences(policy: Policy, obs: Observation) -> list[Difference]:
+def list_device_node_differences(policy: Policy, facts: DeviceNodeFacts) -> list[Difference]:
     """List the modules, nodes and links that are not as they have to be, each with its reason."""
-    known = driver_gpus.map_device_majors(policy, obs)
-    files = {
-        f.path: f
-        for pattern in driver_gpus.DEV_GLOBS
-        for f in obs.list_present_files(pattern)
-        if f.exists
-    }
-    links = {
-        str(entry["name"]): str(entry.get("target") or "") for entry in obs.list_directory(LINKS)
-    }
+    known = facts.majors.value
+    files, links = facts.files.value, facts.links.value
     found = [
         Difference(
             "module",
@@ -229,7 +279,7 @@ def list_device_node_differences(policy: Policy, obs: Observation) -> list[Diffe
         for name, device in MODULES
         if device not in known and not (device == "nvidia" and "nvidia-frontend" in known)
     ]
-    for want in list_wanted_device_nodes(policy, obs):
+    for want in list_wanted_device_nodes(policy, facts):
         found += compare_device_node(want, files.get(want.path)) + compare_node_link(want, links)
     return found
 
@@ -288,14 +338,14 @@ def compare_node_link(want: DesiredNode, links: Mapping[str, str]) -> list[Diffe
 # ---------------------------------------------------------------- plans
 
 
-def plan_device_nodes(policy: Policy, obs: Observation, driver: Driver, program: str) -> Plan:
+def plan_device_nodes(policy: Policy, facts: DeviceNodeFacts, driver: Driver, program: str) -> Plan:
     """Plan the files that stay on the host, and one start of their unit if anything differs now.
 
     Raise PlanError if a single-resource module cannot create the nodes because of the driver.
     """
     if policy.device_nodes != "present":
         return Plan()
-    against = explain_device_node_objection(policy, obs, driver)
+    against = explain_device_node_objection(policy, facts, driver)
     if against and policy.single and driver.state in ("broken", "not-loaded"):
         raise PlanError(messages.NODES_REFUSED.fill(problem=against), next=driver.remedy)
     if against:
@@ -306,23 +356,19 @@ def plan_device_nodes(policy: Policy, obs: Observation, driver: Driver, program:
     )
     there = host_service.plan_service(
         policy,
-        obs,
+        facts.service,
         host_service.Resident(NAME, {SERVICE: text}, (SERVICE,), WHY, settings, program),
     )
     if policy.root != "/":
         return there
-    found = tuple(list_device_node_differences(policy, obs))
+    found = tuple(list_device_node_differences(policy, facts))
     start = (Restart(SERVICE, "start", WHY),) if found else ()
     return merge_plans([there, Plan(differences=found, restarts=start)])
 
 
-def explain_device_node_objection(policy: Policy, obs: Observation, driver: Driver) -> str:
+def explain_device_node_objection(policy: Policy, facts: DeviceNodeFacts, driver: Driver) -> str:
     """Return why nothing is to be done here; '' if something is."""
-    marks = [
-        path
-        for path in CONTAINER_FILES
-        if obs.get_answer(queries.ask_for_file(path, content=False)).get("exists")
-    ]
+    marks = facts.marks.value
     # a proc_root that is set is trusted
     if marks and policy.root == "/" and policy.proc_root == "/proc":
         return messages.IN_CONTAINER.fill(mark=marks[0])
@@ -332,21 +378,19 @@ def explain_device_node_objection(policy: Policy, obs: Observation, driver: Driv
         return messages.DRIVER_CONTAINER.fill(path=driver_gpus.get_dev_root(policy))
     if driver.state == "none":
         return driver.evidence
-    held = driver.state == "not-loaded" and not driver_gpus.list_usable_gpus(
-        obs, driver_gpus.get_gpu_paths(policy)
-    )
+    held = driver.state == "not-loaded" and not facts.usable.value
     if driver.state == "broken" or held or (driver.state == "not-loaded" and driver.remedy):
         return driver.evidence
     return ""
 
 
-def plan_absent(policy: Policy, obs: Observation) -> Plan:
+def plan_absent(policy: Policy, facts: DeviceNodeFacts) -> Plan:
     """Plan to remove what stays on the host.
 
     The nodes stay until the next boot: they are the driver's, and containers use them.
     """
     return host_service.plan_service_removal(
-        policy, obs, NAME, (SERVICE,), messages.NODES_WITHDRAWN.fill()
+        policy, facts.service, NAME, (SERVICE,), messages.NODES_WITHDRAWN.fill()
     )
 
 
@@ -354,14 +398,15 @@ def predict_device_nodes(policy: Policy, obs: Observation, driver: Driver) -> Ob
     """Return the host as it is after plan_device_nodes(), with all nodes, for what the same
     transaction plans from the nodes.
     """
+    facts = read_device_node_facts(policy, obs)
     if (
         policy.device_nodes != "present"
         or policy.root != "/"
         or driver.state != "ok"
-        or explain_device_node_objection(policy, obs, driver)
+        or explain_device_node_objection(policy, facts, driver)
     ):
         return obs
-    by_path = {want.path: want for want in list_wanted_device_nodes(policy, obs)}
+    by_path = {want.path: want for want in list_wanted_device_nodes(policy, facts)}
     answers: dict[str, Mapping[str, Any]] = {}
     for pattern in driver_gpus.DEV_GLOBS[:2]:
         kept = [

@@ -15,9 +15,7 @@ from collections.abc import Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     messages,
 )
@@ -35,11 +33,13 @@ MICRO = (
 MARK = queries.ask_for_file(OSTREE, content=False)
 
 
-def require_installable(obs: Observation, names: Sequence[str]) -> None:
-    """Raise PlanError if packages would be installed into the image that runs."""
+def require_installable(of_image: Fact[bool], release: str, names: Sequence[str]) -> None:
+    """Raise PlanError if packages would be installed into the image that runs.
+
+    of_image: ostree has left its mark. release: the ID of the operating system.
+    """
     wanted = " ".join(names)
-    release = str((obs.host.get("os_release") or {}).get("ID") or "")
-    if obs.get_answer(MARK).get("exists"):
+    if of_image.value:
         raise PlanError(messages.IMAGE_HOST_OSTREE.fill(packages=wanted), where=OSTREE)
     if release in MICRO:
         raise PlanError(messages.IMAGE_HOST_SNAPSHOT.fill(packages=wanted), where="/etc/os-release")

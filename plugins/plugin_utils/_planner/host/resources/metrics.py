@@ -15,9 +15,14 @@ import dataclasses as dc
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
 )
@@ -36,6 +41,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     OWN_UNIT,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     originals,
     owned_file,
 )
@@ -80,9 +86,31 @@ def get_metrics_path(policy: Policy) -> str:
     return posixpath.join(policy.metrics_dir, NAME)
 
 
+@dc.dataclass(frozen=True)
+class MetricsFacts:
+    """What a host has of metrics. place: the answer about the directory. files: by path. epoch: the
+    host's time, in seconds since 1970.
+    """
+
+    place: Fact[Mapping[str, Any]]
+    files: Lookup[str, ObservedFile]
+    epoch: int
+    earlier: earlier_runs.EarlierRuns
+
+
+def read_metrics_facts(policy: Policy, obs: Observation) -> MetricsFacts:
+    directory = queries.ask_for_file(policy.metrics_dir, content=False)
+    return MetricsFacts(
+        Fact(lambda: obs.get_answer(directory)),
+        Lookup(lambda path: obs.get_file(path, OWN_UNIT)),
+        int(float(obs.host.get("epoch") or 0)),
+        earlier_runs.read_earlier_runs(obs),
+    )
+
+
 def plan_metrics(
     policy: Policy,
-    obs: Observation,
+    facts: MetricsFacts,
     record: HostDecision,
     driver: Driver,
     stale: Iterable[str],
@@ -94,17 +122,17 @@ def plan_metrics(
     wanted = bool(policy.metrics_dir and record.decisions)
     elsewhere = messages.METRICS_MOVED.fill()
     moved = add_cause(
-        plan_metrics_withdrawal(obs, elsewhere, but=get_metrics_path(policy) if wanted else ""),
+        plan_metrics_withdrawal(facts, elsewhere, but=get_metrics_path(policy) if wanted else ""),
         "policy",
     )
     if not wanted:
         return moved
-    why = explain_no_metrics(policy, obs)
+    why = explain_no_metrics(policy, facts)
     if why:
         return merge_plans([moved, Plan(advice=(why,))])
-    file = read_own_metrics(policy, obs)
+    file = read_own_metrics(policy, facts)
     known = parse_metrics(file)
-    now = int(float(obs.host.get("epoch") or 0))
+    now = facts.epoch
     acts = others.acts or bool(moved.changes)
     left = set(stale) - {str(change["path"]) for change in others.changes}
     text = write_samples(
@@ -112,10 +140,10 @@ def plan_metrics(
             DECISION: list_decision_samples(record, driver),
             STALE: [("", len(left))],
             PENDING: [
-                (format_labels(unit=unit), 1) for unit in list_pending_units(policy, obs, others)
+                (format_labels(unit=unit), 1) for unit in list_pending_units(policy, facts, others)
             ],
             CHANGED: [("", now if acts or CHANGED not in known else known[CHANGED])],
-            BACK: [("", max(known.get(BACK, 0), get_unreported_rollback(obs)))],
+            BACK: [("", max(known.get(BACK, 0), get_unreported_rollback(facts)))],
         }
     )
     put_there = plan_metrics_text(file, text)
@@ -137,62 +165,62 @@ def plan_metrics_text(file: ObservedFile, text: str) -> Plan:
     )
 
 
-def plan_metrics_after_rollback(policy: Policy, obs: Observation) -> Plan:
+def plan_metrics_after_rollback(policy: Policy, facts: MetricsFacts) -> Plan:
     """Plan the file for the case that the plan is rolled back, and this file with it: as before,
     but with the time of the rollback.
 
     The plan is empty if the file cannot be written. Whether that is an error was decided when the
     plan was made: it is not an error with `state: absent`, or on a host without GPUs.
     """
-    if not policy.metrics_dir or explain_no_metrics(policy, obs):
+    if not policy.metrics_dir or explain_no_metrics(policy, facts):
         return Plan()
     try:
-        file = read_own_metrics(policy, obs)
+        file = read_own_metrics(policy, facts)
     except PlanError:
         return Plan()
-    now = int(float(obs.host.get("epoch") or 0))
+    now = facts.epoch
     before = (file.content or MARK) if file.exists else MARK
     kept = "".join(line for line in before.splitlines(keepends=True) if BACK not in line)
     return plan_metrics_text(file, kept + write_metric_block(BACK, [("", now)]))
 
 
-def plan_absent(policy: Policy, obs: Observation) -> Plan:
+def plan_absent(policy: Policy, facts: MetricsFacts) -> Plan:
     return plan_metrics_withdrawal(
-        obs,
+        facts,
         messages.METRICS_WITHDRAWN.fill(),
         asked=(get_metrics_path(policy),) if policy.metrics_dir else (),
     )
 
 
 def plan_metrics_withdrawal(
-    obs: Observation, why: str, *, but: str = "", asked: Sequence[str] = ()
+    facts: MetricsFacts, why: str, *, but: str = "", asked: Sequence[str] = ()
 ) -> Plan:
     """Plan to give back the files of earlier runs, by the journal: metrics that are not updated any
     more would be believed forever.
     """
     known = [
         o.path
-        for o in originals.list_originals(obs)
+        for o in originals.list_originals(facts.earlier)
         if posixpath.basename(o.path) == NAME and o.path != but
     ]
-    files = [obs.get_file(path, OWN_UNIT) for path in sorted({*known, *asked})]
+    files = [facts.files.get(path) for path in sorted({*known, *asked})]
     return merge_plans(
         [
-            owned_file.plan_owned_file_restore(obs, file, why=why, own=is_own_metrics_file(file))
+            owned_file.plan_owned_file_restore(
+                facts.earlier, file, why=why, own=is_own_metrics_file(file)
+            )
             for file in files
         ]
     )
 
 
-def explain_no_metrics(policy: Policy, obs: Observation) -> Message | None:
+def explain_no_metrics(policy: Policy, facts: MetricsFacts) -> Message | None:
     """Return why nothing is written to a directory that users besides root can change; None if only
     root can.
 
     This is advice, and not a reason to leave a host as it is.
     """
-    problem = obs.get_answer(queries.ask_for_file(policy.metrics_dir, content=False)).get(
-        "untrusted"
-    )
+    problem = facts.place.value.get("untrusted")
     return (
         messages.METRICS_UNTRUSTED.fill(path=policy.metrics_dir, problem=problem)
         if problem
@@ -200,9 +228,9 @@ def explain_no_metrics(policy: Policy, obs: Observation) -> Message | None:
     )
 
 
-def read_own_metrics(policy: Policy, obs: Observation) -> ObservedFile:
+def read_own_metrics(policy: Policy, facts: MetricsFacts) -> ObservedFile:
     """Return the file. Raise PlanError if it may not be written."""
-    place = obs.get_answer(queries.ask_for_file(policy.metrics_dir, content=False))
+    place = facts.place.value
     if not place.get("exists") or place.get("type") != "dir":
         row = (
             messages.METRICS_NOT_A_DIRECTORY
@@ -210,7 +238,7 @@ def read_own_metrics(policy: Policy, obs: Observation) -> ObservedFile:
             else messages.NO_METRICS_DIRECTORY
         )
         raise PlanError(row.fill(), where=policy.metrics_dir)
-    file = owned_file.require_readable(obs.get_file(get_metrics_path(policy), OWN_UNIT))
+    file = owned_file.require_readable(facts.files.get(get_metrics_path(policy)))
     if file.exists and not is_own_metrics_file(file):
         raise PlanError(messages.METRICS_OF_OTHERS.fill(), where=file.path)
     return file
@@ -238,23 +266,24 @@ def list_decision_samples(record: HostDecision, driver: Driver) -> list[tuple[st
     return sorted(found.items())
 
 
-def list_pending_units(policy: Policy, obs: Observation, others: Plan) -> list[str]:
+def list_pending_units(policy: Policy, facts: MetricsFacts, others: Plan) -> list[str]:
     """List the units whose restart is left to a person once this run is over."""
     due = (
         others.list_interrupted_units("auto")
         if policy.restart == "never" and policy.root == "/"
         else []
     )
-    left = {str(entry.get("unit")) for entry in journal.get_journal(obs).get("pending") or ()}
+    left = {str(entry.get("unit")) for entry in facts.earlier.journal_if_asked.get("pending") or ()}
     return sorted(
         (left - set(others.list_interrupted_units(policy.restart))) | set(others.pending) | set(due)
     )
 
 
-def get_unreported_rollback(obs: Observation) -> int:
+def get_unreported_rollback(facts: MetricsFacts) -> int:
     """Return the time of the newest rollback that no run has reported yet; 0 if there is none."""
     times = [
-        str(entry.get("time") or "") for entry in journal.get_journal(obs).get("outcomes") or ()
+        str(entry.get("time") or "")
+        for entry in facts.earlier.journal_if_asked.get("outcomes") or ()
     ]
     return max((journal.convert_journal_time(time) for time in times), default=0)
 

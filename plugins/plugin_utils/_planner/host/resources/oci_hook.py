@@ -14,6 +14,10 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
 )
@@ -33,6 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     owned_file,
     traits,
 )
@@ -136,8 +141,43 @@ def list_written_hook_directories(policy: Policy, obs: Observation) -> tuple[str
     return (DIRECTORY,)
 
 
+@dc.dataclass(frozen=True)
+class HookFacts:
+    """What a host has of OCI hooks.
+
+    directories: the ones that CRI-O reads by the host's decision. written: the ones in which a file
+    of an earlier run may be. configuration: CRI-O's main file. files: hook files by path. programs:
+    whether a program is there, by path. scripts: what lies in the directory of the oldest hooks.
+    """
+
+    directories: Fact[tuple[str, ...]]
+    written: Fact[tuple[str, ...]]
+    configuration: Fact[str]
+    files: Lookup[str, ObservedFile]
+    programs: Lookup[str, bool]
+    scripts: Fact[tuple[str, ...]]
+    earlier: earlier_runs.EarlierRuns
+
+
+def read_hook_facts(policy: Policy, obs: Observation, record: HostDecision | None) -> HookFacts:
+    """Return the facts of this room. record: the host's decision, None if a plan goes without one."""
+    return HookFacts(
+        Fact(lambda: list_hook_directories(policy, obs, record) if record else (DIRECTORY,)),
+        Fact(lambda: list_written_hook_directories(policy, obs)),
+        Fact(lambda: crio_config.find_crio_paths(policy, obs).config),
+        Lookup(lambda path: obs.get_file(path, KEEP)),
+        Lookup(
+            lambda path: bool(
+                obs.get_answer(queries.ask_for_file(path, content=False)).get("exists", True)
+            )
+        ),
+        Fact(lambda: hook_files.read_scripts(obs)),
+        earlier_runs.read_earlier_runs(obs),
+    )
+
+
 def plan_hook_file(
-    policy: Policy, obs: Observation, record: HostDecision, decided: Decided = get_policy_cause
+    policy: Policy, facts: HookFacts, record: HostDecision, decided: Decided = get_policy_cause
 ) -> Plan:
     """Plan the host's hook file by the host's decision.
 
@@ -146,12 +186,12 @@ def plan_hook_file(
     if record.skipped or not record.decisions:
         return Plan()
     wanted = any(d.hook for d in record.decisions)
-    read = list_hook_directories(policy, obs, record)
+    read = facts.directories.value
     where = read[0] if read else ""
     if wanted and not where:
         raise PlanError(
             messages.NO_HOOK_DIRECTORY.fill(directory=DIRECTORY),
-            where=crio_config.find_crio_paths(policy, obs).config,
+            where=facts.configuration.value,
         )
     places = {place: f"{place}/{NAME}" for place in (*read, DIRECTORY, hook_files.ADMINS)}
     # A GPU Operator that works writes its file again.
@@ -159,19 +199,19 @@ def plan_hook_file(
         place: path
         for place, path in places.items()
         if not hook_files.is_live_operator_hook(
-            record, get_earlier_hook_program(obs.get_file(path, KEEP))
+            record, get_earlier_hook_program(facts.files.get(path))
         )
     }
     plans = [
-        plan_file(policy, obs, path, wanted=wanted and place == where, decided=decided)
+        plan_file(policy, facts, path, wanted=wanted and place == where, decided=decided)
         for place, path in mine.items()
     ]
-    return merge_plans([*plans, hook_files.list_script_leftovers(obs)])
+    return merge_plans([*plans, hook_files.list_script_leftovers(facts.scripts.value)])
 
 
 def plan_file(
     policy: Policy,
-    obs: Observation,
+    facts: HookFacts,
     path: str,
     *,
     wanted: bool,
@@ -179,22 +219,22 @@ def plan_file(
     decided: Decided = get_policy_cause,
 ) -> Plan:
     """Plan one hook file. CRI-O watches its directories, so nothing has to be restarted."""
-    file = owned_file.require_readable(obs.get_file(path, KEEP))
+    file = owned_file.require_readable(facts.files.get(path))
     if wanted:
-        return plan_present(policy, obs, file, binary)
+        return plan_present(policy, facts, file, binary)
     if not file.exists:
         return Plan()
     if get_earlier_hook_program(file):
-        return plan_gone(policy, obs, file, decided)
+        return plan_gone(policy, facts, file, decided)
     return Plan(advice=(messages.STRANGE_HOOK.fill(path=path),))
 
 
-def plan_gone(policy: Policy, obs: Observation, file: ObservedFile, decided: Decided) -> Plan:
+def plan_gone(policy: Policy, facts: HookFacts, file: ObservedFile, decided: Decided) -> Plan:
     """Plan to remove our file, or another tool's if it may be taken over.
 
     An engine that does not answer may need either.
     """
-    own = file.path in owned_file.get_journal_originals(obs)
+    own = file.path in facts.earlier.originals
     if not own and policy.adopt == "never":
         return Plan(
             leftovers=(hook_files.report_kept_hook(file.path, get_earlier_hook_program(file)),)
@@ -214,10 +254,10 @@ def plan_gone(policy: Policy, obs: Observation, file: ObservedFile, decided: Dec
     )
 
 
-def plan_present(policy: Policy, obs: Observation, file: ObservedFile, binary: str) -> Plan:
+def plan_present(policy: Policy, facts: HookFacts, file: ObservedFile, binary: str) -> Plan:
     if parse_hook_file(file) == build_hook_content(binary):
         return Plan()
-    check_binary(policy, obs, binary)
+    check_binary(policy, facts, binary)
     key = "hook.path" if file.exists else ""
     before = get_hook_program(file) or None
     why = messages.HOOK_NEEDED.fill()
@@ -229,25 +269,26 @@ def plan_present(policy: Policy, obs: Observation, file: ObservedFile, binary: s
     )
 
 
-def plan_absent(policy: Policy, obs: Observation) -> Plan:
+def plan_absent(policy: Policy, facts: HookFacts) -> Plan:
     """Plan to restore the bytes from before, if there were any."""
-    places = dict.fromkeys(
-        (*list_written_hook_directories(policy, obs), DIRECTORY, hook_files.ADMINS)
-    )
-    return merge_plans([plan_hook_file_restore(obs, f"{place}/{NAME}") for place in places])
+    places = dict.fromkeys((*facts.written.value, DIRECTORY, hook_files.ADMINS))
+    return merge_plans([plan_hook_file_restore(facts, f"{place}/{NAME}") for place in places])
 
 
-def plan_hook_file_restore(obs: Observation, path: str) -> Plan:
+def plan_hook_file_restore(facts: HookFacts, path: str) -> Plan:
     """Plan to give one file back.
 
     A file that the journal does not know belongs to others, even with the same content.
     """
-    file = owned_file.require_readable(obs.get_file(path, KEEP))
-    known = path in owned_file.get_journal_originals(obs)
+    file = owned_file.require_readable(facts.files.get(path))
+    known = path in facts.earlier.originals
     if file.exists and not known and get_hook_program(file):
         return Plan(advice=(messages.HOOK_NOT_IN_JOURNAL.fill(path=path),))
     plan = owned_file.plan_owned_file_restore(
-        obs, file, why=messages.HOOK_WITHDRAWN.fill(), own=known and bool(get_hook_program(file))
+        facts.earlier,
+        file,
+        why=messages.HOOK_WITHDRAWN.fill(),
+        own=known and bool(get_hook_program(file)),
     )
     return expect_hook_file(file, plan)
 
@@ -285,15 +326,11 @@ def get_earlier_hook_program(file: ObservedFile) -> str:
     return get_hook_program(file) or hook_files.get_hook_file_program(parse_hook_file(file))
 
 
-def check_binary(policy: Policy, obs: Observation, binary: str) -> None:
+def check_binary(policy: Policy, facts: HookFacts, binary: str) -> None:
     """Raise PlanError if the hook's program does not exist: CRI-O skips such a hook silently, and
     containers would run without GPUs.
     """
     brought = policy.packages == "present" and not policy.single and binary == HOOK_BINARY
-    if (
-        brought
-        or policy.root != "/"
-        or obs.get_answer(queries.ask_for_file(binary, content=False)).get("exists", True)
-    ):
+    if brought or policy.root != "/" or facts.programs.get(binary):
         return
     raise PlanError(messages.NO_HOOK_PROGRAM.fill(), where=binary)

@@ -20,6 +20,10 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
@@ -245,16 +249,32 @@ def list_owner_questions(modes: Iterable[str]) -> list[queries.Question]:
     return [queries.ask_for_file(path, content=False) for path in USUAL] if LEGACY in modes else []
 
 
+@dc.dataclass(frozen=True)
+class OwnerFacts:
+    """What a host has at the paths that settings name, and the kind of container that it is, ''
+    for any other host.
+    """
+
+    exists: Lookup[str, bool]
+    nested: Fact[str]
+
+
+def read_owner_facts(policy: Policy, obs: Observation) -> OwnerFacts:
+    return OwnerFacts(
+        Lookup(functools.partial(_may_exist, obs)),
+        Fact(lambda: outer_host.get_outer_host_kind(policy, obs)),
+    )
+
+
 def advise_on_owner_settings(
-    policy: Policy, obs: Observation, document: toml.TomlDocument, modes: Iterable[str]
+    facts: OwnerFacts, document: toml.TomlDocument, modes: Iterable[str]
 ) -> tuple[str, ...]:
     """Name each setting that is wrong for a host of these modes.
 
     Raise one NeedMore for all paths that the look did not ask for.
     """
-    nested = functools.cache(lambda: outer_host.get_outer_host_kind(policy, obs))
     cgroups = toml.look_up_toml(document.data, NO_CGROUPS) is not True
-    read, seen = frozenset(modes), SeenSettings(document.data, functools.partial(_may_exist, obs))
+    read, seen = frozenset(modes), SeenSettings(document.data, facts.exists.get)
     found: list[Message] = []
     unanswered = []
     for setting in SETTINGS:
@@ -265,7 +285,7 @@ def advise_on_owner_settings(
             wrong = setting.wrong(value, seen)
             found += (
                 [describe(document, setting, wrong)]
-                if wrong and (setting.nested or not nested())
+                if wrong and (setting.nested or not facts.nested.value)
                 else []
             )
         except NeedMore as need:
@@ -275,8 +295,8 @@ def advise_on_owner_settings(
     return (
         *found,
         *(
-            [outer_host.advise_on_hook_in_container(nested())]
-            if LEGACY in read and cgroups and nested()
+            [outer_host.advise_on_hook_in_container(facts.nested.value)]
+            if LEGACY in read and cgroups and facts.nested.value
             else []
         ),
     )

@@ -15,7 +15,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     queries,
     transaction,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     RUNTIME_BINARY,
     Cause,
@@ -26,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    build_query_failure,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import base_package
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
@@ -85,6 +90,72 @@ class ToolkitProgram:
     version: str = ""
 
 
+@dc.dataclass(frozen=True)
+class ToolkitFacts:
+    """What is known of the toolkit's packages on the host, and of where they could come from.
+
+    packages: what the look says of packages. of_image: whether packages come with an image here.
+    release: the ID of the operating system. offered: the versions that dnf or zypper would install,
+    None if they could not tell; offered_elsewhere: the same without the repositories that cannot be
+    read. was_offer_asked: the package manager was asked for `offered` already. configured: a
+    source of the packages is configured.
+    """
+
+    packages: base_package.PackageFacts
+    program: Fact[ToolkitProgram]
+    of_image: Fact[bool]
+    release: str
+    was_offer_asked: bool
+    offered: Fact[list[str] | None]
+    offered_elsewhere: Fact[list[str] | None]
+    configured: Fact[bool]
+
+    @property
+    def manager(self) -> str:
+        return self.packages.manager
+
+    def get_version(self, name: str) -> str | None:
+        return self.packages.get_version(name)
+
+
+def read_toolkit_facts(obs: Observation) -> ToolkitFacts:
+    """Return the facts of this room. What costs a question of its own is asked when it is needed."""
+    return obs.compute_once("the toolkit's packages", lambda: _read_toolkit_facts(obs))
+
+
+def _read_toolkit_facts(obs: Observation) -> ToolkitFacts:
+    facts = base_package.read_package_facts(obs)
+    question = installers.ask_for_available_versions(facts.manager, BASE)
+    return ToolkitFacts(
+        facts,
+        Fact(lambda: get_toolkit_program(obs)),
+        Fact(lambda: bool(obs.get_answer(image_hosts.MARK).get("exists"))),
+        str((obs.host.get("os_release") or {}).get("ID") or ""),
+        question is not None and obs.was_asked(question),
+        Fact(lambda: _read_offer(obs, question)),
+        Fact(lambda: _read_offer_elsewhere(obs, facts.manager)),
+        Fact(lambda: repository.is_repository_configured(repository.read_repository_facts(obs))),
+    )
+
+
+def _read_offer(obs: Observation, question: queries.Question | None) -> list[str] | None:
+    if question is None:
+        return None
+    return installers.parse_available_versions(obs.get_answer_or_error(question), BASE)
+
+
+def _read_offer_elsewhere(obs: Observation, manager: str) -> list[str] | None:
+    """Return what the first question without the repository that cannot be read has found, else
+    what the last one answers.
+    """
+    found = None
+    for question in installers.list_questions_without_repository(manager, BASE):
+        found = _read_offer(obs, question)
+        if found:
+            break
+    return found
+
+
 def get_toolkit_program(obs: Observation) -> ToolkitProgram:
     """Return the toolkit's program by the look.
 
@@ -103,57 +174,57 @@ def get_toolkit_program(obs: Observation) -> ToolkitProgram:
     )
 
 
-def get_installed_toolkit(obs: Observation) -> str:
+def get_installed_toolkit(facts: ToolkitFacts) -> str:
     """Return the toolkit's version on the host; '' if none is installed."""
-    found = obs.map_packages()
+    found = facts.packages.versions
     return (
         next((str(found[name]) for name in FAMILY if found.get(name)), "")
-        or get_toolkit_program(obs).version
+        or facts.program.value.version
     )
 
 
-def installs_packages(policy: Policy, obs: Observation, record: HostDecision) -> bool:
+def installs_packages(policy: Policy, facts: ToolkitFacts, record: HostDecision) -> bool:
     """Tell whether this run installs packages.
 
     If none is missing, nothing more is asked of the host, since the advice of a plan asks more.
     """
-    return bool(list_missing_packages(policy, obs, record)) and bool(
-        plan_packages(policy, obs, record).commands
+    return bool(list_missing_packages(policy, facts, record)) and bool(
+        plan_packages(policy, facts, record).commands
     )
 
 
-def plan_packages(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+def plan_packages(policy: Policy, facts: ToolkitFacts, record: HostDecision) -> Plan:
     """Plan to install what is missing, in the version that the rest has, and never more than the
     decision needs.
     """
-    wrong = list_missing_packages(policy, obs, record)
+    wrong = list_missing_packages(policy, facts, record)
     if not wrong:
         return Plan(
             advice=(
-                *advise_on_gone_program(policy, obs),
-                *advise_on_mixed_packages(policy, obs, record),
+                *advise_on_gone_program(policy, facts),
+                *advise_on_mixed_packages(policy, facts, record),
             )
         )
-    wanted = {name: obs.get_package(name) for name in record.packages}
+    wanted = {name: facts.get_version(name) for name in record.packages}
     if policy.packages == "ignore" or policy.root != "/":
         return Plan(
             advice=(
-                *advise_on_missing_packages(policy, obs, wrong),
-                *advise_on_mixed_packages(policy, obs, record),
+                *advise_on_missing_packages(policy, facts, wrong),
+                *advise_on_mixed_packages(policy, facts, record),
             )
         )
-    image_hosts.require_installable(obs, wrong)
-    installer = installers.INSTALLERS.get(base_package.get_package_manager(obs))
+    image_hosts.require_installable(facts.of_image, facts.release, wrong)
+    installer = installers.INSTALLERS.get(facts.manager)
     if installer is None:
         return Plan(advice=(messages.NO_MANAGER.fill(packages=", ".join(wrong)),))
-    version = choose_package_version(policy, obs)
+    version = choose_package_version(policy, facts)
     moved = (
         [
             n
             for n in FAMILY
             if n not in wanted
-            and obs.get_package(n)
-            and not base_package.matches_wanted_version(obs.get_package(n) or "", version)
+            and facts.get_version(n)
+            and not base_package.matches_wanted_version(facts.get_version(n) or "", version)
         ]
         if version
         else []
@@ -176,22 +247,22 @@ def plan_packages(policy: Policy, obs: Observation, record: HostDecision) -> Pla
                 WHY.get(n, ""),
                 find_lowered_release_cause(now, version),
             )
-            for n, now in ((n, obs.get_package(n)) for n in dict.fromkeys((*wrong, *moved)))
+            for n, now in ((n, facts.get_version(n)) for n in dict.fromkeys((*wrong, *moved)))
         ),
         commands=(
             *list_refresh_commands(
-                base_package.get_package_manager(obs),
-                [n for n in (*wrong, *moved) if not map_installable_versions(obs, wrong).get(n)],
+                facts.manager,
+                [n for n in (*wrong, *moved) if not map_installable_versions(facts, wrong).get(n)],
             ),
             *list_install_commands(
                 installer,
-                {n: obs.get_package(n) or "" for n in names},
+                {n: facts.get_version(n) or "" for n in names},
                 version,
                 bool(policy.toolkit_version),
                 why,
             ),
         ),
-        advice=reload_advice(obs),
+        advice=reload_advice(facts),
         beforehand=advise_on_unknown_version(version),
     )
 
@@ -224,7 +295,7 @@ def list_install_commands(
     )
 
 
-def list_missing_packages(policy: Policy, obs: Observation, record: HostDecision) -> list[str]:
+def list_missing_packages(policy: Policy, facts: ToolkitFacts, record: HostDecision) -> list[str]:
     """List the packages that the decision needs and the host lacks, or has in another version than
     was asked for.
 
@@ -232,7 +303,7 @@ def list_missing_packages(policy: Policy, obs: Observation, record: HostDecision
     """
     if record.skipped or not record.packages:
         return []
-    there = {name: obs.get_package(name) for name in (*record.packages, *FAMILY)}
+    there = {name: facts.get_version(name) for name in (*record.packages, *FAMILY)}
     needed = {
         name: version for name, version in there.items() if version or name in record.packages
     }
@@ -243,54 +314,45 @@ def list_missing_packages(policy: Policy, obs: Observation, record: HostDecision
     ]
 
 
-def are_packages_offered(obs: Observation, names: list[str]) -> bool:
+def are_packages_offered(facts: ToolkitFacts, names: list[str]) -> bool:
     """Tell whether a configured repository has these packages, as far as the host's package lists
     know.
 
     apt reports it in the look; dnf and zypper are asked if it matters. Raise PlanError if it is not
     known.
     """
-    question = installers.ask_for_available_versions(base_package.get_package_manager(obs), BASE)
+    question = installers.ask_for_available_versions(facts.manager, BASE)
     if question is None:
-        missing_ = [name for name in names if not obs.get_package(name)]
-        offers = map_installable_versions(obs, missing_)
-        require_known_packages(obs, missing_)
+        missing_ = [name for name in names if not facts.get_version(name)]
+        offers = map_installable_versions(facts, missing_)
+        require_known_packages(facts, missing_)
         return all(offers.get(name) for name in missing_)
-    found = installers.parse_available_versions(obs.get_answer_or_error(question), BASE)
-    for again in (
-        installers.list_questions_without_repository(base_package.get_package_manager(obs), BASE)
-        if found is None
-        else ()
-    ):
-        found = installers.parse_available_versions(obs.get_answer_or_error(again), BASE)
-        if found:
-            break
+    found = facts.offered.value
+    if found is None:
+        found = facts.offered_elsewhere.value
     if found is None:
         raise build_unknown_package_error(
             " ".join(question["argv"]).replace("\n", "\\n"), messages.MANAGER_FAILED.fill()
         )
-    return bool(obs.get_package(BASE) or found)
+    return bool(facts.get_version(BASE) or found)
 
 
-def must_ask_package_manager(obs: Observation) -> bool:
+def must_ask_package_manager(facts: ToolkitFacts) -> bool:
     """Tell whether a package manager has to be started to find what is offered."""
-    return (
-        installers.ask_for_available_versions(base_package.get_package_manager(obs), BASE)
-        is not None
-    )
+    return installers.ask_for_available_versions(facts.manager, BASE) is not None
 
 
-def require_known_packages(obs: Observation, names: list[str]) -> None:
+def require_known_packages(facts: ToolkitFacts, names: list[str]) -> None:
     """Raise PlanError if the package lists could not be asked about a package.
 
     If that counted as a list without it, NVIDIA's repository would be added next to a mirror.
     """
     failed = [
         str(a["candidates_error"])
-        for q, a in obs.answers.items()
-        if q.startswith("package:") and a.get("candidates_error")
+        for a in facts.packages.answers.values()
+        if a.get("candidates_error")
     ]
-    unknown = [name for name in names if name not in list_candidate_versions(obs)]
+    unknown = [name for name in names if name not in facts.packages.candidates]
     if failed and unknown:
         raise build_unknown_package_error(f"apt-cache policy {' '.join(unknown)}", failed[0])
 
@@ -299,12 +361,12 @@ def build_unknown_package_error(command: str, why: str) -> PlanError:
     return PlanError(messages.OFFER_FAILED.fill(command=command, problem=why))
 
 
-def choose_package_version(policy: Policy, obs: Observation) -> str:
+def choose_package_version(policy: Policy, facts: ToolkitFacts) -> str:
     """Return one version for all packages: the user's, else the installed one, else the
     repository's; '' if none of these names one.
     """
-    installed = [v for v in (obs.get_package(name) for name in FAMILY) if v]
-    offered = list_candidate_versions(obs).get(BASE) or ""
+    installed = [v for v in (facts.get_version(name) for name in FAMILY) if v]
+    offered = facts.packages.candidates.get(BASE) or ""
     asked = policy.toolkit_version
     if asked:
         return next(
@@ -315,35 +377,23 @@ def choose_package_version(policy: Policy, obs: Observation) -> str:
             ),
             asked,
         )
-    return installed[0] if installed else offered or get_newest_offered_version(obs)
+    return installed[0] if installed else offered or get_newest_offered_version(facts)
 
 
-def get_newest_offered_version(obs: Observation) -> str:
+def get_newest_offered_version(facts: ToolkitFacts) -> str:
     """Return the version that dnf or zypper would install, if a source of the packages is
     configured; '' if that is not known.
 
     The answer takes a start of the package manager, so a host whose repository is added later is
     not asked.
     """
-    question = installers.ask_for_available_versions(base_package.get_package_manager(obs), BASE)
-    if question is None or not (
-        obs.was_asked(question) or repository.is_repository_configured(obs)
-    ):
+    question = installers.ask_for_available_versions(facts.manager, BASE)
+    if question is None or not (facts.was_offer_asked or facts.configured.value):
         return ""
-    return next(
-        iter(installers.parse_available_versions(obs.get_answer_or_error(question), BASE) or ()), ""
-    )
+    return next(iter(facts.offered.value or ()), "")
 
 
-def list_candidate_versions(obs: Observation) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for qid, answer in obs.answers.items():
-        if qid.startswith("package:"):
-            found.update(answer.get("candidates") or {})
-    return found
-
-
-def map_installable_versions(obs: Observation, names: list[str]) -> dict[str, str | None]:
+def map_installable_versions(facts: ToolkitFacts, names: list[str]) -> Mapping[str, str | None]:
     """Return package -> the version that could be installed.
 
     It asks now about missing packages that the look did not ask about.
@@ -351,11 +401,22 @@ def map_installable_versions(obs: Observation, names: list[str]) -> dict[str, st
     lacking = [
         name
         for name in names
-        if not obs.get_package(name) and name not in list_candidate_versions(obs)
+        if not facts.get_version(name) and name not in facts.packages.candidates
     ]
-    if base_package.get_package_manager(obs) == "apt" and obs.get_package(BASE) and lacking:
-        obs.get_answer(queries.ask_for_packages(lacking, candidates=True))
-    return list_candidate_versions(obs)
+    if facts.manager == "apt" and facts.get_version(BASE) and lacking:
+        require_answered_query(facts, queries.ask_for_packages(lacking, candidates=True))
+    return facts.packages.candidates
+
+
+def require_answered_query(facts: ToolkitFacts, question: queries.Question) -> None:
+    """Raise NeedMore for a query of packages that was not asked, and QueryFailed for one that
+    failed.
+    """
+    answer = facts.packages.answers.get(question["id"])
+    if answer is None:
+        raise NeedMore([question])
+    if "error" in answer:
+        raise build_query_failure(question["id"], answer["error"])
 
 
 def list_refresh_commands(name: str, unknown: list[str]) -> tuple[transaction.PackageCommand, ...]:
@@ -375,41 +436,37 @@ def list_refresh_commands(name: str, unknown: list[str]) -> tuple[transaction.Pa
 
 
 def advise_on_missing_packages(
-    policy: Policy, obs: Observation, wrong: list[str]
+    policy: Policy, facts: ToolkitFacts, wrong: list[str]
 ) -> tuple[str, ...]:
     """Return advice about packages that stay missing; () if the runtime came in another way (by
     hand, by an image).
     """
-    absent = [name for name in wrong if not obs.get_package(name)]
-    if not absent or obs.get_answer_or_error(
-        queries.ask_for_file(RUNTIME_BINARY, content=False)
-    ).get("exists", True):
+    absent = [name for name in wrong if not facts.get_version(name)]
+    if not absent or facts.packages.runtime.value:
         return ()
     row = messages.STAYS_MISSING if policy.root == "/" else messages.STAYS_MISSING_BENEATH_ROOT
     return (row.fill(packages=", ".join(absent), program=posixpath.basename(RUNTIME_BINARY)),)
 
 
-def advise_on_gone_program(policy: Policy, obs: Observation) -> tuple[str, ...]:
+def advise_on_gone_program(policy: Policy, facts: ToolkitFacts) -> tuple[str, ...]:
     """Return advice about an installed package whose program is gone; () if there is none.
 
     The package manager would not install such a package again.
     """
-    there = policy.root != "/" or obs.get_answer_or_error(
-        queries.ask_for_file(RUNTIME_BINARY, content=False)
-    ).get("exists", True)
-    step = "" if there else base_package.suggest_reinstall(obs)
+    there = policy.root != "/" or facts.packages.runtime.value
+    step = "" if there else base_package.suggest_reinstall(facts.packages)
     return (step,) if step else ()
 
 
 def advise_on_mixed_packages(
-    policy: Policy, obs: Observation, record: HostDecision
+    policy: Policy, facts: ToolkitFacts, record: HostDecision
 ) -> tuple[str, ...]:
     """Return advice about packages of several releases, which are built and tested as one; () if
     they have one release.
 
     A held package or two repositories lead to such a mix.
     """
-    there = {name: version for name in FAMILY if (version := obs.get_package(name))}
+    there = {name: version for name in FAMILY if (version := facts.get_version(name))}
     if len({version.partition("-")[0] for version in there.values()}) < 2:
         return ()
     shown = ", ".join(f"{name} {version}" for name, version in there.items())
@@ -419,13 +476,13 @@ def advise_on_mixed_packages(
     )
 
 
-def reload_advice(obs: Observation) -> tuple[str, ...]:
+def reload_advice(facts: ToolkitFacts) -> tuple[str, ...]:
     """Return advice that the packages' scripts reload systemd; () if no package is installed.
 
     systemd then takes devices that it never knew away from containers (nvidia-container-toolkit
     issue 48).
     """
-    if not any(obs.get_package(name) for name in FAMILY):
+    if not any(facts.get_version(name) for name in FAMILY):
         return ()
     return (messages.SYSTEMD_RELOADS.fill(),)
 
@@ -436,6 +493,6 @@ def advise_on_unknown_version(version: str) -> tuple[str, ...]:
     return (messages.NOT_LISTED_YET.fill(package=BASE),)
 
 
-def plan_no_package_removal(policy: Policy, obs: Observation) -> Plan:
+def plan_no_package_removal(policy: Policy) -> Plan:
     """Return an empty plan. Packages stay, since running containers and other tools may need them."""
     return Plan()

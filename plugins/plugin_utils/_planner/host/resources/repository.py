@@ -11,12 +11,11 @@ itself, or the user gives it, and the fingerprint decides whether it is accepted
 
 from __future__ import annotations
 
-import base64
 import dataclasses as dc
 import functools
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     queries,
@@ -25,6 +24,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     NeedMore,
     PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
@@ -43,11 +46,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     Keep,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.whole import read_whole
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    owned_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     apt_sources,
     messages,
     repository_check,
+    repository_key,
     rpm_sources,
 )
 
@@ -66,13 +73,6 @@ PROXY_FILES = [
     "/etc/yum.conf",
     "/etc/sysconfig/proxy",
 ]
-BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
-HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")
-BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
-FINGERPRINTS = re.compile(r"[0-9A-F]{40}")
-CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
-# Signature, primary key, trust, user id, subkey, user attribute (RFC 4880, 4.3).
-PRIMARY, PACKETS = 6, (2, 6, 12, 13, 14, 17)
 
 
 class NoSource(PlanError):
@@ -118,7 +118,12 @@ FAMILIES: Mapping[str, Family] = {
     ),
 }
 # What of a key may travel: the parts that show that it is public.
-KEY: Keep = {"format": "text", "patterns": [rf"^{BEGIN}[ \t\r]*(?:\n(?!-)[^\n]*)*\n{END}[ \t\r]*$"]}
+KEY: Keep = {
+    "format": "text",
+    "patterns": [
+        rf"^{repository_key.BEGIN}[ \t\r]*(?:\n(?!-)[^\n]*)*\n{repository_key.END}[ \t\r]*$"
+    ],
+}
 # No address with a user's name, a password or a token in it.
 PLAIN_URL = r"(?:https?|file)://[\w./:$()~+-]*"
 KEY_PLACES = ("/etc/apt/keyrings/", "/etc/pki/")  # a list goes before its key
@@ -130,6 +135,68 @@ LIKE = {
 }
 
 
+@dc.dataclass(frozen=True)
+class RepositoryFacts:
+    """What a host has of repositories, of their keys and of its own earlier ones.
+
+    asked: tells whether a question was answered. files: our files, by path. sources: the
+    files by which package managers know NVIDIA's packages. apt_files, rpm_files: the sources of
+    apt, and those of dnf and zypper by package manager. taken_over: the sources of apt that an
+    earlier run took over. reach: the answer whether the host reaches an address, by the address.
+    nvidia_key: NVIDIA's key as the controller fetched it; reading raises NoSource if it could not
+    be fetched. rpm_keys: whether rpm has a key, by the name of its package. rpm_times: the times at
+    which it was imported, in seconds since 1970.
+    """
+
+    release: Mapping[str, str]
+    machine: str
+    asked: Callable[[queries.Question], bool]
+    files: Lookup[str, ObservedFile]
+    sources: Fact[tuple[Mapping[str, Any], ...]]
+    apt_files: Fact[tuple[ObservedFile, ...]]
+    rpm_files: Lookup[str, tuple[ObservedFile, ...]]
+    taken_over: Fact[tuple[ObservedFile, ...]]
+    reach: Lookup[str, Mapping[str, Any]]
+    nvidia_key: Fact[str]
+    rpm_keys: Lookup[str, bool]
+    rpm_times: Lookup[str, tuple[int, ...]]
+    is_there: Lookup[str, bool]
+    earlier: earlier_runs.EarlierRuns
+
+    @property
+    def uses_zypper(self) -> bool:
+        names = [self.release.get("ID", ""), *self.release.get("ID_LIKE", "").split()]
+        return next((LIKE[name] for name in names if name in LIKE), "") == "suse"
+
+
+def read_repository_facts(obs: Observation) -> RepositoryFacts:
+    return obs.compute_once("repositories", lambda: _read_repository_facts(obs))
+
+
+def _read_repository_facts(obs: Observation) -> RepositoryFacts:
+    earlier = earlier_runs.read_earlier_runs(obs)
+    return RepositoryFacts(
+        obs.host.get("os_release") or {},
+        str(obs.host.get("machine") or ""),
+        obs.was_asked,
+        Lookup(obs.get_file),
+        Fact(lambda: tuple(obs.get_answer(SOURCES).get("files") or ())),
+        Fact(lambda: apt_sources.read_apt_files(obs)),
+        Lookup(lambda manager: obs.list_glob_files(rpm_sources.PATTERNS[manager])),
+        Fact(lambda: apt_sources.read_taken_over_files(obs, earlier)),
+        Lookup(lambda url: _read_reach(obs, url)),
+        Fact(lambda: _read_nvidia_key(obs)),
+        Lookup(lambda package: _has_rpm_key(obs, package)),
+        Lookup(lambda package: _read_rpm_times(obs, package)),
+        Lookup(
+            lambda path: bool(
+                obs.get_answer(queries.ask_for_file(path, content=False)).get("exists")
+            )
+        ),
+        earlier,
+    )
+
+
 def get_repository_family(os_release: Mapping[str, str]) -> Family:
     for name in [os_release.get("ID", ""), *os_release.get("ID_LIKE", "").split()]:
         if name in LIKE:
@@ -139,118 +206,6 @@ def get_repository_family(os_release: Mapping[str, str]) -> Family:
     raise PlanError(
         messages.UNKNOWN_DISTRIBUTION.fill(name=named, known=known), where="/etc/os-release"
     )
-
-
-def compute_key_fingerprint(key: str) -> str:
-    """Return the SHA-1 fingerprint (RFC 4880, 12.2) of the one primary key in the text, in upper
-    case hex.
-
-    The whole text becomes the package manager's keyring, so it may contain nothing else. A second
-    key, in the same block or in another, would be trusted like the first, although its fingerprint
-    was never compared. Raise PlanError for such a text, or for an unreadable one.
-    """
-    if not key.partition(BEGIN)[2].partition(END)[0].strip():
-        raise PlanError(messages.NOT_ARMORED.fill(begin=BEGIN))
-    try:
-        body = _find_primary_packet(decode_armored_key(key))
-    except ValueError as error:
-        raise PlanError(messages.KEY_UNREADABLE.fill(problem=error.args[0])) from error
-    except IndexError as error:
-        early = messages.KEY_ENDS_EARLY.fill()
-        raise PlanError(messages.KEY_UNREADABLE.fill(problem=early)) from error
-    return hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body).hexdigest().upper()  # noqa: S324 - the format's own digest
-
-
-def list_key_packets(key: str) -> list[tuple[int, bytes]]:
-    """Return (type, body) of each packet of a key whose fingerprint was taken."""
-    data, at, found = decode_armored_key(key), 0, []
-    while at < len(data):
-        kind, body, at = _read_packet(data, at)
-        found.append((kind, body))
-    return found
-
-
-def _require_lines(key: str, lines: list[str]) -> None:
-    """Raise ValueError for a key that was cut off, and PlanError for one whose lines YAML has
-    changed: neither contains more than a key.
-    """
-    if END not in key:
-        raise ValueError(messages.KEY_WITHOUT_END.fill(end=END))
-    if len(lines) == 1 or lines[-1] != END == lines[-1].strip():
-        raise PlanError(messages.KEY_LINES_CHANGED.fill())
-
-
-def decode_armored_key(key: str) -> bytes:
-    """Return the bytes of the one armored block. Strict, so that a package manager's parser cannot
-    find more in it than this one.
-    """
-    lines = [line.rstrip() for line in key.replace("\r\n", "\n").strip().split("\n")]
-    _require_lines(key, lines)
-    if lines[0] != BEGIN or lines[-1] != END:
-        raise PlanError(messages.TEXT_BESIDE_KEY.fill())
-    inside = lines[1:-1]
-    if any(line.startswith("-----") for line in inside):
-        raise PlanError(messages.SECOND_BLOCK.fill())
-    blank = inside.index("") if "" in inside else -1
-    headers, body = inside[: max(blank, 0)], inside[blank + 1 :]
-    if body and CHECKSUM.fullmatch(body[-1]):
-        body = body[:-1]
-    if any(not HEADER.fullmatch(line) for line in headers) or any(
-        not BASE64.fullmatch(line) for line in body
-    ):
-        raise ValueError(messages.ODD_KEY_LINE.fill())
-    return base64.b64decode("".join(body), validate=True)
-
-
-def _find_primary_packet(data: bytes) -> bytes:
-    """Return the body of the one primary key. Each packet has to be of a type that a public key
-    consists of.
-    """
-    found: list[bytes] = []
-    at = 0
-    while at < len(data) or not found:
-        kind, body, at = _read_packet(data, at)
-        if kind not in PACKETS:
-            raise PlanError(messages.STRANGE_PACKET.fill(kind=kind))
-        if kind == PRIMARY:
-            found.append(body)
-        elif not found:
-            raise ValueError(messages.FIRST_PACKET.fill())
-    if len(found) > 1:
-        raise PlanError(messages.PRIMARY_KEYS.fill(number=len(found)))
-    if not found[0] or found[0][0] != 4:
-        raise ValueError(messages.FIRST_PACKET.fill())
-    return found[0]
-
-
-def _read_packet(data: bytes, at: int) -> tuple[int, bytes, int]:
-    """Return (type, body, place of the next packet) for the packet at this place (RFC 4880, 4.2)."""
-    tag = data[at]
-    if not tag & 0x80:
-        raise ValueError(messages.NOT_A_PACKET.fill())
-    if tag & 0x40:
-        kind, (length, start) = tag & 0x3F, _read_new_length(data, at)
-    else:
-        kind, size = (tag >> 2) & 0x0F, 1 << (tag & 3)
-        if size == 8:
-            raise ValueError(messages.PACKET_WITHOUT_LENGTH.fill())
-        length, start = int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
-    body = data[start : start + length]
-    if len(body) < length:
-        raise ValueError(messages.PACKET_TRUNCATED.fill())
-    return kind, body, start + length
-
-
-def _read_new_length(data: bytes, at: int) -> tuple[int, int]:
-    """Return (length, place of the body) for a packet in the new format."""
-    first = data[at + 1]
-    if first < 192:
-        return first, at + 2
-    if first < 224:
-        return ((first - 192) << 8) + data[at + 2] + 192, at + 3
-    if first < 255:
-        raise ValueError(messages.PACKET_IN_PARTS.fill())
-    return int.from_bytes(data[at + 2 : at + 6], "big"), at + 6
 
 
 def list_host_repository_questions(policy: Policy) -> list[queries.Question]:
@@ -280,7 +235,7 @@ def list_repository_questions(
         apt_sources.list_apt_source_questions(url) if url and FAMILIES["debian"] in families else []
     )
     return [
-        owned_file.ORIGINALS,
+        earlier_runs.ORIGINALS,
         *files,
         *others,
         *(
@@ -317,7 +272,7 @@ def may_use_repository(policy: Policy) -> bool:
 
 def plan_needed_repository(
     policy: Policy,
-    obs: Observation,
+    facts: RepositoryFacts,
     *,
     missing: bool,
     offered: Callable[[], bool],
@@ -331,15 +286,15 @@ def plan_needed_repository(
     tell what is in it.
     """
     default = policy.toolkit_repository == NVIDIA
-    source = functools.partial(is_repository_configured, obs)
+    source = functools.partial(is_repository_configured, facts)
     reasons = (source, offered) if slow else (offered, source)
     if not may_use_repository(policy) or (
         default and (not missing or reasons[0]() or reasons[1]())
     ):
         return Plan()
-    where = get_repository_family(obs.host.get("os_release") or {})
+    where = get_repository_family(facts.release)
     found = plan_repository_files(
-        obs,
+        facts,
         url=policy.toolkit_repository,
         key=policy.toolkit_key,
         expected=policy.toolkit_key_fingerprint,
@@ -349,7 +304,7 @@ def plan_needed_repository(
     if not found.changes:
         return found
     url = check_repository_address(policy.toolkit_repository, where)
-    require_reachable(obs, url)
+    require_reachable(facts.reach.get(url), url)
     more = messages.PACKAGES_FROM_DEFAULT if default else messages.PACKAGES_FROM_OPTION
     said = (more.fill(url=url), *advise_on_address(policy.toolkit_repository, where))
     return dc.replace(
@@ -371,22 +326,22 @@ def advise_on_address(url: str, where: Family) -> tuple[Message, ...]:
 
 
 def list_trust_commands(
-    policy: Policy, obs: Observation, source: Plan
+    policy: Policy, facts: RepositoryFacts, source: Plan
 ) -> tuple[transaction.PackageCommand, ...]:
     """Return the command by which rpm trusts our key before zypper installs: zypper trusts only the
     keys in rpm's database.
     """
     where = FAMILIES["suse"]
-    if not (_uses_zypper(obs) and (may_use_repository(policy) or policy.bundle_file)):
+    if not (facts.uses_zypper and (may_use_repository(policy) or policy.bundle_file)):
         return ()
-    if not source.changes and not obs.get_answer(
-        queries.ask_for_file(where.key_path, content=False)
-    ).get("exists"):
+    if not source.changes and not facts.is_there.get(where.key_path):
         return ()
     package = name_rpm_key(
-        compute_key_fingerprint(policy.toolkit_key) if policy.toolkit_key else FINGERPRINT
+        repository_key.compute_key_fingerprint(policy.toolkit_key)
+        if policy.toolkit_key
+        else FINGERPRINT
     )
-    if _has_rpm_key(obs, package):
+    if facts.rpm_keys.get(package):
         return ()
     why = messages.RPM_TRUSTS.fill()
     return (
@@ -399,23 +354,23 @@ def list_trust_commands(
     )
 
 
-def plan_key_distrust(obs: Observation) -> Plan:
+def plan_key_distrust(facts: RepositoryFacts) -> Plan:
     """Plan that rpm's trust in our key ends with the repository, unless another source of NVIDIA's
     packages may need it.
     """
     where = FAMILIES["suse"]
-    key = obs.get_file(where.key_path) if _uses_zypper(obs) else None
+    key = facts.files.get(where.key_path) if facts.uses_zypper else None
     if (
         key is None
         or not key.exists
-        or any(f["path"] != where.list_path for f in obs.get_answer(SOURCES).get("files") or ())
+        or any(f["path"] != where.list_path for f in facts.sources.value)
     ):
         return Plan()
     try:
-        package = name_rpm_key(compute_key_fingerprint(key.content or ""))
+        package = name_rpm_key(repository_key.compute_key_fingerprint(key.content or ""))
     except PlanError:  # it is not a key any more; the file goes all the same
         return Plan()
-    if not _was_imported_since(obs, package, key):
+    if not _was_imported_since(facts.rpm_times.get(package), key):
         return Plan()
     command: transaction.PackageCommand = {
         "argv": ["rpm", "--erase", package],
@@ -443,60 +398,51 @@ def _has_rpm_key(obs: Observation, package: str) -> bool:
     return bool(answer.get("rc") == 0)
 
 
-def _was_imported_since(obs: Observation, package: str, key: ObservedFile) -> bool:
+def _read_rpm_times(obs: Observation, package: str) -> tuple[int, ...]:
+    """Return when rpm imported the keys of this name; () if it has none."""
+    argv = ["rpm", "--query", "--queryformat", "%{INSTALLTIME}\n", package]
+    answer = obs.get_answer(queries.ask_for_command(argv, timeout=30, shows=(r"^\d+$",)))
+    lines = str(answer.get("stdout") or "").split() if answer.get("rc") == 0 else []
+    return tuple(time for line in lines if (time := read_whole(line)) is not None)
+
+
+def _was_imported_since(times: tuple[int, ...], key: ObservedFile) -> bool:
     """Tell whether rpm imported the key while our file existed. A person's own import is older, and
     other repositories may need it.
     """
-    argv = ["rpm", "--query", "--queryformat", "%{INSTALLTIME}\n", package]
-    answer = obs.get_answer(queries.ask_for_command(argv, timeout=30, shows=(r"^\d+$",)))
-    times = [
-        time
-        for line in str(answer.get("stdout") or "").split()
-        if (time := read_whole(line)) is not None
-    ]
-    return answer.get("rc") == 0 and bool(times) and min(times) >= int(key.mtime)
+    return bool(times) and min(times) >= int(key.mtime)
 
 
-def _uses_zypper(obs: Observation) -> bool:
-    release = obs.host.get("os_release") or {}
-    found = next(
-        (
-            LIKE[name]
-            for name in [release.get("ID", ""), *release.get("ID_LIKE", "").split()]
-            if name in LIKE
-        ),
-        "",
-    )
-    return found == "suse"
-
-
-def is_repository_configured(obs: Observation) -> bool:
+def is_repository_configured(facts: RepositoryFacts) -> bool:
     """Tell whether a source of NVIDIA's packages exists already: package lists may be older than it
     is.
     """
-    return any(f.get("type") == "file" for f in obs.get_answer(SOURCES).get("files") or ())
+    return any(f.get("type") == "file" for f in facts.sources.value)
 
 
 def check_repository_address(url: str, where: Family) -> str:
     return where.nvidia if url == NVIDIA else url
 
 
-def require_reachable(obs: Observation, url: str) -> None:
+def _read_reach(obs: Observation, url: str) -> Mapping[str, Any]:
+    machine = str(obs.host.get("machine") or "")
+    plain = url.replace("$(ARCH)", DEBIAN_NAMES.get(machine, machine)).replace("$basearch", machine)
+    return obs.get_answer_or_error(
+        queries.ask_for_probe("reach", {"url": plain, "proxies": PROXY_FILES})
+    )
+
+
+def require_reachable(reach: Mapping[str, Any], url: str) -> None:
     """Raise NoSource if the host cannot reach the repository, before any change. A package
     manager's own proxy is not judged.
     """
-    machine = str(obs.host.get("machine") or "")
-    plain = url.replace("$(ARCH)", DEBIAN_NAMES.get(machine, machine)).replace("$basearch", machine)
-    answer = obs.get_answer_or_error(
-        queries.ask_for_probe("reach", {"url": plain, "proxies": PROXY_FILES})
-    )
-    found = answer.get("value") or {}
-    if "error" in answer or not found.get("tried") or found.get("reached"):
+    found = reach.get("value") or {}
+    if "error" in reach or not found.get("tried") or found.get("reached"):
         return
     raise NoSource(messages.OUT_OF_REACH.fill(problem=found.get("why")), where=url)
 
 
-def get_nvidia_key(obs: Observation) -> str:
+def _read_nvidia_key(obs: Observation) -> str:
     """Return NVIDIA's key as the controller fetched it; its fingerprint is compared later. Raise
     NoSource if it could not be fetched.
     """
@@ -509,38 +455,46 @@ def get_nvidia_key(obs: Observation) -> str:
 
 
 def plan_repository_files(
-    obs: Observation, *, url: str, key: str, expected: str, state: str, adopt: bool = True
+    facts: RepositoryFacts, *, url: str, key: str, expected: str, state: str, adopt: bool = True
 ) -> Plan:
     """Plan the two whole files, after a check of the key's fingerprint (PlanError). adopt: take
     over sources of the same repository.
     """
     if url != NVIDIA and not url.startswith(("http://", "https://", "file://")):
         raise PlanError(messages.NOT_AN_ADDRESS.fill(url=repr(url)))
-    where = get_repository_family(obs.host.get("os_release") or {})
+    where = get_repository_family(facts.release)
     if state == "absent":
-        others = apt_sources.plan_apt_source_restore(obs) if where.manager == "apt" else Plan()
-        return merge_plans([_plan_restore(obs, (where.list_path, where.key_path)), others])
+        others = (
+            apt_sources.plan_apt_source_restore(facts.earlier, facts.taken_over.value)
+            if where.manager == "apt"
+            else Plan()
+        )
+        return merge_plans([_plan_restore(facts, (where.list_path, where.key_path)), others])
     if url == NVIDIA:
-        key, expected, url = key or get_nvidia_key(obs), expected or FINGERPRINT, where.nvidia
-    found = compute_key_fingerprint(key)
-    require_expected(found, expected)
+        key, expected, url = key or facts.nvidia_key.value, expected or FINGERPRINT, where.nvidia
+    found = repository_key.compute_key_fingerprint(key)
+    repository_key.require_expected(found, expected)
     unknown = [
         question
         for question in list_repository_questions((where,), url)
-        if not obs.was_asked(question)
+        if not facts.asked(question)
     ]
     if unknown:  # NVIDIA's own is not asked about in every look
         raise NeedMore(unknown)
     if where.manager == "apt":
-        others = apt_sources.plan_other_apt_sources(obs, url, where.list_path, adopt)
+        others = apt_sources.plan_other_apt_sources(
+            facts.apt_files.value, url, where.list_path, adopt
+        )
     else:
-        others = rpm_sources.advise_on_unchecked_sources(obs, url, where.manager, where.list_path)
+        others = rpm_sources.advise_on_unchecked_sources(
+            facts.rpm_files.get(where.manager), url, where.manager, where.list_path
+        )
     made = merge_plans(
         [
             others,
-            _plan_file(obs.get_file(where.key_path, KEY), key.strip() + "\n", "key", found),
+            _plan_file(facts.files.get(where.key_path), key.strip() + "\n", "key", found),
             _plan_file(
-                obs.get_file(where.list_path, keep_repository_lines(where, url)),
+                facts.files.get(where.list_path),
                 where.text.format(url=url, key=where.key_path),
                 "repository",
                 url,
@@ -548,24 +502,8 @@ def plan_repository_files(
         ]
     )
     if made.changes and where.manager == "apt":
-        apt_sources.require_lines(obs, url)
+        apt_sources.require_lines(facts.apt_files.value)
     return made
-
-
-def normalise_fingerprint(fingerprint: str) -> str:
-    """Return a fingerprint in the form that is compared, without spaces and in upper case."""
-    return fingerprint.replace(" ", "").upper()
-
-
-def require_expected(found: str, expected: str, where: str = "") -> None:
-    """Raise PlanError if the key's fingerprint differs from the expected one, if one was given.
-    where: the archive that the key came in.
-    """
-    awaited = normalise_fingerprint(expected)
-    if awaited and not FINGERPRINTS.fullmatch(awaited):
-        raise PlanError(messages.NOT_A_FINGERPRINT.fill(given=repr(expected)))
-    if awaited and found != awaited:
-        raise PlanError(messages.ANOTHER_KEY.fill(found=found, expected=awaited), where=where)
 
 
 def _plan_file(now: ObservedFile, text: str, what: str, after: str) -> Plan:
@@ -577,25 +515,27 @@ def _plan_file(now: ObservedFile, text: str, what: str, after: str) -> Plan:
     return dc.replace(plan, expect_files={now.path: now.sha256 if now.exists else None})
 
 
-def plan_absent(policy: Policy, obs: Observation) -> Plan:
+def plan_absent(policy: Policy, facts: RepositoryFacts) -> Plan:
     """Plan to give back the files of every family, if they exist or the journal has what stood
     there before.
     """
     return merge_plans(
         [
-            plan_key_distrust(obs),
-            _plan_restore(obs, sorted(PATHS, key=lambda path: path.startswith(KEY_PLACES))),
+            plan_key_distrust(facts),
+            _plan_restore(facts, sorted(PATHS, key=lambda path: path.startswith(KEY_PLACES))),
         ]
     )
 
 
-def _plan_restore(obs: Observation, paths: Iterable[str]) -> Plan:
+def _plan_restore(facts: RepositoryFacts, paths: Iterable[str]) -> Plan:
     """Plan to restore what stood there before. The names are this collection's own, so the files go
     even if they were changed since.
     """
-    files = [owned_file.require_readable(obs.get_file(path)) for path in paths]
+    files = [owned_file.require_readable(facts.files.get(path)) for path in paths]
     plans = [
-        owned_file.plan_owned_file_restore(obs, f, why=messages.WITHDRAWN.fill(), own=f.exists)
+        owned_file.plan_owned_file_restore(
+            facts.earlier, f, why=messages.WITHDRAWN.fill(), own=f.exists
+        )
         for f in files
     ]
     changed = {c["path"] for p in plans for c in p.changes}

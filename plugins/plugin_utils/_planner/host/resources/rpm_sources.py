@@ -13,12 +13,12 @@ and `repo_gpgcheck`; zypper checks the signature of the metadata unless `repo_gp
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
+    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     Keep,
@@ -54,15 +54,14 @@ def _build_address_match(url: str) -> str:
     return re.escape(url.rstrip("/")) + "/?"
 
 
-def advise_on_unchecked_sources(obs: Observation, url: str, manager: str, own: str) -> Plan:
-    """Name the files by which packages come from our repository without a check. own: the path of
-    our source.
+def advise_on_unchecked_sources(
+    seen: Iterable[ObservedFile], url: str, manager: str, own: str
+) -> Plan:
+    """Name the files by which packages come from our repository without a check.
+
+    seen: the sources of this package manager. own: the path of that of this collection.
     """
-    found = [
-        f.path
-        for f in obs.list_glob_files(PATTERNS[manager], keep_rpm_lines(url))
-        if f.path != own and _installs_unchecked(f.content or "", url)
-    ]
+    found = [f.path for f in seen if f.path != own and _installs_unchecked(f.content or "", url)]
     return Plan(
         advice=tuple(messages.SOURCE_UNCHECKED.fill(path=path, manager=manager) for path in found)
     )

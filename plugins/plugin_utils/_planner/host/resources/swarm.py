@@ -15,9 +15,11 @@ from __future__ import annotations
 import dataclasses as dc
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
@@ -71,7 +73,11 @@ def read_offered(policy: Policy, obs: Observation, instances: Sequence[Instance]
     there are none.
     """
     found = next((i for i in instances if i.engine == traits.DOCKER and not i.refusal), None)
-    setting = toolkit_config.read_setting(obs, toolkit_config.SWARM) if found else None
+    setting = (
+        toolkit_config.read_toolkit_config_facts(policy, obs).read_setting(toolkit_config.SWARM)
+        if found
+        else None
+    )
     if found is None or not isinstance(setting, str) or not setting:
         return None
     pairs, where, line = _read_pairs(policy, obs, found)
@@ -130,20 +136,38 @@ def may_lose_assignment(offered: Offered | None, record: HostDecision) -> bool |
     return True if offered.known else None
 
 
+@dc.dataclass(frozen=True)
+class SwarmFacts:
+    """What a host offers to Swarm, None if it offers nothing, and the NVIDIA runtime's mode now."""
+
+    offered: Offered | None
+    mode: Fact[Any]
+
+
+def read_swarm_facts(policy: Policy, obs: Observation, instances: Sequence[Instance]) -> SwarmFacts:
+    runtime = toolkit_config.read_toolkit_config_facts(policy, obs)
+    return SwarmFacts(
+        read_offered(policy, obs, instances),
+        Fact(lambda: runtime.read_setting((*toolkit_config.RUNTIME, "mode"))),
+    )
+
+
 def advise_on_swarm(
     policy: Policy,
-    obs: Observation,
-    instances: Sequence[Instance],
+    facts: SwarmFacts,
     record: HostDecision,
     driver: Driver,
 ) -> tuple[str, ...]:
     """Return advice about Swarm's names that lead to no GPU, and about what a new mode means for
     its services.
     """
-    offered = read_offered(policy, obs, instances)
+    offered = facts.offered
     if offered is None:
         return ()
-    return (*_advise_names(policy, offered, record, driver), *_advise_mode(obs, offered, record))
+    return (
+        *_advise_names(policy, offered, record, driver),
+        *_advise_mode(facts.mode.value, offered, record),
+    )
 
 
 def _advise_names(
@@ -174,12 +198,11 @@ def _advise_names(
     return tuple(found)
 
 
-def _advise_mode(obs: Observation, offered: Offered, record: HostDecision) -> tuple[str, ...]:
-    """Return advice about a new mode.
+def _advise_mode(now: Any, offered: Offered, record: HostDecision) -> tuple[str, ...]:
+    """Return advice about a new mode. now: the one in the file.
 
     The table of known-bad combinations judges the toolkit's release if it is known.
     """
-    now = toolkit_config.read_setting(obs, (*toolkit_config.RUNTIME, "mode"))
     if may_lose_assignment(offered, record) is False or now == record.runtime_mode:
         return ()
     row = messages.SWARM_ASSIGNS if offered.known else messages.SWARM_MAY_ASSIGN

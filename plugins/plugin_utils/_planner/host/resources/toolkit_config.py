@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     toml,
     toml_file,
@@ -43,8 +44,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    decision_file,
-    originals,
+    earlier_runs,
     owned_file,
     traits,
 )
@@ -172,8 +172,54 @@ def needs_toolkit_config(record: HostDecision) -> bool:
     return not record.skipped and any(d.handler or d.hook for d in record.decisions)
 
 
+@dc.dataclass(frozen=True)
+class ToolkitConfigFacts:
+    """What a host has of NVIDIA's config.toml.
+
+    asked: the look has asked for the file. file: the file, and document: what is in it; a document
+    without keys if there is no file. Reading a broken one raises PlanError. hook: whether the
+    prestart hook is there, if the look has asked for it. owner: what its owner's settings name.
+    """
+
+    asked: bool
+    file: Fact[ObservedFile]
+    document: Fact[toml.TomlDocument]
+    hook: Fact[bool]
+    owner: owners_settings.OwnerFacts
+    earlier: earlier_runs.EarlierRuns
+
+    def read_setting(self, key: tuple[str, ...]) -> Any:
+        """Read one value of the file for advice; None if it is not there.
+
+        For a broken file it is None too: the plan for the file reports the error.
+        """
+        if not self.asked:
+            return None
+        try:
+            return toml.look_up_toml(self.document.value.data, key)
+        except PlanError:
+            return None
+
+
+def read_toolkit_config_facts(policy: Policy, obs: Observation) -> ToolkitConfigFacts:
+    hook = queries.ask_for_file(HOOK_BINARY, content=False)
+    return ToolkitConfigFacts(
+        obs.was_asked(queries.ask_for_file(PATH, KEEP)),
+        Fact(lambda: owned_file.require_readable(obs.get_file(PATH, KEEP))),
+        Fact(lambda: _read_document(obs)),
+        Fact(lambda: obs.was_asked(hook) and bool(obs.get_answer_or_error(hook).get("exists"))),
+        owners_settings.read_owner_facts(policy, obs),
+        earlier_runs.read_earlier_runs(obs),
+    )
+
+
+def _read_document(obs: Observation) -> toml.TomlDocument:
+    file = owned_file.require_readable(obs.get_file(PATH, KEEP))
+    return toml_file.read_toml_file(file) if file.exists else toml.parse_toml("", PATH)
+
+
 def plan_toolkit_config(
-    policy: Policy, obs: Observation, record: HostDecision, *, installing: bool = False
+    policy: Policy, facts: ToolkitConfigFacts, record: HostDecision, *, installing: bool = False
 ) -> Plan:
     """Plan the host's file by the host's decision. A host that runs neither NVIDIA's runtime nor
     its hook needs no file.
@@ -183,29 +229,32 @@ def plan_toolkit_config(
     """
     if not needs_toolkit_config(record):
         return Plan()
-    wanted = {**list_toolkit_keys(policy, record), **get_spec_directories_key(policy, obs, record)}
-    written = PATH in owned_file.get_journal_originals(obs)
+    wanted = {
+        **list_toolkit_keys(policy, record),
+        **get_spec_directories_key(policy, facts, record),
+    }
+    written = PATH in facts.earlier.originals
     if written:
-        wanted[RUNTIMES] = add_earlier_runtimes(obs, wanted[RUNTIMES])
-    planned = plan_keys(obs, PATH, keep_directory_spelling(obs, wanted))
+        wanted[RUNTIMES] = add_earlier_runtimes(facts, wanted[RUNTIMES])
+    planned = plan_keys(facts, keep_directory_spelling(facts, wanted))
     # later on, other values are most often our own from before
     first = policy.adopt == "auto" and not written
     modes: set[str] = {
         record.runtime_mode,
         *(d.runtime_mode for d in record.decisions if d.handler or d.hook),
     }
-    if any(calls_hook(obs, d) for d in record.decisions):
+    if any(calls_hook(facts, d) for d in record.decisions):
         modes.add(owners_settings.BY_ENGINE)
     return dc.replace(
         planned,
         leftovers=runtime_config.list_changed_runtime_keys(PATH, planned.differences)
         if first
         else (),
-        advice=() if installing else advise_on_toolkit_config(policy, obs, modes),
+        advice=() if installing else advise_on_toolkit_config(facts, modes),
     )
 
 
-def calls_hook(obs: Observation, decision: Decision) -> bool:
+def calls_hook(facts: ToolkitConfigFacts, decision: Decision) -> bool:
     """Tell whether this engine calls the prestart hook by itself: the hook exists, and this release
     does not use CDI instead yet.
     """
@@ -214,53 +263,28 @@ def calls_hook(obs: Observation, decision: Decision) -> bool:
         versions.parse_engine_version(decision.engine_version),
     )
     first = versions.parse_engine_version(engine.variable_by_cdi)
-    hook = queries.ask_for_file(HOOK_BINARY, content=False)
-    there = obs.was_asked(hook) and bool(obs.get_answer_or_error(hook).get("exists"))
     return (
-        there
+        facts.hook.value
         and bool(engine.asks_variable)
         and (first is None or version is None or version < first)
     )
 
 
-def read_document(obs: Observation) -> toml.TomlDocument:
-    """Read the file; a document without keys if there is no file. Raise PlanError if the file is
-    broken.
-    """
-    file = owned_file.require_readable(obs.get_file(PATH, KEEP))
-    return toml_file.read_toml_file(file) if file.exists else toml.parse_toml("", PATH)
-
-
-def read_setting(obs: Observation, key: tuple[str, ...]) -> Any:
-    """Read one value of the file for advice; None if it is not there.
-
-    For a broken file it is None too: the plan for the file reports the error.
-    """
-    if not obs.was_asked(queries.ask_for_file(PATH, KEEP)):
-        return None
-    try:
-        return toml.look_up_toml(read_document(obs).data, key)
-    except PlanError:
-        return None
-
-
-def advise_on_toolkit_config(
-    policy: Policy, obs: Observation, modes: Iterable[str]
-) -> tuple[str, ...]:
+def advise_on_toolkit_config(facts: ToolkitConfigFacts, modes: Iterable[str]) -> tuple[str, ...]:
     """Return advice about the owner's settings in this file that break something in these modes of
     the runtime.
     """
-    return owners_settings.advise_on_owner_settings(policy, obs, read_document(obs), modes)
+    return owners_settings.advise_on_owner_settings(facts.owner, facts.document.value, modes)
 
 
 def keep_directory_spelling(
-    obs: Observation, wanted: dict[tuple[str, ...], Any]
+    facts: ToolkitConfigFacts, wanted: dict[tuple[str, ...], Any]
 ) -> dict[tuple[str, ...], Any]:
     """Return the wanted keys with the file's spelling of directories, if they are the wanted ones.
 
     The runtime reads them by the CDI library, which cleans them.
     """
-    there = toml.look_up_toml(read_document(obs).data, SPEC_DIRS) if SPEC_DIRS in wanted else None
+    there = toml.look_up_toml(facts.document.value.data, SPEC_DIRS) if SPEC_DIRS in wanted else None
     same = (
         isinstance(there, list)
         and list(host_paths.clean_directories(map(str, there))) == wanted[SPEC_DIRS]
@@ -269,33 +293,32 @@ def keep_directory_spelling(
 
 
 def get_spec_directories_key(
-    policy: Policy, obs: Observation, record: HostDecision
+    policy: Policy, facts: ToolkitConfigFacts, record: HostDecision
 ) -> dict[tuple[str, ...], Any]:
     """Return the key for the directories of CDI specs, if engines' own settings lead to one that
     the runtime does not search; else {}.
     """
     if policy.cdi_spec_dirs or not record.cdi_place or record.cdi_owner != "collection":
         return {}
-    found = toml.look_up_toml(read_document(obs).data, SPEC_DIRS)
+    found = toml.look_up_toml(facts.document.value.data, SPEC_DIRS)
     there = host_paths.clean_directories(map(str, found)) if isinstance(found, list) else CDI_DIRS
     return {} if record.cdi_place in there else {SPEC_DIRS: list(record.cdi_dirs)}
 
 
-def add_earlier_runtimes(obs: Observation, runtimes: list[str]) -> list[str]:
+def add_earlier_runtimes(facts: ToolkitConfigFacts, runtimes: list[str]) -> list[str]:
     """Return the low-level runtimes, followed by those of earlier runs: the NVIDIA runtime takes
     the first that exists.
 
     A program that is not seen now may be back with the next update, and without it containers of an
     engine would not start.
     """
-    there = toml.look_up_toml(read_document(obs).data, RUNTIMES)
+    there = toml.look_up_toml(facts.document.value.data, RUNTIMES)
     return list(dict.fromkeys([*runtimes, *(there if isinstance(there, list) else ())]))
 
 
-def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
-    """Plan to set these keys in this file, and leave the rest of it as it is. None takes a key out."""
-    file = owned_file.require_readable(obs.get_file(path, KEEP))
-    document = toml_file.read_toml_file(file) if file.exists else toml.parse_toml("", path)
+def plan_keys(facts: ToolkitConfigFacts, wanted: Keys) -> Plan:
+    """Plan to set these keys in the file, and leave the rest of it as it is. None takes a key out."""
+    file, document = facts.file.value, facts.document.value
     wrong = {
         key: value
         for key, value in wanted.items()
@@ -310,12 +333,12 @@ def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
         without, [(key, value) for key, value in wrong.items() if value is not None]
     )
     before = {key: toml.look_up_toml(document.data, key) for key in wrong}
-    differences = tuple(build_toolkit_difference(path, k, before[k], v) for k, v in wrong.items())
+    differences = tuple(build_toolkit_difference(PATH, k, before[k], v) for k, v in wrong.items())
     return Plan(
         differences=differences,
         changes=(build_toolkit_change(file, changed),),
-        expect_files={path: file.sha256 if file.exists else None},
-        diffs=((path, file.content or "", changed.text),),
+        expect_files={PATH: file.sha256 if file.exists else None},
+        diffs=((PATH, file.content or "", changed.text),),
     )
 
 
@@ -342,12 +365,12 @@ def build_toolkit_difference(
     )
 
 
-def may_ask_by_mounts(obs: Observation, differences: Iterable[Difference]) -> bool:
+def may_ask_by_mounts(facts: ToolkitConfigFacts, differences: Iterable[Difference]) -> bool:
     """Tell whether containers may ask by mounts after a plan with these differences."""
     planned = [
         d.after for d in differences if (d.path, d.key) == (PATH, toml.write_dotted_path(BY_MOUNT))
     ]
-    return (planned[-1] if planned else read_setting(obs, BY_MOUNT)) is True
+    return (planned[-1] if planned else facts.read_setting(BY_MOUNT)) is True
 
 
 def build_toolkit_change(file: ObservedFile, document: toml.TomlDocument) -> transaction.Change:
@@ -362,31 +385,34 @@ def build_toolkit_change(file: ObservedFile, document: toml.TomlDocument) -> tra
     return toml_file.edit(file.path, file.sha256, document)
 
 
-def plan_absent(policy: Policy, obs: Observation) -> Plan:
+def plan_absent(policy: Policy, facts: ToolkitConfigFacts) -> Plan:
     """Plan to restore the bytes from before.
 
     If the file was changed by others since, only our own keys go, and the runtime's defaults hold
     again.
     """
-    file = owned_file.require_readable(obs.get_file(PATH, KEEP))
-    original = owned_file.get_journal_originals(obs).get(PATH)
+    file = facts.file.value
+    original = facts.earlier.originals.get(PATH)
     if not file.exists:
         return Plan(released=(PATH,) if original else ())
-    if original is None and (originals.has_journal(obs) or not decision_file.was_here(obs)):
+    if original is None and (facts.earlier.has_journal or not facts.earlier.was_here):
         return Plan()
     if original and file.sha256 == original.get("sha256_after"):
         back = owned_file.plan_owned_file_restore(
-            obs, file, why=messages.TOOLKIT_RESTORED.fill(), own=False
+            facts.earlier,
+            file,
+            why=messages.TOOLKIT_RESTORED.fill(),
+            own=False,
         )
         return dc.replace(back, expect_files={PATH: file.sha256})
-    document = toml_file.read_toml_file(file)
+    document = facts.document.value
     gone: dict[tuple[str, ...], Any] = {
         k: None for k in WHY if toml.look_up_toml(document.data, k) is not None
     }
     advice = (
         (messages.TOOLKIT_CHANGED_SINCE if original else messages.NO_ORIGINAL).fill(path=PATH),
     )
-    taken = plan_keys(obs, PATH, gone)
+    taken = plan_keys(facts, gone)
     # Else a second run would put back the bytes from before over what the others wrote.
     return dc.replace(
         taken,

@@ -18,12 +18,13 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decision_file,
+    earlier_runs,
     host_service,
 )
 
 Entry = tuple[str, str, str]
 
-_OWN = (decision_file.DECISION_PATH, decision_file.FACT_PATH)
+_OWN = (decision_file.DECISION_PATH, earlier_runs.FACT_PATH)
 _KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _SPEC = re.compile(r"(?m)^[ \t{]*\"?cdiVersion\"?:")
 _HEADER = re.compile(r"\s*\[.+\]\s*(?:#.*)?$")

@@ -13,15 +13,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import causes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import causes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import JOURNAL_DIR
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    EarlierRuns,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import messages
 
 Entry = Mapping[str, Any]
@@ -43,52 +42,50 @@ AFTER_ROLLBACK = "after a rollback"
 COMMAND_WIDTH = 300  # a package manager's with all that it installs
 
 
-def get_journal(obs: Observation) -> Entry:
-    """Return the content of the journal, {} if it was not asked for."""
-    question = queries.ask_for_originals(JOURNAL_DIR)
-    return obs.get_answer(question) if obs.was_asked(question) else {}
-
-
-def list_unacknowledged(obs: Observation) -> tuple[str, ...]:
+def list_unacknowledged(earlier: EarlierRuns) -> tuple[str, ...]:
     """List the ids of transactions that were taken back and have not been reported yet."""
-    return tuple(str(entry["id"]) for entry in get_journal(obs).get("outcomes") or ())
+    return tuple(str(entry["id"]) for entry in earlier.journal_if_asked.get("outcomes") or ())
 
 
-def list_stray_directories(obs: Observation) -> tuple[str, ...]:
+def list_stray_directories(earlier: EarlierRuns) -> tuple[str, ...]:
     """List the directories that a transaction has left next to files, if its journal was removed."""
-    return tuple(str(path) for path in get_journal(obs).get("strays") or ())
+    return tuple(str(path) for path in earlier.journal_if_asked.get("strays") or ())
 
 
-def cut_short(obs: Observation) -> bool:
+def cut_short(earlier: EarlierRuns) -> bool:
     """Tell whether a transaction is neither running nor over. It has to be ended before anything is
     planned.
     """
-    return any(not entry.get("at_work") for entry in get_journal(obs).get("unfinished") or ())
+    return any(
+        not entry.get("at_work") for entry in earlier.journal_if_asked.get("unfinished") or ()
+    )
 
 
-def cut_short_units(obs: Observation) -> tuple[str, ...]:
+def cut_short_units(earlier: EarlierRuns) -> tuple[str, ...]:
     """List the units that are restarted again when such a transaction is taken back."""
     ended = (
-        entry for entry in get_journal(obs).get("unfinished") or () if not entry.get("at_work")
+        entry
+        for entry in earlier.journal_if_asked.get("unfinished") or ()
+        if not entry.get("at_work")
     )
     return tuple(dict.fromkeys(str(unit) for entry in ended for unit in entry.get("units") or ()))
 
 
-def name_running_transaction(obs: Observation) -> str:
+def name_running_transaction(earlier: EarlierRuns) -> str:
     """Name the transaction that is changing the host right now, '' if there is none.
 
     A transaction that is only being monitored changes nothing.
     """
     running = (
         e
-        for e in get_journal(obs).get("unfinished") or ()
+        for e in earlier.journal_if_asked.get("unfinished") or ()
         if e.get("at_work") and e.get("state") != "probation"
     )
     return next(map(name_transaction, running), "")
 
 
-def advise_on_journal(obs: Observation) -> tuple[str, ...]:
-    seen = get_journal(obs)
+def advise_on_journal(earlier: EarlierRuns) -> tuple[str, ...]:
+    seen = earlier.journal_if_asked
     return (
         *(describe_rollback(entry) for entry in seen.get("outcomes") or ()),
         *(
@@ -101,7 +98,7 @@ def advise_on_journal(obs: Observation) -> tuple[str, ...]:
             messages.JOURNAL_DAMAGED.fill(problem=entry.get("why"))
             for entry in seen.get("damaged") or ()
         ),
-        *(messages.STRAY.fill(path=path) for path in list_stray_directories(obs)),
+        *(messages.STRAY.fill(path=path) for path in list_stray_directories(earlier)),
     )
 
 

@@ -16,6 +16,7 @@ differs is in the settings.
 from __future__ import annotations
 
 import contextlib
+import dataclasses as dc
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -29,6 +30,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     PlanError,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
 )
@@ -41,6 +46,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    ObservedCommand,
+    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     WHOLE,
@@ -146,9 +153,49 @@ def list_mps_files() -> list[queries.Question]:
     return [q for q in host_service.list_service_questions(NAME, TEMPLATES) if q["kind"] != "units"]
 
 
+@dc.dataclass(frozen=True)
+class MpsFacts:
+    """What a host has of MPS daemons.
+
+    asked, was_unit_asked: tell whether a question was answered, or a unit was asked for. files: by
+    path. units: the properties of a unit. control: the control program is there. processes: the
+    verified ones of the host; unverified: root's other ones; others: how many processes other users
+    have, by name. memory: what nvidia-smi reports of GPUs' memory. holders: who has GPUs open, or
+    the error.
+    """
+
+    asked: Callable[[queries.Question], bool]
+    was_unit_asked: Callable[[str], bool]
+    files: Lookup[str, ObservedFile]
+    units: Lookup[str, Mapping[str, str]]
+    control: Fact[bool]
+    processes: Fact[tuple[Mapping[str, Any], ...]]
+    unverified: Fact[tuple[Mapping[str, Any], ...]]
+    others: Fact[Mapping[str, int]]
+    memory: Fact[ObservedCommand]
+    holders: Fact[Mapping[str, Any]]
+    service: host_service.ServiceFacts
+
+
+def read_mps_facts(obs: Observation) -> MpsFacts:
+    return MpsFacts(
+        obs.was_asked,
+        obs.was_unit_asked,
+        Lookup(lambda path: obs.get_file(path, WHOLE if path == SETTINGS else None)),
+        Lookup(obs.get_unit),
+        Fact(lambda: bool((obs.get_answer(FOUND).get("found") or {}).get(CONTROL))),
+        Fact(obs.processes),
+        Fact(obs.list_unverified),
+        Fact(obs.count_others),
+        Fact(lambda: obs.get_command(MEMORY["argv"])),
+        Fact(lambda: obs.get_answer_or_error(HOLDERS)),
+        host_service.read_service_facts(obs),
+    )
+
+
 def plan_mps(
     policy: Policy,
-    obs: Observation,
+    facts: MpsFacts,
     resolved: Iterable[tuple[Modes, GpuEntry]],
     minors: Mapping[str, int],
     program: str,
@@ -158,7 +205,7 @@ def plan_mps(
 
     minors: the number of each GPU's device node, by UUID.
     """
-    before = read_kept_limits(obs)
+    before = read_kept_limits(facts)
     # left alone, with the daemon that it may have
     closed = {gpu.uuid for gpu, _entry in resolved if gpu.compute_mode == PROHIBITED}
     daemons = {
@@ -167,15 +214,15 @@ def plan_mps(
         if entry.limits and (gpu.uuid not in closed or gpu.uuid in before)
     }
     if not daemons:
-        return plan_mps_removal(policy, obs, lambda: minors, GONE)
-    require_mps_program(obs)
-    require_alone(obs)
+        return plan_mps_removal(policy, facts, lambda: minors, GONE)
+    require_mps_program(facts)
+    require_alone(facts)
     units = [name_mps_service(gpu) for gpu in daemons]
-    if not all(obs.was_unit_asked(unit) for unit in units):
+    if not all(facts.was_unit_asked(unit) for unit in units):
         raise NeedMore([queries.ask_for_units(units)])
-    require_loaded(obs, daemons)
+    require_loaded(facts, daemons)
     totals = (
-        map_gpu_memory(obs)
+        map_gpu_memory(facts)
         if any(limits.clients and not limits.memory for limits in daemons.values())
         else {}
     )
@@ -196,21 +243,21 @@ def plan_mps(
     )
     gone = [gpu for gpu in before if gpu not in after]
     open_ = [gpu for gpu in after if gpu not in closed]
-    other = [gpu for gpu in open_ if is_mps_running(obs, gpu) and before.get(gpu) != after[gpu]]
+    other = [gpu for gpu in open_ if is_mps_running(facts, gpu) and before.get(gpu) != after[gpu]]
     left = other if policy.restart == "never" else []  # their restart is left to a person
-    require_idle(policy, obs, [*gone, *(gpu for gpu in other if gpu not in left)], minors)
+    require_idle(policy, facts, [*gone, *(gpu for gpu in other if gpu not in left)], minors)
     acts = [
         Restart(name_mps_service(gpu), "restart" if gpu in other else "start", STAYS)
         for gpu in open_
-        if gpu in other or not is_mps_running(obs, gpu)
+        if gpu in other or not is_mps_running(facts, gpu)
     ]
     began = tuple(
-        Difference("unit", act.unit, "state", get_mps_unit_state(obs, act.unit), "active", STAYS)
+        Difference("unit", act.unit, "state", get_mps_unit_state(facts, act.unit), "active", STAYS)
         for act in acts
         if act.action == "start"
     )
-    files = host_service.plan_service(policy, obs, resident)
-    said = (*advise_on_other_mps(obs), *advise_on_mps_units(obs))
+    files = host_service.plan_service(policy, facts.service, resident)
+    said = (*advise_on_other_mps(facts), *advise_on_mps_units(facts))
     units_act = Plan(
         differences=began,
         restarts=tuple(acts),
@@ -218,9 +265,9 @@ def plan_mps(
         advice=said,
     )
     first = plan_mps_directories(
-        gpu for gpu in open_ if gpu not in before and not is_mps_running(obs, gpu)
+        gpu for gpu in open_ if gpu not in before and not is_mps_running(facts, gpu)
     )
-    return merge_plans([plan_mps_ends(obs, gone, minors), first, files, units_act])
+    return merge_plans([plan_mps_ends(facts, gone, minors), first, files, units_act])
 
 
 def plan_mps_directories(gpus: Iterable[str]) -> Plan:
@@ -273,31 +320,31 @@ def build_directory_command(
     }
 
 
-def is_mps_running(obs: Observation, gpu: str) -> bool:
-    return get_mps_unit_state(obs, name_mps_service(gpu)) == "active"
+def is_mps_running(facts: MpsFacts, gpu: str) -> bool:
+    return get_mps_unit_state(facts, name_mps_service(gpu)) == "active"
 
 
-def get_mps_unit_state(obs: Observation, unit: str) -> str:
+def get_mps_unit_state(facts: MpsFacts, unit: str) -> str:
     """Return a unit's state as systemctl is-active has it, which does not tell a unit that has
     ended from one that was never there.
     """
-    return obs.get_unit(unit).get("ActiveState", "inactive")
+    return facts.units.get(unit).get("ActiveState", "inactive")
 
 
-def require_mps_program(obs: Observation) -> None:
-    if (obs.get_answer(FOUND).get("found") or {}).get(CONTROL):
+def require_mps_program(facts: MpsFacts) -> None:
+    if facts.control.value:
         return
     raise PlanError(messages.NO_CONTROL_PROGRAM.fill())
 
 
-def require_alone(obs: Observation) -> None:
+def require_alone(facts: MpsFacts) -> None:
     """Raise PlanError if another MPS daemon runs.
 
     It may have the same GPUs, and the driver lets in only the server that is first on a GPU.
     """
     every = [
         p
-        for p in (*obs.processes(), *obs.list_unverified())
+        for p in (*facts.processes.value, *facts.unverified.value)
         if str(p.get("exe", "")).rpartition("/")[2] == CONTROL
     ]
     strange = [p for p in every if not OWN_GROUP.match(str(p.get("cgroup", "")))]
@@ -305,18 +352,18 @@ def require_alone(obs: Observation) -> None:
         raise PlanError(messages.OTHER_DAEMON.fill(pid=strange[0]["pid"]))
 
 
-def advise_on_other_mps(obs: Observation) -> tuple[str, ...]:
+def advise_on_other_mps(facts: MpsFacts) -> tuple[str, ...]:
     """Return advice about processes of other users with the daemon's name; () if there are none.
 
     Only the name is known, and any user can choose it, so the run goes on.
     """
-    number = obs.count_others().get(CONTROL, 0)
+    number = facts.others.value.get(CONTROL, 0)
     if number == 1:
         return (messages.OTHERS_PROCESS.fill(),)
     return (messages.OTHERS_PROCESSES.fill(number=number),) if number else ()
 
 
-def advise_on_mps_units(obs: Observation) -> tuple[str, ...]:
+def advise_on_mps_units(facts: MpsFacts) -> tuple[str, ...]:
     """Return advice about enabled units of another MPS daemon.
 
     For a unit that runs now, its process is refused instead.
@@ -324,25 +371,25 @@ def advise_on_mps_units(obs: Observation) -> tuple[str, ...]:
     found = [
         unit
         for unit in OTHER_UNITS
-        if obs.was_unit_asked(unit) and obs.get_unit(unit).get("UnitFileState") == "enabled"
+        if facts.was_unit_asked(unit) and facts.units.get(unit).get("UnitFileState") == "enabled"
     ]
     return tuple(messages.OTHER_UNIT.fill(unit=unit) for unit in found)
 
 
-def require_loaded(obs: Observation, gpus: Iterable[str]) -> None:
+def require_loaded(facts: MpsFacts, gpus: Iterable[str]) -> None:
     """Raise PlanError for a daemon that runs without a loaded unit.
 
     systemd goes on with a unit whose file is gone, and loads no other file for it while it runs.
     """
-    runs = own_daemons(obs)
+    runs = own_daemons(facts)
     for unit in (name_mps_service(gpu) for gpu in gpus if gpu in runs):
-        if obs.get_unit(unit).get("LoadState") != "loaded":
+        if facts.units.get(unit).get("LoadState") != "loaded":
             raise PlanError(messages.UNIT_NOT_LOADED.fill(unit=unit))
 
 
-def map_gpu_memory(obs: Observation) -> dict[str, int]:
+def map_gpu_memory(facts: MpsFacts) -> dict[str, int]:
     """Return UUID -> MiB. Raise PlanError if the memory of the GPUs is not known."""
-    said = obs.get_command(MEMORY["argv"])
+    said = facts.memory.value
     found = {
         match.group(1): int(match.group(2))
         for match in re.finditer(str(MEMORY["shows"][0]), said.stdout)
@@ -442,12 +489,12 @@ def render_mps_settings(daemons: Mapping[str, Any]) -> str:
     return json.dumps(found, indent=1, sort_keys=True) + "\n"
 
 
-def read_kept_limits(obs: Observation) -> dict[str, Any]:
+def read_kept_limits(facts: MpsFacts) -> dict[str, Any]:
     """Return UUID -> the limits that an earlier run gave its daemon.
 
     Raise PlanError if the file does not name the daemons that run.
     """
-    file = owned_file.require_readable(obs.get_file(SETTINGS, WHOLE))
+    file = owned_file.require_readable(facts.files.get(SETTINGS))
     if not file.exists:
         return {}
     with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -457,18 +504,18 @@ def read_kept_limits(obs: Observation) -> dict[str, Any]:
     raise PlanError(messages.DAEMON_RECORD_BROKEN.fill(units=name_mps_service("*")), where=SETTINGS)
 
 
-def find_unrecorded_daemons(obs: Observation) -> dict[str, Any]:
+def find_unrecorded_daemons(facts: MpsFacts) -> dict[str, Any]:
     """Return the daemons that run although their record was removed, by their control groups."""
-    if not obs.get_file(f"{host_service.UNITS}/{TEMPLATE}").exists:
+    if not facts.files.get(f"{host_service.UNITS}/{TEMPLATE}").exists:
         return {}
-    if not obs.was_asked(DAEMONS):
+    if not facts.asked(DAEMONS):
         raise NeedMore([DAEMONS])
-    return {gpu: {} for gpu in own_daemons(obs)}
+    return {gpu: {} for gpu in own_daemons(facts)}
 
 
-def own_daemons(obs: Observation) -> list[str]:
+def own_daemons(facts: MpsFacts) -> list[str]:
     """List the GPUs whose daemons run, by the control groups of services of the host's systemd."""
-    groups = (OWN_GROUP.match(str(p.get("cgroup", ""))) for p in obs.processes())
+    groups = (OWN_GROUP.match(str(p.get("cgroup", ""))) for p in facts.processes.value)
     return [found.group(1) for found in groups if found and wanted.UUID.fullmatch(found.group(1))]
 
 
@@ -476,7 +523,7 @@ def own_daemons(obs: Observation) -> list[str]:
 
 
 def require_idle(
-    policy: Policy, obs: Observation, gpus: Iterable[str], minors: Mapping[str, int]
+    policy: Policy, facts: MpsFacts, gpus: Iterable[str], minors: Mapping[str, int]
 ) -> None:
     """Raise PlanError if a daemon that has to end, or to begin again, has clients.
 
@@ -485,7 +532,7 @@ def require_idle(
     ends = {str(minors[gpu]): gpu for gpu in gpus if gpu in minors}
     if not ends or policy.restart == "force":
         return
-    answer = obs.get_answer_or_error(HOLDERS)
+    answer = facts.holders.value
     for minor, gpu in ends.items():
         users = gpu_holders.map_groups_to_holders(answer, minor, without=OWN_GROUP)
         if users:
@@ -499,7 +546,7 @@ def require_idle(
         )
 
 
-def plan_mps_ends(obs: Observation, gpus: Iterable[str], here: Container[str] = ()) -> Plan:
+def plan_mps_ends(facts: MpsFacts, gpus: Iterable[str], here: Container[str] = ()) -> Plan:
     """Plan the commands that end daemons and remove what they made, if the program that an earlier
     run left exists.
 
@@ -507,7 +554,7 @@ def plan_mps_ends(obs: Observation, gpus: Iterable[str], here: Container[str] = 
     GPU is gone.
     """
     clears = all(
-        obs.get_file(path).exists for path in (host_service.get_program_path(NAME), SETTINGS)
+        facts.files.get(path).exists for path in (host_service.get_program_path(NAME), SETTINGS)
     )
     commands: list[transaction.PackageCommand] = []
     ended: list[Difference] = []
@@ -546,16 +593,16 @@ def plan_mps_ends(obs: Observation, gpus: Iterable[str], here: Container[str] = 
 
 
 def plan_mps_removal(
-    policy: Policy, obs: Observation, minors: Callable[[], Mapping[str, int]], why: str
+    policy: Policy, facts: MpsFacts, minors: Callable[[], Mapping[str, int]], why: str
 ) -> Plan:
     """Plan the end of each daemon, once it has no clients, and the removal of the files."""
-    if not all(obs.was_asked(q) for q in list_mps_files() if q["kind"] == "file"):
+    if not all(facts.asked(q) for q in list_mps_files() if q["kind"] == "file"):
         raise NeedMore(list_mps_files())
     here = policy.root == "/"
-    recorded = read_kept_limits(obs) if here else {}
-    daemons = recorded or (find_unrecorded_daemons(obs) if here else {})
-    require_idle(policy, obs, daemons, minors() if daemons else {})
-    back = host_service.plan_service_removal(policy, obs, NAME, TEMPLATES, why)
+    recorded = read_kept_limits(facts) if here else {}
+    daemons = recorded or (find_unrecorded_daemons(facts) if here else {})
+    require_idle(policy, facts, daemons, minors() if daemons else {})
+    back = host_service.plan_service_removal(policy, facts.service, NAME, TEMPLATES, why)
     if back.empty:
         return back
     stay = [gpu for gpu in daemons if gpu not in recorded]
@@ -564,7 +611,7 @@ def plan_mps_removal(
             messages.PLACES_STAY.fill(path=SETTINGS, places=list_left_places(gpu)) for gpu in stay
         )
     )
-    return merge_plans([plan_mps_ends(obs, daemons, daemons), add_cause(back, "policy"), said])
+    return merge_plans([plan_mps_ends(facts, daemons, daemons), add_cause(back, "policy"), said])
 
 
 def list_left_places(gpu: str) -> str:

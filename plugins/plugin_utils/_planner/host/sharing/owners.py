@@ -11,6 +11,7 @@ import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
@@ -34,13 +35,20 @@ def list_sharing_owner_questions() -> list[queries.Question]:
     return [queries.ask_for_file(path, keep=KEEP) for path in SLURM_FILES]
 
 
-def refuse_other_sharing(obs: Observation, kubelet: Kubelet, replicas: Replicas | None) -> None:
+def read_slurm_texts(obs: Observation) -> Lookup[str, str]:
+    """Return the texts of Slurm's files, by path."""
+    return Lookup(lambda path: obs.get_text(path, KEEP))
+
+
+def refuse_other_sharing(
+    texts: Lookup[str, str], kubelet: Kubelet, replicas: Replicas | None
+) -> None:
     """Raise PlanError if Slurm or a device plugin shares the GPUs of this host.
 
     replicas: the policy of a device plugin, which takes a kubelet on this host.
     """
     for path in SLURM_FILES:
-        found = SHARED_BY_SLURM.search(obs.get_text(path, KEEP))
+        found = SHARED_BY_SLURM.search(texts.get(path))
         if found:
             raise PlanError(messages.SHARED_BY_SLURM.fill(kind=found.group(1).lower()), where=path)
     if replicas and not kubelet.expected:

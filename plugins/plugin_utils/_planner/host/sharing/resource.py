@@ -14,9 +14,8 @@ the option.
 from __future__ import annotations
 
 import dataclasses as dc
-import functools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
@@ -26,6 +25,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     NeedMore,
     PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     json_bounds,
@@ -37,10 +40,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
     Restart,
+    SeenGpu,
     merge_plans,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     OWN_UNIT,
@@ -138,9 +143,46 @@ def list_sharing_files() -> list[queries.Question]:
     ]
 
 
+@dc.dataclass(frozen=True)
+class SharingFacts:
+    """What a host has of modes of GPUs, and of files that set them.
+
+    slurm: the texts of its files. answers: the answer to a question, or the error. modes: returns
+    the modes of these GPUs, with their time slices if the second argument is true. holders: who has
+    GPUs open, or the error. known_minors: UUID -> number of the device node, without using a GPU.
+    """
+
+    slurm: Lookup[str, str]
+    answers: Callable[[queries.Question], Mapping[str, Any]]
+    modes: Callable[[tuple[SeenGpu, ...], bool], tuple[Modes, ...]]
+    holders: Fact[Mapping[str, Any]]
+    known_minors: Fact[Mapping[str, int]]
+    files: Lookup[str, ObservedFile]
+    missing: missing.MissingGpuFacts
+    mps: mps.MpsFacts
+
+    @property
+    def service(self) -> host_service.ServiceFacts:
+        return self.mps.service
+
+
+def read_sharing_facts(policy: Policy, obs: Observation) -> SharingFacts:
+    keeps = {RULES: OWN_UNIT, SETTINGS: WHOLE}
+    return SharingFacts(
+        owners.read_slurm_texts(obs),
+        obs.get_answer_or_error,
+        lambda gpus, slices: modes.read_gpu_modes(obs, gpus, slices=slices),
+        Fact(lambda: obs.get_answer_or_error(gpu_holders.HOLDERS)),
+        Fact(lambda: map_known_minors(policy, obs)),
+        Lookup(lambda path: obs.get_file(path, keeps.get(path))),
+        missing.read_missing_gpu_facts(policy, obs),
+        mps.read_mps_facts(obs),
+    )
+
+
 def plan_sharing(
     policy: Policy,
-    obs: Observation,
+    facts: SharingFacts,
     driver: Driver,
     kubelet: Kubelet,
     program: str,
@@ -154,20 +196,20 @@ def plan_sharing(
     if policy.sharing is None or policy.root != "/":
         return Plan()
     if not policy.sharing:
-        return plan_absent(policy, obs, messages.OPTION_EMPTY.fill())
+        return plan_absent(policy, facts, messages.OPTION_EMPTY.fill())
     if driver.state != "ok":
         return Plan(advice=(messages.WAITS_FOR_DRIVER.fill(evidence=driver.evidence),))
     entries = wanted.parse_sharing(policy.sharing)
     replicas = by_plugin.get_common_replicas(OPTION, entries)
-    owners.refuse_other_sharing(obs, kubelet, replicas)
+    owners.refuse_other_sharing(facts.slurm, kubelet, replicas)
     if replicas:
         by_plugin.require_all_gpus(OPTION, entries, driver.gpus)
-        return plan_absent(policy, obs, messages.OPTION_FOR_PLUGIN.fill())
-    kept = map_original_modes(obs)
+        return plan_absent(policy, facts, messages.OPTION_FOR_PLUGIN.fill())
+    kept = map_original_modes(facts)
     slices = any(entry.interval for entry in entries) or any(what == SLICE for _gpu, what in kept)
-    if slices and not obs.was_asked(modes.TIME_SLICES):
+    if slices and not facts.mps.asked(modes.TIME_SLICES):
         raise NeedMore([modes.TIME_SLICES])
-    gpus = modes.read_gpu_modes(obs, driver.gpus, slices=slices)
+    gpus = facts.modes(driver.gpus, slices)
     resolved, advice = modes.resolve_mode_entries(entries, gpus)
     settings = [
         setting
@@ -176,7 +218,7 @@ def plan_sharing(
         for setting in list_desired_modes(gpu, entry)
     ]
     left = list_given_up_modes(gpus, kept, {setting.key for setting in settings})
-    gone = are_settings_lost(obs)
+    gone = are_settings_lost(facts)
     before = map_first_found_modes(settings, left, kept, gone)
     resident = host_service.Resident(
         NAME,
@@ -189,22 +231,22 @@ def plan_sharing(
     )
     files = merge_plans(
         [
-            host_service.plan_service(policy, obs, resident),
-            host_service.plan_service_file(obs, RULES, RULE, STAYS),
+            host_service.plan_service(policy, facts.service, resident),
+            host_service.plan_service_file(facts.service, RULES, RULE, STAYS),
         ]
     )
     changed = plan_mode_changes([*settings, *left])
     minors = map_gpu_minors(gpus, driver)
-    away = [gpu for gpu in mps.read_kept_limits(obs) if gpu not in minors]
+    away = [gpu for gpu in mps.read_kept_limits(facts.mps) if gpu not in minors]
     if away:
-        missing.require_gone(policy, obs, driver, mps.SETTINGS, away)
+        missing.require_gone(policy, facts.missing, driver, mps.SETTINGS, away)
     start = (Restart(SERVICE, "start", STAYS),) if files.changes or changed.commands else ()
-    daemons = mps.plan_mps(policy, obs, resolved, minors, mps_program)
+    daemons = mps.plan_mps(policy, facts.mps, resolved, minors, mps_program)
     advice = (*advice, messages.RECORD_LOST.fill(path=SETTINGS)) if gone else advice
     said = (
         *advice,
         *list_closed_gpus((gpu for gpu, entry in resolved if get_asked_mode(entry)), {}),
-        *list_exclusive_users(obs, settings, minors),
+        *list_exclusive_users(facts, settings, minors),
     )
     # A daemon that ends does so before its GPU's mode changes, and one that begins has to find the
     # mode right.
@@ -298,7 +340,7 @@ def map_first_found_modes(
 
 
 def list_exclusive_users(
-    obs: Observation, settings: Iterable[GpuModeSetting], minors: Mapping[str, int]
+    facts: SharingFacts, settings: Iterable[GpuModeSetting], minors: Mapping[str, int]
 ) -> list[str]:
     """List the users of GPUs that become exclusive, as sentences.
 
@@ -312,7 +354,7 @@ def list_exclusive_users(
     if not become:
         return []
     # for a sentence only: it keeps no run from going on
-    answer = obs.get_answer_or_error(gpu_holders.HOLDERS)
+    answer = facts.holders.value
     users = {
         gpu: gpu_holders.map_groups_to_holders(answer, str(minors[gpu]), without=mps.OWN_GROUP)
         for gpu in become
@@ -454,12 +496,12 @@ def render_sharing_settings(
     return json.dumps(found, indent=1, sort_keys=True) + "\n"
 
 
-def read_kept_sharing(obs: Observation) -> Mapping[str, Any]:
+def read_kept_sharing(facts: SharingFacts) -> Mapping[str, Any]:
     """Return our own file on the host; {} if there is none.
 
     Raise PlanError for a broken one, since the modes from before are then not known.
     """
-    file = owned_file.require_readable(obs.get_file(SETTINGS, WHOLE))
+    file = owned_file.require_readable(facts.files.get(SETTINGS))
     if not file.exists:
         return {}
     try:
@@ -478,15 +520,15 @@ def build_broken_sharing_error(why: str) -> PlanError:
     return PlanError(messages.RECORD_BROKEN.fill(problem=why), where=SETTINGS)
 
 
-def are_settings_lost(obs: Observation) -> bool:
+def are_settings_lost(facts: SharingFacts) -> bool:
     """Tell whether our settings were removed from the files that are written together."""
-    there = {path for path in PATHS if obs.get_file(path).exists}
+    there = {path for path in PATHS if facts.files.get(path).exists}
     return bool(there) and SETTINGS not in there
 
 
-def map_original_modes(obs: Observation) -> dict[tuple[str, str], str]:
+def map_original_modes(facts: SharingFacts) -> dict[tuple[str, str], str]:
     """Return (GPU, what) -> the mode from before this collection set it."""
-    kept = read_kept_sharing(obs)
+    kept = read_kept_sharing(facts)
     rows = kept.get("before") if kept else []
     if not isinstance(rows, list) or not all(is_mode(row) for row in rows):
         raise build_broken_sharing_error("`before` is no list of GPUs with their modes")
@@ -503,23 +545,27 @@ def is_mode(row: object) -> bool:
 
 
 def plan_absent(
-    policy: Policy, obs: Observation, why: str = messages.SHARING_WITHDRAWN.fill()
+    policy: Policy, facts: SharingFacts, why: str = messages.SHARING_WITHDRAWN.fill()
 ) -> Plan:
     """Plan to remove the files and set the modes back. A driver that is gone has forgotten them."""
-    if not all(obs.was_asked(q) for q in list_sharing_files() if q["kind"] == "file"):
+    if not all(facts.mps.asked(q) for q in list_sharing_files() if q["kind"] == "file"):
         raise NeedMore(list_sharing_files())
-    file = owned_file.plan_owned_file_restore(obs, obs.get_file(RULES, OWN_UNIT), why=why, own=True)
-    daemons = mps.plan_mps_removal(
-        policy, obs, functools.partial(map_known_minors, policy, obs), why
+    file = owned_file.plan_owned_file_restore(
+        facts.service.earlier, facts.files.get(RULES), why=why, own=True
     )
+    daemons = mps.plan_mps_removal(policy, facts.mps, lambda: facts.known_minors.value, why)
     back = add_cause(
         merge_plans(
-            [daemons, host_service.plan_service_removal(policy, obs, NAME, (SERVICE,), why), file]
+            [
+                daemons,
+                host_service.plan_service_removal(policy, facts.service, NAME, (SERVICE,), why),
+                file,
+            ]
         ),
         "policy",
     )
-    kept = map_original_modes(obs) if policy.root == "/" else {}
-    if not kept and policy.root == "/" and are_settings_lost(obs):
+    kept = map_original_modes(facts) if policy.root == "/" else {}
+    if not kept and policy.root == "/" and are_settings_lost(facts):
         return merge_plans([back, Plan(advice=(messages.RECORD_LOST_ABSENT.fill(path=SETTINGS),))])
     if not kept:
         return back
@@ -527,18 +573,16 @@ def plan_absent(
         modes.MODES,
         *([modes.TIME_SLICES] if any(what == SLICE for _gpu, what in kept) else []),
     ]
-    if not all(obs.was_asked(q) for q in asked):
+    if not all(facts.mps.asked(q) for q in asked):
         raise NeedMore(asked)
     # A driver that does not answer has forgotten them. One whose answer is not understood may still
     # have them, and only our file knows the modes from before: that is a refusal
     # (modes.read_gpu_modes).
     if any(
-        obs.get_answer_or_error(q).get("error")
-        or obs.get_answer_or_error(q).get("rc") not in modes.GOOD
-        for q in asked
+        facts.answers(q).get("error") or facts.answers(q).get("rc") not in modes.GOOD for q in asked
     ):
         return merge_plans([back, Plan(advice=(messages.DRIVER_SILENT.fill(),))])
-    gpus = modes.read_gpu_modes(obs, (), slices=len(asked) > 1)
+    gpus = facts.modes((), len(asked) > 1)
     return merge_plans(
         [
             back,

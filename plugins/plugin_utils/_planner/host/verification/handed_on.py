@@ -17,6 +17,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
     HostDecision,
@@ -53,9 +57,27 @@ class Verification:
     decision: Mapping[str, Any]
 
 
+@dc.dataclass(frozen=True)
+class VerificationFacts:
+    """What a verification is planned from: what running engines say of themselves over CRI, by
+    socket and process, and the driver's device nodes.
+    """
+
+    statuses: Lookup[tuple[str, int], Mapping[str, Any]]
+    nodes: Fact[Mapping[str, gpus.DeviceFile]]
+
+
+def read_verification_facts(policy: Policy, obs: Observation) -> VerificationFacts:
+    """Return the facts from which a verification is planned."""
+    return VerificationFacts(
+        Lookup(lambda engine: obs.try_cri(engine[0], pid=engine[1])),
+        Fact(lambda: gpus.map_device_files(obs, gpus.get_dev_root(policy))),
+    )
+
+
 def plan_verification(
     policy: Policy,
-    obs: Observation,
+    facts: VerificationFacts,
     record: HostDecision,
     instances: tuple[Instance, ...],
     driver: Driver,
@@ -64,11 +86,11 @@ def plan_verification(
 ) -> Verification:
     """Plan the verification from a look. Raise NeedMore if an engine's status was not asked for."""
     statuses = {
-        i.socket: obs.try_cri(i.socket, pid=i.pid)
+        i.socket: facts.statuses.get((i.socket, i.pid))
         for i in instances
         if i.running and i.cri and i.socket
     }
-    nodes = gpus.map_device_files(obs, gpus.get_dev_root(policy))
+    nodes = facts.nodes.value
     fabric = (*gpus.list_switch_nodes(nodes), *gpus.list_channel_nodes(nodes)[:FEW])
     shared = ask_for_mps_gpu(policy, record, driver)
     found = cases.list_cases(

@@ -21,7 +21,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     OWN_RECORD,
     WHOLE,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decision_file,
+    earlier_runs,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
     gpus,
     platforms,
@@ -123,7 +126,7 @@ def parse_glibc(text: str) -> dotted.Numbers | None:
 
 def list_image_engines(obs: Observation) -> tuple[facts.ImageEngine, ...]:
     """Return the engines as this collection has decided on this host, () if it never did."""
-    found = decision_file.parse_decision_record(
+    found = earlier_runs.parse_decision_record(
         obs.get_file(decision_file.DECISION_PATH, OWN_RECORD)
     ).get("engines")
     known = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
@@ -52,7 +53,7 @@ def is_switched_off(obs: Observation) -> bool:
     """Tell whether the host's owner has switched requirements off. A file that cannot be read
     switches nothing off.
     """
-    return toolkit_config.read_setting(obs, SWITCH) is True
+    return toolkit_config.read_toolkit_config_facts(Policy(), obs).read_setting(SWITCH) is True
 
 
 def judge_image_requirements(

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 
 BANNERS = {
     "containerd github.com/containerd/containerd v1.7.24 88bf19b2": "1.7.24",
@@ -55,7 +55,7 @@ def test_no_question_about_a_command_asks_for_all_that_it_prints() -> None:
 
 
 def test_a_host_reads_the_questions_that_were_asked() -> None:
-    asked = host.list_host_questions(Policy())
+    asked = seen_host.list_host_questions(Policy())
     sent = json.loads(json.dumps(queries.pack_questions(asked)))
     read = [observe._add_list(question, sent["keeps"]) for question in sent["questions"]]
     unsaid = [

@@ -17,14 +17,26 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Reason,
     SeenGpu,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decision_file,
+    earlier_runs,
+)
 
 from tests.unit.builders import obs, sha
 from tests.unit.decisions import DECISION, DRIVER, RECORD
 
 
 def plan(files: dict[str, Any], record: HostDecision = RECORD, driver: Driver = DRIVER) -> Plan:
-    return decision_file.plan_decision_files(Policy(), obs(files=files), record, driver)
+    facts = decision_file.read_decision_facts(Policy(), obs(files=files))
+    return decision_file.plan_decision_files(facts, record, driver)
+
+
+def plan_removal(seen: Observation) -> Plan:
+    facts = decision_file.read_decision_facts(Policy(), seen)
+    return decision_file.plan_absent(Policy(), facts)
 
 
 def text() -> str:
@@ -32,7 +44,7 @@ def text() -> str:
 
 
 def on_host() -> dict[str, str]:
-    return {decision_file.DECISION_PATH: text(), decision_file.FACT_PATH: text()}
+    return {decision_file.DECISION_PATH: text(), earlier_runs.FACT_PATH: text()}
 
 
 def test_two_files_with_the_same_content() -> None:
@@ -74,12 +86,12 @@ def test_another_decision_is_a_change() -> None:
 
 
 def test_a_file_that_is_no_record_is_replaced() -> None:
-    made = plan({**on_host(), decision_file.FACT_PATH: "#!/bin/sh\n"})
-    assert [c["path"] for c in made.changes] == [decision_file.FACT_PATH]
+    made = plan({**on_host(), earlier_runs.FACT_PATH: "#!/bin/sh\n"})
+    assert [c["path"] for c in made.changes] == [earlier_runs.FACT_PATH]
 
 
 def test_an_executable_fact_would_be_run() -> None:
-    made = plan({**on_host(), decision_file.FACT_PATH: {"content": text(), "mode": 0o755}})
+    made = plan({**on_host(), earlier_runs.FACT_PATH: {"content": text(), "mode": 0o755}})
     assert [c["mode"] for c in made.changes] == ["0644"]
 
 
@@ -94,16 +106,14 @@ def test_a_host_with_nothing_decided_is_left_alone_and_a_stale_record_goes() -> 
 
 
 def test_absent_gives_back() -> None:
-    journal = {decision_file.FACT_PATH: {"existed": False, "sha256_after": sha(text())}}
-    made = decision_file.plan_absent(Policy(), obs(files=on_host(), originals=journal))
+    journal = {earlier_runs.FACT_PATH: {"existed": False, "sha256_after": sha(text())}}
+    made = plan_removal(obs(files=on_host(), originals=journal))
     assert [(c["op"], c["path"]) for c in made.changes] == [
         ("remove", decision_file.DECISION_PATH),
-        ("restore", decision_file.FACT_PATH),
+        ("restore", earlier_runs.FACT_PATH),
     ]
-    assert decision_file.plan_absent(Policy(), obs(files={})).empty
-    assert decision_file.plan_absent(
-        Policy(), obs(files={decision_file.FACT_PATH: '{"mine": 1}'})
-    ).empty
+    assert plan_removal(obs(files={})).empty
+    assert plan_removal(obs(files={earlier_runs.FACT_PATH: '{"mine": 1}'})).empty
 
 
 def test_a_change_that_the_headline_does_not_show_is_shown_value_by_value() -> None:

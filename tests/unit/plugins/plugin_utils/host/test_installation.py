@@ -41,7 +41,9 @@ def test_the_base_package_comes_first_and_alone(case: str) -> None:
         answers={repository.SOURCES["id"]: {"files": []}},
     )
     seen.answers["package:of this test"]["manager"] = "dpkg"
-    plan = installation.plan_base_package(policy, seen)
+    plan = installation.plan_base_package(
+        policy, installation.read_installation_facts(policy, seen)
+    )
     assert [d.path for part in plan.first for d in part.differences] == wanted
     assert not plan.differences
     assert bool([part for part in plan.first if part.commands]) is bool(wanted)

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    owned_file,
+)
 
 from tests.unit.builders import obs, sha
 from tests.unit.coded import get_codes
@@ -39,7 +42,7 @@ def test_taking_back(case: str) -> None:
         files={} if now is None else {PATH: now}, originals={} if kept is None else {PATH: kept}
     )
     plan = owned_file.plan_owned_file_restore(
-        seen, seen.get_file(PATH), why="state: absent", own=ours
+        earlier_runs.read_earlier_runs(seen), seen.get_file(PATH), why="state: absent", own=ours
     )
     done = {
         key: value
@@ -69,7 +72,10 @@ def test_a_file_that_cannot_be_read_is_not_taken_for_somebody_elses(kept: dict[s
     seen = obs(originals=kept, answers={f"file:{PATH}": OPEN})
     with pytest.raises(PlanError) as caught:
         owned_file.plan_owned_file_restore(
-            seen, seen.get_file(PATH), why="state: absent", own=False
+            earlier_runs.read_earlier_runs(seen),
+            seen.get_file(PATH),
+            why="state: absent",
+            own=False,
         )
     assert caught.value.code == "restore.file-unreadable"
     assert "mode 0666" in caught.value.values["reason"]
@@ -79,7 +85,10 @@ def test_one_of_which_the_journal_knows_nothing_is_somebody_elses() -> None:
     seen = obs(answers={f"file:{PATH}": OPEN, "originals": {"known": True, "originals": {}}})
     assert (
         owned_file.plan_owned_file_restore(
-            seen, seen.get_file(PATH), why="state: absent", own=False
+            earlier_runs.read_earlier_runs(seen),
+            seen.get_file(PATH),
+            why="state: absent",
+            own=False,
         )
         == Plan()
     )

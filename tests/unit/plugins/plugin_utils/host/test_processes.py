@@ -155,8 +155,8 @@ def test_other_users_processes_are_a_number_and_nothing_else(name: str) -> None:
     crowded = dc.replace(alone, answers=type(alone.answers)(alone.answers.files, answers))  # type: ignore[attr-defined, call-arg]
     assert FINDERS[name](Policy(), crowded) == FINDERS[name](Policy(), alone)
     assert kubelet.find_kubelet(Policy(), crowded) == Kubelet()
-    assert f"80 {name}" in processes.advise_on_other_processes(crowded)[0]
-    assert processes.advise_on_other_processes(alone) == ()
+    assert f"80 {name}" in processes.advise_on_other_processes(crowded.count_others())[0]
+    assert processes.advise_on_other_processes(alone.count_others()) == ()
 
 
 @pytest.mark.parametrize("name", FINDERS)

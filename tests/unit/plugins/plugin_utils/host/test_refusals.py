@@ -25,7 +25,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host as node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import refusals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    refusals,
+    seen_host,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     daemons as containerd_daemons,
 )
@@ -130,7 +133,7 @@ def plan(*parts: dict[str, Any]) -> Plan:
     for _look in range(9):
         seen = host(*parts, {"answers": silence})
         try:
-            return node.plan_host(Policy(), seen, node.see(Policy(), seen), "")
+            return node.plan_host(Policy(), seen, seen_host.see(Policy(), seen), "")
         except NeedMore as more:
             silence |= {
                 q["id"]: {"error": {"kind": "not-found", "message": "no answer"}}
@@ -213,7 +216,7 @@ def test_only_a_host_that_a_person_can_help_is_refused(
 
 
 def test_the_places_of_one_engine_are_no_other_ones() -> None:
-    asked = node.list_host_questions(
+    asked = seen_host.list_host_questions(
         Policy(
             engines=("docker",),
             socket="/run/own.sock",
@@ -227,7 +230,7 @@ def test_the_places_of_one_engine_are_no_other_ones() -> None:
     }
     places = [
         q["id"]
-        for q in node.list_host_questions(Policy(engines=("crio",), socket="/run/own.sock"))
+        for q in seen_host.list_host_questions(Policy(engines=("crio",), socket="/run/own.sock"))
         if "own.sock" in q["id"]
     ]
     assert places == ["cri:Status:/run/own.sock", "cri:Version:/run/own.sock"]

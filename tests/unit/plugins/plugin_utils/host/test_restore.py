@@ -21,8 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decision_file,
-    host,
+    earlier_runs,
     restore,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     oci_hook,
@@ -103,7 +104,7 @@ def test_a_single_module_leaves_the_others_part(tmp_path: pathlib.Path) -> None:
     made, _before = converged(tmp_path, "containerd 2.1")
     back = made.single("containerd", state="absent", engine_version="2.1.9")
     assert back["actions"] == [f"restore {DROP_IN}"]
-    assert sorted(made.originals) == [decision_file.FACT_PATH, SPEC, decision_file.DECISION_PATH]
+    assert sorted(made.originals) == [earlier_runs.FACT_PATH, SPEC, decision_file.DECISION_PATH]
 
 
 # ---------------------------------------------------------------- someone else has written to it
@@ -382,7 +383,9 @@ def test_a_configuration_in_which_somebody_switched_cri_off_loses_just_our_keys(
         "packages": {"containerd": "1.7.24"},
     }
     seen = obs(files={ROOT: text}, originals=kept, cri=cri, **host_)
-    found = restore.plan_take_back(Policy(state="absent"), seen, host.CONFIGURED)
+    found = restore.plan_take_back(
+        Policy(state="absent"), seen, earlier_runs.read_earlier_runs(seen), seen_host.CONFIGURED
+    )
     assert [(c["op"], c["path"], c["forget"]) for c in found.changes] == [("edit", ROOT, True)]
     assert "nvidia" not in "".join(e["text"] for e in found.changes[0]["edits"])
     assert found.restarts == ()
@@ -409,7 +412,8 @@ def test_a_file_is_given_back_whatever_its_engine_tells(case: str) -> None:
     found = restore.plan_take_back(
         Policy(state="absent"),
         obs(files={path: text, **seen.get("files", {})}, **more),
-        host.CONFIGURED,
+        earlier_runs.read_earlier_runs(obs(files={path: text, **seen.get("files", {})}, **more)),
+        seen_host.CONFIGURED,
     )
     assert [(c["op"], c["path"]) for c in found.changes] == [("restore", path)]
     assert said in " ".join(found.advice)
@@ -427,7 +431,9 @@ def test_a_journal_that_cannot_be_read_is_no_journal_without_copies() -> None:
         },
     )
     with pytest.raises(PlanError, match="Permission denied"):
-        restore.plan_take_back(Policy(state="absent"), seen, host.CONFIGURED)
+        restore.plan_take_back(
+            Policy(state="absent"), seen, earlier_runs.read_earlier_runs(seen), seen_host.CONFIGURED
+        )
 
 
 # ---------------------------------------------------------------- the hook file

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import dataclasses as dc
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     STANDARD_PATH,
     HostDecision,
@@ -73,19 +74,37 @@ def list_hook_program_questions(policy: Policy) -> list[queries.Question]:
     return [] if policy.cdi_profile in ("devices", "hookless") else [QUESTION]
 
 
-def find_hook_program(policy: Policy, obs: Observation, record: HostDecision) -> HookProgram | None:
+@dc.dataclass(frozen=True)
+class HookProgramFacts:
+    """What a host has of the toolkit's hook programs, by name, and of the toolkit's packages."""
+
+    found: Fact[Mapping[str, str]]
+    toolkit: packages.ToolkitFacts
+
+
+def read_hook_program_facts(obs: Observation) -> HookProgramFacts:
+    return HookProgramFacts(
+        Fact(lambda: obs.get_answer(QUESTION).get("found") or {}),
+        packages.read_toolkit_facts(obs),
+    )
+
+
+def find_hook_program(
+    policy: Policy, facts: HookProgramFacts, record: HostDecision
+) -> HookProgram | None:
     """Find the hook program that is on the host, or will be when this run's packages are installed.
 
     The result is None if there is none, or if the profile needs none.
     """
     if not list_hook_program_questions(policy):
         return None
-    if packages.installs_packages(policy, obs, record):
+    if packages.installs_packages(policy, facts.toolkit, record):
         # a repository that was just added has a new one
-        version = parse_hook_release(packages.choose_package_version(policy, obs)) or NEWEST
+        chosen = packages.choose_package_version(policy, facts.toolkit)
+        version = parse_hook_release(chosen) or NEWEST
         return HookProgram(INSTALLED if version >= FIRST else f"/usr/bin/{TOOL}", version)
-    found = obs.get_answer(QUESTION).get("found") or {}
-    version = parse_hook_release(obs.get_package(packages.BASE) or "")
+    found = facts.found.value
+    version = parse_hook_release(facts.toolkit.get_version(packages.BASE) or "")
     for name in (PROGRAM, TOOL):
         path = found.get(name)
         if path:
@@ -94,14 +113,18 @@ def find_hook_program(policy: Policy, obs: Observation, record: HostDecision) ->
 
 
 def get_toolkit_after_run(
-    policy: Policy, obs: Observation, record: HostDecision
+    policy: Policy, facts: HookProgramFacts, record: HostDecision
 ) -> versions.Version | None:
     """Return the version of the toolkit's packages after this run; None if it is unknown or there
     is none.
     """
-    coming = packages.installs_packages(policy, obs, record)
+    coming = packages.installs_packages(policy, facts.toolkit, record)
     return versions.parse_engine_version(
-        (packages.choose_package_version(policy, obs) if coming else obs.get_package(packages.BASE))
+        (
+            packages.choose_package_version(policy, facts.toolkit)
+            if coming
+            else facts.toolkit.get_version(packages.BASE)
+        )
         or ""
     )
 

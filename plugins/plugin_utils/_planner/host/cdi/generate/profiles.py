@@ -26,9 +26,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     HostDecision,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.driver_files import (
     catalogue,
     roots,
@@ -85,22 +82,22 @@ class MountPlan:
     agents: bool = False  # of containers that configure GPUs: they may make nodes, and draw nothing
 
 
-def mount_plan(policy: Policy, obs: Observation, record: HostDecision) -> MountPlan:
+def mount_plan(
+    policy: Policy, facts: generate_hooks.HookProgramFacts, machine: str, record: HostDecision
+) -> MountPlan:
     """Choose the profile and its program.
 
     `auto` is full if its program is at hand, as nvidia-ctk and everyone else writes it; else
     hookless, which needs none. Raise PlanError if full is asked for without the program.
     """
-    program, wanted = generate_hooks.find_hook_program(policy, obs, record), policy.cdi_profile
+    program, wanted = generate_hooks.find_hook_program(policy, facts, record), policy.cdi_profile
     if wanted == "full" and not program:
         raise PlanError(
             messages.NO_CDI_HOOK.fill(program=generate_hooks.PROGRAM, package=packages.BASE)
         )
     profile: Profile = wanted if wanted != "auto" else "full" if program else "hookless"
     agents = policy.cdi_layout == layouts.MANAGEMENT
-    return MountPlan(
-        profile, program, policy.cdi_driver_root, str(obs.host.get("machine") or "x86_64"), agents
-    )
+    return MountPlan(profile, program, policy.cdi_driver_root, machine, agents)
 
 
 @functools.lru_cache(maxsize=64)  # hosts with the same files get the same

@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
+    earlier_runs,
     owned_file,
     restore,
 )
@@ -110,7 +111,7 @@ def plan_containerd_removal(policy: Policy, obs: Observation, instance: Instance
     ]
     parts.append(plan_template_removal(obs, files, instance.manager))
     parts += [
-        plan_drop_in_removal(file, owned_file.get_journal_originals(obs).get(file.real))
+        plan_drop_in_removal(file, earlier_runs.read_earlier_runs(obs).originals.get(file.real))
         for file in find_unread_drop_ins(policy, obs, files)
     ]
     gone = tuple(g for p in parts for g in p.gone)
@@ -166,7 +167,7 @@ def plan_file_removal(
     version: Version,
     manager: str,
 ) -> RemovalPart:
-    original = owned_file.get_journal_originals(obs).get(file.real)
+    original = earlier_runs.read_earlier_runs(obs).originals.get(file.real)
     if original and original.get("sha256_after") == file.sha256:
         said = owned_file.back(
             file.path, True, bool(original.get("existed", True)), owned_file.BACK
@@ -214,7 +215,7 @@ def plan_template_removal(obs: Observation, files: FileSet, manager: str) -> Rem
     )
     if found is None:
         return RemovalPart()
-    original = owned_file.get_journal_originals(obs).get(found.place)
+    original = earlier_runs.read_earlier_runs(obs).originals.get(found.place)
     unchanged = bool(original) and (original or {}).get("sha256_after") == found.sha256
     said = owned_file.back(found.path, True, False, owned_file.BACK)
     remove: transaction.Remove = {

@@ -39,7 +39,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     Path,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+    owned_file,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     gpu_operator,
     nvidia_ctk,
@@ -149,7 +152,9 @@ def _judge_operator_drop_in(
     """
     if found.tool != gpu_operator.TOOL or found.obstacle:
         return found
-    state = gpu_operator.judge_operator_state(policy, obs, [instance], (found.file.path,))
+    state = gpu_operator.judge_operator_state(
+        policy, gpu_operator.read_operator_facts(policy, obs), [instance], (found.file.path,)
+    )
     if state.fate != "dead":
         return dc.replace(
             found,
@@ -157,7 +162,9 @@ def _judge_operator_drop_in(
             next=gpu_operator.HAND_OVER,
         )
     try:
-        used = sandboxes.count_pods_by_handler(obs, instance, found.handlers)
+        used = sandboxes.count_pods_by_handler(
+            sandboxes.read_sandbox_facts(obs), instance, found.handlers
+        )
     except QueryFailed:  # it does not say, so pods may use any of them
         return found
     return dc.replace(found, free=frozenset(found.handlers) - set(used))
@@ -229,11 +236,7 @@ def _judge_found_drop_in(
         ),
         None,
     )
-    known = (
-        owned_file.get_journal_originals(obs).get(file.real)
-        if obs.was_asked(owned_file.ORIGINALS)
-        else None
-    )
+    known = earlier_runs.read_earlier_runs(obs).originals_if_asked.get(file.real)
     if policy.adopt == "never":
         return found.block(about_adoption.ADOPT_NEVER.fill())
     if found.obstacle:
@@ -347,9 +350,10 @@ def carry_adopted_settings(
     The journal knows those files. Keep what our drop-in has from them. Return [] if there is no
     drop-in of our own, or if the journal was not asked.
     """
-    if not mine or not obs.was_asked(owned_file.ORIGINALS):
+    earlier = earlier_runs.read_earlier_runs(obs)
+    if not mine or not earlier.asked:
         return []
-    removed = [o for o in owned_file.get_journal_originals(obs).values() if _was_removed(o)]
+    removed = [o for o in earlier.originals.values() if _was_removed(o)]
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     known = {
         name: entry

@@ -164,7 +164,7 @@ def _list_kept_programs(
     )
     return programs.list_kept_programs(
         policy,
-        obs,
+        programs.read_program_facts(obs),
         now,
         config.list_handler_programs(own),
         _list_written_handlers(policy, _read_original_root(obs, files)),

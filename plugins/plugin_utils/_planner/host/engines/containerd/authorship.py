@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    decision_file,
+    earlier_runs,
     restore,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.decide import (
@@ -75,9 +75,9 @@ def find_foreign_handlers(
     """
     if file.doc.text.startswith(FIRST_LINE):
         return {}
-    if not restore.may_be_own(policy, obs):
+    if not restore.may_be_own(policy, earlier_runs.read_earlier_runs(obs)):
         return {h.name: about_adoption.JOURNAL_UNAWARE.fill() for h in policy.handlers}
-    known = decision_file.was_here(obs) or any(
+    known = earlier_runs.read_earlier_runs(obs).was_here or any(
         f.doc.text.startswith(FIRST_LINE) for f in files.files
     )
     found = {}

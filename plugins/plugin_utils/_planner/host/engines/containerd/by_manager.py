@@ -244,7 +244,9 @@ def find_later_program(look: ManagerLook, handler: Handler, program: str) -> str
         return program
     if not program or look.template.complete:
         return ""
-    if programs.is_program_there_after_run(look.policy, look.obs, program):
+    if programs.is_program_there_after_run(
+        look.policy, programs.read_program_facts(look.obs), program
+    ):
         return program
     message = about_rendered.COPIED_PROGRAM_GONE.fill(
         title=look.title, handler=handler.name, program=program
@@ -265,7 +267,9 @@ def build_rendered_program_error(
             p
             for p in (handler.binary, usual)
             if p.endswith(f"/{program}")
-            and programs.is_program_there_after_run(look.policy, look.obs, p)
+            and programs.is_program_there_after_run(
+                look.policy, programs.read_program_facts(look.obs), p
+            )
         ),
         "",
     )

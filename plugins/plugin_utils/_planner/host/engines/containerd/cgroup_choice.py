@@ -77,7 +77,11 @@ def settle_cgroup_drivers(
     }
     if not unsure:
         return dict(bases)
-    known = cgroup_driver.get_known_cgroup_driver(obs, instance) if policy.root == "/" else UNKNOWN
+    known = (
+        cgroup_driver.get_known_cgroup_driver(cgroup_driver.read_kubelet_facts(obs), instance)
+        if policy.root == "/"
+        else UNKNOWN
+    )
     return {
         name: _settle_base_driver(base, known, default if name == decision.handler else UNKNOWN)
         if name in unsure

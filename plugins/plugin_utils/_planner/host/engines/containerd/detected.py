@@ -246,7 +246,9 @@ def find_detected_programs(
             handler not in result
             and program == low_level.PROGRAM
             and PACKAGED in path.directories
-            and programs.is_program_installed_by_run(policy, obs, packaged)
+            and programs.is_program_installed_by_run(
+                policy, programs.read_program_facts(obs), packaged
+            )
         ):
             result[handler] = packaged
     return result

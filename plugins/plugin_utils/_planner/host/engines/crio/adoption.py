@@ -42,6 +42,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     crio_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     low_level,
     owned_file,
     traits,
@@ -120,7 +121,9 @@ def find_ctk_drop_ins(
         layer
         for layer in tools
         if not nvidia_ctk_crio.is_of_operator(layer.handlers)
-        or gpu_operator.is_operator_gone(policy, obs, instance, layer.path)
+        or gpu_operator.is_operator_gone(
+            policy, gpu_operator.read_operator_facts(policy, obs), instance, layer.path
+        )
     ]
     others = tuple(layer for layer in layers if layer not in here and layer.path != where.drop_in)
     known = tuple(
@@ -183,7 +186,9 @@ def _list_free_handlers(
         return frozenset()
     try:
         return frozenset(layer.handlers) - set(
-            sandboxes.count_pods_by_handler(obs, instance, layer.handlers)
+            sandboxes.count_pods_by_handler(
+                sandboxes.read_sandbox_facts(obs), instance, layer.handlers
+            )
         )
     except QueryFailed:  # no answer, so pods may use any of them
         return frozenset()
@@ -226,7 +231,7 @@ def _is_back(policy: Policy, obs: Observation, file: ObservedFile) -> Message | 
     Something writes it at each boot or run, and two writers would overwrite each other's work
     forever.
     """
-    kept = owned_file.get_journal_originals(obs) if obs.was_asked(owned_file.ORIGINALS) else {}
+    kept = earlier_runs.read_earlier_runs(obs).originals_if_asked
     known = kept.get(file.path) or kept.get(file.real or file.path)
     if policy.adopt == "never" or not known or not owned_file.was_taken_away(known):
         return None
@@ -416,7 +421,7 @@ def is_ctk_drop_in_restored(obs: Observation, where: config.CrioPaths) -> bool:
     """
     return any(
         path.startswith(f"{where.directory}/") and path != where.drop_in and kept.get("now") is None
-        for path, kept in owned_file.get_journal_originals(obs).items()
+        for path, kept in earlier_runs.read_earlier_runs(obs).originals.items()
         if owned_file.was_taken_away(kept)
     )
 

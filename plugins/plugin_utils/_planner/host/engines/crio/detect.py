@@ -34,6 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     crio_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     owned_file,
     processes,
     refusals,
@@ -422,7 +423,7 @@ def list_kept_crio_programs(
             [la for la in layers if la.path == where.drop_in],
         )
     )
-    return programs.list_kept_programs(policy, obs, now, mine)
+    return programs.list_kept_programs(policy, programs.read_program_facts(obs), now, mine)
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
@@ -432,7 +433,10 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     where = config.find_crio_paths(policy, obs)
     file = obs.get_file(where.drop_in, where.keep)
     back = owned_file.plan_owned_file_restore(
-        obs, file, why=messages.ABSENT.fill(), own=is_own_crio_drop_in(obs, where)
+        earlier_runs.read_earlier_runs(obs),
+        file,
+        why=messages.ABSENT.fill(),
+        own=is_own_crio_drop_in(obs, where),
     )
     if not instance.running or policy.root != "/":
         return back
@@ -497,9 +501,10 @@ def warn_of_hanging_pods(
 def is_own_crio_drop_in(obs: Observation, where: config.CrioPaths) -> bool:
     """Tell whether the drop-in is ours, by its mark or by a copy from before."""
     file = obs.get_file(where.drop_in, where.keep)
-    return crio_plan.BEGINNING in (
-        file.content or ""
-    ) or where.drop_in in owned_file.get_journal_originals(obs)
+    return (
+        crio_plan.BEGINNING in (file.content or "")
+        or where.drop_in in earlier_runs.read_earlier_runs(obs).originals
+    )
 
 
 def find_remnant(policy: Policy, obs: Observation) -> Instance | None:
@@ -578,4 +583,6 @@ def check_crio_binaries(policy: Policy, obs: Observation, decision: Decision) ->
     Without it CRI-O does not start if the handler is the default one, and ignores any other
     handler.
     """
-    programs.require_handler_programs(policy, obs, decision, messages.CRIO_PROGRAM_NEEDED.fill())
+    programs.require_handler_programs(
+        policy, programs.read_program_facts(obs), decision, messages.CRIO_PROGRAM_NEEDED.fill()
+    )

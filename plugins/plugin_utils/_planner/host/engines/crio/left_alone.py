@@ -93,13 +93,15 @@ def find_overriding_configurator(
             if left and not left.why:
                 continue
             toolkit = (
-                gpu_operator.judge_operator_state(policy, obs, [instance], (path,))
+                gpu_operator.judge_operator_state(
+                    policy, gpu_operator.read_operator_facts(policy, obs), [instance], (path,)
+                )
                 if operator and not left
                 else None
             )
             if toolkit and toolkit.counts_as_live:
                 return nvidia_ctk_crio.OPERATOR, gpu_operator.refuse_operator_instance(
-                    obs, instance, toolkit
+                    gpu_operator.read_operator_facts(policy, obs), instance, toolkit
                 )
             if left:
                 reason, step = left.why.drop_step(), left.why.next

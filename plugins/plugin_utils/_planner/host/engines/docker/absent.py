@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     owned_file,
     restore,
 )
@@ -104,7 +105,7 @@ def plan_docker_without_copy(
     )
     if not file.exists or after.text == doc.text:
         return Plan(), doc
-    if not restore.may_be_own(policy, obs):
+    if not restore.may_be_own(policy, earlier_runs.read_earlier_runs(obs)):
         return Plan(advice=(messages.UNKNOWN_RUNTIME.fill(path=file.path),)), doc
     planned = plan_docker_key_removal(file, doc, after, whole=False)
     cdi_stays = json_text.look_up_json(doc, ("features", "cdi")) is True

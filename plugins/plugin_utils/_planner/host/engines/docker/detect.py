@@ -41,8 +41,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
     low_level,
-    owned_file,
     processes,
     refusals,
     traits,
@@ -491,7 +491,9 @@ def check_docker_binaries(policy: Policy, obs: Observation, decision: Decision) 
 
     Docker accepts such a runtime, and each container that asks for it fails.
     """
-    programs.require_handler_programs(policy, obs, decision, messages.DOCKER_PROGRAM_NEEDED.fill())
+    programs.require_handler_programs(
+        policy, programs.read_program_facts(obs), decision, messages.DOCKER_PROGRAM_NEEDED.fill()
+    )
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
@@ -502,7 +504,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
         return Plan(advice=(instance.refusal.message,))
     flags = config.flags_given(policy, obs)
     file, doc = config.read_docker_document(obs, instance.config_path, policy.handlers)
-    original = owned_file.get_journal_originals(obs).get(file.path)
+    original = earlier_runs.read_earlier_runs(obs).originals.get(file.path)
     if original:
         planned, after = absent.plan_docker_restore(policy, obs, file, doc, original)
     else:

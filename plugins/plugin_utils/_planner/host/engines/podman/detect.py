@@ -52,7 +52,7 @@ def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """Find the Podman of this host. One that reads no CDI spec is left alone, since CDI is all that
     this collection does for it.
     """
-    said = consumers.read_podmans_version(policy, obs)
+    said = consumers.read_podmans_version(policy, consumers.read_consumer_facts(obs))
     if said is None:
         return ()
     program = (obs.get_answer(consumers.QUESTION).get("found") or {}).get(NAME) or BINARY
@@ -60,11 +60,17 @@ def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     found = packaged if obs.get_package(NAME) else messages.PODMAN_PROGRAM.fill(program=program)
     evidence = Evidence("version", found)
     version = said.rpartition(":")[2].partition("-")[0].partition("+")[0]
-    newest = next((reader.newest for reader in consumers.find_podman_consumer(policy, obs)), "")
+    newest = next(
+        (
+            reader.newest
+            for reader in consumers.find_podman_consumer(policy, consumers.read_consumer_facts(obs))
+        ),
+        "",
+    )
     cdi = Cdi(
         able=bool(newest),
         enabled=bool(newest),
-        dirs=looks_into(obs, said) if newest else (),
+        dirs=looks_into(directories.read_podman_facts(obs), said) if newest else (),
         max_version=newest,
         evidence=evidence,
     )
@@ -92,8 +98,8 @@ def refuse_old(version: str) -> Refusal:
     return Refusal(messages.PODMAN_NO_CDI.fill(version=version, needed=needed), kind="unfit")
 
 
-def looks_into(obs: Observation, version: str) -> tuple[str, ...]:
-    found = directories.get_podman_directories(obs, version)
+def looks_into(facts: directories.PodmanFacts, version: str) -> tuple[str, ...]:
+    found = directories.get_podman_directories(facts, version)
     return (
         host_paths.clean_directories(found.names)
         if found and found.names
@@ -102,34 +108,39 @@ def looks_into(obs: Observation, version: str) -> tuple[str, ...]:
 
 
 def narrow_podman_directories(
-    obs: Observation, readers: Iterable[consumers.Consumer]
+    facts: directories.PodmanFacts, readers: Iterable[consumers.Consumer]
 ) -> tuple[consumers.Consumer, ...]:
     """Return the readers of specs. Podman has the directories that its own files set."""
     return tuple(
-        dc.replace(r, directories=looks_into(obs, r.version)) if r.name == NAME else r
+        dc.replace(r, directories=looks_into(facts, r.version)) if r.name == NAME else r
         for r in readers
     )
 
 
-def advise_on_podman(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """Advise on the Podman of this host, whichever other engines are configured on it."""
+def advise_on_podman(
+    policy: Policy, reading: consumers.ConsumerFacts, facts: directories.PodmanFacts
+) -> tuple[str, ...]:
+    """Advise on the Podman of this host, whichever other engines are configured on it.
+
+    reading: what the host has of programs that read specs.
+    """
     used = (policy.cdi_place,) if policy.cdi_place else policy.cdi_spec_dirs or CDI_DIRS
     return tuple(
         text
-        for reader in consumers.find_podman_consumer(policy, obs)
-        for text in list_advice(policy, obs, reader.version, used)
+        for reader in consumers.find_podman_consumer(policy, reading)
+        for text in list_advice(policy, facts, reader.version, used)
     )
 
 
 def list_advice(
-    policy: Policy, obs: Observation, version: str, used: tuple[str, ...]
+    policy: Policy, facts: directories.PodmanFacts, version: str, used: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Collect the advice that the files of containers.conf give rise to."""
-    hooks = directories.warn_of_podman_hook(obs) if policy.cdi != "disabled" else ()
+    hooks = directories.warn_of_podman_hook(facts) if policy.cdi != "disabled" else ()
     return (
-        *directories.advise_on_podman_directories(obs, version, used),
+        *directories.advise_on_podman_directories(facts, version, used),
         *hooks,
-        *directories.find_undefined_runtime(obs),
+        *directories.find_undefined_runtime(facts),
     )
 
 

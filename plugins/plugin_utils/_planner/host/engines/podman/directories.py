@@ -14,7 +14,7 @@ read.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     host_paths,
@@ -24,6 +24,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     NeedMore,
     PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     toml,
@@ -97,7 +101,36 @@ def list_podman_questions() -> list[queries.Question]:
     ]
 
 
-def get_podman_directories(obs: Observation, version: str) -> Directories | None:
+@dc.dataclass(frozen=True)
+class PodmanFacts:
+    """What a host has of Podman's settings.
+
+    files: the files that are there, in the order in which Podman reads them. asked: tells whether a
+    question was answered. is_there: whether there is anything at a path.
+    """
+
+    files: Fact[list[ObservedFile]]
+    asked: Callable[[queries.Question], bool]
+    is_there: Lookup[str, bool]
+
+
+def read_podman_facts(obs: Observation) -> PodmanFacts:
+    return obs.compute_once(
+        "Podman's settings",
+        lambda: PodmanFacts(Fact(lambda: _list_files(obs)), obs.was_asked, Lookup(obs.is_there)),
+    )
+
+
+def _list_files(obs: Observation) -> list[ObservedFile]:
+    """List the files of the host, in the order in which Podman reads them."""
+    found = [
+        *(obs.get_file(path, KEEP) for path in FILES),
+        *sorted(obs.list_glob_files(DROP_INS, KEEP), key=lambda f: f.path),
+    ]
+    return [file for file in found if file.exists]
+
+
+def get_podman_directories(facts: PodmanFacts, version: str) -> Directories | None:
     """Return what the host's files set.
 
     None if Podman does not read the key, if no file sets it, or if the sum of the files is unknown.
@@ -105,7 +138,7 @@ def get_podman_directories(obs: Observation, version: str) -> Directories | None
     release = versions.parse_engine_version(version)
     if release is None or release.release < READ_SINCE:
         return None
-    return get_last_podman_setting(obs, KEY)
+    return get_last_podman_setting(facts, KEY)
 
 
 def get_default_directories(version: str) -> tuple[str, ...]:
@@ -115,30 +148,21 @@ def get_default_directories(version: str) -> tuple[str, ...]:
     return CDI_DIRS[:1] if release is not None and first <= release.release < fixed else CDI_DIRS
 
 
-def get_last_podman_setting(obs: Observation, key: tuple[str, str]) -> Directories | None:
-    found = list(list_podman_settings(obs, key))
+def get_last_podman_setting(facts: PodmanFacts, key: tuple[str, str]) -> Directories | None:
+    found = list(list_podman_settings(facts, key))
     return found[-1] if found and all(one.names for one in found) else None
 
 
-def list_podman_settings(obs: Observation, key: tuple[str, str]) -> Iterator[Directories]:
+def list_podman_settings(facts: PodmanFacts, key: tuple[str, str]) -> Iterator[Directories]:
     """Yield what each file sets, in order.
 
     The names are empty if they are unknown: in a list that adds to another, or in a broken file.
     """
-    for file in list_files(obs):
+    for file in facts.files.value:
         try:
             yield from read_podman_file(file, key)
         except PlanError:
             yield Directories((), file.path)
-
-
-def list_files(obs: Observation) -> list[ObservedFile]:
-    """List the files of the host, in the order in which Podman reads them."""
-    found = [
-        *(obs.get_file(path, KEEP) for path in FILES),
-        *sorted(obs.list_glob_files(DROP_INS, KEEP), key=lambda f: f.path),
-    ]
-    return [file for file in found if file.exists]
 
 
 def read_podman_file(file: ObservedFile, key: tuple[str, str]) -> Iterator[Directories]:
@@ -155,13 +179,13 @@ def read_podman_file(file: ObservedFile, key: tuple[str, str]) -> Iterator[Direc
 
 
 def advise_on_podman_directories(
-    obs: Observation, version: str, used: Sequence[str]
+    facts: PodmanFacts, version: str, used: Sequence[str]
 ) -> tuple[str, ...]:
     """Advise if Podman looks for CDI specs only in other directories. Empty otherwise.
 
     used: the directories of the host's specs.
     """
-    found = get_podman_directories(obs, version)
+    found = get_podman_directories(facts, version)
     if found is None:
         return advise_on_default_directories(version, used)
     if set(used) & set(host_paths.clean_directories(found.names)):
@@ -186,29 +210,29 @@ def advise_on_default_directories(version: str, used: Sequence[str]) -> tuple[st
     )
 
 
-def warn_of_podman_hook(obs: Observation) -> tuple[str, ...]:
+def warn_of_podman_hook(facts: PodmanFacts) -> tuple[str, ...]:
     """Warn of NVIDIA's hook in a directory that only Podman's own setting names: it would inject
     GPUs besides the CDI spec.
     """
-    found = get_last_podman_setting(obs, HOOKS)
+    found = get_last_podman_setting(facts, HOOKS)
     names = host_paths.list_opened_directories(found.names) if found else ()
     paths = [f"{name}/{hook_files.NAME}" for name in names if name not in hook_files.USUAL]
     wanted = [queries.ask_for_file(path, content=False) for path in paths]
-    if unasked := [question for question in wanted if not obs.was_asked(question)]:
+    if unasked := [question for question in wanted if not facts.asked(question)]:
         raise NeedMore(unasked)
     return tuple(
         messages.HOOK_BESIDE_CDI.fill(path=path, place=found.where)
         for path in paths
-        if found and obs.is_there(path)
+        if found and facts.is_there.get(path)
     )
 
 
-def find_undefined_runtime(obs: Observation) -> tuple[str, ...]:
+def find_undefined_runtime(facts: PodmanFacts) -> tuple[str, ...]:
     """Warn of a default runtime whose name is not defined: Podman starts no container at all
     (makeRuntime in libpod).
     """
     name, where, defined = "", "", set(BUILT_IN)
-    for file in list_files(obs):
+    for file in facts.files.value:
         try:
             doc = toml_file.read_toml_file(file)
         except PlanError:

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.form
     json_bounds,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
-    repository,
+    repository_key,
 )
 
 SECONDS, MIB, SIZE = 2, 64, 1 << 20
@@ -131,9 +131,9 @@ SHAPES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         LINES,
     ),
     "dollar signs": ("[Service]\nExecStart=/a ", "${A", "", LINES),
-    "keys of a repository": ("", f"{repository.BEGIN}\n", "", KEYS),
-    "empty lines of a key": (repository.BEGIN, "\n", "", KEYS),
-    "blanks behind a key": (repository.BEGIN, " ", "x", KEYS),
+    "keys of a repository": ("", f"{repository_key.BEGIN}\n", "", KEYS),
+    "empty lines of a key": (repository_key.BEGIN, "\n", "", KEYS),
+    "blanks behind a key": (repository_key.BEGIN, " ", "x", KEYS),
     "remarks": ("", "#\n", "", LINES),
 }
 PROGRAM = """

@@ -100,7 +100,7 @@ def test_a_unit_is_named(files: dict[str, Any], named: list[str]) -> None:
     assert [
         sentence.partition(" ")[0]
         for sentence in cdi_generators.advise_on_other_generators(
-            obs(files=files), cdi_refresh.SERVICE
+            cdi_generators.read_generator_facts(obs(files=files)), cdi_refresh.SERVICE
         )
     ] == named
 

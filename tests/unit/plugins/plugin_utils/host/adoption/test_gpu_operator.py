@@ -147,7 +147,9 @@ STATES: list[tuple[str, dict[str, Any], str, str]] = [
 def test_what_shows_that_it_works_and_what_proves_that_it_is_gone(
     case: str, there: dict[str, Any], fate: str, why: str
 ) -> None:
-    found = gpu_operator.judge_operator_state(Policy(), host(**there), [engine()])
+    found = gpu_operator.judge_operator_state(
+        Policy(), gpu_operator.read_operator_facts(Policy(), host(**there)), [engine()]
+    )
     assert (found.fate, why in found.why) == (fate, True), found
 
 
@@ -165,7 +167,11 @@ HANDED_OVER: dict[str, tuple[dict[str, Any], Instance, str, bool]] = {
 def test_the_clusters_word_takes_the_place_of_ten_minutes_and_of_nothing_else(case: str) -> None:
     there, instance, fate, cleaned = HANDED_OVER[case]
     found = gpu_operator.report_operator(
-        Policy(operator_toolkit="gone"), host(handlers=instance.handlers, **there), (instance,)
+        Policy(operator_toolkit="gone"),
+        gpu_operator.read_operator_facts(
+            Policy(operator_toolkit="gone"), host(handlers=instance.handlers, **there)
+        ),
+        (instance,),
     )
     assert (found["fate"], found["cleaned"], found["installed"]) == (fate, cleaned, False), found
 
@@ -173,20 +179,34 @@ def test_the_clusters_word_takes_the_place_of_ten_minutes_and_of_nothing_else(ca
 def test_it_is_installed_where_it_works_and_has_its_handlers() -> None:
     for instance, installed in ((engine(), True), (engine(OURS), False)):
         works = host(handlers=instance.handlers, processes=(KUBELET, TOOLKIT_PROCESS))
-        assert gpu_operator.report_operator(Policy(), works, (instance,))["installed"] is installed
+        assert (
+            gpu_operator.report_operator(
+                Policy(), gpu_operator.read_operator_facts(Policy(), works), (instance,)
+            )["installed"]
+            is installed
+        )
 
 
 def test_without_a_trace_nothing_is_asked() -> None:
     seen = obs(processes=[KUBELET])
-    assert gpu_operator.judge_operator_state(Policy(), seen, [engine(OURS)]).fate == "absent"
-    assert gpu_operator.leave_alone(Policy(), seen, (engine(OURS),)) == (engine(OURS),)
+    assert (
+        gpu_operator.judge_operator_state(
+            Policy(), gpu_operator.read_operator_facts(Policy(), seen), [engine(OURS)]
+        ).fate
+        == "absent"
+    )
+    assert gpu_operator.leave_alone(
+        Policy(), gpu_operator.read_operator_facts(Policy(), seen), (engine(OURS),)
+    ) == (engine(OURS),)
 
 
 def test_a_trace_costs_one_more_look() -> None:
     seen = obs(files={TOOLKIT: ""}, processes=[KUBELET], units={"kubelet.service": OLD},
                answers={q["id"]: {"processes": []} for q in gpu_operator.KUBELET_QUESTIONS if q["kind"] == "processes"})  # fmt: skip
     with pytest.raises(NeedMore) as more:
-        gpu_operator.judge_operator_state(Policy(), seen, [engine()])
+        gpu_operator.judge_operator_state(
+            Policy(), gpu_operator.read_operator_facts(Policy(), seen), [engine()]
+        )
     # its files are known to this host's builder
     assert [q["kind"] for q in more.value.questions] == [
         "processes",
@@ -197,7 +217,9 @@ def test_a_trace_costs_one_more_look() -> None:
 def test_beneath_another_root_nothing_runs() -> None:
     assert (
         gpu_operator.judge_operator_state(
-            Policy(root="/srv/image"), obs(files={TOOLKIT: ""}), [engine()]
+            Policy(root="/srv/image"),
+            gpu_operator.read_operator_facts(Policy(root="/srv/image"), obs(files={TOOLKIT: ""})),
+            [engine()],
         ).fate
         == "dead"
     )
@@ -243,7 +265,9 @@ def test_what_it_configures_is_left_alone_with_the_setting_that_hands_it_over(
     kubelets = engine(name="crio", socket="/run/crio/crio.sock", running=False, pid=0)
     other = () if instance.used_by_kubelet else (kubelets,)
     (found, *_others) = gpu_operator.leave_alone(
-        Policy(), host(handlers=instance.handlers, **there), (instance, *other)
+        Policy(),
+        gpu_operator.read_operator_facts(Policy(), host(handlers=instance.handlers, **there)),
+        (instance, *other),
     )
     assert bool(found.refusal) is left
     if left:
@@ -254,19 +278,28 @@ def test_what_it_configures_is_left_alone_with_the_setting_that_hands_it_over(
 
 def test_an_engine_that_is_left_alone_for_another_reason_keeps_that_reason() -> None:
     refused = dc.replace(engine(), refusal=Refusal("k3s writes this"))
-    assert gpu_operator.leave_alone(Policy(), host(**LIVE), (refused,)) == (refused,)
+    assert gpu_operator.leave_alone(
+        Policy(), gpu_operator.read_operator_facts(Policy(), host(**LIVE)), (refused,)
+    ) == (refused,)
 
 
 def test_one_that_returns_after_adoption_is_named_with_its_file() -> None:
     path = "/etc/containerd/conf.d/99-nvidia.toml"
     kept = {path: {"existed": True, "sha256_before": "a", "sha256_after": None}}
     there = {**LIVE, "files": {path: "version = 3\n"}, "originals": kept}
-    (found,) = gpu_operator.leave_alone(Policy(), host(**there), (engine(),))
+    (found,) = gpu_operator.leave_alone(
+        Policy(), gpu_operator.read_operator_facts(Policy(), host(**there)), (engine(),)
+    )
     assert (found.refusal.message.code, found.refusal.message.values["path"]) == (
         "operator.runs-again",
         path,
     )
-    assert gpu_operator.find_returned_drop_in(host(**{**there, "files": {}})) == ""
+    assert (
+        gpu_operator.find_returned_drop_in(
+            gpu_operator.read_operator_facts(Policy(), host(**{**there, "files": {}}))
+        )
+        == ""
+    )
 
 
 FATES = [(LIVE, "/etc/containerd/config", tuple(THREE), "live"), (UNPROVEN, "/etc/containerd/config", tuple(THREE), "live"),
@@ -279,7 +312,11 @@ def test_what_is_there_of_it_is_a_value_of_the_plan(
 ) -> None:
     seen = host(**there)
     (row,) = gpu_operator.list_operator_leftovers(
-        Policy(), seen, gpu_operator.leave_alone(Policy(), seen, (engine(),))
+        Policy(),
+        gpu_operator.read_operator_facts(Policy(), seen),
+        gpu_operator.leave_alone(
+            Policy(), gpu_operator.read_operator_facts(Policy(), seen), (engine(),)
+        ),
     )
     assert (row.tool, row.path, row.settings, row.fate) == ("gpu-operator", path, keys, fate)
     assert row.next
@@ -309,14 +346,18 @@ def test_handlers_that_pods_use_are_known(
     case: str, pods: dict[str, Any], more: dict[str, Any], used: dict[str, int]
 ) -> None:
     assert (
-        sandboxes.count_pods_by_handler(host(pods=pods), engine(**more), gpu_operator.HANDLERS)
+        sandboxes.count_pods_by_handler(
+            sandboxes.read_sandbox_facts(host(pods=pods)), engine(**more), gpu_operator.HANDLERS
+        )
         == used
     )
 
 
 def test_an_engine_that_does_not_tell_its_pods_is_no_engine_without_pods() -> None:
     with pytest.raises(QueryFailed, match="does not answer over CRI"):
-        sandboxes.count_pods_by_handler(host(pods=NO_ANSWER), engine(), gpu_operator.HANDLERS)
+        sandboxes.count_pods_by_handler(
+            sandboxes.read_sandbox_facts(host(pods=NO_ANSWER)), engine(), gpu_operator.HANDLERS
+        )
 
 
 @pytest.mark.parametrize(
@@ -345,7 +386,11 @@ def test_the_bound_is_ten_minutes_of_the_clock_that_systemd_counts_by(
     long_since_boot = {"/proc/uptime": "90000.00 1.00\n"}
     assert (
         gpu_operator.judge_operator_state(
-            Policy(), host(now=now, files={**PODS, **long_since_boot}), [engine()]
+            Policy(),
+            gpu_operator.read_operator_facts(
+                Policy(), host(now=now, files={**PODS, **long_since_boot})
+            ),
+            [engine()],
         ).fate
         == fate
     )

@@ -91,7 +91,11 @@ def test_where_gpus_come_by_cdi_it_goes_and_is_named(
     case: str, data: Any, program: str, path: str
 ) -> None:
     plan = oci_hook.plan_hook_file(
-        Policy(), obs(files={path: json.dumps(data)}), record(Policy(), CRIO)
+        Policy(),
+        oci_hook.read_hook_facts(
+            Policy(), obs(files={path: json.dumps(data)}), record(Policy(), CRIO)
+        ),
+        record(Policy(), CRIO),
     )
     assert [(c["op"], c["path"]) for c in plan.changes] == [("remove", path)]
     tool = "gpu-operator" if program == OPERATORS else "nvidia-container-toolkit"
@@ -102,7 +106,11 @@ def test_where_gpus_come_by_cdi_it_goes_and_is_named(
 
 def test_adopt_never_leaves_it_and_names_it_with_what_ends_it() -> None:
     plan = oci_hook.plan_hook_file(
-        Policy(adopt="never"), obs(files={ADMINS: json.dumps(OLDER)}), record(Policy(), CRIO)
+        Policy(adopt="never"),
+        oci_hook.read_hook_facts(
+            Policy(adopt="never"), obs(files={ADMINS: json.dumps(OLDER)}), record(Policy(), CRIO)
+        ),
+        record(Policy(), CRIO),
     )
     assert (plan.changes, [left.fate for left in plan.leftovers]) == ((), ["kept"])
     assert f"rm {ADMINS}" in plan.leftovers[0].next
@@ -112,7 +120,11 @@ def test_one_that_this_collection_has_written_is_no_leftover() -> None:
     known = {USUAL: {"existed": False, "sha256_after": sha(oci_hook.render_hook_file())}}
     plan = oci_hook.plan_hook_file(
         Policy(adopt="never"),
-        obs(files={USUAL: oci_hook.render_hook_file()}, originals=known),
+        oci_hook.read_hook_facts(
+            Policy(adopt="never"),
+            obs(files={USUAL: oci_hook.render_hook_file()}, originals=known),
+            record(Policy(), CRIO),
+        ),
         record(Policy(), CRIO),
     )
     assert ([c["op"] for c in plan.changes], plan.leftovers) == (["remove"], ())
@@ -122,7 +134,12 @@ def test_where_the_hook_is_wanted_one_in_the_other_directory_goes() -> None:
     policy = Policy(cdi="disabled")
     seen = obs(files={USUAL: oci_hook.render_hook_file(), ADMINS: json.dumps(OLDER), HOOK: ""})
     assert [
-        c["path"] for c in oci_hook.plan_hook_file(policy, seen, record(policy, CRIO)).changes
+        c["path"]
+        for c in oci_hook.plan_hook_file(
+            policy,
+            oci_hook.read_hook_facts(policy, seen, record(policy, CRIO)),
+            record(policy, CRIO),
+        ).changes
     ] == [ADMINS]
 
 
@@ -136,7 +153,11 @@ def test_the_file_of_an_operator_that_works_is_not_fought(code: str, gone: bool)
         record(Policy(), CRIO), refused=(("containerd:/etc/containerd/config.toml", refused),)
     )
     plan = oci_hook.plan_hook_file(
-        Policy(), obs(files={USUAL: oci_hook.render_hook_file(OPERATORS)}), told
+        Policy(),
+        oci_hook.read_hook_facts(
+            Policy(), obs(files={USUAL: oci_hook.render_hook_file(OPERATORS)}), told
+        ),
+        told,
     )
     assert bool(plan.changes) is gone
 
@@ -150,14 +171,21 @@ def test_state_absent_gives_it_back() -> None:
             "content": json.dumps(OLDER),
         }
     }
-    plan = oci_hook.plan_absent(Policy(state="absent"), obs(originals=known))
+    plan = oci_hook.plan_absent(
+        Policy(state="absent"),
+        oci_hook.read_hook_facts(Policy(state="absent"), obs(originals=known), None),
+    )
     assert [(c["op"], c["path"]) for c in plan.changes] == [("restore", ADMINS)]
 
 
 def test_the_oldest_ones_are_scripts_that_nothing_runs_any_more() -> None:
     path = "/usr/libexec/oci/hooks.d/oci-nvidia-hook"
     plan = oci_hook.plan_hook_file(
-        Policy(), obs(files={path: "#!/bin/sh\n"}), record(Policy(), CRIO)
+        Policy(),
+        oci_hook.read_hook_facts(
+            Policy(), obs(files={path: "#!/bin/sh\n"}), record(Policy(), CRIO)
+        ),
+        record(Policy(), CRIO),
     )
     found = [(left.path, left.fate, get_code(left.why)) for left in plan.leftovers]
     assert (plan.changes, found) == ((), [(path, "kept", "adoption.hook-script")])

@@ -71,7 +71,9 @@ NOBODY = {"handlers": {"": 3, "nvidia": 2}}
 def test_all_three_handlers_go_with_it_and_ours_takes_its_place() -> None:
     look = seen(THREE, NOBODY, [])
     (instance,) = gpu_operator.leave_alone(
-        Policy(), look, crio_detect.find_instances(Policy(), look)
+        Policy(),
+        gpu_operator.read_operator_facts(Policy(), look),
+        crio_detect.find_instances(Policy(), look),
     )
     assert instance.refusal == Refusal()
     record = decide.decide_one(Policy(), instance, Kubelet())
@@ -130,7 +132,9 @@ def test_it_stays_with_one_sentence(
 ) -> None:
     look = seen(text, pods, processes)
     (instance,) = gpu_operator.leave_alone(
-        Policy(), look, crio_detect.find_instances(Policy(), look)
+        Policy(),
+        gpu_operator.read_operator_facts(Policy(), look),
+        crio_detect.find_instances(Policy(), look),
     )
     assert instance.manager == "gpu-operator"
     assert why in str(instance.refusal), instance.refusal

@@ -217,7 +217,7 @@ NIXOS = host({GENERATED: SPEC}, {}, host=NIX)
 def test_one_owner(
     case: str, policy: Policy, seen: Observation, cap: str, owner: str, why: dict[str, str]
 ) -> None:
-    found, reason = cdi_refresh.choose_cdi_owner(policy, seen, cap)
+    found, reason = cdi_refresh.choose_cdi_owner(policy, cdi_refresh.read_refresh_facts(seen), cap)
     assert (found, reason.value) == (owner, owner), case
     assert {"code": get_code(reason.why), **get_values(reason.why)}.items() >= why.items()
 
@@ -231,7 +231,9 @@ def test_one_owner(
 )
 def test_theirs_is_refused_where_it_cannot_work(seen: Observation, cap: str) -> None:
     with pytest.raises(PlanError) as caught:
-        cdi_refresh.choose_cdi_owner(Policy(cdi_owner="toolkit"), seen, cap)
+        cdi_refresh.choose_cdi_owner(
+            Policy(cdi_owner="toolkit"), cdi_refresh.read_refresh_facts(seen), cap
+        )
     assert caught.value.code == "adoption.toolkit-cannot-own"
 
 
@@ -264,7 +266,9 @@ BY_HAND = dict.fromkeys(BOTH, {"content": None, "type": "char", "real": "/dev/nu
 def test_taking_over(
     case: str, seen: Observation, owner: str, stopped: list[str], masked: list[str]
 ) -> None:
-    plan = other_writers.plan_other_writers(Policy(), seen, record(cdi_owner=owner))
+    plan = other_writers.plan_other_writers(
+        Policy(), other_writers.read_writer_facts(seen), record(cdi_owner=owner)
+    )
     assert [c["argv"] for c in plan.commands] == (
         [["systemctl", "stop", *stopped]] if stopped else []
     ), case
@@ -285,7 +289,9 @@ def test_taking_over(
 def test_what_this_run_brought_is_not_left_by_others(
     files: dict[str, Any], told: list[tuple[str, str]]
 ) -> None:
-    plan = cdi_refresh.stop(Policy(), host(files, UNITS), record(cdi_owner="collection"))
+    plan = cdi_refresh.stop(
+        Policy(), cdi_refresh.read_refresh_facts(host(files, UNITS)), record(cdi_owner="collection")
+    )
     assert plan.commands, "its units are stopped either way"
     assert [(left.tool, left.fate) for left in plan.leftovers] == told
 
@@ -294,7 +300,9 @@ def test_a_unit_of_the_users_own_is_not_overwritten() -> None:
     with pytest.raises(PlanError) as caught:
         other_writers.plan_other_writers(
             Policy(),
-            host({**REFRESHED, cdi_refresh.MASKS[cdi_refresh.SERVICE]: "[Service]\n"}),
+            other_writers.read_writer_facts(
+                host({**REFRESHED, cdi_refresh.MASKS[cdi_refresh.SERVICE]: "[Service]\n"})
+            ),
             record(cdi_owner="collection"),
         )
     assert caught.value.code == "adoption.unit-in-the-way"
@@ -312,13 +320,15 @@ def test_absent_enables_the_units_again(case: str, files: dict[str, Any], links:
         {**files, **DONE},
         originals=dict.fromkeys(BOTH, {"existed": False, "sha256_after": sha("")}),
     )
-    plan = cdi_refresh.plan_absent(Policy(state="absent"), seen)
+    plan = cdi_refresh.plan_absent(Policy(state="absent"), cdi_refresh.read_refresh_facts(seen))
     assert [c["op"] for c in plan.changes] == ["restore", "restore"], case
     assert [c["argv"][-1] for c in plan.commands] == list(cdi_refresh.LINKS.values())[:links]
 
 
 def test_absent_leaves_a_mask_alone_that_is_not_ours() -> None:
-    assert cdi_refresh.plan_absent(Policy(state="absent"), host(DONE)).empty
+    assert cdi_refresh.plan_absent(
+        Policy(state="absent"), cdi_refresh.read_refresh_facts(host(DONE))
+    ).empty
 
 
 @pytest.mark.parametrize(
@@ -381,7 +391,9 @@ def test_no_kubelet() -> None:
 def test_other_writers_are_named(mark: str, code: str) -> None:
     assert code in get_codes(
         other_writers.plan_other_writers(
-            Policy(), host({mark: ""}, {}), record(cdi_owner="toolkit")
+            Policy(),
+            other_writers.read_writer_facts(host({mark: ""}, {})),
+            record(cdi_owner="toolkit"),
         ).advice
     )
 

@@ -97,7 +97,7 @@ ENGINES = [
 def test_each_engine_is_told_of_in_its_own_words(name: str, default: str, begins: str) -> None:
     instance = dc.replace(engine(default, nvidia=USUAL), engine=name)
     (said,) = programs.plan_missing_programs(
-        Policy(packages="ignore"), obs(), (instance,), ()
+        Policy(packages="ignore"), programs.read_program_facts(obs()), (instance,), ()
     ).advice
     assert said.startswith(begins)
 
@@ -138,7 +138,7 @@ def test_a_run_promises_a_program_only_where_there_is_one_after_it(
     instance = engine(nvidia=program)
     plan = programs.plan_missing_programs(
         policy,
-        obs(files=dict.fromkeys(there, "")),
+        programs.read_program_facts(obs(files=dict.fromkeys(there, ""))),
         (instance,),
         (decide.decide_one(policy, instance, Kubelet()),),
     )
@@ -159,7 +159,9 @@ def test_a_handler_whose_program_is_gone_is_told(
     beforehand: tuple[str, ...],
 ) -> None:
     decision = decide.decide_one(Policy(), instance, Kubelet())
-    plan = programs.plan_missing_programs(Policy(), obs(files=files), (instance,), (decision,))
+    plan = programs.plan_missing_programs(
+        Policy(), programs.read_program_facts(obs(files=files)), (instance,), (decision,)
+    )
     assert (plan.advice, plan.beforehand) == (advice, beforehand)
 
 
@@ -240,10 +242,14 @@ def test_no_handler_without_its_program_becomes_the_default(
     decision = decide.decide_one(policy, instance, Kubelet())
     seen = obs(files=files, packages=installed)
     if not step:
-        programs.require_default(policy, seen, (instance,), (decision,))
+        programs.require_default(
+            policy, programs.read_program_facts(seen), (instance,), (decision,)
+        )
         return
     with pytest.raises(PlanError) as error:
-        programs.require_default(policy, seen, (instance,), (decision,))
+        programs.require_default(
+            policy, programs.read_program_facts(seen), (instance,), (decision,)
+        )
     assert step in error.value.next
 
 
@@ -251,7 +257,7 @@ def test_a_run_does_not_promise_a_program_of_a_package_that_is_there() -> None:
     instance = engine(nvidia=USUAL)
     plan = programs.plan_missing_programs(
         Policy(),
-        obs(packages={BASE: "1.20.2-1"}),
+        programs.read_program_facts(obs(packages={BASE: "1.20.2-1"})),
         (instance,),
         (decide.decide_one(Policy(), instance, Kubelet()),),
     )
@@ -281,10 +287,14 @@ def test_an_engine_that_minds_gets_no_handler_without_its_program(
     decision = decide.decide_one(policy, docker("nvidia", USUAL), Kubelet())
     seen = obs(packages=installed)
     if not step:
-        programs.require_handler_programs(policy, seen, decision, "why")
+        programs.require_handler_programs(
+            policy, programs.read_program_facts(seen), decision, "why"
+        )
         return
     with pytest.raises(PlanError) as error:
-        programs.require_handler_programs(policy, seen, decision, "why")
+        programs.require_handler_programs(
+            policy, programs.read_program_facts(seen), decision, "why"
+        )
     assert step in error.value.next
 
 
@@ -295,7 +305,7 @@ def test_the_programs_of_all_handlers_are_looked_for_at_once() -> None:
         engine(legacy=f"{TOOLKIT}.legacy", again=TOOLKIT),
     )
     with pytest.raises(NeedMore) as need:
-        programs.find_missing_programs(Observation({}, {}), instances)
+        programs.find_missing_programs(programs.read_program_facts(Observation({}, {})), instances)
     assert sorted(q["path"] for q in need.value.questions) == [
         TOOLKIT,
         f"{TOOLKIT}.cdi",

@@ -12,7 +12,9 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+)
 
 from tests.unit.bare_trees import Tree
 from tests.unit.containerd_leftovers import COPY, ROOT, SITE, THEIRS, rendered
@@ -30,7 +32,7 @@ HOSTS: dict[str, tuple[str, str, dict[str, str], list[str]]] = {
 
 
 def recorded(home: Tree) -> Any:
-    return json.loads(home.read(decision_file.FACT_PATH)).get("taken_over", [])
+    return json.loads(home.read(earlier_runs.FACT_PATH)).get("taken_over", [])
 
 
 @pytest.mark.parametrize("name", HOSTS)

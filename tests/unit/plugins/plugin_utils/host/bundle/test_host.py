@@ -23,7 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    earlier_runs,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import (
     host as bundle_host,
 )
@@ -33,6 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     image_hosts,
     packages,
     repository,
+    repository_key,
     rpm_sources,
 )
 
@@ -40,7 +43,7 @@ from tests.unit import bundle_keys, bundles
 
 BASE, TOOLKIT = "nvidia-container-toolkit-base", "nvidia-container-toolkit"
 KEY = bundle_keys.NEVER
-FINGERPRINT = repository.compute_key_fingerprint(KEY)
+FINGERPRINT = repository_key.compute_key_fingerprint(KEY)
 RECORD = HostDecision((), (), "", "cdi", (), "compatible", (), (BASE,), "collection", "", ())
 POLICY = Policy(bundle_file="/srv/bundle.tar", toolkit_key_fingerprint=FINGERPRINT)
 PLACE = "/var/lib/gpufleet/bundle/apt"
@@ -95,7 +98,7 @@ def host(
             "manifest": manifest.render_manifest(archive),
             "key": KEY,
         },
-        owned_file.ORIGINALS["id"]: {"originals": {}},
+        earlier_runs.ORIGINALS["id"]: {"originals": {}},
         **{queries.ask_for_directory(place)["id"]: {"entries": entries} for place in (PLACE, rpm)},
         queries.ask_for_directory(f"{rpm}/repodata")["id"]: {"entries": []},
         **{f"file:{path}": {"exists": False} for path in repository.PATHS},
@@ -112,7 +115,9 @@ def sent(plan: Plan) -> list[str]:
 
 
 def test_a_host_gets_the_signed_metadata_and_what_it_installs() -> None:
-    plan = bundle_host.plan_needed_archive(POLICY, host(described("1.20.1-1")), RECORD)
+    plan = bundle_host.plan_needed_archive(
+        POLICY, bundle_host.read_archive_facts(POLICY, host(described("1.20.1-1"))), RECORD
+    )
     assert sent(plan) == ["InRelease", "Packages", f"{BASE}_1.20.1-1.deb"]
     assert [change["path"] for change in plan.changes[-2:]] == [
         repository.FAMILIES["debian"].key_path,
@@ -128,7 +133,9 @@ def test_a_host_gets_the_signed_metadata_and_what_it_installs() -> None:
 
 
 def test_apt_tries_the_metadata_where_it_is_staged() -> None:
-    plan = bundle_host.plan_needed_archive(POLICY, host(described("1.20.1-1")), RECORD)
+    plan = bundle_host.plan_needed_archive(
+        POLICY, bundle_host.read_archive_facts(POLICY, host(described("1.20.1-1"))), RECORD
+    )
     assert [item["name"] for item in plan.stage_files][-2:] == [
         "bundle/InRelease",
         "bundle/Packages",
@@ -138,7 +145,11 @@ def test_apt_tries_the_metadata_where_it_is_staged() -> None:
 
 def test_rpm_hosts_get_their_own_part() -> None:
     plan = bundle_host.plan_needed_archive(
-        POLICY, host(described("1.20.1-1", form="rpm"), os="fedora"), RECORD
+        POLICY,
+        bundle_host.read_archive_facts(
+            POLICY, host(described("1.20.1-1", form="rpm"), os="fedora")
+        ),
+        RECORD,
     )
     assert [str(c["path"]) for c in plan.changes[:3]] == [
         f"{bundle_host.DIRECTORY}/rpm/{name}"
@@ -148,7 +159,11 @@ def test_rpm_hosts_get_their_own_part() -> None:
 
 def test_an_old_archive_goes() -> None:
     there = {f"{BASE}_1.20.1-1.deb": 10, "InRelease": 9, f"{BASE}_1.19.1-1.deb": 10}
-    plan = bundle_host.plan_needed_archive(POLICY, host(described("1.20.1-1"), there=there), RECORD)
+    plan = bundle_host.plan_needed_archive(
+        POLICY,
+        bundle_host.read_archive_facts(POLICY, host(described("1.20.1-1"), there=there)),
+        RECORD,
+    )
     assert sent(plan) == ["InRelease", "Packages", f"{BASE}_1.20.1-1.deb"]
     assert [str(c["path"]) for c in plan.changes if c["op"] == "remove"] == [
         f"{PLACE}/{BASE}_1.19.1-1.deb"
@@ -161,12 +176,19 @@ def test_what_has_to_be_known_of_a_host_is_one_look_more() -> None:
     first = {packages.QUESTION["id"], queries.ask_for_archive(POLICY.bundle_file)["id"]}
     with pytest.raises(NeedMore) as caught:
         bundle_host.plan_needed_archive(
-            POLICY, Observation(full.host, {name: full.answers[name] for name in first}), RECORD
+            POLICY,
+            bundle_host.read_archive_facts(
+                POLICY, Observation(full.host, {name: full.answers[name] for name in first})
+            ),
+            RECORD,
         )
     asked = {question["id"]: full.answers[question["id"]] for question in caught.value.questions}
     assert bundle_host.plan_needed_archive(
         POLICY,
-        Observation(full.host, {**{name: full.answers[name] for name in first}, **asked}),
+        bundle_host.read_archive_facts(
+            POLICY,
+            Observation(full.host, {**{name: full.answers[name] for name in first}, **asked}),
+        ),
         RECORD,
     ).changes
 
@@ -184,7 +206,9 @@ def test_nothing_is_sent_where_nothing_is_installed(
     policy: Policy, installed: dict[str, str]
 ) -> None:
     assert bundle_host.plan_needed_archive(
-        policy, host(described("1.20.1-1"), installed), RECORD
+        policy,
+        bundle_host.read_archive_facts(policy, host(described("1.20.1-1"), installed)),
+        RECORD,
     ).empty
 
 
@@ -207,16 +231,29 @@ def test_the_version_is_one_that_the_archive_has(
 ) -> None:
     """The signed metadata lists others as well, which no host could install."""
     obs = host(described("1.19.1-1", "1.20.1-1"), installed)
-    assert bundle_host.pin_archive_in_policy(policy, obs, BOTH).toolkit_version == version
-    assert f"{TOOLKIT}_{version}.deb" in sent(bundle_host.plan_needed_archive(policy, obs, BOTH))
+    assert (
+        bundle_host.pin_archive_in_policy(
+            policy, bundle_host.read_archive_facts(policy, obs), BOTH
+        ).toolkit_version
+        == version
+    )
+    assert f"{TOOLKIT}_{version}.deb" in sent(
+        bundle_host.plan_needed_archive(policy, bundle_host.read_archive_facts(policy, obs), BOTH)
+    )
 
 
 def test_apt_reads_the_lists_of_the_archive_alone() -> None:
     obs = host(described("1.20.1-1"))
     plan = bundle_host.narrow_install_plan(
         POLICY,
-        obs,
-        packages.plan_packages(bundle_host.pin_archive_in_policy(POLICY, obs, RECORD), obs, RECORD),
+        bundle_host.read_archive_facts(POLICY, obs),
+        packages.plan_packages(
+            bundle_host.pin_archive_in_policy(
+                POLICY, bundle_host.read_archive_facts(POLICY, obs), RECORD
+            ),
+            packages.read_toolkit_facts(obs),
+            RECORD,
+        ),
     )
     refresh, install = [command["argv"] for command in plan.commands]
     assert refresh[:2] == ["apt-get", "update"]
@@ -237,12 +274,23 @@ def test_there_is_a_way_back_where_the_archive_has_it(
     obs = host(described(*versions), {BASE: "1.19.1-1"})
     command = bundle_host.narrow_install_plan(
         policy,
-        obs,
-        packages.plan_packages(bundle_host.pin_archive_in_policy(policy, obs, RECORD), obs, RECORD),
+        bundle_host.read_archive_facts(policy, obs),
+        packages.plan_packages(
+            bundle_host.pin_archive_in_policy(
+                policy, bundle_host.read_archive_facts(policy, obs), RECORD
+            ),
+            packages.read_toolkit_facts(obs),
+            RECORD,
+        ),
     ).commands[-1]
     assert ("undo" in command) is way_back
     assert (
-        f"{BASE}_1.19.1-1.deb" in sent(bundle_host.plan_needed_archive(policy, obs, RECORD))
+        f"{BASE}_1.19.1-1.deb"
+        in sent(
+            bundle_host.plan_needed_archive(
+                policy, bundle_host.read_archive_facts(policy, obs), RECORD
+            )
+        )
     ) is way_back
 
 
@@ -264,7 +312,7 @@ REFUSED: dict[str, tuple[Policy, Observation, str]] = {
 @pytest.mark.parametrize(("policy", "obs", "code"), REFUSED.values(), ids=REFUSED)
 def test_an_archive_that_is_not_for_this_host(policy: Policy, obs: Observation, code: str) -> None:
     with pytest.raises(PlanError) as caught:
-        bundle_host.plan_needed_archive(policy, obs, BOTH)
+        bundle_host.plan_needed_archive(policy, bundle_host.read_archive_facts(policy, obs), BOTH)
     assert caught.value.code == code
     assert "gpufleet" in caught.value.next
 

@@ -10,7 +10,7 @@ import base64
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bundle import key
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
-    repository,
+    repository_key,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,10 +53,12 @@ def test_the_newest_signature_says_until_when(text: str, end: str) -> None:
 
 def test_the_newest_signature_counts_whichever_comes_first() -> None:
     old, new = (
-        [packet for packet in repository.list_key_packets(text) if packet[0] == key.SIGNATURE]
+        [packet for packet in repository_key.list_key_packets(text) if packet[0] == key.SIGNATURE]
         for text in (SHORT, RENEWED)
     )
-    others = [packet for packet in repository.list_key_packets(SHORT) if packet[0] != key.SIGNATURE]
+    others = [
+        packet for packet in repository_key.list_key_packets(SHORT) if packet[0] != key.SIGNATURE
+    ]
     for signatures in ([*old, *new], [*new, *old]):
         assert key.get_key_expiry(armored([*others, *signatures])) == "2027-02-01T12:00:00Z"
 
@@ -65,10 +67,12 @@ def armored(packets: list[tuple[int, bytes]]) -> str:
     data = b"".join(
         bytes([0xC0 | kind, 0xFF]) + len(body).to_bytes(4, "big") + body for kind, body in packets
     )
-    return f"{repository.BEGIN}\n\n{base64.b64encode(data).decode()}\n{repository.END}\n"
+    return f"{repository_key.BEGIN}\n\n{base64.b64encode(data).decode()}\n{repository_key.END}\n"
 
 
 @given(st.binary(max_size=60))
 def test_whatever_a_signature_holds_is_no_accident(body: bytes) -> None:
-    others = [packet for packet in repository.list_key_packets(SHORT) if packet[0] != key.SIGNATURE]
+    others = [
+        packet for packet in repository_key.list_key_packets(SHORT) if packet[0] != key.SIGNATURE
+    ]
     key.get_key_expiry(armored([*others, (key.SIGNATURE, b"\x04\x13\x16\x08" + body)]))

@@ -22,7 +22,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    resource,
+    spec_facts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
     nvidia_smi,
 )
@@ -72,7 +75,12 @@ def outcome(files: dict[str, Any], **more: Any) -> Plan | PlanError:
         )
         try:
             return resource.plan_specs(
-                wanted, seen, RECORD, driver_gpus.parse_driver(wanted, seen), SOURCE
+                wanted,
+                spec_facts.read_spec_facts(
+                    wanted, seen, RECORD, driver_gpus.parse_driver(wanted, seen), SOURCE
+                ),
+                RECORD,
+                driver_gpus.parse_driver(wanted, seen),
             )
         except NeedMore as need:
             missing = {"error": {"kind": "not-found", "message": "there is no such program"}}

@@ -93,7 +93,9 @@ CAPS = [
 def test_the_oldest_reader_rules(
     instances: list[Instance], installed: dict[str, str], cap: str, who: str
 ) -> None:
-    others = consumers.list_other_consumers(Policy(), obs(packages=installed), instances)
+    others = consumers.list_other_consumers(
+        Policy(), consumers.read_consumer_facts(obs(packages=installed)), instances
+    )
     found, reason = decide.find_version_cap(instances, others)
     assert (found, who in reason.why) == (cap, True), reason
 
@@ -110,7 +112,10 @@ def test_the_oldest_reader_rules(
 def test_a_program_of_no_package_counts_as_unknown(programs: list[str], cap: str) -> None:
     there = obs(files={f"/usr/local/bin/{name}": "" for name in programs})
     assert (
-        decide.find_version_cap([NEW], consumers.list_other_consumers(Policy(), there, [NEW]))[0]
+        decide.find_version_cap(
+            [NEW],
+            consumers.list_other_consumers(Policy(), consumers.read_consumer_facts(there), [NEW]),
+        )[0]
         == cap
     )
 
@@ -127,4 +132,6 @@ def test_a_program_of_no_package_counts_as_unknown(programs: list[str], cap: str
 def test_enroot_is_named_where_what_it_starts_is_missing(programs: list[str], said: bool) -> None:
     there = obs(files={f"/usr/bin/{name}": "" for name in programs})
     told = [("cdi.enroot-without-cli", {"program": "nvidia-container-cli"})]
-    assert read_all_coded(consumers.advise_on_enroot(there)) == (told if said else [])
+    assert read_all_coded(consumers.advise_on_enroot(consumers.read_consumer_facts(there))) == (
+        told if said else []
+    )

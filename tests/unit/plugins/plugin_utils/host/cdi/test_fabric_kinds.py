@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     resource,
+    spec_facts,
     staleness_guard,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
@@ -73,7 +74,16 @@ def plan(
     wanted = Policy(**{"cdi_profile": "devices", **policy})
     there = look(files)
     return resource.plan_specs(
-        wanted, there, resource.record_of_options(owner, cap), gpus.parse_driver(wanted, there), ""
+        wanted,
+        spec_facts.read_spec_facts(
+            wanted,
+            there,
+            resource.record_of_options(owner, cap),
+            gpus.parse_driver(wanted, there),
+            "",
+        ),
+        resource.record_of_options(owner, cap),
+        gpus.parse_driver(wanted, there),
     )
 
 
@@ -229,7 +239,7 @@ def test_a_second_run_changes_nothing_and_a_run_without_the_options_takes_the_fi
     assert [(c["path"], c["op"]) for c in gone.changes] == [(IMEX, "remove"), (SWITCH, "remove")]
     assert {get_code(d.why) for d in gone.differences} == {"cdi.kind-not-asked"}
     assert plan(there, single=True).empty, "a task of its own made them"
-    absent = resource.plan_absent(Policy(), look(there))
+    absent = resource.plan_absent(Policy(), spec_facts.read_spec_removal_facts(look(there)))
     assert {SPEC, IMEX, SWITCH} <= {c["path"] for c in absent.changes}
 
 
@@ -272,12 +282,19 @@ def test_the_watch_holds_such_a_spec_against_its_nodes_alone() -> None:
     there = look(FABRIC)
     specs = written(plan(FABRIC, cdi_imex_channels=("0", "7")))
     words = {
-        path: [fact["what"] for fact in staleness_guard.list_watch_facts(Policy(), there, spec)]
+        path: [
+            fact["what"]
+            for fact in staleness_guard.list_watch_facts(
+                Policy(), staleness_guard.read_watch_facts(there), spec
+            )
+        ]
         for path, spec in specs.items()
     }
     assert words[IMEX] == ["device numbers", "files"]
     assert words[SPEC][0] == "the set of GPUs"
-    assert staleness_guard.list_watch_facts(Policy(), there, specs[IMEX])[-1]["paths"] == [
+    assert staleness_guard.list_watch_facts(
+        Policy(), staleness_guard.read_watch_facts(there), specs[IMEX]
+    )[-1]["paths"] == [
         f"{C}0",
         f"{C}7",
     ]

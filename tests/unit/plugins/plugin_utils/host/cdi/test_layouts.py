@@ -27,7 +27,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    resource,
+    spec_facts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
     inventory,
 )
@@ -85,10 +88,15 @@ def plan(there: Observation, cap: str = "1.0.0", **policy: Any) -> Plan:
     wanted = Policy(cdi_profile="devices", single=True, **policy)
     return resource.plan_specs(
         wanted,
-        there,
+        spec_facts.read_spec_facts(
+            wanted,
+            there,
+            resource.record_of_options("collection", cap),
+            gpus.parse_driver(wanted, there),
+            "",
+        ),
         resource.record_of_options("collection", cap),
         gpus.parse_driver(wanted, there),
-        "",
     )
 
 
@@ -244,7 +252,8 @@ def test_management_leaves_the_others_file_alone() -> None:
         c["path"] for c in plan(look({**MIXED, **theirs}), cdi_layout="management").changes
     ] == [MANAGEMENT]
     absent = resource.plan_absent(
-        Policy(cdi_layout="management"), look({**MIXED, "/etc/cdi/nvidia.yaml": writer.HEADER})
+        Policy(cdi_layout="management"),
+        spec_facts.read_spec_removal_facts(look({**MIXED, "/etc/cdi/nvidia.yaml": writer.HEADER})),
     )
     assert absent.empty
 
@@ -303,7 +312,9 @@ def test_a_second_kind_names_by_model() -> None:
     assert plan(
         look(there, {}), cdi_model_class="model"
     ).empty  # the profile is known from our own file
-    gone = resource.plan_absent(Policy(cdi_model_class="model"), look(there))
+    gone = resource.plan_absent(
+        Policy(cdi_model_class="model"), spec_facts.read_spec_removal_facts(look(there))
+    )
     assert [c["path"] for c in gone.changes] == [
         "/etc/cdi/nvidia.yaml",
         "/etc/cdi/nvidia.com-model.yaml",
@@ -537,7 +548,12 @@ def test_platforms_are_refused_with_the_reason(files: dict[str, Any], evidence: 
     calm = Policy()
     seen, record = look(files, {}), resource.record_of_options("collection", "1.0.0")
     code, values = read_coded(
-        resource.plan_specs(calm, seen, record, gpus.parse_driver(calm, seen), "").advice[0]
+        resource.plan_specs(
+            calm,
+            spec_facts.read_spec_facts(calm, seen, record, gpus.parse_driver(calm, seen), ""),
+            record,
+            gpus.parse_driver(calm, seen),
+        ).advice[0]
     )
     assert (code, values["evidence"][0]) == ("cdi.no-spec-yet", evidence)
 
@@ -553,7 +569,10 @@ def test_a_spec_stays_where_the_vgpu_manager_has_taken_the_gpus() -> None:
         resource.record_of_options("collection", "1.0.0"),
     )
     assert not resource.plan_specs(
-        Policy(), seen, record, gpus.parse_driver(Policy(), seen), ""
+        Policy(),
+        spec_facts.read_spec_facts(Policy(), seen, record, gpus.parse_driver(Policy(), seen), ""),
+        record,
+        gpus.parse_driver(Policy(), seen),
     ).changes
 
 

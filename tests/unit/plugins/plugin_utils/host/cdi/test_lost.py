@@ -16,7 +16,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Cause,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    resource,
+    spec_facts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
 from tests.unit.cdi_plans import OURS, RECORD, plan, seen
@@ -100,8 +103,16 @@ def test_a_newer_version_of_the_spec_waits_for_engines_that_say_nothing() -> Non
     there = seen({OURS: re.sub(r"(?m)^cdiVersion: .*$", 'cdiVersion: "0.3.0"', text)})
     driver = gpus.parse_driver(Policy(), there)
     with pytest.raises(PlanError, match="an engine is stopped"):
-        resource.plan_specs_and_outcome(Policy(), there, RECORD, driver, "", silent)
-    assert resource.plan_specs_and_outcome(Policy(), there, RECORD, driver, "")[0].changes
+        resource.plan_specs_and_outcome(
+            Policy(),
+            spec_facts.read_spec_facts(Policy(), there, RECORD, driver, ""),
+            RECORD,
+            driver,
+            silent,
+        )
+    assert resource.plan_specs_and_outcome(
+        Policy(), spec_facts.read_spec_facts(Policy(), there, RECORD, driver, ""), RECORD, driver
+    )[0].changes
 
 
 OWNERS = [

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     resource,
+    spec_facts,
     staleness_guard,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
@@ -43,10 +44,15 @@ def plan(sharing: dict[str, Any] | None, there: dict[str, Any] | None = None, **
     )
     return resource.plan_specs(
         policy,
-        seen,
+        spec_facts.read_spec_facts(
+            policy,
+            seen,
+            resource.record_of_options("collection", "1.0.0"),
+            gpus.parse_driver(policy, seen),
+            "",
+        ),
         resource.record_of_options("collection", "1.0.0"),
         gpus.parse_driver(policy, seen),
-        "",
     )
 
 
@@ -170,7 +176,9 @@ def test_the_watch_over_specs_does_not_wait_for_daemons() -> None:
     spec = reader.parse_spec(files(plan({UUIDS[0]: "mps"}))[MPS])
     (paths,) = (
         fact["paths"]
-        for fact in staleness_guard.list_watch_facts(policy, obs(files=host(3)), spec)
+        for fact in staleness_guard.list_watch_facts(
+            policy, staleness_guard.read_watch_facts(obs(files=host(3))), spec
+        )
         if fact["what"] == "files"
     )
     assert paths
@@ -184,7 +192,13 @@ def test_it_goes_when_nothing_is_shared_any_more() -> None:
         assert [(c["op"], c["path"]) for c in gone.changes] == [("remove", SHARED), ("remove", MPS)]
     policy = Policy(state="absent")
     seen = obs(files={**host(3), **there}, packages={packages.BASE: "1.20.1-1"})
-    assert SHARED in {c["path"] for c in resource.plan_absent(policy, seen).changes}
+    assert SHARED in {
+        c["path"]
+        for c in resource.plan_absent(policy, spec_facts.read_spec_removal_facts(seen)).changes
+    }
     assert SHARED not in {
-        c["path"] for c in resource.plan_absent(dc.replace(policy, single=True), seen).changes
+        c["path"]
+        for c in resource.plan_absent(
+            dc.replace(policy, single=True), spec_facts.read_spec_removal_facts(seen)
+        ).changes
     }

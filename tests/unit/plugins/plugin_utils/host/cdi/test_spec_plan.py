@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     files,
     resource,
+    spec_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import outer_host
@@ -236,7 +237,12 @@ def test_a_name_that_containers_may_ask_for_keeps_the_file(name: str, gone: bool
 def test_absent_alone_gives_back_what_was_under_another_name() -> None:
     kept = {path: {"existed": True, "sha256_after": None, "now": None} for path in TAKEN}
     other = {"/etc/hosts": {"existed": True, "sha256_after": None, "now": None}}
-    assert resource.list_taken_over_specs(Policy(), seen(originals={**kept, **other})) == TAKEN
+    assert (
+        resource.list_taken_over_specs(
+            Policy(), files.read_spec_file_facts(seen(originals={**kept, **other}))
+        )
+        == TAKEN
+    )
 
 
 def test_the_package_that_starts_the_unit_comes_with_the_same_transaction() -> None:
@@ -317,12 +323,20 @@ def test_absent_gives_back_what_was_there() -> None:
         OURS: {"existed": True, "sha256_after": sha(text), "content": file_of()},
         THEIRS: {"existed": True, "sha256_after": None, "content": file_of()},
     }
-    assert paths(resource.plan_absent(Policy(), seen({OURS: text}, originals=journal))) == [
+    assert paths(
+        resource.plan_absent(
+            Policy(), spec_facts.read_spec_removal_facts(seen({OURS: text}, originals=journal))
+        )
+    ) == [
         ("restore", OURS),
         ("restore", THEIRS),
     ]
-    assert paths(resource.plan_absent(Policy(), seen({OURS: text}))) == [("remove", OURS)]
-    assert resource.plan_absent(Policy(), seen({OURS: file_of(), THEIRS: file_of()})).empty
+    assert paths(
+        resource.plan_absent(Policy(), spec_facts.read_spec_removal_facts(seen({OURS: text})))
+    ) == [("remove", OURS)]
+    assert resource.plan_absent(
+        Policy(), spec_facts.read_spec_removal_facts(seen({OURS: file_of(), THEIRS: file_of()}))
+    ).empty
 
 
 def test_other_directories() -> None:

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     resource,
+    spec_facts,
     staleness,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
@@ -110,7 +111,15 @@ def look(
 def verdict(seen: Observation, cap: str = "1.0.0", path: str = THEIRS) -> staleness.SpecVerdict:
     policy = Policy()
     found = resource.judge_specs(
-        policy, seen, resource.record_of_options("toolkit", cap), gpus.parse_driver(policy, seen)
+        policy,
+        spec_facts.read_spec_facts(
+            policy,
+            seen,
+            resource.record_of_options("toolkit", cap),
+            gpus.parse_driver(policy, seen),
+        ),
+        resource.record_of_options("toolkit", cap),
+        gpus.parse_driver(policy, seen),
     )
     return next(v for v in found if v.path == path)
 
@@ -307,7 +316,12 @@ def test_nodes_beneath_a_root_of_their_own() -> None:
         }
     )
     policy = Policy(cdi_dev_root=root)
-    found = resource.judge_specs(policy, seen, RECORD, gpus.parse_driver(policy, seen))
+    found = resource.judge_specs(
+        policy,
+        spec_facts.read_spec_facts(policy, seen, RECORD, gpus.parse_driver(policy, seen)),
+        RECORD,
+        gpus.parse_driver(policy, seen),
+    )
     assert [(v.state, v.reasons) for v in found] == [("fresh", ())]
 
 
@@ -316,10 +330,15 @@ def test_nodes_alone_outlive_a_driver() -> None:
     policy = Policy(cdi_profile="devices")
     mine = resource.plan_specs(
         policy,
-        look({THEIRS: None}),
+        spec_facts.read_spec_facts(
+            policy,
+            look({THEIRS: None}),
+            resource.record_of_options("collection", "1.0.0"),
+            gpus.parse_driver(policy, look()),
+            "",
+        ),
         resource.record_of_options("collection", "1.0.0"),
         gpus.parse_driver(policy, look()),
-        "",
     )
     text = next(c["content"] for c in mine.changes if c["op"] == "write")
     assert verdict(look({OURS: text, **NEW_DRIVER}), path=OURS).state == "fresh"
@@ -329,10 +348,15 @@ def planned(seen: Observation, owner: Any = "toolkit") -> Plan:
     policy = Policy(cdi_owner=owner)
     return resource.plan_specs(
         policy,
-        seen,
+        spec_facts.read_spec_facts(
+            policy,
+            seen,
+            resource.record_of_options(owner, "1.0.0"),
+            gpus.parse_driver(policy, seen),
+            "",
+        ),
         resource.record_of_options(owner, "1.0.0"),
         gpus.parse_driver(policy, seen),
-        "",
     )
 
 
@@ -345,7 +369,7 @@ def test_theirs_is_made_again_by_them() -> None:
     code, values = read_coded(plan.differences[0].why)
     assert (code, values["path"]) == (
         "cdi.refreshed",
-        cdi_refresh.read_refresh_state(Policy(), look()).output,
+        cdi_refresh.read_refresh_facts(look()).state.value.output,
     )
     assert values["problem"][0] == "cdi.node-changed"
     assert planned(look()) == Plan()

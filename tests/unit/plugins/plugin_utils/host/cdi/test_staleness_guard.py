@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     resource,
+    spec_facts,
     staleness_guard,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
@@ -52,8 +53,9 @@ def planned(
     }
     seen = obs(files={**host(), **(files or {})}, answers=nvml(), units=units)
     record, driver = resource.record_of_options(owner, "1.0.0"), gpus.parse_driver(policy, seen)
-    done = resource.plan_specs_and_outcome(policy, seen, record, driver, "")
-    return merge_plans([done[0], resource.plan_spec_watch(policy, seen, record, done, PROGRAM)])
+    facts = spec_facts.read_spec_facts(policy, seen, record, driver)
+    done = resource.plan_specs_and_outcome(policy, facts, record, driver)
+    return merge_plans([done[0], resource.plan_spec_watch(policy, facts, record, done, PROGRAM)])
 
 
 def written(plan: Plan) -> dict[str, str]:
@@ -149,7 +151,12 @@ def test_a_spec_that_was_set_aside_is_stale_and_made_again() -> None:
     seen = obs(files={**host(), **away, ASIDE: first[OURS]}, answers=nvml())
     verdicts = resource.judge_specs(
         POLICY,
-        seen,
+        spec_facts.read_spec_facts(
+            POLICY,
+            seen,
+            resource.record_of_options("collection", "1.0.0"),
+            gpus.parse_driver(POLICY, seen),
+        ),
         resource.record_of_options("collection", "1.0.0"),
         gpus.parse_driver(POLICY, seen),
     )
@@ -164,7 +171,7 @@ def test_absent_takes_the_watch_and_what_it_set_aside() -> None:
     seen = obs(
         files={**host(), **{p: t for p, t in there.items() if p != OURS}, ASIDE: there[OURS]}
     )
-    plan = resource.plan_absent(policy, seen)
+    plan = resource.plan_absent(policy, spec_facts.read_spec_removal_facts(seen))
     assert sorted(c["path"] for c in plan.changes) == sorted(
         [*(p for p in there if p != OURS), ASIDE]
     )

@@ -15,7 +15,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     cdi_files,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    resource,
+    spec_facts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
     reader,
 )
@@ -78,7 +81,12 @@ def test_which_hosts_have_the_mount(
         if plugin is None
         else dc.replace(record(policy), plugin_strategies=plugin, cdi_owner="collection")
     )
-    plan = resource.plan_specs(policy, seen, decided, gpus.parse_driver(policy, seen), "")
+    plan = resource.plan_specs(
+        policy,
+        spec_facts.read_spec_facts(policy, seen, decided, gpus.parse_driver(policy, seen), ""),
+        decided,
+        gpus.parse_driver(policy, seen),
+    )
     specs = [reader.parse_spec(c["content"]) for c in plan.changes if c["op"] == "write"]
     assert specs
     assert {VOID_MOUNT in spec.edits.mounts for spec in specs} == {there}

@@ -196,7 +196,9 @@ def test_where_there_is_doubt(table: dict[str, Any], doubt: str, unsaid: bool) -
 def test_pods_show_the_driver(groups: list[str], driver: str) -> None:
     assert (
         cgroup_driver.get_cgroup_driver_in_use(
-            builders.obs(answers={cgroup_driver.ask_for_kubelet_config()["id"]: pods(groups)})
+            cgroup_driver.read_kubelet_facts(
+                builders.obs(answers={cgroup_driver.ask_for_kubelet_config()["id"]: pods(groups)})
+            )
         ).driver
         == driver
     )
@@ -222,7 +224,9 @@ def test_pods_in_both_places_are_refused() -> None:
         )
     }
     with pytest.raises(PlanError, match=r"\[kubernetes\.pods-of-both-cgroup-drivers\]"):
-        cgroup_driver.get_cgroup_driver_in_use(builders.obs(answers=answers))
+        cgroup_driver.get_cgroup_driver_in_use(
+            cgroup_driver.read_kubelet_facts(builders.obs(answers=answers))
+        )
 
 
 # pkg/cri/server/helpers.go, generateRuntimeOptions: with options the handler's own count, without

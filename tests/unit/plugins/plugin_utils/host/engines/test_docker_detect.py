@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Kubelet,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import seen_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config as docker_config,
 )
@@ -211,7 +211,7 @@ def test_beside_kubernetes_it_is_configured_by_name_only(
 ) -> None:
     policy = Policy(engines=engines)
     (found,) = docker_detect.find_instances(policy, running())
-    result = host.refuse_without_kubelet(policy, found, Kubelet(kubelet), (found,))
+    result = seen_host.refuse_without_kubelet(policy, found, Kubelet(kubelet), (found,))
     assert bool(result.refusal) == left
     if left:
         assert result.refusal.message.code == "engines.beside-kubernetes"
@@ -234,11 +234,11 @@ def test_a_kubelet_that_starts_its_pods_by_cri_dockerd_uses_docker(
 ) -> None:
     (found,) = docker_detect.find_instances(Policy(), running())
     kubelet = Kubelet(present=True, version="v1.31.4", endpoint=endpoint)
-    assert host.is_kubelets_engine(found, kubelet) == used
+    assert seen_host.is_kubelets_engine(found, kubelet) == used
     other = dc.replace(found, engine="containerd", socket="/run/containerd/containerd.sock")
-    assert host.is_kubelets_engine(other, kubelet) == (endpoint.endswith("containerd.sock"))
+    assert seen_host.is_kubelets_engine(other, kubelet) == (endpoint.endswith("containerd.sock"))
     seen = dc.replace(found, used_by_kubelet=used)
-    assert bool(host.refuse_without_kubelet(Policy(), seen, kubelet, (seen,)).refusal) != used
+    assert bool(seen_host.refuse_without_kubelet(Policy(), seen, kubelet, (seen,)).refusal) != used
 
 
 @pytest.mark.parametrize(
@@ -256,6 +256,6 @@ def test_an_engine_of_kubernetes_is_enough_of_a_sign(manager: str, left: bool) -
     (found,) = docker_detect.find_instances(Policy(), running())
     other = dc.replace(found, engine="containerd", manager=manager)
     assert (
-        bool(host.refuse_without_kubelet(Policy(), found, Kubelet(), (found, other)).refusal)
+        bool(seen_host.refuse_without_kubelet(Policy(), found, Kubelet(), (found, other)).refusal)
         == left
     )

@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     host,
     host_report,
     refusals,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import consumers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
@@ -71,7 +72,7 @@ def the_podman(version: str = NEW) -> Instance:
 
 
 def test_a_host_with_podman_alone_gets_its_spec_and_nothing_else() -> None:
-    seen = host.see(Policy(), seen_with(NEW))
+    seen = seen_host.see(Policy(), seen_with(NEW))
     refusals.require_engine(Policy(), seen.instances)
     (decision,) = seen.record.decisions
     assert (decision.engine, decision.engine_version, decision.injection, decision.handler) == (
@@ -131,7 +132,7 @@ def test_no_engine_that_can_be_used_is_an_error_and_podman_is_named(
     version: str | None, code: str, values: dict[str, str]
 ) -> None:
     with pytest.raises(PlanError) as caught:
-        refusals.require_engine(Policy(), host.see(Policy(), seen_with(version)).instances)
+        refusals.require_engine(Policy(), seen_host.see(Policy(), seen_with(version)).instances)
     assert (caught.value.code, caught.value.values) == (code, values)
 
 
@@ -157,7 +158,8 @@ def test_in_a_tree_the_option_says_which_podman_it_is(
     assert [i.version for i in found] == ([version] if version else [])
     assert len(
         consumers.find_podman_consumer(
-            policy, obs(packages={"podman": packaged} if packaged else {})
+            policy,
+            consumers.read_consumer_facts(obs(packages={"podman": packaged} if packaged else {})),
         )
     ) == len(found)
 
@@ -212,7 +214,7 @@ def test_a_host_that_is_left_alone_is_not_managed_which_is_not_unchanged(
 ) -> None:
     made = record(policy, *instances)
     told = host_report.report_host_facts(
-        host.SeenHost(instances, ONE_GPU, decide.Kubelet(), made), Plan()
+        seen_host.SeenHost(instances, ONE_GPU, decide.Kubelet(), made), Plan()
     )["row"]
     assert told["managed"] is managed
 

@@ -10,6 +10,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     CDI_DIRS,
     Policy,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import consumers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     detect,
     directories,
@@ -58,7 +59,8 @@ CASES = {
 def test_a_podman_that_looks_elsewhere_is_named(
     files: dict[str, str], version: str, used: tuple[str, ...], where: str
 ) -> None:
-    found = directories.advise_on_podman_directories(obs(files=files), version, used or CDI_DIRS)
+    seen = directories.read_podman_facts(obs(files=files))
+    found = directories.advise_on_podman_directories(seen, version, used or CDI_DIRS)
     said = {
         "podman.other-directories": {
             "directories": NAMED,
@@ -106,8 +108,19 @@ def test_a_podman_that_nobody_has_set_up_reads_what_its_release_reads(
 
 def test_the_option_for_directories_ends_the_advice() -> None:
     seen = obs(files={OWN: ELSEWHERE}, packages={"podman": "5.5.2-1"})
-    assert get_codes(detect.advise_on_podman(Policy(), seen)) == ["podman.other-directories"]
-    assert detect.advise_on_podman(Policy(cdi_spec_dirs=(NAMED,)), seen) == ()
+    assert get_codes(
+        detect.advise_on_podman(
+            Policy(), consumers.read_consumer_facts(seen), directories.read_podman_facts(seen)
+        )
+    ) == ["podman.other-directories"]
+    assert (
+        detect.advise_on_podman(
+            Policy(cdi_spec_dirs=(NAMED,)),
+            consumers.read_consumer_facts(seen),
+            directories.read_podman_facts(seen),
+        )
+        == ()
+    )
 
 
 @pytest.mark.parametrize(("version", "looks_into"), [("5.5.2-1", (NAMED,)), ("5.4.2-1", CDI_DIRS)])
@@ -147,10 +160,19 @@ def test_a_hook_that_podmans_own_setting_names_is_named(
 ) -> None:
     seen = obs(files={**files, **({HOOK: "{}"} if there else {})}, packages={"podman": "5.4.2-1"})
     said = {"podman.hook-beside-cdi": {"path": HOOK, "place": where}}
-    assert get_coded(detect.advise_on_podman(Policy(), seen)) == (said if where else {})
-    assert detect.advise_on_podman(Policy(cdi="disabled"), seen) == (), (
-        "CRI-O beside it may get GPUs by that file"
-    )
+    assert get_coded(
+        detect.advise_on_podman(
+            Policy(), consumers.read_consumer_facts(seen), directories.read_podman_facts(seen)
+        )
+    ) == (said if where else {})
+    assert (
+        detect.advise_on_podman(
+            Policy(cdi="disabled"),
+            consumers.read_consumer_facts(seen),
+            directories.read_podman_facts(seen),
+        )
+        == ()
+    ), "CRI-O beside it may get GPUs by that file"
 
 
 # files of the host -> the place that is named ("" = nothing is said)
@@ -184,6 +206,10 @@ DEFAULTS = {
 
 @pytest.mark.parametrize(("files", "where"), DEFAULTS.values(), ids=DEFAULTS)
 def test_a_default_runtime_that_nothing_defines_is_named(files: dict[str, str], where: str) -> None:
-    found = detect.advise_on_podman(Policy(), obs(files=files, packages={"podman": "5.4.2-1"}))
+    found = detect.advise_on_podman(
+        Policy(),
+        consumers.read_consumer_facts(obs(files=files, packages={"podman": "5.4.2-1"})),
+        directories.read_podman_facts(obs(files=files, packages={"podman": "5.4.2-1"})),
+    )
     said = {"podman.runtime-undefined": {"name": "nvidia", "place": where}}
     assert get_coded(found) == (said if where else {})

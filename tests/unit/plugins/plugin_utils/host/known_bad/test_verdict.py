@@ -16,7 +16,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Restart,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import left_out
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decision_file,
+    earlier_runs,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
     table,
     verdict,
@@ -39,7 +42,7 @@ RECORDS = Plan(
         {"op": "write", "path": path}
         for path in (
             decision_file.DECISION_PATH,
-            decision_file.FACT_PATH,
+            earlier_runs.FACT_PATH,
             "/var/lib/prometheus/node-exporter/gpufleet.prom",
         )
     )

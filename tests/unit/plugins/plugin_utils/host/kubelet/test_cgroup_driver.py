@@ -62,7 +62,7 @@ def known(
         commands={"kubelet --version": f"Kubernetes v{version}" if version else ""},
         cri={f"RuntimeConfig:{SOCKET}": UNIMPLEMENTED if says is None else says},
     )
-    return cgroup_driver.get_known_cgroup_driver(seen, instance())
+    return cgroup_driver.get_known_cgroup_driver(cgroup_driver.read_kubelet_facts(seen), instance())
 
 
 CONFIG, DIR = f"--config={FILE}", f"--config-dir={FOLDER}"
@@ -126,7 +126,12 @@ def test_pods_count_more_than_settings() -> None:
         answers={cgroup_driver.ask_for_kubelet_config()["id"]: groups},
         processes=[{"pid": 9, "exe": "/usr/bin/kubelet", "argv": []}],
     )
-    assert cgroup_driver.get_known_cgroup_driver(seen, instance()).driver == "systemd"
+    assert (
+        cgroup_driver.get_known_cgroup_driver(
+            cgroup_driver.read_kubelet_facts(seen), instance()
+        ).driver
+        == "systemd"
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,7 +157,7 @@ def test_what_cannot_be_known_is_an_error_and_never_unset(
         cri={f"RuntimeConfig:{SOCKET}": says or UNIMPLEMENTED},
     )
     with pytest.raises((PlanError, QueryFailed)) as caught:
-        cgroup_driver.get_known_cgroup_driver(seen, instance())
+        cgroup_driver.get_known_cgroup_driver(cgroup_driver.read_kubelet_facts(seen), instance())
     assert caught.value.code == code or not code  # '': the fault is not the kubelet's
 
 

@@ -160,7 +160,9 @@ def test_a_directory_of_the_kubelet_that_cannot_be_listed_is_no_directory_withou
 
 def decided(kubelet: Kubelet, seen: Any, *engines: Any, **options: Any) -> HostDecision:
     policy = Policy(**options)
-    plugin = device_plugin.find_plugin_strategies(policy, seen, kubelet)
+    plugin = device_plugin.find_plugin_strategies(
+        policy, device_plugin.read_plugin_facts(seen), kubelet
+    )
     return decide.decide_host(policy, engines or (instance(),), ONE_GPU, kubelet, plugin=plugin)
 
 

@@ -74,7 +74,7 @@ def found(
     every = engines or (engine(),)
     return dra.judge_dra(
         policy,
-        seen,
+        dra.read_dra_facts(seen),
         decide.decide_host(policy, every, driver, kubelet),
         every,
         driver,
@@ -186,20 +186,29 @@ def test_the_driver_is_recognised_by_its_place_at_the_kubelet(case: str) -> None
     sockets, values = PLUGINS[case]
     files = [{"path": f"/var/lib/kubelet/plugins_registry/{name}"} for name in sockets]
     seen = obs(answers={dra.REGISTERED["id"]: {"files": files}})
-    why = dra.get_wanted_dra(Policy(), seen)
+    why = dra.get_wanted_dra(Policy(), dra.read_dra_facts(seen))
     assert (get_code(why), dict(getattr(why, "values", {}))) == (
         "kubernetes.claims-by-plugin" if values else "",
         values,
     )
-    assert get_code(dra.get_wanted_dra(Policy(dra=True), seen)) == "kubernetes.claims-declared"
-    assert dra.get_wanted_dra(Policy(root="/srv/image"), seen) == ""
+    assert (
+        get_code(dra.get_wanted_dra(Policy(dra=True), dra.read_dra_facts(seen)))
+        == "kubernetes.claims-declared"
+    )
+    assert dra.get_wanted_dra(Policy(root="/srv/image"), dra.read_dra_facts(seen)) == ""
 
 
 def test_where_nobody_wants_it_nothing_is_said() -> None:
     seen = obs(answers={dra.REGISTERED["id"]: {"files": []}})
     record = decide.decide_host(Policy(), (engine("1.6.20"),), ONE_GPU, Kubelet())
     nothing = dra.judge_dra(
-        Policy(), seen, record, (engine("1.6.20"),), ONE_GPU, Kubelet(), after=True
+        Policy(),
+        dra.read_dra_facts(seen),
+        record,
+        (engine("1.6.20"),),
+        ONE_GPU,
+        Kubelet(),
+        after=True,
     )
     assert dra.report_dra(nothing) == {"wanted": False, "why": "", "ready": None, "needs": []}
     assert dra.advise_on_dra(nothing) == ()

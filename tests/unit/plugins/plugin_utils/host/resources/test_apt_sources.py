@@ -11,12 +11,14 @@ import hashlib
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     file_places,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import earlier_runs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     apt_sources,
 )
@@ -81,7 +83,9 @@ TAKEN = {
 def test_a_file_that_names_this_repository_and_nothing_else_is_taken_over(
     files: dict[str, str],
 ) -> None:
-    plan = apt_sources.plan_other_apt_sources(host(files), URL, OWN, adopt=True)
+    plan = apt_sources.plan_other_apt_sources(
+        apt_sources.read_apt_files(host(files)), URL, OWN, adopt=True
+    )
     assert [(c["op"], c["path"]) for c in plan.changes] == [("remove", path) for path in files]
     assert [(left.path, left.fate) for left in plan.leftovers] == [
         (path, "adopted") for path in files
@@ -105,7 +109,9 @@ ALONE = {
 
 @pytest.mark.parametrize("files", ALONE.values(), ids=ALONE)
 def test_what_names_another_repository_is_left_alone(files: dict[str, str]) -> None:
-    assert apt_sources.plan_other_apt_sources(host(files), URL, OWN, adopt=True).empty
+    assert apt_sources.plan_other_apt_sources(
+        apt_sources.read_apt_files(host(files)), URL, OWN, adopt=True
+    ).empty
 
 
 REFUSED = {
@@ -165,7 +171,9 @@ def test_one_that_cannot_be_taken_over_is_refused_since_apt_would_stop(
     files: dict[str, str], adopt: bool, code: str
 ) -> None:
     with pytest.raises(PlanError) as caught:
-        apt_sources.plan_other_apt_sources(host(files), URL, OWN, adopt=adopt)
+        apt_sources.plan_other_apt_sources(
+            apt_sources.read_apt_files(host(files)), URL, OWN, adopt=adopt
+        )
     assert (caught.value.code, caught.value.where in files) == (code, True)
 
 
@@ -174,7 +182,7 @@ def test_a_source_that_cannot_be_read_is_not_taken_for_one_of_others() -> None:
     unread = {"path": LIST, "error": {"kind": "permission", "message": "others may write to it"}}
     here = Observation({}, {**answers, f"glob:{apt_sources.PATTERNS[0]}": {"files": [unread]}})
     with pytest.raises(PlanError) as caught:
-        apt_sources.plan_other_apt_sources(here, URL, OWN, adopt=True)
+        apt_sources.plan_other_apt_sources(apt_sources.read_apt_files(here), URL, OWN, adopt=True)
     assert (caught.value.code, caught.value.values) == (
         "apt.source-unreadable",
         {"problem": "others may write to it"},
@@ -213,10 +221,10 @@ LINES = {
 def test_no_source_is_added_where_apt_reads_none_at_all(line: str, code: str) -> None:
     here = host({LIST: f"# a list\n{line}\n", SOURCES: "<html>\n"})
     if not code:
-        apt_sources.require_lines(here, URL)
+        apt_sources.require_lines(apt_sources.read_apt_files(here))
         return
     with pytest.raises(PlanError) as caught:
-        apt_sources.require_lines(here, URL)
+        apt_sources.require_lines(apt_sources.read_apt_files(here))
     assert (caught.value.code, caught.value.where, caught.value.line) == (f"apt.{code}", LIST, 2)
     assert "hunter2" not in str(caught.value)
 
@@ -241,15 +249,20 @@ def test_what_was_taken_over_comes_back_when_the_repository_goes() -> None:
         "/etc/other": {"existed": True, "sha256_after": None},
     }
     here = Observation({}, {"originals": {"originals": kept}, f"file:{LIST}": {"exists": False}})
-    assert [(c["op"], c["path"]) for c in apt_sources.plan_apt_source_restore(here).changes] == [
-        ("restore", LIST)
-    ]
+    assert [(c["op"], c["path"]) for c in plan_restore(here).changes] == [("restore", LIST)]
+
+
+def plan_restore(here: Observation) -> Plan:
+    earlier = earlier_runs.read_earlier_runs(here)
+    return apt_sources.plan_apt_source_restore(
+        earlier, apt_sources.read_taken_over_files(here, earlier)
+    )
 
 
 def test_what_others_put_in_the_place_of_a_source_that_was_taken_over_stays() -> None:
     kept = {LIST: {"existed": True, "sha256_after": None}}
     file = {"exists": True, "kind": "file", "content": "# ours\n", "sha256": "f" * 64}
-    plan = apt_sources.plan_apt_source_restore(
+    plan = plan_restore(
         Observation({}, {"originals": {"originals": kept, "known": True}, f"file:{LIST}": file})
     )
     assert (plan.changes, plan.released) == ((), (LIST,))

@@ -29,7 +29,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_service
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    resource,
+    spec_facts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.engine_view import (
     reader,
 )
@@ -68,7 +71,12 @@ def look(
 
 
 def planned(seen: Observation, policy: Policy = POLICY) -> Plan:
-    return device_nodes.plan_device_nodes(policy, seen, gpus.parse_driver(policy, seen), PROGRAM)
+    return device_nodes.plan_device_nodes(
+        policy,
+        device_nodes.read_device_node_facts(policy, seen),
+        gpus.parse_driver(policy, seen),
+        PROGRAM,
+    )
 
 
 def settled(seen: Observation) -> dict[str, Any]:
@@ -78,7 +86,10 @@ def settled(seen: Observation) -> dict[str, Any]:
 
 def differing(seen: Observation) -> list[tuple[str, Any, Any]]:
     return [
-        (d.path, d.before, d.after) for d in device_nodes.list_device_node_differences(POLICY, seen)
+        (d.path, d.before, d.after)
+        for d in device_nodes.list_device_node_differences(
+            POLICY, device_nodes.read_device_node_facts(POLICY, seen)
+        )
     ]
 
 
@@ -260,7 +271,9 @@ def test_the_spec_is_planned_from_the_nodes_that_are_coming() -> None:
     after = device_nodes.predict_device_nodes(
         policy, look({"/dev/nvidia-uvm": None, "/dev/nvidia1": None}, answers=nvml()), driver
     )
-    made, _words = resource.plan_specs_and_outcome(policy, after, record, driver, "")
+    made, _words = resource.plan_specs_and_outcome(
+        policy, spec_facts.read_spec_facts(policy, after, record, driver, ""), record, driver
+    )
     text = next(c["content"] for c in made.changes if c["path"] == "/etc/cdi/nvidia.yaml")
     nodes = {
         n.path: n.major
@@ -276,11 +289,20 @@ def test_the_spec_is_planned_from_the_nodes_that_are_coming() -> None:
 
 def test_absent_takes_back_what_stays() -> None:
     there = settled(look())
-    plan = device_nodes.plan_absent(Policy(state="absent"), look(there))
+    plan = device_nodes.plan_absent(
+        Policy(state="absent"),
+        device_nodes.read_device_node_facts(Policy(state="absent"), look(there)),
+    )
     assert sorted((c["op"], c["path"]) for c in plan.changes) == sorted(
         ("remove", path) for path in there
     )
-    assert device_nodes.plan_absent(Policy(state="absent"), look()) == Plan()
+    assert (
+        device_nodes.plan_absent(
+            Policy(state="absent"),
+            device_nodes.read_device_node_facts(Policy(state="absent"), look()),
+        )
+        == Plan()
+    )
 
 
 def test_a_module_that_hangs_keeps_no_engine_from_starting() -> None:
@@ -340,7 +362,9 @@ def test_planner_and_program_want_the_same(tmp_path: Path, changes: dict[str, An
     }
     planner = {
         (w.path, w.major, w.minor, w.mode, w.uid, w.gid)
-        for w in device_nodes.list_wanted_device_nodes(POLICY, look(changes))
+        for w in device_nodes.list_wanted_device_nodes(
+            POLICY, device_nodes.read_device_node_facts(POLICY, look(changes))
+        )
     }
     assert program == planner
     assert "/dev/nvidia-modeset" in {path for path, *_rest in program}

@@ -55,7 +55,7 @@ def planned(os_id: str, files: dict[str, str], policy: Policy, installed: dict[s
         answers=answers,
     )
     seen.answers[repository.SOURCES["id"]] = {"files": []}
-    return packages.plan_packages(policy, seen, record(policy))
+    return packages.plan_packages(policy, packages.read_toolkit_facts(seen), record(policy))
 
 
 @pytest.mark.parametrize(("os_id", "files", "code"), HOSTS.values(), ids=HOSTS)

@@ -58,7 +58,9 @@ def plan(
     record = told.pop("record", RECORD)
     files = {**DIRECTORY, **({PATH: text} if text is not None else {})}
     seen = obs(files=files, host={"epoch": at}, **told)
-    return metrics.plan_metrics(policy, seen, record, DRIVER, stale, others)
+    return metrics.plan_metrics(
+        policy, metrics.read_metrics_facts(policy, seen), record, DRIVER, stale, others
+    )
 
 
 def said(made: Plan) -> str:
@@ -124,11 +126,18 @@ def test_it_changes_with_the_host(different: dict[str, Any], more: dict[str, flo
 def test_a_rollback_keeps_all_but_its_own_time() -> None:
     before = said(plan())
     seen = obs(files={**DIRECTORY, PATH: before}, host={"epoch": 99.0})
-    text = said(metrics.plan_metrics_after_rollback(POLICY, seen))
+    text = said(
+        metrics.plan_metrics_after_rollback(POLICY, metrics.read_metrics_facts(POLICY, seen))
+    )
     assert values(text) == {**values(before), "gpufleet_last_rollback_timestamp_seconds": 99}
-    first = metrics.plan_metrics_after_rollback(POLICY, obs(files=DIRECTORY, host={"epoch": 99.0}))
+    first = metrics.plan_metrics_after_rollback(
+        POLICY, metrics.read_metrics_facts(POLICY, obs(files=DIRECTORY, host={"epoch": 99.0}))
+    )
     assert values(said(first)) == {"gpufleet_last_rollback_timestamp_seconds": 99}
-    assert metrics.plan_metrics_after_rollback(Policy(), obs()) == Plan()
+    assert (
+        metrics.plan_metrics_after_rollback(Policy(), metrics.read_metrics_facts(Policy(), obs()))
+        == Plan()
+    )
 
 
 REFUSED = [
@@ -144,7 +153,9 @@ def test_a_place_that_is_not_fit_is_said_and_nothing_is_written(
     files: dict[str, Any], code: str, where: str
 ) -> None:
     with pytest.raises(PlanError) as refused:
-        metrics.plan_metrics(POLICY, obs(files=files), RECORD, DRIVER, (), Plan())
+        metrics.plan_metrics(
+            POLICY, metrics.read_metrics_facts(POLICY, obs(files=files)), RECORD, DRIVER, (), Plan()
+        )
     assert (refused.value.code, refused.value.where) == (f"metrics.{code}", where)
 
 
@@ -156,24 +167,39 @@ def test_a_place_that_is_not_fit_stops_nothing_that_writes_no_metrics(
     metrics.
     """
     seen = obs(files=files, host={"epoch": 10.0})
-    assert metrics.plan_absent(POLICY, seen) == Plan()
+    assert metrics.plan_absent(POLICY, metrics.read_metrics_facts(POLICY, seen)) == Plan()
     assert (
-        metrics.plan_metrics(POLICY, seen, dc.replace(RECORD, decisions=()), DRIVER, (), Plan())
+        metrics.plan_metrics(
+            POLICY,
+            metrics.read_metrics_facts(POLICY, seen),
+            dc.replace(RECORD, decisions=()),
+            DRIVER,
+            (),
+            Plan(),
+        )
         == Plan()
     )
-    assert metrics.plan_metrics_after_rollback(POLICY, seen) == Plan(), code
+    assert (
+        metrics.plan_metrics_after_rollback(POLICY, metrics.read_metrics_facts(POLICY, seen))
+        == Plan()
+    ), code
 
 
 def test_a_directory_that_is_not_roots_is_advice_and_the_rest_of_the_host_goes_on() -> None:
     """As Debian's postinst of prometheus-node-exporter leaves it."""
     problem = "/var/lib/prometheus belongs to user prometheus"
     seen = obs(files={PLACE: {**DIRECTORY[PLACE], "untrusted": problem}}, host={"epoch": 10.0})
-    made = metrics.plan_metrics(POLICY, seen, RECORD, DRIVER, (), OTHER)
+    made = metrics.plan_metrics(
+        POLICY, metrics.read_metrics_facts(POLICY, seen), RECORD, DRIVER, (), OTHER
+    )
     assert made.changes == ()
     assert read_all_coded(made.advice) == [
         ("metrics.directory-untrusted", {"path": PLACE, "problem": problem})
     ]
-    assert metrics.plan_metrics_after_rollback(POLICY, seen) == Plan()
+    assert (
+        metrics.plan_metrics_after_rollback(POLICY, metrics.read_metrics_facts(POLICY, seen))
+        == Plan()
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,9 +213,11 @@ def test_a_file_that_nobody_writes_any_more_goes(policy: Policy) -> None:
     elsewhere = {"/srv/metrics": {**DIRECTORY[PLACE], "real": "/srv/metrics"}}
     seen = obs(files={**DIRECTORY, **elsewhere, PATH: text}, originals=kept)
     made = (
-        metrics.plan_absent(policy, seen)
+        metrics.plan_absent(policy, metrics.read_metrics_facts(policy, seen))
         if policy == POLICY
-        else metrics.plan_metrics(policy, seen, RECORD, DRIVER, (), Plan())
+        else metrics.plan_metrics(
+            policy, metrics.read_metrics_facts(policy, seen), RECORD, DRIVER, (), Plan()
+        )
     )
     assert PATH in [change["path"] for change in made.changes if change["op"] != "write"]
     assert ("/srv/metrics/gpufleet.prom" in [change["path"] for change in made.changes]) is (

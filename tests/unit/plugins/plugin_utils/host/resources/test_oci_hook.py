@@ -69,7 +69,9 @@ def test_a_hook_elsewhere_is_findable() -> None:
 )
 def test_present(case: str, policy: Policy, present: str | None, op: str | None) -> None:
     seen = obs(files={**({} if present is None else {PATH: present}), HOOK_BINARY: ""})
-    plan = oci_hook.plan_hook_file(policy, seen, record(policy, CRIO))
+    plan = oci_hook.plan_hook_file(
+        policy, oci_hook.read_hook_facts(policy, seen, record(policy, CRIO)), record(policy, CRIO)
+    )
     assert [c["op"] for c in plan.changes] == ([op] if op else []), case
     assert bool(plan.differences) == bool(op)
     assert plan.restarts == ()
@@ -84,7 +86,9 @@ def test_the_engines_own_directory_in_force_is_used() -> None:
         cri={"Status:/var/run/crio/crio.sock": said},
         processes=[{"pid": 1, "exe": "/usr/bin/crio", "argv": ["crio"]}],
     )
-    plan = oci_hook.plan_hook_file(HOOK, seen, record(HOOK, CRIO))
+    plan = oci_hook.plan_hook_file(
+        HOOK, oci_hook.read_hook_facts(HOOK, seen, record(HOOK, CRIO)), record(HOOK, CRIO)
+    )
     assert [c["path"] for c in plan.changes] == ["/run/containers/oci/hooks.d/oci-nvidia-hook.json"]
 
 
@@ -126,7 +130,11 @@ def test_the_hook_goes_where_crio_looks_whatever_says_so(
     policy: Policy, seen: dict[str, Any]
 ) -> None:
     plan = oci_hook.plan_hook_file(
-        policy, obs(**seen), record(policy, dataclasses.replace(CRIO, version="1.32.5"))
+        policy,
+        oci_hook.read_hook_facts(
+            policy, obs(**seen), record(policy, dataclasses.replace(CRIO, version="1.32.5"))
+        ),
+        record(policy, dataclasses.replace(CRIO, version="1.32.5")),
     )
     assert [c["path"] for c in plan.changes] == ["/etc/containers/oci/hooks.d/oci-nvidia-hook.json"]
 
@@ -155,7 +163,11 @@ def test_hooks_of_all_directories_count(
 ) -> None:
     tree = Policy(cdi=cdi, root="/tree")
     plan = oci_hook.plan_hook_file(
-        tree, obs(files={MACHINE_CONFIG: GUIDE, **there}), record(tree, CRIO)
+        tree,
+        oci_hook.read_hook_facts(
+            tree, obs(files={MACHINE_CONFIG: GUIDE, **there}), record(tree, CRIO)
+        ),
+        record(tree, CRIO),
     )
     assert [(c["op"], c["path"]) for c in plan.changes] == changes
     assert bool(plan.advice) == (FOREIGN in there.values())
@@ -167,7 +179,11 @@ def test_a_directory_is_named_as_crio_opens_it() -> None:
         Policy(cdi="disabled", root="/tree"),
         '[crio.runtime]\nhooks_dir = ["/opt/x/../hooks.d"]\n',
     )
-    plan = oci_hook.plan_hook_file(tree, obs(files={MACHINE_CONFIG: said}), record(tree, CRIO))
+    plan = oci_hook.plan_hook_file(
+        tree,
+        oci_hook.read_hook_facts(tree, obs(files={MACHINE_CONFIG: said}), record(tree, CRIO)),
+        record(tree, CRIO),
+    )
     assert [c["path"] for c in plan.changes] == ["/opt/x/../hooks.d/oci-nvidia-hook.json"]
 
 
@@ -189,17 +205,26 @@ def test_a_hook_in_any_directory_of_a_running_crio_is_taken_back() -> None:
         cri={f"Status:{SOCKET}": said},
         processes=[PROCESS],
     )
-    assert [c["path"] for c in oci_hook.plan_absent(Policy(state="absent"), seen).changes] == [
-        SECOND
-    ]
+    assert [
+        c["path"]
+        for c in oci_hook.plan_absent(
+            Policy(state="absent"), oci_hook.read_hook_facts(Policy(state="absent"), seen, None)
+        ).changes
+    ] == [SECOND]
 
 
 def test_a_crio_without_a_directory_of_hooks_is_refused_where_the_hook_is_wanted() -> None:
     tree = Policy(cdi="disabled", root="/tree")
     seen = obs(files={MACHINE_CONFIG: "[crio.runtime]\nhooks_dir = []\n"})
     with pytest.raises(PlanError, match=r"\[oci-hook.no-directory\]"):
-        oci_hook.plan_hook_file(tree, seen, record(tree, CRIO))
-    assert oci_hook.plan_hook_file(Policy(root="/tree"), seen, record(Policy(), CRIO)).empty
+        oci_hook.plan_hook_file(
+            tree, oci_hook.read_hook_facts(tree, seen, record(tree, CRIO)), record(tree, CRIO)
+        )
+    assert oci_hook.plan_hook_file(
+        Policy(root="/tree"),
+        oci_hook.read_hook_facts(Policy(root="/tree"), seen, record(Policy(), CRIO)),
+        record(Policy(), CRIO),
+    ).empty
 
 
 @pytest.mark.parametrize(
@@ -207,11 +232,17 @@ def test_a_crio_without_a_directory_of_hooks_is_refused_where_the_hook_is_wanted
 )
 def test_a_hook_without_its_program_is_refused(policy: Policy) -> None:
     with pytest.raises(PlanError, match=r"\[oci-hook.no-program\]"):
-        oci_hook.plan_hook_file(policy, obs(), record(policy, CRIO))
+        oci_hook.plan_hook_file(
+            policy,
+            oci_hook.read_hook_facts(policy, obs(), record(policy, CRIO)),
+            record(policy, CRIO),
+        )
 
 
 def test_the_program_may_come_with_the_packages() -> None:
-    assert oci_hook.plan_hook_file(HOOK, obs(), record(HOOK, CRIO)).changes
+    assert oci_hook.plan_hook_file(
+        HOOK, oci_hook.read_hook_facts(HOOK, obs(), record(HOOK, CRIO)), record(HOOK, CRIO)
+    ).changes
 
 
 @pytest.mark.parametrize(
@@ -235,6 +266,9 @@ def test_the_program_may_come_with_the_packages() -> None:
 )
 def test_absent(case: str, present: str | None, originals: dict[str, Any], op: str | None) -> None:
     seen = obs(files={} if present is None else {PATH: present}, originals=originals)
-    assert [c["op"] for c in oci_hook.plan_absent(Policy(state="absent"), seen).changes] == (
-        [op] if op else []
-    ), case
+    assert [
+        c["op"]
+        for c in oci_hook.plan_absent(
+            Policy(state="absent"), oci_hook.read_hook_facts(Policy(state="absent"), seen, None)
+        ).changes
+    ] == ([op] if op else []), case

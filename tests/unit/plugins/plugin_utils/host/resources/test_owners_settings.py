@@ -157,7 +157,9 @@ def planned(
     made = record(
         policy, engine or (instance("crio", "1.34.2") if policy.cdi == "disabled" else instance())
     )
-    return toolkit_config.plan_toolkit_config(policy, seen, made).advice
+    return toolkit_config.plan_toolkit_config(
+        policy, toolkit_config.read_toolkit_config_facts(policy, seen), made
+    ).advice
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,9 @@ def test_none_is_edited(
 ) -> None:
     _told, text, policy, files, _named = case
     plan = toolkit_config.plan_toolkit_config(
-        policy, obs(files={PATH: text, **files}), record(policy)
+        policy,
+        toolkit_config.read_toolkit_config_facts(policy, obs(files={PATH: text, **files})),
+        record(policy),
     )
     assert not {d.key for d in plan.differences} & {
         setting.name for setting in owners_settings.SETTINGS
@@ -230,13 +234,25 @@ def test_an_engine_that_calls_the_hook_in_cdi_mode(version: str, hook: bool, num
     found = obs(
         files={PATH: f"{CLI}no-cgroups = true\n"}, answers={f"stat:{HOOK_BINARY}": {"exists": hook}}
     )
-    assert len(toolkit_config.plan_toolkit_config(CDI, found, record(CDI, engine)).advice) == number
+    assert (
+        len(
+            toolkit_config.plan_toolkit_config(
+                CDI, toolkit_config.read_toolkit_config_facts(CDI, found), record(CDI, engine)
+            ).advice
+        )
+        == number
+    )
 
 
 def test_programs_that_packages_bring_in_this_run_are_not_missed() -> None:
     seen = obs(files={PATH: f'{CLI}path = "/usr/bin/nvidia-container-cli"\n'})
     assert (
-        toolkit_config.plan_toolkit_config(LEGACY, seen, record(LEGACY), installing=True).advice
+        toolkit_config.plan_toolkit_config(
+            LEGACY,
+            toolkit_config.read_toolkit_config_facts(LEGACY, seen),
+            record(LEGACY),
+            installing=True,
+        ).advice
         == ()
     )
 
@@ -244,7 +260,12 @@ def test_programs_that_packages_bring_in_this_run_are_not_missed() -> None:
 def test_what_could_not_be_looked_at_is_not_missed() -> None:
     failed = {"error": {"kind": "denied", "message": "no"}}
     seen = obs(files={PATH: f'{CLI}path = "/opt/cli"\n'}, answers={"stat:/opt/cli": failed})
-    assert toolkit_config.plan_toolkit_config(LEGACY, seen, record(LEGACY)).advice == ()
+    assert (
+        toolkit_config.plan_toolkit_config(
+            LEGACY, toolkit_config.read_toolkit_config_facts(LEGACY, seen), record(LEGACY)
+        ).advice
+        == ()
+    )
 
 
 OUTSIDE = [
@@ -264,7 +285,9 @@ def test_device_rules_of_the_host_outside_are_not_the_hooks(
     mark: str | None, text: str, policy: Policy, code: str
 ) -> None:
     seen = obs(files={PATH: f"{CLI}{text}", outer_host.MARK: mark})
-    advice = toolkit_config.plan_toolkit_config(policy, seen, record(policy)).advice
+    advice = toolkit_config.plan_toolkit_config(
+        policy, toolkit_config.read_toolkit_config_facts(policy, seen), record(policy)
+    ).advice
     assert [of for of, _values in read_all_coded(advice)] == ([code] if code else [])
 
 
@@ -273,7 +296,9 @@ def test_all_paths_are_asked_for_in_one_look() -> None:
     answers = {q["id"]: {"exists": True} for q in toolkit_config.list_questions(LEGACY)}
     with pytest.raises(NeedMore) as more:
         owners_settings.advise_on_owner_settings(
-            LEGACY, Observation({}, answers), toml.parse_toml(text, PATH), ["legacy"]
+            owners_settings.read_owner_facts(LEGACY, Observation({}, answers)),
+            toml.parse_toml(text, PATH),
+            ["legacy"],
         )
     assert [q["id"] for q in more.value.questions] == ["stat:/opt/cli", "stat:/opt/cache"]
 
@@ -283,7 +308,9 @@ def test_a_packaged_file_takes_no_second_look() -> None:
     answers = {q["id"]: {"exists": True} for q in toolkit_config.list_questions(LEGACY)}
     assert (
         owners_settings.advise_on_owner_settings(
-            LEGACY, Observation({}, answers), toml.parse_toml(text, PATH), ["legacy"]
+            owners_settings.read_owner_facts(LEGACY, Observation({}, answers)),
+            toml.parse_toml(text, PATH),
+            ["legacy"],
         )
         == ()
     )

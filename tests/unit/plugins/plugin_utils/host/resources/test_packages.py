@@ -21,6 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     installers,
     packages,
@@ -61,7 +64,7 @@ def planned(
         },
     )
     seen.answers["package:of this test"]["manager"] = manager
-    return packages.plan_packages(policy, seen, record(policy))
+    return packages.plan_packages(policy, packages.read_toolkit_facts(seen), record(policy))
 
 
 @pytest.mark.parametrize(
@@ -298,14 +301,14 @@ def test_nothing_is_installed_where_that_is_not_wanted(policy: Policy) -> None:
 
 
 def test_a_host_that_is_skipped_gets_nothing() -> None:
-    assert packages.plan_packages(CDI, obs(), record(skipped="no GPU")) == Plan()
+    assert (
+        packages.plan_packages(CDI, packages.read_toolkit_facts(obs()), record(skipped="no GPU"))
+        == Plan()
+    )
 
 
 def test_packages_stay_when_the_rest_goes() -> None:
-    assert (
-        packages.plan_no_package_removal(Policy(state="absent"), obs(packages={BASE: NEW}))
-        == Plan()
-    )
+    assert packages.plan_no_package_removal(Policy(state="absent")) == Plan()
 
 
 def test_a_host_whose_packages_are_left_alone_is_not_asked_for_offers() -> None:
@@ -339,7 +342,9 @@ def test_a_host_that_has_the_base_package_is_asked_for_offers_of_the_others_only
     }
     seen = obs(packages={BASE: OLD, TOOLS: OLD}, answers={asked.value.questions[0]["id"]: answer})
     seen.answers["package:of this test"]["manager"] = "dpkg"
-    (install,) = packages.plan_packages(LEGACY, seen, record(LEGACY)).commands
+    (install,) = packages.plan_packages(
+        LEGACY, packages.read_toolkit_facts(seen), record(LEGACY)
+    ).commands
     assert [word for word in install["argv"] if "nvidia" in word] == [
         f"{name}={OLD}" for name in ALL
     ]
@@ -383,6 +388,10 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any], bool]] = {
 }  # fmt: skip
 
 
+def is_offered(seen: Observation) -> bool:
+    return packages.are_packages_offered(packages.read_toolkit_facts(seen), [BASE])
+
+
 def known(manager: str, os_id: str, **there: Any) -> Any:
     seen = obs(**{"packages": {BASE: None}, "host": {"os_release": {"ID": os_id}}, **there})
     seen.answers["package:of this test"]["manager"] = manager
@@ -393,7 +402,7 @@ def known(manager: str, os_id: str, **there: Any) -> Any:
 def test_whether_a_configured_repository_has_it(
     manager: str, os_id: str, there: dict[str, Any], offered: bool
 ) -> None:
-    assert packages.are_packages_offered(known(manager, os_id, **there), [BASE]) is offered
+    assert is_offered(known(manager, os_id, **there)) is offered
 
 
 FAILED = {"candidates_error": "apt-cache policy ended with exit status 100"}
@@ -403,7 +412,7 @@ def test_apt_that_cannot_tell_is_not_taken_for_one_that_has_nothing() -> None:
     seen = known("dpkg", "debian")
     seen.answers["package:of this test"].update(FAILED)
     with pytest.raises(PlanError) as caught:
-        packages.are_packages_offered(seen, [BASE])
+        is_offered(seen)
     values = {"command": f"apt-cache policy {BASE}", "problem": FAILED["candidates_error"]}
     assert (caught.value.code, caught.value.values) == ("packages.offer-unknown", values)
 
@@ -411,12 +420,12 @@ def test_apt_that_cannot_tell_is_not_taken_for_one_that_has_nothing() -> None:
 def test_what_is_installed_is_known_without_it() -> None:
     seen = known("dpkg", "debian", packages={BASE: OLD})
     seen.answers["package:of this test"].update(FAILED)
-    assert packages.are_packages_offered(seen, [BASE])
+    assert is_offered(seen)
 
 
 def test_dnf_is_asked_only_here() -> None:
     with pytest.raises(NeedMore) as asked:
-        packages.are_packages_offered(known("rpm", "rocky"), [BASE])
+        is_offered(known("rpm", "rocky"))
     assert [q["argv"][:3] for q in asked.value.questions] == [["dnf", "-q", "repoquery"]]
 
 
@@ -443,7 +452,7 @@ def test_zypper_that_could_not_read_a_repository_is_not_taken_for_one_that_has_n
     all that tells.
     """
     with pytest.raises(PlanError) as caught:
-        packages.are_packages_offered(known("rpm", "suse", answers={ZYPPER["id"]: answer}), [BASE])
+        is_offered(known("rpm", "suse", answers={ZYPPER["id"]: answer}))
     assert_unknown(caught.value, "zypper --non-interactive -q search")
 
 
@@ -453,7 +462,7 @@ def test_a_repository_that_was_never_read_is_not_taken_for_one_that_has_nothing(
     answer: dict[str, Any], others: dict[str, Any]
 ) -> None:
     with pytest.raises(PlanError) as caught:
-        packages.are_packages_offered(known("rpm", "rocky", **told(answer, others, answer)), [BASE])
+        is_offered(known("rpm", "rocky", **told(answer, others, answer)))
     assert_unknown(caught.value, "dnf -q repoquery")
 
 
@@ -468,12 +477,10 @@ def assert_unknown(error: PlanError, command: str) -> None:
 
 def test_dnf_is_asked_again_only_where_it_cannot_read_a_repository() -> None:
     with pytest.raises(NeedMore) as asked:
-        packages.are_packages_offered(known("rpm", "rocky", answers={DNF["id"]: FAILS}), [BASE])
+        is_offered(known("rpm", "rocky", answers={DNF["id"]: FAILS}))
     assert [q["id"] for q in asked.value.questions] == [OTHERS["id"]]
     with pytest.raises(NeedMore) as asked:
-        packages.are_packages_offered(
-            known("rpm", "rocky", answers={DNF["id"]: FAILS, OTHERS["id"]: NOTHING}), [BASE]
-        )
+        is_offered(known("rpm", "rocky", answers={DNF["id"]: FAILS, OTHERS["id"]: NOTHING}))
     assert [q["id"] for q in asked.value.questions] == [CACHED["id"]]
 
 

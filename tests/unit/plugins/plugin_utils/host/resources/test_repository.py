@@ -34,6 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     apt_sources,
     repository,
     repository_check,
+    repository_key,
     rpm_sources,
 )
 from hypothesis import given
@@ -64,7 +65,7 @@ KEYS = {
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_fingerprint(key: str) -> None:
-    assert repository.compute_key_fingerprint(key) == FINGERPRINT
+    assert repository_key.compute_key_fingerprint(key) == FINGERPRINT
 
 
 TWO = bytes([0x98, len(SECOND)]) + SECOND
@@ -109,7 +110,11 @@ def refused_key(key: str) -> str:
     """Return the code of what is wrong with a key."""
     with pytest.raises(PlanError) as refused:
         repository.plan_repository_files(
-            seen("debian"), url=URL, key=key, expected=FINGERPRINT, state="present"
+            repository.read_repository_facts(seen("debian")),
+            url=URL,
+            key=key,
+            expected=FINGERPRINT,
+            state="present",
         )
     return get_code(refused.value.values.get("problem", "")) or refused.value.code
 
@@ -133,14 +138,14 @@ def test_bytes_behind_the_key_never_bring_a_second_one(more: bytes) -> None:
     key.
     """
     try:
-        assert repository.compute_key_fingerprint(armor(OLD + more)) == FINGERPRINT
+        assert repository_key.compute_key_fingerprint(armor(OLD + more)) == FINGERPRINT
     except PlanError:
         return
     at = 0
     while at < len(more):
-        kind, _body, at = repository._read_packet(more, at)
-        assert kind in repository.PACKETS
-        assert kind != repository.PRIMARY
+        kind, _body, at = repository_key._read_packet(more, at)
+        assert kind in repository_key.PACKETS
+        assert kind != repository_key.PRIMARY
 
 
 @pytest.mark.parametrize(
@@ -157,7 +162,7 @@ def test_bytes_behind_the_key_never_bring_a_second_one(more: bytes) -> None:
 )
 def test_what_is_no_key_is_refused(key: str) -> None:
     with pytest.raises(PlanError, match=r"\[repository.key-(not-armored|unreadable)\]"):
-        repository.compute_key_fingerprint(key)
+        repository_key.compute_key_fingerprint(key)
 
 
 def seen(os_id: str, like: str = "", **files: str) -> Observation:
@@ -194,18 +199,32 @@ def test_each_distribution_gets_its_own_files_and_a_second_run_changes_nothing(
     os_id: str, like: str, list_path: str
 ) -> None:
     plan = repository.plan_repository_files(
-        seen(os_id, like), url=URL, key=armor(OLD), expected=FINGERPRINT, state="present"
+        repository.read_repository_facts(seen(os_id, like)),
+        url=URL,
+        key=armor(OLD),
+        expected=FINGERPRINT,
+        state="present",
     )
     assert plan.changes[1]["path"] == list_path
     assert URL in plan.changes[1]["content"]
     again = seen(os_id, like, key=plan.changes[0]["content"], list=plan.changes[1]["content"])
     assert repository.plan_repository_files(
-        again, url=URL, key=armor(OLD), expected="", state="present"
+        repository.read_repository_facts(again),
+        url=URL,
+        key=armor(OLD),
+        expected="",
+        state="present",
     ).empty
-    gone = repository.plan_repository_files(again, url=URL, key="", expected="", state="absent")
+    gone = repository.plan_repository_files(
+        repository.read_repository_facts(again), url=URL, key="", expected="", state="absent"
+    )
     assert [c["op"] for c in gone.changes] == ["remove", "remove"]
     assert repository.plan_repository_files(
-        seen(os_id, like), url=URL, key="", expected="", state="absent"
+        repository.read_repository_facts(seen(os_id, like)),
+        url=URL,
+        key="",
+        expected="",
+        state="absent",
     ).empty
 
 
@@ -223,7 +242,11 @@ def test_what_was_written_here_is_seen_whole_by_who_wants_it_there(
     os_id: str, url: str, key: str
 ) -> None:
     plan = repository.plan_repository_files(
-        seen(os_id, "rhel suse"), url=url, key=key, expected="", state="present"
+        repository.read_repository_facts(seen(os_id, "rhel suse")),
+        url=url,
+        key=key,
+        expected="",
+        state="present",
     )
     keeps = {
         q["path"]: q["keep"]
@@ -270,7 +293,9 @@ def test_absent_gives_back_what_stood_there_before() -> None:
         }
     }
     found = Observation(here.host, {**here.answers, "originals": {"originals": kept}})
-    gone = repository.plan_repository_files(found, url=URL, key="", expected="", state="absent")
+    gone = repository.plan_repository_files(
+        repository.read_repository_facts(found), url=URL, key="", expected="", state="absent"
+    )
     assert [(c["op"], c["path"]) for c in gone.changes] == [
         ("restore", where.list_path),
         ("remove", where.key_path),
@@ -281,7 +306,11 @@ def test_absent_gives_back_what_stood_there_before() -> None:
 def test_another_key_than_expected_writes_nothing() -> None:
     with pytest.raises(PlanError) as refused:
         repository.plan_repository_files(
-            seen("debian"), url=URL, key=armor(OLD), expected="00" * 20, state="present"
+            repository.read_repository_facts(seen("debian")),
+            url=URL,
+            key=armor(OLD),
+            expected="00" * 20,
+            state="present",
         )
     assert (refused.value.code, refused.value.values) == (
         "repository.other-key",
@@ -294,7 +323,11 @@ def test_an_unknown_distribution_and_a_bad_address_are_named() -> None:
         repository.get_repository_family({"ID": "plan9"})
     with pytest.raises(PlanError, match=r"\[repository.not-an-address\]"):
         repository.plan_repository_files(
-            seen("debian"), url="mirror", key=armor(OLD), expected="", state="present"
+            repository.read_repository_facts(seen("debian")),
+            url="mirror",
+            key=armor(OLD),
+            expected="",
+            state="present",
         )
 
 
@@ -333,7 +366,7 @@ def needed(
     )
     policy = Policy(**{"toolkit_key_fingerprint": FINGERPRINT, **options})  # type: ignore[arg-type]
     return repository.plan_needed_repository(
-        policy, found, missing=missing, offered=lambda: offered
+        policy, repository.read_repository_facts(found), missing=missing, offered=lambda: offered
     )
 
 
@@ -357,7 +390,10 @@ def test_what_the_look_has_not_asked_is_asked_where_it_is_needed() -> None:
     here = Observation(seen("debian").host, {**REACHED, **FETCHED})
     with pytest.raises(NeedMore) as caught:
         repository.plan_needed_repository(
-            Policy(toolkit_key_fingerprint=FINGERPRINT), here, missing=True, offered=lambda: False
+            Policy(toolkit_key_fingerprint=FINGERPRINT),
+            repository.read_repository_facts(here),
+            missing=True,
+            offered=lambda: False,
         )
     where = repository.FAMILIES["debian"]
     asked = {question["id"] for question in caught.value.questions}
@@ -467,7 +503,9 @@ def test_rpm_trusts_our_key_before_zypper_installs(
         )
         commands = [
             (c["argv"], c["undo"])
-            for c in repository.list_trust_commands(Policy(**MIRROR), here, source)
+            for c in repository.list_trust_commands(
+                Policy(**MIRROR), repository.read_repository_facts(here), source
+            )
         ]
         assert commands == (
             [(["rpmkeys", "--import", key], ["rpm", "--erase", IN_RPM])]
@@ -485,7 +523,9 @@ def test_whether_rpm_has_the_key_is_not_guessed() -> None:
         {f"stat:{key}": {"exists": True}, f"command:rpm --query {IN_RPM}": late},
     )
     with pytest.raises(QueryFailed, match="rpm --query"):
-        repository.list_trust_commands(Policy(**MIRROR), here, Plan())
+        repository.list_trust_commands(
+            Policy(**MIRROR), repository.read_repository_facts(here), Plan()
+        )
 
 
 def test_rpm_trusts_the_key_of_an_archive_where_no_repository_is_named() -> None:
@@ -501,7 +541,9 @@ def test_rpm_trusts_the_key_of_an_archive_where_no_repository_is_named() -> None
         toolkit_repository="", bundle_file="/srv/bundle.tar", toolkit_key=MIRROR["toolkit_key"]
     )
     (command,) = repository.list_trust_commands(
-        archived, here, Plan(changes=({"op": "remove", "path": "/x"},))
+        archived,
+        repository.read_repository_facts(here),
+        Plan(changes=({"op": "remove", "path": "/x"},)),
     )
     assert command["argv"] == ["rpmkeys", "--import", key]
 
@@ -536,7 +578,10 @@ def test_rpm_no_longer_trusts_our_key_when_the_repository_goes(
     }
     key = {f"file:{where.key_path}": {**here.answers[f"file:{where.key_path}"], "mtime": 1000.7}}
     gone = repository.plan_absent(
-        Policy(state="absent"), Observation(here.host, {**rest, **here.answers, **more, **key})
+        Policy(state="absent"),
+        repository.read_repository_facts(
+            Observation(here.host, {**rest, **here.answers, **more, **key})
+        ),
     )
     assert [c["argv"] for c in gone.commands] == ([["rpm", "--erase", IN_RPM]] if goes else [])
     assert [c["op"] for c in gone.changes] == ["remove", "remove"]
@@ -557,7 +602,7 @@ def test_a_package_manager_that_has_to_be_started_is_asked_last() -> None:
     }
     here = Observation({"os_release": {"ID": "rocky"}}, source)
     assert repository.plan_needed_repository(
-        Policy(), here, missing=True, offered=offered, slow=True
+        Policy(), repository.read_repository_facts(here), missing=True, offered=offered, slow=True
     ).empty
     assert asked == []
 
@@ -626,7 +671,8 @@ def test_absent_knows_each_path_once() -> None:
     here = seen("fedora", key="ours", list="ours, too")
     rest = {f"file:{path}": {"exists": False} for path in repository.PATHS}
     gone = repository.plan_absent(
-        Policy(state="absent"), Observation(here.host, {**rest, **here.answers})
+        Policy(state="absent"),
+        repository.read_repository_facts(Observation(here.host, {**rest, **here.answers})),
     )
     where = repository.FAMILIES["fedora"]
     assert [c["path"] for c in gone.changes] == [where.list_path, where.key_path]

@@ -39,7 +39,9 @@ def named(text: str, path: str = OTHER, manager: str = "dnf") -> list[str]:
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
     }
     seen = Observation({}, {f"glob:{rpm_sources.PATTERNS[manager]}": {"files": [file]}})
-    plan = rpm_sources.advise_on_unchecked_sources(seen, URL, manager, OWN)
+    plan = rpm_sources.advise_on_unchecked_sources(
+        seen.list_glob_files(rpm_sources.PATTERNS[manager]), URL, manager, OWN
+    )
     assert not plan.changes
     advice = read_all_coded(plan.advice)
     assert {(code, values["manager"]) for code, values in advice} <= {

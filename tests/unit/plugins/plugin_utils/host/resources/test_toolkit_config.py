@@ -76,7 +76,12 @@ def after(plan: Plan, before: str | None) -> str:
 
 def converge(policy: Policy, before: str | None, made: Any) -> str:
     files = {} if before is None else {toolkit_config.PATH: before}
-    return after(toolkit_config.plan_toolkit_config(policy, obs(files=files), made), before)
+    return after(
+        toolkit_config.plan_toolkit_config(
+            policy, toolkit_config.read_toolkit_config_facts(policy, obs(files=files)), made
+        ),
+        before,
+    )
 
 
 OLD = instance("containerd", "1.6.20", default_handler="runc")
@@ -139,7 +144,11 @@ def test_a_second_run_finds_nothing_to_do() -> None:
     for before in (None, PACKAGED):
         text = converge(Policy(), before, record())
         assert toolkit_config.plan_toolkit_config(
-            Policy(), obs(files={toolkit_config.PATH: text}), record()
+            Policy(),
+            toolkit_config.read_toolkit_config_facts(
+                Policy(), obs(files={toolkit_config.PATH: text})
+            ),
+            record(),
         ).empty
 
 
@@ -172,7 +181,11 @@ def test_mounts_and_channels_by_variable(
 ) -> None:
     text = f"{ACCEPTED} = {before}\n" + PACKAGED
     made = record(policy, instance(), plugin_strategies=policy.device_plugin_strategy)
-    plan = toolkit_config.plan_toolkit_config(policy, obs(files={toolkit_config.PATH: text}), made)
+    plan = toolkit_config.plan_toolkit_config(
+        policy,
+        toolkit_config.read_toolkit_config_facts(policy, obs(files={toolkit_config.PATH: text})),
+        made,
+    )
     found = {d.key: d for d in plan.differences if d.key in (ACCEPTED, IGNORED)}
     assert {key: (d.before, d.after) for key, d in found.items()} == changed
     lowered = {
@@ -181,7 +194,8 @@ def test_mounts_and_channels_by_variable(
     assert {key for key, d in found.items() if get_code(d.why) in toolkit_config.SAFETY} == lowered
     assert {key for key, d in found.items() if d.cause == "safety"} == lowered
     assert toolkit_config.may_ask_by_mounts(
-        obs(files={toolkit_config.PATH: text}), plan.differences
+        toolkit_config.read_toolkit_config_facts(Policy(), obs(files={toolkit_config.PATH: text})),
+        plan.differences,
     ) is (policy is BY_MOUNTS)
 
 
@@ -194,7 +208,11 @@ def test_spec_dirs_only_when_set() -> None:
 
 def test_differences_name_key_and_reason() -> None:
     plan = toolkit_config.plan_toolkit_config(
-        Policy(), obs(files={toolkit_config.PATH: PACKAGED}), record()
+        Policy(),
+        toolkit_config.read_toolkit_config_facts(
+            Policy(), obs(files={toolkit_config.PATH: PACKAGED})
+        ),
+        record(),
     )
     mode = next(d for d in plan.differences if d.key == "nvidia-container-runtime.mode")
     assert (mode.before, mode.after, mode.path) == ("auto", "cdi", toolkit_config.PATH)
@@ -225,7 +243,9 @@ def test_a_value_that_somebody_set_and_that_changes_is_named(
 ) -> None:
     text = PACKAGED.replace(old, new) if old else PACKAGED
     found = toolkit_config.plan_toolkit_config(
-        Policy(), obs(files={toolkit_config.PATH: text}), record()
+        Policy(),
+        toolkit_config.read_toolkit_config_facts(Policy(), obs(files={toolkit_config.PATH: text})),
+        record(),
     ).leftovers
     assert [(left.path, left.settings, left.fate) for left in found] == (
         [(toolkit_config.PATH, keys, "adopted")] if keys else []
@@ -233,7 +253,11 @@ def test_a_value_that_somebody_set_and_that_changes_is_named(
     kept = {toolkit_config.PATH: {"existed": True, "sha256_after": "a" * 64}}
     assert (
         toolkit_config.plan_toolkit_config(
-            Policy(), obs(files={toolkit_config.PATH: text}, originals=kept), record()
+            Policy(),
+            toolkit_config.read_toolkit_config_facts(
+                Policy(), obs(files={toolkit_config.PATH: text}, originals=kept)
+            ),
+            record(),
         ).leftovers
         == ()
     )
@@ -242,12 +266,20 @@ def test_a_value_that_somebody_set_and_that_changes_is_named(
 def test_a_broken_file_is_named_with_its_line() -> None:
     with pytest.raises(PlanError, match=r"config\.toml:2"):
         toolkit_config.plan_toolkit_config(
-            Policy(), obs(files={toolkit_config.PATH: "a = 1\nb = = 2\n"}), record()
+            Policy(),
+            toolkit_config.read_toolkit_config_facts(
+                Policy(), obs(files={toolkit_config.PATH: "a = 1\nb = = 2\n"})
+            ),
+            record(),
         )
 
 
 def test_a_skipped_host_is_not_touched() -> None:
-    assert toolkit_config.plan_toolkit_config(Policy(), obs(), record(skipped="no GPU")).empty
+    assert toolkit_config.plan_toolkit_config(
+        Policy(),
+        toolkit_config.read_toolkit_config_facts(Policy(), obs()),
+        record(skipped="no GPU"),
+    ).empty
 
 
 @pytest.mark.parametrize(
@@ -261,7 +293,10 @@ def test_absent(case: str, touched: bool, op: str) -> None:
         files={toolkit_config.PATH: now},
         originals={toolkit_config.PATH: {"existed": True, "sha256_after": sha(text)}},
     )
-    plan = toolkit_config.plan_absent(Policy(state="absent"), seen)
+    plan = toolkit_config.plan_absent(
+        Policy(state="absent"),
+        toolkit_config.read_toolkit_config_facts(Policy(state="absent"), seen),
+    )
     assert [c["op"] for c in plan.changes] == [op], case
     if touched:
         left = tomllib.loads(after(plan, now))
@@ -272,7 +307,10 @@ def test_absent(case: str, touched: bool, op: str) -> None:
 
 def test_absent_leaves_a_file_alone_that_was_never_written_here() -> None:
     assert toolkit_config.plan_absent(
-        Policy(state="absent"), obs(files={toolkit_config.PATH: PACKAGED})
+        Policy(state="absent"),
+        toolkit_config.read_toolkit_config_facts(
+            Policy(state="absent"), obs(files={toolkit_config.PATH: PACKAGED})
+        ),
     ).empty
 
 

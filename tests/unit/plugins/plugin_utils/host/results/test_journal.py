@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import earlier_runs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import journal
 
 from tests.unit.builders import obs
@@ -73,7 +74,7 @@ def test_what_stands_in_the_way_of_taking_back_later_is_told_early() -> None:
     seen = obs(
         answers={"originals": {"originals": {}, "damaged": damaged, "strays": ["/etc/.gpufleet-x"]}}
     )
-    assert read_all_coded(journal.advise_on_journal(seen)) == [
+    assert read_all_coded(journal.advise_on_journal(earlier_runs.read_earlier_runs(seen))) == [
         ("journal.damaged", {"problem": "/etc/a: the copy of the original cannot be used"}),
         ("journal.stray", {"path": "/etc/.gpufleet-x"}),
     ]

@@ -87,7 +87,7 @@ def planned(
     policy = Policy(sharing=sharing, **more)
     return resource.plan_sharing(
         policy,
-        seen,
+        resource.read_sharing_facts(policy, seen),
         gpus.parse_driver(policy, seen),
         kubelet or Kubelet(),
         "the modes' program",
@@ -497,7 +497,9 @@ def test_what_is_asked() -> None:
 def test_all_is_given_back() -> None:
     """Of what was converged: daemons end, then modes go back, and no file is left."""
     seen = look(**RUNNING)
-    back = resource.plan_absent(Policy(state="absent"), seen)
+    back = resource.plan_absent(
+        Policy(state="absent"), resource.read_sharing_facts(Policy(state="absent"), seen)
+    )
     assert [c["argv"][:3] for c in back.commands if c["argv"][0] == "systemctl"] == [
         ["systemctl", "stop", unit] for unit in UNITS[:2]
     ]
@@ -509,12 +511,17 @@ def test_all_is_given_back() -> None:
         *TEXTS,
         *resource.PATHS,
     }
-    assert resource.plan_absent(Policy(state="absent"), look()).empty
+    assert resource.plan_absent(
+        Policy(state="absent"), resource.read_sharing_facts(Policy(state="absent"), look())
+    ).empty
 
 
 def test_a_daemon_whose_program_somebody_has_removed_is_stopped_all_the_same() -> None:
     left = {path: text for path, text in SETTLED.items() if path != FILES[1]}
-    back = resource.plan_absent(Policy(state="absent"), look(**{**RUNNING, "files": left}))
+    back = resource.plan_absent(
+        Policy(state="absent"),
+        resource.read_sharing_facts(Policy(state="absent"), look(**{**RUNNING, "files": left})),
+    )
     assert [c["argv"] for c in back.commands if "mps" in str(c["argv"])] == [
         ["systemctl", "stop", unit] for unit in UNITS[:2]
     ]
@@ -531,12 +538,18 @@ def test_daemons_whose_record_somebody_has_removed_are_stopped_all_the_same(
         seen = look(**{**RUNNING, "files": left, **more})
         seen.answers[mps.DAEMONS["id"]] = {}  # type: ignore[index]
         return mps.plan_mps_removal(
-            Policy(sharing=sharing, state=state), seen, lambda: {UUIDS[0]: 0, UUIDS[1]: 1}, ""
+            Policy(sharing=sharing, state=state),
+            mps.read_mps_facts(seen),
+            lambda: {UUIDS[0]: 0, UUIDS[1]: 1},
+            "",
         )
 
     with pytest.raises(NeedMore) as need:
         mps.plan_mps_removal(
-            Policy(sharing=sharing, state=state), look(**{**RUNNING, "files": left}), dict, ""
+            Policy(sharing=sharing, state=state),
+            mps.read_mps_facts(look(**{**RUNNING, "files": left})),
+            dict,
+            "",
         )
     assert need.value.questions == [mps.DAEMONS]
     assert [c["argv"] for c in back(processes=[OWN]).commands] == [["systemctl", "stop", UNITS[0]]]

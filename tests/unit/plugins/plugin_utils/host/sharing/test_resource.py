@@ -90,7 +90,13 @@ def planned(
     sharing: dict[str, Any] | None, seen: Observation, kubelet: Kubelet = NO_KUBELET
 ) -> Plan:
     policy = Policy(sharing=sharing)
-    return resource.plan_sharing(policy, seen, gpus.parse_driver(policy, seen), kubelet, PROGRAM)
+    return resource.plan_sharing(
+        policy,
+        resource.read_sharing_facts(policy, seen),
+        gpus.parse_driver(policy, seen),
+        kubelet,
+        PROGRAM,
+    )
 
 
 def written(plan: Plan) -> dict[str, Any]:
@@ -366,14 +372,20 @@ def test_the_first_mode_of_a_gpu_that_is_away_stays_known(after: dict[str, Any])
     assert [UUIDS[3], "compute mode", "EXCLUSIVE_THREAD"] in kept["before"]
     assert not any(UUIDS[3] in setting["name"] for setting in kept["settings"])
     taken_back = resource.plan_absent(
-        Policy(state="absent"), look(computing=EXCLUSIVE, files=meanwhile)
+        Policy(state="absent"),
+        resource.read_sharing_facts(
+            Policy(state="absent"), look(computing=EXCLUSIVE, files=meanwhile)
+        ),
     )
     assert (UUIDS[3], "compute mode", "EXCLUSIVE_PROCESS", "EXCLUSIVE_THREAD") in differing(
         taken_back
     )
     assert taken_back.advice == ()
     gone = resource.plan_absent(
-        Policy(state="absent"), look(computing=without(3, EXCLUSIVE), files=meanwhile)
+        Policy(state="absent"),
+        resource.read_sharing_facts(
+            Policy(state="absent"), look(computing=without(3, EXCLUSIVE), files=meanwhile)
+        ),
     )
     assert advised(gone) == [
         (
@@ -418,7 +430,9 @@ def test_a_gpu_that_somebody_has_closed_stays_closed(sharing: dict[str, Any], as
         json.loads({**files, **written(again)}[resource.SETTINGS])["before"]
         == json.loads(files[resource.SETTINGS])["before"]
     )
-    back = resource.plan_absent(Policy(state="absent"), since)
+    back = resource.plan_absent(
+        Policy(state="absent"), resource.read_sharing_facts(Policy(state="absent"), since)
+    )
     assert [path for path, _key, _before, _after in differing(back)] == [UUIDS[1]]
     assert bool(back.advice) is asked
 
@@ -428,7 +442,10 @@ def test_what_was_there_before_a_closed_gpu_is_named_where_all_is_taken_back() -
     whole = {UUIDS[0]: {"time_slicing": {}}}
     files = settled(whole, look(computing=rows("Exclusive_Process")))
     back = resource.plan_absent(
-        Policy(state="absent"), look(computing=rows("Prohibited"), files=files)
+        Policy(state="absent"),
+        resource.read_sharing_facts(
+            Policy(state="absent"), look(computing=rows("Prohibited"), files=files)
+        ),
     )
     assert [(code, values["uuid"], values["before"]) for code, values in advised(back)] == [
         ("sharing.gpu-closed", UUIDS[0], "EXCLUSIVE_PROCESS")
@@ -438,7 +455,9 @@ def test_what_was_there_before_a_closed_gpu_is_named_where_all_is_taken_back() -
 def test_a_gpu_with_mig_on_has_no_mode_that_could_be_set_back() -> None:
     files = settled(ONE, look())
     divided = look(computing=rows("Exclusive_Process", mig="Enabled"), files=files)
-    back = resource.plan_absent(Policy(state="absent"), divided)
+    back = resource.plan_absent(
+        Policy(state="absent"), resource.read_sharing_facts(Policy(state="absent"), divided)
+    )
     assert differing(back) == []
     assert advised(back) == [
         (
@@ -478,7 +497,9 @@ def test_a_driver_that_is_not_understood_is_no_driver_that_has_forgotten() -> No
     """It may have the modes still, and only our file says what was there before."""
     seen = look(computing="No devices were found\n", files=settled(FIGURE, look()))
     with pytest.raises(PlanError) as refused:
-        resource.plan_absent(Policy(state="absent"), seen)
+        resource.plan_absent(
+            Policy(state="absent"), resource.read_sharing_facts(Policy(state="absent"), seen)
+        )
     assert (refused.value.code, refused.value.values["line"]) == (
         "sharing.modes-not-understood",
         "'No devices were found'",
@@ -515,7 +536,7 @@ def test_all_is_given_back(gone: bool) -> None:
         files=files,
     )
     for policy in (Policy(state="absent"), Policy(sharing={})):
-        back = resource.plan_absent(policy, now)
+        back = resource.plan_absent(policy, resource.read_sharing_facts(policy, now))
         assert {str(c["path"]) for c in back.changes} == set(resource.PATHS)
         slices = [(UUIDS[n], "time slice", "short", "default") for n in (0, 1, 3)]
         expected = [
@@ -525,7 +546,9 @@ def test_all_is_given_back(gone: bool) -> None:
         ]
         assert differing(back) == ([] if gone else expected)
         assert bool(back.advice) is gone
-    assert resource.plan_absent(Policy(state="absent"), look()).empty
+    assert resource.plan_absent(
+        Policy(state="absent"), resource.read_sharing_facts(Policy(state="absent"), look())
+    ).empty
 
 
 def test_absent_asks_for_modes_only_where_some_were_set() -> None:
@@ -534,10 +557,14 @@ def test_absent_asks_for_modes_only_where_some_were_set() -> None:
         f"file:{path}" for path in resource.PATHS
     }
     nothing = obs(files=host(2), units={resource.SERVICE: {}})
-    assert resource.plan_absent(Policy(state="absent"), nothing).empty
+    assert resource.plan_absent(
+        Policy(state="absent"), resource.read_sharing_facts(Policy(state="absent"), nothing)
+    ).empty
     there = obs(files={**host(2), **settled(ONE, look())}, units={resource.SERVICE: {}})
     with pytest.raises(NeedMore) as need:
-        resource.plan_absent(Policy(state="absent"), there)
+        resource.plan_absent(
+            Policy(state="absent"), resource.read_sharing_facts(Policy(state="absent"), there)
+        )
     assert [q["id"] for q in need.value.questions] == [f"command:{QUERY}"]
 
 
@@ -567,7 +594,9 @@ def test_a_broken_record_is_an_error_with_a_way_out(text: str) -> None:
     """Without it the modes would stay forever, and nobody would be told."""
     answer = file_answer(text)
     with pytest.raises(PlanError) as refused:
-        resource.map_original_modes(obs(files={resource.SETTINGS: answer}))
+        resource.map_original_modes(
+            resource.read_sharing_facts(Policy(), obs(files={resource.SETTINGS: answer}))
+        )
     assert (refused.value.code, refused.value.where) == ("sharing.record-broken", resource.SETTINGS)
 
 
@@ -580,7 +609,9 @@ def test_a_record_that_was_removed_is_said_and_made_again() -> None:
         [UUIDS[0], "compute mode", "DEFAULT"]
     ]
     assert [code for code, _values in advised(again)] == ["sharing.record-lost"]
-    back = resource.plan_absent(Policy(state="absent"), found)
+    back = resource.plan_absent(
+        Policy(state="absent"), resource.read_sharing_facts(Policy(state="absent"), found)
+    )
     assert (differing(back), [code for code, _values in advised(back)]) == (
         [],
         ["sharing.record-lost-absent"],

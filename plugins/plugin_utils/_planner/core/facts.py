@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Facts of a host that are read when a plan first needs them."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import functools
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+@dc.dataclass(frozen=True)
+class Fact(Generic[T]):
+    """A fact that is part of a room's pass, and that is read at most once, when a plan needs it.
+
+    Reading it may raise NeedMore, QueryFailed or another PlanError. So a plan that does not need a
+    fact asks no question for it, and does not fail because of it.
+    """
+
+    read: Callable[[], T]
+
+    @functools.cached_property
+    def value(self) -> T:
+        return self.read()
+
+
+@dc.dataclass(frozen=True)
+class Lookup(Generic[K, T]):
+    """Facts of one kind by a key, such as a path. Each is read at most once, when a plan needs it,
+    as a Fact is.
+    """
+
+    read: Callable[[K], T]
+
+    @functools.cached_property
+    def _known(self) -> dict[K, T]:
+        return {}
+
+    def get(self, key: K) -> T:
+        if key not in self._known:
+            self._known[key] = self.read(key)
+        return self._known[key]

@@ -1,0 +1,103 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the CDI specs of a host are made from, and what is there of them: the facts of this room."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Callable, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Driver,
+    HostDecision,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_refresh,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    contested,
+    driver_part,
+    files,
+    staleness,
+    staleness_guard,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.devices import (
+    inventory,
+    sources,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import (
+    gpus,
+    missing,
+    outer_host,
+)
+
+
+@dc.dataclass(frozen=True)
+class SpecFacts:
+    """What a host's CDI specs are made from, and what is there of them.
+
+    hardware: as the everyday look shows it. identify: returns the same with all that NVML or
+    nvidia-smi knows, with sentences about it. of_driver: the driver's files. outer: the kind of container that
+    this host is. spec_host: what a spec is compared with. nodes: the driver's device nodes. missing:
+    whether a GPU is gone. runs_refresh: systemd knows nvidia-cdi-refresh.
+    """
+
+    contested: contested.ContestedFacts
+    watch: staleness_guard.WatchFacts
+    hardware: Fact[inventory.Hardware]
+    identify: Callable[[inventory.Hardware], tuple[inventory.Hardware, tuple[str, ...]]]
+    of_driver: Fact[driver_part.OfDriver]
+    outer: Fact[str]
+    spec_host: Fact[staleness.SpecHost]
+    nodes: Fact[Mapping[str, gpus.DeviceFile]]
+    missing: missing.MissingGpuFacts
+    runs_refresh: Fact[bool]
+
+    @property
+    def files(self) -> files.SpecFileFacts:
+        return self.contested.files
+
+    @property
+    def refreshed(self) -> str:
+        """The file that nvidia-cdi-refresh writes."""
+        return self.contested.refresh.state.value.output
+
+
+def read_spec_facts(
+    policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str = ""
+) -> SpecFacts:
+    """Return the facts of this room. What uses the GPUs is asked only if a spec may be wrong."""
+    return SpecFacts(
+        contested.read_contested_facts(obs),
+        staleness_guard.read_watch_facts(obs),
+        Fact(lambda: inventory.observe(policy, obs, driver.gpus)),
+        lambda known: sources.identify_hardware(policy, obs, known, probe_source),
+        Fact(lambda: driver_part.read_driver_part(policy, obs, host, driver)),
+        Fact(lambda: outer_host.get_outer_host_kind(policy, obs)),
+        Fact(
+            lambda: staleness.read_spec_host(
+                policy, obs, driver, host.cdi_version_cap, files.list_cdi_directories(policy)
+            )
+        ),
+        Fact(lambda: gpus.map_device_files(obs, gpus.get_dev_root(policy))),
+        missing.read_missing_gpu_facts(policy, obs),
+        Fact(lambda: bool(obs.get_unit(cdi_refresh.SERVICE))),
+    )
+
+
+@dc.dataclass(frozen=True)
+class SpecRemovalFacts:
+    """What a host has of specs and of their watch that can be taken back."""
+
+    files: files.SpecFileFacts
+    watch: staleness_guard.WatchFacts
+
+
+def read_spec_removal_facts(obs: Observation) -> SpecRemovalFacts:
+    return SpecRemovalFacts(files.read_spec_file_facts(obs), staleness_guard.read_watch_facts(obs))

@@ -1,0 +1,365 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at the whole host: one list of questions, its engines, GPUs and other writers, and the decision.
+
+One pass makes typed facts of the observation. Plans take those.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    PlanError,
+    Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    STANDARD_PATH,
+    Decision,
+    Driver,
+    HostDecision,
+    Instance,
+    Kubelet,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decide,
+    decision_file,
+    earlier_runs,
+    host_messages,
+    installation,
+    low_level,
+    refusals,
+    restore,
+    traits,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
+    cdi_refresh,
+    gpu_operator,
+    other_writers,
+    programs,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    consumers,
+    placement,
+    resource,
+    spec_facts,
+    staleness,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
+    detect as containerd_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    detect as crio_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    detect as docker_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
+    detect as podman_detect,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
+    directories,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    cgroup_driver,
+    device_plugin,
+    dra,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
+    kubelet as kubernetes_kubelet,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import (
+    known as managers_known,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
+    device_nodes,
+    metrics,
+    oci_hook,
+    packages,
+    repository,
+    swarm,
+    toolkit_config,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.sharing import (
+    resource as sharing_resource,
+)
+
+# A new engine is one more file and one more row.
+ENGINES = {
+    traits.CONTAINERD: containerd_detect,
+    traits.CRIO: crio_detect,
+    traits.DOCKER: docker_detect,
+    traits.PODMAN: podman_detect,
+}
+CONFIGURED = {name: engine for name, engine in ENGINES.items() if traits.get_traits(name).handlers}
+LEFTOVERS = {traits.CRIO: crio_detect.list_left_alone_leftovers}
+REASONED = {traits.CONTAINERD: containerd_detect}  # whose handlers have a cgroup driver each
+# what comes with it, or needs it
+KUBERNETES = (
+    *managers_known.list_kubernetes_managers(),
+    gpu_operator.TOOL,
+)
+MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
+# CRI-O's own packages put its runtimes outside PATH.
+LOW_LEVEL_PATHS = [*STANDARD_PATH, "/usr/libexec/crio"]
+
+
+@dc.dataclass(frozen=True)
+class SeenHost:
+    """The result of one look at a host, in the domain's words."""
+
+    instances: tuple[Instance, ...]
+    driver: Driver
+    kubelet: Kubelet
+    record: HostDecision
+    freshness: tuple[staleness.SpecVerdict, ...] = ()
+    specs: placement.Placement = placement.USUAL
+
+
+def list_low_level_questions() -> list[queries.Question]:
+    return [queries.ask_for_program(list(low_level.KNOWN), LOW_LEVEL_PATHS)]
+
+
+def list_host_low_level_runtimes(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    """Return the low-level runtimes of a host, without a decision."""
+    return low_level.list_low_level_runtimes(
+        [], obs.get_answer(list_low_level_questions()[0]).get("found") or {}
+    )
+
+
+def list_host_questions(policy: Policy) -> list[queries.Question]:
+    """Return all questions that a normal host needs, for one look."""
+    own = [
+        *list_low_level_questions(),
+        queries.ask_for_program(MODE_BINARIES),
+        earlier_runs.ORIGINALS,
+    ]
+    engines = [
+        q
+        for name, engine in ENGINES.items()
+        for q in engine.list_questions(refusals.narrow_policy_to_engine(policy, name))
+    ]
+    every = (
+        gpus,
+        device_nodes,
+        consumers,
+        other_writers,
+        device_plugin,
+        dra,
+        packages,
+        toolkit_config,
+        oci_hook,
+        resource,
+        decision_file,
+        metrics,
+        gpu_operator,
+        programs,
+        sharing_resource,
+    )
+    rooms = [q for room in every for q in room.list_questions(policy)]
+    return [*own, *engines, *rooms, *repository.list_host_repository_questions(policy)]
+
+
+def see(policy: Policy, obs: Observation) -> SeenHost:
+    """Find the engines, the GPUs and the other writers, and decide. With state: absent, an
+    undecidable host gets an empty record.
+    """
+    try:
+        return decide_seen_host(policy, obs)
+    except PlanError:
+        if policy.state != "absent":
+            raise
+        nothing = resource.record_of_options("none", "")
+        here = tuple(
+            i for i in restore.find_every_engine(policy, obs, CONFIGURED).instances if i.binary
+        )
+        return SeenHost(here, Driver("none", "", (), "not inspected"), Kubelet(), nothing)
+
+
+def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
+    instances = tuple(
+        i
+        for name, engine in ENGINES.items()
+        for i in engine.find_instances(refusals.narrow_policy_to_engine(policy, name), obs)
+    )
+    if not podman_detect.counts_as_engine(
+        policy, [i for i in instances if i.engine != podman_detect.NAME]
+    ):
+        instances = tuple(i for i in instances if i.engine != podman_detect.NAME)
+    kubelet = kubernetes_kubelet.find_kubelet(policy, obs)
+    instances = tuple(
+        dc.replace(i, used_by_kubelet=is_kubelets_engine(i, kubelet)) for i in instances
+    )
+    instances = tuple(refuse_without_kubelet(policy, i, kubelet, instances) for i in instances)
+    instances = gpu_operator.leave_alone(
+        policy, gpu_operator.read_operator_facts(policy, obs), instances
+    )
+    driver = gpus.parse_driver(policy, obs)
+    readers = consumers.list_other_consumers(policy, consumers.read_consumer_facts(obs), instances)
+    cap, _reason = decide.find_version_cap(instances, readers)
+    specs = placement.choose_spec_directory(
+        policy,
+        instances,
+        podman_detect.narrow_podman_directories(directories.read_podman_facts(obs), readers),
+        earlier_runs.read_earlier_runs(obs).spec_place,
+    )
+    owner, owner_reason = cdi_refresh.choose_cdi_owner(
+        policy, cdi_refresh.read_refresh_facts(obs), cap, None if specs.usual else specs.common
+    )
+    record = decide.decide_host(
+        policy,
+        instances,
+        driver,
+        kubelet,
+        low_level=obs.get_answer(list_low_level_questions()[0]).get("found") or {},
+        mode_binaries=obs.get_answer(queries.ask_for_program(MODE_BINARIES)).get("found") or {},
+        cdi_owner=owner,
+        cdi_owner_reason=owner_reason,
+        consumers=readers,
+        plugin=device_plugin.find_plugin_strategies(
+            policy, device_plugin.read_plugin_facts(obs), kubelet
+        ),
+    )
+    record = dc.replace(
+        record,
+        decisions=tuple(add_engine_reasons(policy, obs, instances, d) for d in record.decisions),
+    )
+    record = specs.place_record(record)
+    return SeenHost(
+        instances,
+        driver,
+        kubelet,
+        record,
+        judge_host_specs(policy, obs, record, driver),
+        specs,
+    )
+
+
+def judge_host_specs(
+    policy: Policy, obs: Observation, record: HostDecision, driver: Driver
+) -> tuple[staleness.SpecVerdict, ...]:
+    """Judge whether the host's specs are still true, in the place that the record has for them."""
+    placed = placement.place_specs_in_policy(policy, record)
+    facts = spec_facts.read_spec_facts(placed, obs, record, driver)
+    return resource.judge_specs(placed, facts, record, driver)
+
+
+def is_kubelets_engine(instance: Instance, kubelet: Kubelet) -> bool:
+    """Tell whether the kubelet of the host starts its pods in this engine, in Docker by
+    cri-dockerd.
+    """
+    if instance.engine == traits.DOCKER and cgroup_driver.is_cri_dockerd(kubelet.endpoint):
+        return True
+    return bool(kubelet.endpoint) and cgroup_driver.is_same_socket(
+        kubelet.endpoint, instance.socket
+    )
+
+
+def add_engine_reasons(
+    policy: Policy, obs: Observation, instances: tuple[Instance, ...], decision: Decision
+) -> Decision:
+    """Return a decision with the further reasons that only its engine's configuration shows."""
+    asked = REASONED.get(decision.engine)
+    instance = next(i for i in instances if i.key == decision.instance)
+    return (
+        dc.replace(
+            decision,
+            reasons=(*decision.reasons, *asked.explain_decision(policy, obs, instance, decision)),
+        )
+        if asked
+        else decision
+    )
+
+
+def refuse_without_kubelet(
+    policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]
+) -> Instance:
+    """Refuse an engine that no kubelet can use on a host of Kubernetes, unless the policy names it."""
+    kubernetes = kubelet.present or any(i.manager in KUBERNETES for i in instances)
+    engine = traits.get_traits(instance.engine)
+    open_ = not instance.refusal or instance.refusal.kind in ("stopped", "silent")
+    asked = instance.used_by_kubelet or instance.engine in policy.engines
+    if engine.kubernetes or not engine.handlers or not open_ or asked or not kubernetes:
+        return instance
+    values = {"title": engine.title, "version": instance.version, "engine": instance.engine}
+    beside = host_messages.BESIDE_KUBERNETES.fill(**values)
+    return dc.replace(instance, refusal=Refusal(beside, kind="unasked"))
+
+
+@dc.dataclass(frozen=True)
+class HostFacts:
+    """All that the plan of a whole host is made from: the look, and what each room reads of it.
+
+    specs: the host's specs as they are once its device nodes are right. places: where a file of
+    another tool is, by its path. other_processes: how many processes other users have, by name.
+    """
+
+    seen: SeenHost
+    earlier: earlier_runs.EarlierRuns
+    decision: decision_file.DecisionFacts
+    installation: installation.InstallationFacts
+    nodes: device_nodes.DeviceNodeFacts
+    runtime: toolkit_config.ToolkitConfigFacts
+    hooks: oci_hook.HookFacts
+    writers: other_writers.WriterFacts
+    programs: programs.ProgramFacts
+    plugin: device_plugin.PluginFacts
+    dra: dra.DraFacts
+    consumers: consumers.ConsumerFacts
+    podman: directories.PodmanFacts
+    swarm: Fact[swarm.SwarmFacts]
+    sharing: sharing_resource.SharingFacts
+    specs: Fact[spec_facts.SpecFacts]
+    taken_back: spec_facts.SpecRemovalFacts
+    metrics: metrics.MetricsFacts
+    places: Lookup[str, str]
+    other_processes: Fact[Mapping[str, int]]
+
+
+def read_host_facts(
+    policy: Policy, obs: Observation, seen: SeenHost, probe_source: str
+) -> HostFacts:
+    """Return the facts of all rooms in one pass. A room that lacks an answer raises NeedMore when
+    its plan needs it, so that one more look answers all rooms.
+    """
+    record, driver = seen.record, seen.driver
+    placed = placement.place_specs_in_policy(policy, record)
+
+    def read_specs() -> spec_facts.SpecFacts:
+        after = device_nodes.predict_device_nodes(policy, obs, driver)
+        return spec_facts.read_spec_facts(placed, after, record, driver, probe_source)
+
+    return HostFacts(
+        seen,
+        earlier_runs.read_earlier_runs(obs),
+        decision_file.read_decision_facts(policy, obs),
+        installation.read_installation_facts(policy, obs),
+        device_nodes.read_device_node_facts(policy, obs),
+        toolkit_config.read_toolkit_config_facts(policy, obs),
+        oci_hook.read_hook_facts(policy, obs, record),
+        other_writers.read_writer_facts(obs),
+        programs.read_program_facts(obs),
+        device_plugin.read_plugin_facts(obs),
+        dra.read_dra_facts(obs),
+        consumers.read_consumer_facts(obs),
+        directories.read_podman_facts(obs),
+        Fact(lambda: swarm.read_swarm_facts(policy, obs, seen.instances)),
+        sharing_resource.read_sharing_facts(policy, obs),
+        Fact(read_specs),
+        spec_facts.read_spec_removal_facts(obs),
+        metrics.read_metrics_facts(policy, obs),
+        Lookup(lambda path: obs.get_file(path).place),
+        Fact(obs.count_others),
+    )
