@@ -19,6 +19,7 @@ BOUNDS: Mapping[str, float] = {
     "`host`, converged, to `ansible.builtin.ping`, 40 hosts, one task: "
     "controller's processor time for a host and task": 1.53,
     "`plan`, each host is to be changed, 40 hosts": 3.27,
+    "`plan`, each host is to be changed, 1000 hosts": 3.61,
     "`rollout`, each host is to be changed, 40 hosts": 8.23,
     "`plan`, each host is as desired, 40 hosts": 2.15,
     "planner, a converged host": 5.8,

@@ -173,8 +173,9 @@ class Counted(dict[str, Any]):
         self.reads: Counter[str] = Counter()
 
     def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)  # a name without a value costs nothing
         self.reads[name] += 1
-        return super().__getitem__(name)
+        return value
 
 
 class Rendering(dict[str, Any]):
@@ -189,9 +190,9 @@ class Rendering(dict[str, Any]):
 def test_each_value_of_a_host_is_read_once_for_its_line_in_the_report() -> None:
     variables = Counted(
         {
-            registered.LOOK: {"decision": {}},
+            registered.LOOK: {"changed": False, "decision": {}},
             registered.CONVERGED: {"changed": True},
-            registered.ROLLOUT_STEP: BEGIN,
+            registered.ROLLOUT_STEP: {"changed": False, **BEGIN},
         }
     )
     planned = {"class": "a", "state": rollout.DO, "gpus": 1, "running": []}
