@@ -28,7 +28,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
+    resource,
+    spec_facts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
@@ -102,13 +105,10 @@ def plan(
             host={"os_release": {"ID": "debian"}, "epoch": 10.0, "machine": inv.cpu},
         )
         try:
-            return resource.plan_specs(
-                wanted,
-                seen,
-                resource.record_of_options("collection", cap),
-                gpus.parse_driver(wanted, seen),
-                SOURCE,
-            )
+            record = resource.record_of_options("collection", cap)
+            driver = gpus.parse_driver(wanted, seen)
+            facts = spec_facts.read_spec_facts(wanted, seen, record, driver, SOURCE)
+            return resource.plan_specs(wanted, facts, record, driver)
         except NeedMore as need:
             missing = {"error": {"kind": "not-found", "message": "there is no such program"}}
             answers.update({q["id"]: missing for q in need.questions})

@@ -190,13 +190,13 @@ OMITTED: list[tuple[str, str, dict[str, str], dict[str, Any], str]] = [
     ("drain", OWN, {}, {"gpufleet_drain": "{{ of_the_site }}"}, "gpufleet_drain"),
     ("drain", OWN, {}, {"gpufleet_drain_delegate": "{{ of_the_site }}"}, "gpufleet_drain_delegate"),
     (
-        "rollout_cluster",
+        "playbook_step",
         OWN,
-        {},
+        {"step": "rollout_cluster"},
         {"gpufleet_kubernetes_delegate": "{{ of_the_site }}"},
         "gpufleet_kubernetes_delegate",
     ),
-    ("image_select", OWN, {}, {"gpufleet_root": "{{ of_the_site }}"}, "gpufleet_root"),
+    ("image_choice_info", OWN, {}, {"gpufleet_root": "{{ of_the_site }}"}, "gpufleet_root"),
 ]
 
 

@@ -303,8 +303,11 @@ def test_one_that_does_not_run_is_named() -> None:
         files={Node().config: V3}, units={"k3s-agent.service": {"ActiveState": "failed"}}
     )
     (one,) = detect.find_instances(Policy(), seen)
-    assert str(one.refusal).startswith(
-        "k3s's containerd is installed but not running (k3s-agent.service is failed). Start it"
+    message = one.refusal.message
+    assert (message.code, message.values["engine"], message.values["unit"]) == (
+        "engines.failed",
+        "k3s's containerd",
+        "k3s-agent.service",
     )
     assert (one.version, one.cdi.enabled, one.cdi.max_version) == ("", False, ""), (
         "no CDI spec is written for it, and none held back"
