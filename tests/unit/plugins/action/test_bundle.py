@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.bund
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
     repository,
+    repository_key,
 )
 
 from tests.unit import bundles
@@ -243,7 +244,7 @@ def test_a_key_that_is_none(args: Mapping[str, str], says: str, served: dict[str
 def test_nvidias_repository_is_known_by_the_fingerprint_of_its_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(repository, "compute_key_fingerprint", lambda _key: FPR)
+    monkeypatch.setattr(repository_key, "compute_key_fingerprint", lambda _key: FPR)
     with pytest.raises(PlanError) as refused:
         bundle.read_armored_key({"url": "nvidia", "key": "key", "key_fingerprint": ""})
     assert (refused.value.code, refused.value.values) == (

@@ -190,9 +190,9 @@ class Rendering(dict[str, Any]):
 def test_each_value_of_a_host_is_read_once_for_its_line_in_the_report() -> None:
     variables = Counted(
         {
-            registered.LOOK: {"changed": False, "decision": {}},
+            registered.LOOK: {"decision": {}},  # may have templates, as far as is known
             registered.CONVERGED: {"changed": True},
-            registered.ROLLOUT_STEP: {"changed": False, **BEGIN},
+            registered.ROLLOUT_STEP: BEGIN,
         }
     )
     planned = {"class": "a", "state": rollout.DO, "gpus": 1, "running": []}

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     decide,
     host,
     host_report,
+    seen_host,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import staleness
 
@@ -113,7 +114,7 @@ def test_a_spec_that_the_run_writes_again_is_not_said_to_be_stale(
         "0.5.0",
         (staleness.Stale("driver", "1", "2", "it is of another driver"),),
     )
-    seen = host.SeenHost(
+    seen = seen_host.SeenHost(
         (instance(),), ONE_GPU, decide.Kubelet(), record(Policy(), instance()), (verdict,)
     )
     facts = host_report.report_host_facts(

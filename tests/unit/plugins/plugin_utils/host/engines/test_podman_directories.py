@@ -91,7 +91,7 @@ RELEASES = {
 def test_a_podman_that_nobody_has_set_up_reads_what_its_release_reads(
     version: str, usual: tuple[str, ...]
 ) -> None:
-    seen = obs(files={})
+    seen = directories.read_podman_facts(obs(files={}))
     assert detect.looks_into(seen, version) == usual
     assert directories.advise_on_podman_directories(seen, version, CDI_DIRS) == ()
     said = {
