@@ -347,6 +347,55 @@ def test_no_engine_is_a_case_of_its_own_outside_its_package() -> None:
     assert find_breaches(ELSEWHERE, find_named_engines) == {}
 
 
+# Questions that are about one engine, whatever others there are: the cluster of Docker Swarm,
+# cri-dockerd, whose hooks run for CRI-O's pods, and whether Podman is there as a reader of specs.
+ASKED_BY_CONSTANT = {
+    "host/cdi/consumers.py": {"PODMAN"},
+    "host/resources/oci_hook.py": {"CRIO"},
+    "host/resources/swarm.py": {"DOCKER"},
+    "host/seen_host.py": {"DOCKER"},
+}
+# Its rows say of which engine they are, and import the constants for that.
+ROWS_OF_ENGINES = "host/known_bad/table.py"
+ENGINE_CONSTANTS = {key for key in vars(traits) if vars(traits)[key] in [*traits.TRAITS]}
+
+
+def list_branches(tree: ast.Module) -> list[ast.AST]:
+    """Give the functions of a file, and what it calls by another name. A row of a table that has
+    each engine is no branch.
+    """
+    inner = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
+    aliases = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute)
+    ]
+    return [*inner, *aliases]
+
+
+def find_constants_of_engines(path: Path) -> set[str]:
+    """Return the engines that a file asks for by their constants (`traits.DOCKER`)."""
+    return {
+        node.attr
+        for branch in list_branches(read_tree(path))
+        for node in ast.walk(branch)
+        if isinstance(node, ast.Attribute)
+        and ast.unparse(node.value) == "traits"
+        and node.attr in ENGINE_CONSTANTS
+    }
+
+
+def test_no_engine_is_asked_for_by_its_constant_outside_its_package() -> None:
+    """A constant is a name as well. `traits` is imported as a module, so that each use shows."""
+    planner = PLUGINS / "plugin_utils/_planner"
+    found = {path: find_constants_of_engines(path) for path in ELSEWHERE}
+    asked = {str(path.relative_to(planner)): names for path, names in found.items() if names}
+    assert asked == ASKED_BY_CONSTANT
+    taken = {f"{PLANNER}host.traits.{constant}" for constant in ENGINE_CONSTANTS}
+    paths = [path for path in ELSEWHERE if path != planner / ROWS_OF_ENGINES]
+    assert find_breaches(paths, lambda path: imports(read_tree(path)) & taken) == {}
+
+
 def test_all_that_is_not_promised_has_a_name_that_says_so() -> None:
     """The contract is modules, roles, playbooks, their options and results; a leading underscore
     says that the rest may change.
