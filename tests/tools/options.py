@@ -27,9 +27,11 @@ for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.variables import (
+    find_variable,
+)
 
 HERE = "gpufleet.nvidia."
-PREFIX = "gpufleet_"
 SPEC_KEYS = ("type", "elements", "choices", "required", "default")
 # A role's entry points, each with its module. What the look of refresh_cdi decides is given to
 # cdi_spec by hand.
@@ -41,62 +43,6 @@ ENTRIES: Mapping[str, Mapping[str, str]] = {
     "awx": {"main": "awx"},
     "bundle": {"main": "bundle"},
     "kubernetes": dict.fromkeys(("main", "drift"), "kubernetes_objects"),
-}
-# Options that carry another name as a variable, since there it has to say what of.
-NAMES: Mapping[str, Mapping[str, str]] = {
-    "awx": {
-        option: f"awx_{option}" for option in arguments.read_module_documentation("awx")["options"]
-    },
-    "host_verify": {
-        "image": "verify_image",
-        "image_environment": "verify_image_environment",
-        "timeout": "verify_timeout",
-        "host_result": "verify_host_result",
-    },
-    "toolkit_repository": {
-        "url": "toolkit_repository",
-        "key": "toolkit_key",
-        "key_fingerprint": "toolkit_key_fingerprint",
-    },
-    "bundle": {
-        **{
-            option: f"bundle_{option}"
-            for option in ("file", "versions", "architectures", "formats")
-        },
-        "url": "toolkit_repository",
-        "key": "toolkit_key",
-        "key_fingerprint": "toolkit_key_fingerprint",
-    },
-    "drain": {
-        **{
-            o: f"drain_{o}"
-            for o in (
-                "by",
-                "commands",
-                "driver_changes",
-                "interval",
-                "method",
-                "on_timeout",
-                "reason",
-                "timeout",
-                "unknown",
-            )
-        },
-        "policy": "drain",
-        "rollout": "rollout_id",
-        "kubeconfig": "kubernetes_kubeconfig",
-        "context": "kubernetes_context",
-    },
-}
-NAMES = {
-    **NAMES,
-    "kubernetes_objects": {
-        **{
-            option: f"kubernetes_{option}"
-            for option in arguments.read_module_documentation("kubernetes_objects")["options"]
-        },
-        "fleet_policy": "fleet_policy",
-    },
 }
 BY_HAND: Mapping[str, frozenset[str]] = {
     "cdi_spec": frozenset({"cdi_owner", "cdi_version", "state"}),
@@ -161,22 +107,17 @@ def shared() -> list[dict[str, Any]]:
     return found
 
 
-def variable(module: str, option: str) -> str:
-    """Return an option's name as a variable of the roles."""
-    return PREFIX + NAMES.get(module, {}).get(option, option)
-
-
 def variables(module: str) -> dict[str, dict[str, Any]]:
     """Return a module's options as variables of a role, in the order of their names."""
     documented = documentation(module)["options"]
     hand = BY_HAND.get(module, frozenset())
     found = {
-        variable(module, option): of_role(module, text)
+        find_variable(module, option): of_role(module, text)
         for option, text in documented.items()
         if option not in hand
     }
     for secret in arguments.SECRETS & documented.keys():
-        found[variable(module, secret)]["no_log"] = True
+        found[find_variable(module, secret)]["no_log"] = True
     return dict(sorted(found.items()))
 
 
@@ -191,7 +132,8 @@ def renamed(module: str, sentence: str) -> str:
     """Turn a sentence about options into one about the variables of the same meaning."""
     known = documentation(module)["options"]
     return MARKED.sub(
-        lambda m: f"O({variable(module, m[1])}{m[2] or ''})" if m[1] in known else m[0], sentence
+        lambda m: f"O({find_variable(module, m[1])}{m[2] or ''})" if m[1] in known else m[0],
+        sentence,
     )
 
 
@@ -242,14 +184,14 @@ def handed_on(module: str, lines: str) -> str:
     given = {
         o: argument(module, o, spec)
         for o, spec in documented.items()
-        if o not in hand and variable(module, o) in everywhere
+        if o not in hand and find_variable(module, o) in everywhere
     }
     return "".join(line for _option, line in sorted({**given, **kept}.items()))
 
 
 def argument(module: str, option: str, spec: Mapping[str, Any]) -> str:
     default = "" if spec.get("required") else " | default(omit)"
-    return f'    {option}: "{{{{ {variable(module, option)}{default} }}}}"\n'
+    return f'    {option}: "{{{{ {find_variable(module, option)}{default} }}}}"\n'
 
 
 def results(module: str, text: str) -> str:
