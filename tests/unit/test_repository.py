@@ -93,6 +93,45 @@ def test_a_file_that_a_maintainer_is_sent_to_is_there(page: str) -> None:
     )
 
 
+def split_row(line: str) -> tuple[str, str]:
+    """Return the first two cells of a table's row, '' for what is missing."""
+    cells = [cell.strip() for cell in line.split(" | ")]
+    return cells[0].removeprefix("| "), cells[1] if len(cells) > 1 else ""
+
+
+def list_modules(rooms: list[Path], *, top: bool) -> set[str]:
+    """Return the names of the modules and packages in rooms, or only at their top."""
+    found = [path for room in rooms for path in (room.glob("*") if top else room.rglob("*"))]
+    return {path.stem for path in found if path.suffix == ".py" or path.is_dir()}
+
+
+PACKAGES = (ROOT / "ARCHITECTURE.md").read_text().partition("| Package of `_planner` |")[2]
+ROWS_OF_PACKAGES = [
+    (package, text)
+    for package, text in map(split_row, PACKAGES.partition("\n\n")[0].splitlines()[2:])
+]
+
+
+@pytest.mark.parametrize(("package", "text"), ROWS_OF_PACKAGES)
+def test_a_row_of_a_package_names_its_modules(package: str, text: str) -> None:
+    rooms = [
+        ROOT / "plugins/plugin_utils/_planner" / name
+        for name in re.findall(r"`([\w/]+)/`", package)
+    ]
+    assert rooms
+    named = set(re.findall(r"`([a-z0-9_]+)`", text))
+    assert named - list_modules(rooms, top="at the top" in package) == set()
+
+
+def test_the_row_of_actions_names_all_that_they_share() -> None:
+    row = re.search(r"\| `plugins/action/` \| .*", (ROOT / "ARCHITECTURE.md").read_text())
+    assert row
+    shared = list_modules([ROOT / "plugins/plugin_utils/_controller"], top=True)
+    assert (
+        shared - {"__init__", "__pycache__", "steps"} - set(re.findall(r"`(\w+)`", row[0])) == set()
+    )
+
+
 def test_code_cites_no_page_that_nobody_else_has() -> None:
     """A source is upstream's file or a page of this repository."""
     pages = {page.name for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))}
