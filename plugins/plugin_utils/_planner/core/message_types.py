@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Define messages: a code, named values, and the sentence that a person reads.
 
-Each package has one table of its sentences, `messages.py`. Its rows are constants:
+A package has its sentences in `messages.py`, in `*_messages.py`, or in the files of `messages/`. If
+you look for one, start from its code in docs/errors.md. The rows are constants:
 
     EXAMPLE = Sentence(
         "demo.example",
