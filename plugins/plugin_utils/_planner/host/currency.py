@@ -46,6 +46,8 @@ KNOWN: Mapping[str, KnownProject] = {
         (
             "host.engines.containerd.releases",
             "host.engines.containerd.engine_rules",
+            "host.engines.containerd.cgroup_choice",
+            "host.engines.containerd.template",
             "host.engines.cdi_versions",
             "host.known_bad.table",
         ),
@@ -63,7 +65,12 @@ KNOWN: Mapping[str, KnownProject] = {
         "29.9.3",
         "2026-11-26",
         "https://docs.docker.com/engine/release-notes/",
-        ("host.engines.cdi_versions", "host.known_bad.table"),
+        (
+            "host.engines.docker.plan",
+            "host.engines.docker.config",
+            "host.engines.cdi_versions",
+            "host.known_bad.table",
+        ),
         "go:github.com/docker/cli",
     ),
     traits.PODMAN: KnownProject(
@@ -71,7 +78,7 @@ KNOWN: Mapping[str, KnownProject] = {
         "6.0.0",
         "2026-11-23",
         "https://github.com/containers/podman/releases",
-        ("host.engines.cdi_versions",),
+        ("host.engines.podman.directories", "host.engines.cdi_versions"),
         "debian:podman",
     ),
     "toolkit": KnownProject(
@@ -79,7 +86,14 @@ KNOWN: Mapping[str, KnownProject] = {
         "1.20.2",
         "2026-11-26",
         "https://github.com/NVIDIA/nvidia-container-toolkit/releases",
-        ("host.resources.packages", "host.cdi.deviations", "host.known_bad.table"),
+        (
+            "host.resources.packages",
+            "host.cdi.deviations",
+            "host.cdi.generate.hooks",
+            "host.cdi.staleness",
+            "host.cdi.void_mount",
+            "host.known_bad.table",
+        ),
         "go:github.com/NVIDIA/nvidia-container-toolkit",
     ),
     "cdi": KnownProject(
