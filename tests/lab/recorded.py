@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import yaml
 
@@ -91,7 +91,7 @@ def read_node(name: str, record: object) -> Node:
     gpus, errors = given.get("gpus"), given.get("errors", {})
     if not isinstance(gpus, list) or not gpus:
         raise BadRecord(f"{name}: gpus is no list of GPUs")
-    if not isinstance(errors, Mapping) or not all(type(code) is int for code in errors.values()):
+    if not isinstance(errors, Mapping) or not all(map(_is_number, errors.values())):
         raise BadRecord(f"{name}: errors is {errors!r}")
     shared = {key: given[key] for key in SHARED if key in given}
     boards = tuple(_gpu(name, given, shared, index, entry) for index, entry in enumerate(gpus))
@@ -128,9 +128,14 @@ def _text(where: str, given: Mapping[str, Any], key: str, default: str | None = 
     return value
 
 
+def _is_number(value: object) -> TypeGuard[int]:
+    """Tell whether a value is an integer. True and False are none in a record."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _number(where: str, given: Mapping[str, Any], key: str, default: int | None = None) -> int:
     value = given.get(key, default)
-    if type(value) is not int or value < 0:
+    if not _is_number(value) or value < 0:
         raise BadRecord(f"{where}: {key} is {value!r}")
     return value
 

@@ -349,7 +349,7 @@ def test_all_gpus_that_the_options_exclude_are_no_broken_driver() -> None:
 def test_gpus_are_counted_along_the_bus_whatever_the_width_of_a_domain() -> None:
     """The kernel gives domains of five digits to bridges that it numbers itself."""
     buses = ("0009:06:00.0", "f000:06:00.0", "10000:01:00.0")
-    files = {p: t for p, t in host(0).items()}
+    files = dict(host(0))
     for minor, bus in enumerate(buses):
         files[f"/proc/driver/nvidia/gpus/{bus}/information"] = information(bus, minor, UUIDS[minor])
     assert tuple(gpu.bus_id for gpu in parse(files).gpus) == buses
