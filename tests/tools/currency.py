@@ -62,7 +62,10 @@ def split_numbers(version: str) -> tuple[int, ...]:
 
 
 def ask_client(command: Sequence[str], place: str | None = None) -> str:
-    """Return the output of an index's client. Raise SubprocessError if it fails or takes too long."""
+    """Return the output of an index's client.
+
+    Raise subprocess.SubprocessError if it fails or takes too long.
+    """
     return subprocess.run(
         command, check=True, cwd=place, capture_output=True, text=True, timeout=SECONDS
     ).stdout

@@ -11,6 +11,7 @@ what.
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import graphlib
 import re
@@ -727,3 +728,26 @@ def test_rooms_do_not_have_one_another_read_the_observation() -> None:
         of_host(path): set(find_climbs(path, readers)) for path in rooms if path.stem != "seen_host"
     }
     assert {path: climbs for path, climbs in found.items() if climbs} == CLIMBS
+
+
+RAISED = re.compile(r"\b[Rr]aises?\s+(?:an?\s+)?([A-Z]\w+(?:(?:,|\s+or|\s+and)+\s+[A-Z]\w+)*)")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
+
+
+def list_classes(path: Path) -> set[str]:
+    """Give the names of the classes that a file makes, and of all that it imports."""
+    tree = read_tree(path)
+    made = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    return made | {item.rpartition(".")[2] for item in imports(tree)}
+
+
+def find_raised_names(path: Path) -> set[str]:
+    """Return the names of what a file's docstrings say is raised."""
+    documented = [node for node in ast.walk(read_tree(path)) if isinstance(node, DOCUMENTED)]
+    lists = [RAISED.findall(ast.get_docstring(node) or "") for node in documented]
+    return {name for found in lists for names in found for name in re.findall(r"[A-Z]\w+", names)}
+
+
+def test_docstrings_name_exceptions_that_exist() -> None:
+    known = set(dir(builtins)).union(*map(list_classes, sources()))
+    assert find_breaches(sources(), lambda path: find_raised_names(path) - known) == {}
