@@ -612,7 +612,11 @@ CLIMBS: dict[str, set[str]] = {
     "cdi/devices/sources.py": {"identify_hardware"},
     "cdi/driver_files/discover.py": {"discover"},
     "driver/gpus.py": {"parse_driver"},
-    "engine_module.py": {"find_single_instance", "plan_engine_module_removal"},
+    "engine_module.py": {
+        "find_single_instance",
+        "plan_engine_module",
+        "plan_engine_module_removal",
+    },
     "engines/containerd/absent.py": {
         "find_unread_drop_ins",
         "plan_containerd_removal",
@@ -665,7 +669,7 @@ CLIMBS: dict[str, set[str]] = {
     },
     "engines/docker/plan.py": {"derive_desired_docker"},
     "engines/podman/detect.py": {"find_instances"},
-    "host.py": {"judge_host_combinations", "plan_host", "plan_left_by_others"},
+    "host.py": {"judge_host_combinations", "plan_host"},
     "host_report.py": {"report_compared_values", "report_host"},
     "kubelet/kubelet.py": {"find_kubelet"},
     "resources/oci_hook.py": {"list_hook_directories"},
