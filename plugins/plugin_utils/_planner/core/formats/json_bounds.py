@@ -52,7 +52,10 @@ def load_bounded_json(text: str | bytes, size: int = SIZE) -> Any:
 
 
 def require_bounded_json(text: str) -> None:
-    """Raise TooLargeJson if a text has more depth, values or digits than is read. It has the line."""
+    """Refuse a text with more depth, values or digits than are read.
+
+    Raise TooLargeJson, with the line.
+    """
     bare = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
     most = max(MOST, len(text) // SPARSE)
     depth = 0
