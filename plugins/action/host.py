@@ -13,7 +13,6 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
     arguments,
     base,
-    role_variables,
     transport,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
@@ -97,14 +96,6 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         began = time.monotonic()
         variables = task_vars or {}
-        of_rollout = variables.get(registered.ROLLOUT_PLAN) or {}
-        approval = {approved.OPTION: SPEC[approved.OPTION]}
-        of_role = role_variables.read_role_options(self, approval, variables)
-        approved.require_approved_transaction(
-            {**self._task.args, **of_role}.get(approved.OPTION),
-            of_rollout,
-            str(variables.get("inventory_hostname")),
-        )
         of_run = functools.partial(plan_host_module, done=not self._task.check_mode)
         result = base.run(
             self,
@@ -114,6 +105,11 @@ class ActionModule(ActionBase):
             questions=seen_host.list_host_questions,
             planner=of_run,
             single=False,
+            parse_approval=functools.partial(
+                approved.parse_approval_in_rollout,
+                variables.get(registered.ROLLOUT_PLAN) or {},
+                str(variables.get("inventory_hostname")),
+            ),
         )
         in_rollout = registered.ROLLOUT_STEP in variables
         return (

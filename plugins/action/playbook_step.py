@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run one step of this collection's playbooks.
 
-A step's code is imported when the step runs, so that a run pays for no other step.
+A step's code is imported when the step runs, with the other steps that it takes functions from.
 """
 
 from __future__ import annotations

@@ -26,8 +26,9 @@ CHANGELOG = ROOT / "changelogs/changelog.yaml"
 SECONDS = 120  # for one index to answer
 # A release, and not a version before one: "v2.4.2", "29.9.3+incompatible", "13.5.37".
 RELEASE = re.compile(r"^v?(\d+(?:\.\d+)*)(?:\+incompatible)?$")
-# A distribution's version of a package: epoch, upstream's version, the distribution's part.
-PACKAGED = re.compile(r"^(?:\d+:)?(\d+(?:\.\d+)*)")
+# A distribution's version of a package: epoch, upstream's version, the distribution's part. What
+# precedes a release has a tilde: "6.1.0~rc1-1".
+PACKAGED = re.compile(r"^(?:\d+:)?(\d+(?:\.\d+)*)(?!.*~(?:rc|beta|alpha))")
 
 
 def load_known() -> Any:
@@ -62,7 +63,10 @@ def split_numbers(version: str) -> tuple[int, ...]:
 
 
 def ask_client(command: Sequence[str], place: str | None = None) -> str:
-    """Return the output of an index's client. Raise SubprocessError if it fails or takes too long."""
+    """Return the output of an index's client.
+
+    Raise subprocess.SubprocessError if it fails or takes too long.
+    """
     return subprocess.run(
         command, check=True, cwd=place, capture_output=True, text=True, timeout=SECONDS
     ).stdout
@@ -87,9 +91,12 @@ def ask_pypi(project: str) -> list[str]:
 
 def ask_debian(package: str) -> list[str]:
     """Return the versions of a package that this machine's apt knows."""
-    command = ["apt-cache", "madison", package]
-    said = ask_client(command)
-    versions = [line.split("|")[1].strip() for line in said.splitlines() if line.count("|") >= 2]
+    return read_packaged_versions(ask_client(["apt-cache", "madison", package]))
+
+
+def read_packaged_versions(table: str) -> list[str]:
+    """Return the released versions in the table that `apt-cache madison` prints."""
+    versions = [line.split("|")[1].strip() for line in table.splitlines() if line.count("|") >= 2]
     return [found[1] for version in versions if (found := PACKAGED.match(version))]
 
 
@@ -112,9 +119,11 @@ def find_newer(row: Any, clients: Mapping[str, Callable[[str], list[str]]]) -> s
     if not found:
         return f"no release in {kind}"
     newest = max(found, key=split_numbers)
-    numbers = len(split_numbers(row.newest))
-    behind = split_numbers(newest)[:numbers] > split_numbers(row.newest)
-    return f"BEHIND {newest}" if behind else "newest"
+    known = split_numbers(row.newest)
+    listed = split_numbers(newest)[: len(known)]
+    if listed < known:
+        return f"index ends at {newest}, look there"
+    return f"BEHIND {newest}" if listed > known else "newest"
 
 
 def list_lines(known: Mapping[str, Any], day: datetime.date, most: int) -> list[str]:
@@ -124,7 +133,7 @@ def list_lines(known: Mapping[str, Any], day: datetime.date, most: int) -> list[
         days = count_days(row.checked, day)
         age = f"{days} days{', TOO OLD' if days > most else ''}"
         news = find_newer(row, CLIENTS)
-        lines.append(f"{row.title:28} {row.newest:12} {age:18} {news:18} {row.source}")
+        lines.append(f"{row.title:28} {row.newest:12} {age:18} {news:32} {row.source}")
     return lines
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Driver,
     HostDecision,
     Plan,
     Policy,
@@ -50,9 +51,16 @@ def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
     return obs(files=there, **{"packages": {packages.BASE: "1.20.1-1"}, "answers": answers, **more})
 
 
+def plan_specs(
+    policy: Policy, facts: spec_facts.SpecFacts, host_decision: HostDecision, driver: Driver
+) -> Plan:
+    """Plan the specs, without what the run says of them."""
+    return resource.plan_specs_and_outcome(policy, facts, host_decision, driver)[0]
+
+
 def plan(there: Observation, record: HostDecision = RECORD, **policy: Any) -> Plan:
     wanted = Policy(**policy)
-    return resource.plan_specs(
+    return plan_specs(
         wanted,
         spec_facts.read_spec_facts(wanted, there, record, gpus.parse_driver(wanted, there), SOURCE),
         record,

@@ -38,7 +38,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
 )
 
 from tests.lab import fakegpu
-from tests.unit import builders, drivers
+from tests.unit import builders, cdi_plans, drivers
 
 KERNEL = "6.1.0"
 SOURCE = "print('the probe')"
@@ -108,7 +108,7 @@ def plan(
             record = resource.record_of_options("collection", cap)
             driver = gpus.parse_driver(wanted, seen)
             facts = spec_facts.read_spec_facts(wanted, seen, record, driver, SOURCE)
-            return resource.plan_specs(wanted, facts, record, driver)
+            return cdi_plans.plan_specs(wanted, facts, record, driver)
         except NeedMore as need:
             missing = {"error": {"kind": "not-found", "message": "there is no such program"}}
             answers.update({q["id"]: missing for q in need.questions})

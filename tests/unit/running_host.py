@@ -367,10 +367,12 @@ def played_task(
     by_module: Callable[..., Any],
     *,
     check: bool = False,
+    variables: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Run an action as Ansible does for a task, and return its result.
 
-    by_stdin, by_module: the two ways on which it asks its host.
+    by_stdin, by_module: the two ways on which it asks its host. variables: of the host, beside its
+    name.
     """
     cls = importlib.import_module(ACTIONS + module).ActionModule
     action = cls.__new__(cls)
@@ -384,7 +386,7 @@ def played_task(
     action._compute_environment_string = lambda _found=None: ""
     action._low_level_execute_command = by_stdin
     action._execute_module = by_module
-    result: dict[str, Any] = action.run(None, {"inventory_hostname": "gpu1"})
+    result: dict[str, Any] = action.run(None, {"inventory_hostname": "gpu1", **(variables or {})})
     return result
 
 

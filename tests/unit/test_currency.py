@@ -116,6 +116,8 @@ def refuse(_name: str) -> list[str]:
         ("2.4.2", "go:m", ["2.4.10", "2.4.9"], "BEHIND 2.4.10"),
         ("13.3", "go:m", ["13.3.29"], "newest"),
         ("13.3", "go:m", ["13.5.37", "9.1.0"], "BEHIND 13.5.37"),
+        ("6.0.0", "go:m", ["4.3.1"], "index ends at 4.3.1, look there"),
+        ("13.3", "go:m", ["13"], "index ends at 13, look there"),
         ("1.0", "go:m", [], "no release in go"),
         ("1.0", "", ["2.0"], "look there"),
     ],
@@ -128,6 +130,22 @@ def test_an_index_says_which_row_is_behind(
 
 def test_an_index_that_does_not_answer_is_named(tool: Any) -> None:
     assert tool.find_newer(make_row("1.0"), {"go": refuse}) == "no answer from go"
+
+
+@pytest.mark.parametrize(
+    "packaged, found",
+    [
+        ("4.3.1+ds1-8+deb12u1+b3", ["4.3.1"]),
+        ("5:29.9.3-1~debian.12~bookworm", ["29.9.3"]),
+        ("6.1.0~rc1-1", []),
+        ("5:29.0.0~beta.2-1~debian.12~bookworm", []),
+    ],
+)
+def test_a_package_of_what_precedes_a_release_is_none(
+    tool: Any, packaged: str, found: list[str]
+) -> None:
+    table = f" podman | {packaged} | https://deb.example.org trixie/main amd64 Packages\n"
+    assert tool.read_packaged_versions(table) == found
 
 
 def test_the_tables_end_where_their_rows_say(tool: Any) -> None:

@@ -471,8 +471,12 @@ def run(
     questions: Questions,
     planner: Planner,
     single: bool,
+    parse_approval: Callable[[Any], approved.Approval] = approved.parse_approval,
 ) -> dict[str, Any]:
-    """Run a converging action."""
+    """Run a converging action.
+
+    parse_approval: how the option `approved_change` is read. Raise PlanError if it refuses.
+    """
     args = arguments.read_task_options(
         action,
         spec,
@@ -483,7 +487,7 @@ def run(
     archives.require_policy_archive(wanted)
     way = str(args.get("transport") or "auto")
     reason = f"gpufleet.nvidia.{module}" + (" (state: absent)" if wanted.state == "absent" else "")
-    approval = approved.parse_approval(args.get("approved_change"))
+    approval = parse_approval(args.get(approved.OPTION))
     return converge_host(
         action,
         task_vars or {},

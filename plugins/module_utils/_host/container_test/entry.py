@@ -501,7 +501,7 @@ def _add_numbers(node):
     """Return a node with its device numbers.
 
     They are those of the host's own node, else those that were given, else none: then no container
-    can open it. Raise Failed if the host's own node cannot be looked at.
+    can open it. Raise FailedCase if the host's own node cannot be looked at.
     """
     try:
         found = os.stat(node["path"])

@@ -46,8 +46,8 @@ class HttpEngine(object):
             raise FailedCase(step, exc.message)
 
     def ask(self, step, method, target, body=None):
-        """Return the answer as JSON, {} for an empty one. Raise Failed if the engine refuses, or
-        answers otherwise.
+        """Return the answer as JSON, {} for an empty one. Raise FailedCase if the engine refuses,
+        or answers otherwise.
         """
         said = self.read(step, method, target, body)
         try:
@@ -56,13 +56,13 @@ class HttpEngine(object):
             raise FailedCase(step, "the answer is no JSON")
 
     def read(self, step, method, target, body=None):
-        """Return the bytes of the answer. Raise Failed if the engine refuses."""
+        """Return the bytes of the answer. Raise FailedCase if the engine refuses."""
         status, said = self.call(step, method, target, body)
         self.require_accepted(step, status, said)
         return said
 
     def require_accepted(self, step, status, said):
-        """Raise Failed if the engine refuses. It has what may be shown of the engine's message."""
+        """Raise FailedCase, with what may be shown of its message, if the engine refuses."""
         if status >= 400:
             try:
                 message = json.loads(said.decode("utf-8", "replace"))["message"]

@@ -29,7 +29,7 @@ _WORDS = {"true": ("boolean", True), "false": ("boolean", False), "null": ("null
 
 def scan_json(data):
     """Return the object of a JSON text as a placeholders.Value; None if the text is empty. Raise
-    Unreadable for a text that is not JSON.
+    UnreadableText for a text that is not JSON.
     """
     placeholders.require_readable_size(data)
     return _JsonScanner(data.decode("latin-1")).scan_document()

@@ -47,7 +47,7 @@ class UnreadableText(Exception):
 
 def require_readable_size(data):
     """Refuse a text that would take more time or memory than a configuration, before it is read.
-    Raise Unreadable.
+    Raise UnreadableText.
     """
     if sum(data.count(sign) for sign in (b"\n", b",", b"[", b"{")) > MOST:
         last = next(itertools.islice(_MANY.finditer(data), MOST, None))

@@ -80,7 +80,7 @@ def scan_toml(data):
     """Return [placeholders.Header or placeholders.Pair, ...] and the spans of all comments of a
     TOML text.
 
-    Raise Unreadable for a text that is not TOML.
+    Raise UnreadableText for a text that is not TOML.
     """
     placeholders.require_readable_size(data)
     return _TomlScanner(data.decode("latin-1")).scan_document()

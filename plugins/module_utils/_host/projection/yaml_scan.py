@@ -88,7 +88,7 @@ class ScannedYaml(object):
 def scan_yaml(data):
     """Return the Document of a file's bytes.
 
-    Raise Unreadable for a text that is not YAML, and for forms of YAML that are not known here.
+    Raise UnreadableText for a text that is not YAML, and for forms of YAML that are not known here.
     """
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UnreadableText("utf-16", 1)
@@ -171,7 +171,7 @@ class _YamlScanner(object):
 
     def find_line_over(self, at, floor):
         """Return the place of the next sign, if nothing more stands on this line. Else raise
-        Unreadable.
+        UnreadableText.
         """
         here = self.skip_blanks(at)
         if not self.is_over(here):

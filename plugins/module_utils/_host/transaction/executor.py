@@ -248,8 +248,8 @@ class Transaction(object):
                 journal_writer.drop_forgotten(self.base, records)
 
     def _expect(self, here):
-        """Return the planned changes. Raise Failed unless files, units and packages still are what
-        the plan was made from.
+        """Return the planned changes. Raise FailedStep unless files, units and packages still are
+        what the plan was made from.
         """
         expected = self.request.get("expect") or {}
         planned, conflicts = staging.plan_file_changes(

@@ -33,7 +33,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.text import escape
 
-COLLECTION, OPERATOR, STATE = TO = ("collection", "operator", "state")
+COLLECTION, OPERATOR, STATE = ("collection", "operator", "state")
 SELECTOR = "app=nvidia-container-toolkit-daemonset"  # of the DaemonSet and of its pods
 LABELS: Mapping[str, str] = {COLLECTION: "false", OPERATOR: "true"}
 NOBODY = "nobody"

@@ -36,7 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
     device_plugin,
 )
 
-CHART, OPERATOR = PROFILES = ("chart", "operator")
+CHART, OPERATOR = ("chart", "operator")
 # hosts that keep the operator's toolkit
 Kept = Mapping[str, operator_toolkit.ToolkitSettings | None]
 NAMESPACES = {CHART: "nvidia-device-plugin", OPERATOR: "gpu-operator"}

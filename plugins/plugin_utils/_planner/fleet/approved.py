@@ -98,16 +98,19 @@ def parse_approval(value: Any) -> Approval:
     raise PlanError(row.fill(option=OptionName(OPTION), value=text[:80], digits=change.LENGTH))
 
 
-def require_approved_transaction(value: Any, of_rollout: Mapping[str, Any], host: str) -> None:
-    """Raise PlanError if the option differs from what the plan of this rollout has for the host.
+def parse_approval_in_rollout(of_rollout: Mapping[str, Any], host: str, value: Any) -> Approval:
+    """Parse the option of a host into an Approval.
 
-    Then another variable has taken the place of the rollout's own.
+    of_rollout: what the rollout has planned, {} outside one. Raise PlanError for a value that is
+    none, and for one that differs from what the plan has for the host: then another variable has
+    taken the place of the rollout's own.
     """
     wanted = str(((of_rollout.get("hosts") or {}).get(host) or {}).get("approved") or "")
     if wanted and str(value or "") != wanted:
         given = str(value or "")[: change.SHOWN]
         option, shown = OptionName(OPTION), wanted[: change.SHOWN]
         raise PlanError(messages.OTHER_CHANGE.fill(option=option, value=given, wanted=shown))
+    return parse_approval(value)
 
 
 def build_refused_answer(message: Message) -> dict[str, Any]:

@@ -54,7 +54,9 @@ def plan_engine_module(policy: Policy, obs: Observation, engine: str) -> Plan:
     """Return the plan of the module of one engine."""
     instance, decision = find_single_instance(policy, obs, engine)
     parts = [
-        host.plan_left_by_others(policy, obs, (instance,), (decision,)),
+        host.plan_left_by_others(
+            policy, obs, seen_host.read_foreign_facts(policy, obs), (instance,), (decision,)
+        ),
         seen_host.ENGINES[engine].plan_instance(policy, obs, instance, decision),
     ]
     return host.sum_plans(parts, lowering.get_policy_cause)

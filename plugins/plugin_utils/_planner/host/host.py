@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The whole host as the sum of its resources: one list of questions, one decision, one plan."""
+"""Plan the whole host as the sum of its resources, in one transaction."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     consumers,
     contested,
-    files,
     placement,
     resource,
 )
@@ -184,7 +183,9 @@ def plan_resources(
     decides = functools.partial(get_decision_cause, policy, facts)
     parts = order_resource_plans(
         [
-            lambda: plan_left_by_others(placed, obs, seen.instances, record.decisions),
+            lambda: plan_left_by_others(
+                placed, obs, facts.foreign, seen.instances, record.decisions
+            ),
             lambda: installation.plan_first_stages(pinned, packaged, record, installing, others()),
             nodes,
             lambda: mark_package_file(config()) if installing.commands else config(),
@@ -195,7 +196,7 @@ def plan_resources(
                 for d in record.decisions
             ),
             lambda: programs.require_default(
-                policy, facts.programs, seen.instances, record.decisions
+                policy, facts.foreign.programs, seen.instances, record.decisions
             ),
             lambda: oci_hook.plan_hook_file(policy, facts.hooks, record, decides),
             lambda: plan_host_specs(policy, facts, nodes(), (residents or {}).get("cdi_guard", "")),
@@ -313,6 +314,7 @@ def list_host_takeovers(facts: seen_host.HostFacts, parts: list[Plan]) -> list[s
 def plan_left_by_others(
     policy: Policy,
     obs: Observation,
+    facts: seen_host.ForeignFacts,
     instances: tuple[Instance, ...],
     decisions: tuple[Decision, ...],
 ) -> Plan:
@@ -320,18 +322,17 @@ def plan_left_by_others(
     that are left alone.
 
     Most often, what was left there is why an engine is left alone. Pods that cannot start are
-    reported first.
+    reported first. obs: for the engines, which still read it themselves.
     """
-    first = programs.plan_missing_programs(
-        policy, programs.read_program_facts(obs), instances, decisions
+    first = programs.plan_missing_programs(policy, facts.programs, instances, decisions)
+    its_state = functools.partial(
+        gpu_operator.judge_operator_state, policy, facts.operator, instances
     )
-    operator = gpu_operator.read_operator_facts(policy, obs)
-    its_state = functools.partial(gpu_operator.judge_operator_state, policy, operator, instances)
     watching = (
         ()
         if policy.single
         else contested.list_management_specs(
-            policy, files.read_spec_file_facts(obs), lambda path: its_state((path,))
+            policy, facts.spec_files, lambda path: its_state((path,))
         )
     )
     alone = [
@@ -343,7 +344,7 @@ def plan_left_by_others(
     return dc.replace(
         first,
         leftovers=(
-            *gpu_operator.list_operator_leftovers(policy, operator, instances),
+            *gpu_operator.list_operator_leftovers(policy, facts.operator, instances),
             *alone,
             *watching,
         ),

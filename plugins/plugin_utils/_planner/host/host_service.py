@@ -238,7 +238,3 @@ def plan_service_removal(
         "undo": ["systemctl", "start", *watching],
     }
     return dc.replace(back, commands=(stop,))
-
-
-def is_different_from_host(plan: Plan) -> bool:
-    return bool(plan.changes)

@@ -51,6 +51,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import (
     consumers,
+    files,
     placement,
     resource,
     spec_facts,
@@ -299,6 +300,23 @@ def refuse_without_kubelet(
 
 
 @dc.dataclass(frozen=True)
+class ForeignFacts:
+    """What tells what other tools left on a host, and whether it still works."""
+
+    programs: programs.ProgramFacts
+    operator: gpu_operator.OperatorFacts
+    spec_files: files.SpecFileFacts
+
+
+def read_foreign_facts(policy: Policy, obs: Observation) -> ForeignFacts:
+    return ForeignFacts(
+        programs=programs.read_program_facts(obs),
+        operator=gpu_operator.read_operator_facts(policy, obs),
+        spec_files=files.read_spec_file_facts(obs),
+    )
+
+
+@dc.dataclass(frozen=True)
 class HostFacts:
     """All that the plan of a whole host is made from: the look, and what each room reads of it.
 
@@ -314,7 +332,7 @@ class HostFacts:
     runtime: toolkit_config.ToolkitConfigFacts
     hooks: oci_hook.HookFacts
     writers: other_writers.WriterFacts
-    programs: programs.ProgramFacts
+    foreign: ForeignFacts
     plugin: device_plugin.PluginFacts
     dra: dra.DraFacts
     consumers: consumers.ConsumerFacts
@@ -342,24 +360,24 @@ def read_host_facts(
         return spec_facts.read_spec_facts(placed, after, record, driver, probe_source)
 
     return HostFacts(
-        seen,
-        earlier_runs.read_earlier_runs(obs),
-        decision_file.read_decision_facts(policy, obs),
-        installation.read_installation_facts(policy, obs),
-        device_nodes.read_device_node_facts(policy, obs),
-        toolkit_config.read_toolkit_config_facts(policy, obs),
-        oci_hook.read_hook_facts(policy, obs, record),
-        other_writers.read_writer_facts(obs),
-        programs.read_program_facts(obs),
-        device_plugin.read_plugin_facts(obs),
-        dra.read_dra_facts(obs),
-        consumers.read_consumer_facts(obs),
-        directories.read_podman_facts(obs),
-        Fact(lambda: swarm.read_swarm_facts(policy, obs, seen.instances)),
-        sharing_resource.read_sharing_facts(policy, obs),
-        Fact(read_specs),
-        spec_facts.read_spec_removal_facts(obs),
-        metrics.read_metrics_facts(policy, obs),
-        Lookup(lambda path: obs.get_file(path).place),
-        Fact(obs.count_others),
+        seen=seen,
+        earlier=earlier_runs.read_earlier_runs(obs),
+        decision=decision_file.read_decision_facts(policy, obs),
+        installation=installation.read_installation_facts(policy, obs),
+        nodes=device_nodes.read_device_node_facts(policy, obs),
+        runtime=toolkit_config.read_toolkit_config_facts(policy, obs),
+        hooks=oci_hook.read_hook_facts(policy, obs, record),
+        writers=other_writers.read_writer_facts(obs),
+        foreign=read_foreign_facts(placed, obs),
+        plugin=device_plugin.read_plugin_facts(obs),
+        dra=dra.read_dra_facts(obs),
+        consumers=consumers.read_consumer_facts(obs),
+        podman=directories.read_podman_facts(obs),
+        swarm=Fact(lambda: swarm.read_swarm_facts(policy, obs, seen.instances)),
+        sharing=sharing_resource.read_sharing_facts(policy, obs),
+        specs=Fact(read_specs),
+        taken_back=spec_facts.read_spec_removal_facts(obs),
+        metrics=metrics.read_metrics_facts(policy, obs),
+        places=Lookup(lambda path: obs.get_file(path).place),
+        other_processes=Fact(obs.count_others),
     )

@@ -18,9 +18,16 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    approved,
+    change,
+    messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.report import (
+    registered,
+)
 
-from tests.unit import gpus, repository_keys
+from tests.unit import gpus, repository_keys, running_host
 from tests.unit.bound_hosts import mps, running
 from tests.unit.running_host import Host, Node, nodes
 
@@ -279,3 +286,21 @@ def test_what_is_no_digest_is_refused_before_a_host_is_looked_at(
 ) -> None:
     with pytest.raises(PlanError, match=rf"\[approval.{code}\]$"):
         approved.parse_approval(value)
+
+
+@pytest.mark.parametrize("given", [{}, {"approved_change": "b" * 64}])
+def test_a_rollouts_own_approval_is_required_before_a_host_is_looked_at(
+    given: dict[str, Any],
+) -> None:
+    plan = {"hosts": {"gpu1": {"approved": "a" * 64}}}
+    looks: list[Any] = []
+    result = running_host.played_task(
+        "host",
+        given,
+        lambda *asked: looks.append(asked),
+        lambda **asked: looks.append(asked),
+        variables={registered.ROLLOUT_PLAN: plan},
+    )
+    assert result["failed"]
+    assert result["msg"].endswith(f"[{messages.OTHER_CHANGE.code}]")
+    assert looks == []

@@ -52,7 +52,10 @@ def load_bounded_json(text: str | bytes, size: int = SIZE) -> Any:
 
 
 def require_bounded_json(text: str) -> None:
-    """Raise TooLarge, with the line, for a text with more depth, values or digits than are read."""
+    """Refuse a text with more depth, values or digits than are read.
+
+    Raise TooLargeJson, with the line.
+    """
     bare = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
     most = max(MOST, len(text) // SPARSE)
     depth = 0

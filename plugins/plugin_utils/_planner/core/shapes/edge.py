@@ -48,7 +48,7 @@ def name_shape_row(question: Asked) -> str:
 def read_query_answer(question: Asked, given: Any) -> dict[str, Any]:
     """Return one answer of the observer in its shape.
 
-    An error is an answer to every query. Raise Broken for another shape.
+    An error is an answer to every query. Raise BrokenShape for another shape.
     """
     name = name_shape_row(question)
     shape: Shape = observer.ROWS.get(name, _UNKNOWN)

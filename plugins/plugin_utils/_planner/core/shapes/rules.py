@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shapes of values from a host: each reads a value of JSON, and raises Broken for one that has
-another shape.
+"""Shapes of values from a host: each reads a value of JSON, and raises BrokenShape for one that
+has another shape.
 
 `read` builds a new value of the parts that the shape names. Other keys are dropped, so no reader of
-the answer sees them. Broken names the rule that was broken and the place. A place is a name of the
-tables here, [] for an item of a list, or * for any other key. So it is never a word of the host.
+the answer sees them. BrokenShape names the rule that was broken and the place. A place is a name of
+the tables here, [] for an item of a list, or * for any other key. So it is never a word of the
+host.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Shape(Protocol):
     def rule(self) -> str: ...
 
     def read(self, value: Any, asked: Asked) -> Any:
-        """Return the value as it is read. Raise Broken with the rule that it breaks."""
+        """Return the value as it is read. Raise BrokenShape with the rule that it breaks."""
 
 
 @dc.dataclass(frozen=True)

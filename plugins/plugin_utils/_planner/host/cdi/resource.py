@@ -126,12 +126,6 @@ class Made:
 NOTHING_MADE = Made({}, "")
 
 
-def plan_specs(
-    policy: Policy, facts: spec_facts.SpecFacts, host: HostDecision, driver: Driver
-) -> Plan:
-    return plan_specs_and_outcome(policy, facts, host, driver)[0]
-
-
 def plan_specs_and_outcome(
     policy: Policy,
     facts: spec_facts.SpecFacts,

@@ -56,8 +56,9 @@ class Inspected:
 
 
 def read_inspected(data: Any) -> Inspected:
-    """Read the data of a file that a tool has printed. Raise Unreadable if it does not describe one
-    image.
+    """Read the data of a file that a tool has printed.
+
+    Raise UnreadableImage if it does not describe one image.
     """
     one = data[0] if isinstance(data, list) and len(data) == 1 else data
     if not isinstance(one, Mapping):
@@ -114,7 +115,7 @@ def parse_image_environment(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse a list of `NAME=value`, or a dictionary. The last value of a name counts, as in a
     process.
 
-    Raise Unreadable for any other value, or too large a one.
+    Raise UnreadableImage for any other value, or too large a one.
     """
     if isinstance(value, Mapping):
         pairs = list(value.items())

@@ -123,7 +123,8 @@ def test_a_node_that_was_left_out_of_service_is_handed_over_again(
 def test_whose_a_node_is_and_where_it_has_to_go(case: str) -> None:
     found, owner, to_collection, to_operator = OWNERS[case]
     assert found.owner == owner
-    needed = [hand_over.needs_handover(found, to) for to in hand_over.TO]
+    directions = (hand_over.COLLECTION, hand_over.OPERATOR, hand_over.STATE)
+    needed = [hand_over.needs_handover(found, to) for to in directions]
     assert needed == [to_collection, to_operator, False]
 
 

@@ -27,10 +27,11 @@ def test_an_approval_that_is_not_the_rollouts_own_is_refused(
 ) -> None:
     of_rollout = {"hosts": {"gpu1": {"approved": planned}}}
     if not refused:
-        approved.require_approved_transaction(value, of_rollout, "gpu1")
+        found = approved.parse_approval_in_rollout(of_rollout, "gpu1", value)
+        assert found == approved.Approval(value)
         return
     with pytest.raises(PlanError) as caught:
-        approved.require_approved_transaction(value, of_rollout, "gpu1")
+        approved.parse_approval_in_rollout(of_rollout, "gpu1", value)
     assert caught.value.code == messages.OTHER_CHANGE.code
 
 

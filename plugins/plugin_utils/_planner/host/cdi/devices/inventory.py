@@ -160,11 +160,6 @@ def get_mig_cap_keys(board: Board, mig: MigDevice) -> tuple[str, str]:
     return f"{home}/access", f"{home}/ci{mig.ci}/access"
 
 
-def build_hardware(gpus: Iterable[SeenGpu], nodes: Mapping[str, DeviceFile]) -> Hardware:
-    """Build the hardware of whole GPUs and their nodes."""
-    return Hardware(tuple(Board(g) for g in gpus), nodes)
-
-
 # ---------------------------------------------------------------- what procfs, sysfs and /dev show
 
 

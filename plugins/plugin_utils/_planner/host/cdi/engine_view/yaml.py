@@ -89,7 +89,7 @@ class _Node:
 
 
 def read_yaml_document(data: bytes) -> YamlDocument:
-    """Read the first document of a file. Raise Unreadable if it is not one."""
+    """Read the first document of a file. Raise UnreadableYaml if it is not one."""
     try:
         top, more = _compose(data)
     except yaml_text.YamlError as error:

@@ -11,7 +11,7 @@ never right (nvidia-container-toolkit issues 38, 1860, 1940).
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.spec.model import (
@@ -58,11 +58,6 @@ SPEC_RULES: tuple[tuple[str, str, Callable[[Spec], bool]], ...] = (
 def get_spec_version_key(version: str) -> tuple[int, ...]:
     """Return a version for comparisons; a leading v is tolerated, as on read."""
     return tuple(int(part) for part in version.removeprefix("v").split("."))
-
-
-def get_lowest_version(versions: Iterable[str]) -> str:
-    """Return the lowest of the limits, '' if there is none."""
-    return min(versions, key=get_spec_version_key, default="")
 
 
 def list_version_needs(spec: Spec) -> list[tuple[str, str]]:

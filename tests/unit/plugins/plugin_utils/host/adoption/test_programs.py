@@ -24,7 +24,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import decide, host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
+    decide,
+    host,
+    seen_host,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import programs
 
 from tests.unit.builders import obs
@@ -322,7 +326,13 @@ def test_the_module_of_one_engine_looks_for_the_kubelet_before_it_says_that_ther
         processes=[{"pid": 7, "exe": "/usr/bin/containerd"}],
     )
     with pytest.raises(NeedMore) as more:
-        host.plan_left_by_others(Policy(), seen, (engine(nvidia=TOOLKIT),), ())
+        host.plan_left_by_others(
+            Policy(),
+            seen,
+            seen_host.read_foreign_facts(Policy(), seen),
+            (engine(nvidia=TOOLKIT),),
+            (),
+        )
     assert "processes:kubelet" in [q["id"] for q in more.value.questions]
 
 

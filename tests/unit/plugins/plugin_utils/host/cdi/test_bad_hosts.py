@@ -44,7 +44,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.draws import count_examples
-from tests.unit import builders, gpus
+from tests.unit import builders, cdi_plans, gpus
 
 SOURCE = "print('the probe')"
 RECORD = resource.record_of_options("collection", "0.6.0")
@@ -74,7 +74,7 @@ def outcome(files: dict[str, Any], **more: Any) -> Plan | PlanError:
             files=there, packages={packages.BASE: "1.20.1-1"}, answers=answers, **more
         )
         try:
-            return resource.plan_specs(
+            return cdi_plans.plan_specs(
                 wanted,
                 spec_facts.read_spec_facts(
                     wanted, seen, RECORD, driver_gpus.parse_driver(wanted, seen), SOURCE

@@ -38,6 +38,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi.
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
+from tests.unit import cdi_plans
 from tests.unit.builders import obs
 from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import host, node, nvml
@@ -73,7 +74,7 @@ def plan(
 ) -> Plan:
     wanted = Policy(**{"cdi_profile": "devices", **policy})
     there = look(files)
-    return resource.plan_specs(
+    return cdi_plans.plan_specs(
         wanted,
         spec_facts.read_spec_facts(
             wanted,

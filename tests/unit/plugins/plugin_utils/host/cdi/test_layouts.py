@@ -66,6 +66,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.draws import count_examples
+from tests.unit import cdi_plans
 from tests.unit.builders import obs
 from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import NVRM, UUIDS, cap_minor, host, instances, mig, node, nvml
@@ -86,7 +87,7 @@ def look(files: dict[str, Any], answers: dict[str, Any] = BY_NVML, **more: Any) 
 
 def plan(there: Observation, cap: str = "1.0.0", **policy: Any) -> Plan:
     wanted = Policy(cdi_profile="devices", single=True, **policy)
-    return resource.plan_specs(
+    return cdi_plans.plan_specs(
         wanted,
         spec_facts.read_spec_facts(
             wanted,
@@ -548,7 +549,7 @@ def test_platforms_are_refused_with_the_reason(files: dict[str, Any], evidence: 
     calm = Policy()
     seen, record = look(files, {}), resource.record_of_options("collection", "1.0.0")
     code, values = read_coded(
-        resource.plan_specs(
+        cdi_plans.plan_specs(
             calm,
             spec_facts.read_spec_facts(calm, seen, record, gpus.parse_driver(calm, seen), ""),
             record,
@@ -568,7 +569,7 @@ def test_a_spec_stays_where_the_vgpu_manager_has_taken_the_gpus() -> None:
         look({**taken, first["path"]: first["content"]}, {}),
         resource.record_of_options("collection", "1.0.0"),
     )
-    assert not resource.plan_specs(
+    assert not cdi_plans.plan_specs(
         Policy(),
         spec_facts.read_spec_facts(Policy(), seen, record, gpus.parse_driver(Policy(), seen), ""),
         record,

@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     packages,
 )
 
+from tests.unit import cdi_plans
 from tests.unit.builders import obs
 from tests.unit.coded import Coded, read_coded
 from tests.unit.gpus import BUSES, UUIDS, host, nvml
@@ -42,7 +43,7 @@ def plan(sharing: dict[str, Any] | None, there: dict[str, Any] | None = None, **
     seen = obs(
         files={**host(3), **(there or {})}, packages={packages.BASE: "1.20.1-1"}, answers=nvml(3)
     )
-    return resource.plan_specs(
+    return cdi_plans.plan_specs(
         policy,
         spec_facts.read_spec_facts(
             policy,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import SeenGpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi import resource
@@ -36,6 +37,11 @@ from tests.unit.builders import obs
 from tests.unit.cdi_plans import plan, seen, written
 from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import UUIDS, host, nvml
+
+
+def build_hardware(whole: Iterable[SeenGpu], nodes: Mapping[str, DeviceFile]) -> inventory.Hardware:
+    """Build the hardware of whole GPUs and their nodes."""
+    return inventory.Hardware(tuple(map(inventory.Board, whole)), nodes)
 
 
 def test_two_gpus() -> None:
@@ -91,7 +97,7 @@ def test_the_node_follows_the_minor_and_the_name_the_bus() -> None:
 
 def test_ten_gpus_are_ordered_as_numbers() -> None:
     gpus = [SeenGpu(i, i, f"0000:{i:02x}:00.0", "") for i in range(11)]
-    made = build.generate(inventory.build_hardware(gpus, {}), build.Options(assume_nodes=True))
+    made = build.generate(build_hardware(gpus, {}), build.Options(assume_nodes=True))
     assert [d.name for d in made.spec.devices] == [*map(str, range(11)), "all"]
 
 
@@ -103,7 +109,7 @@ def test_a_node_that_is_not_there_yet_is_looked_for_where_the_others_are() -> No
         "/dev/nvidiactl": DeviceFile("/dev/nvidiactl", (195, 255), 0o666, "/drv/dev/nvidiactl")
     }
     seen_there = dc.replace(
-        inventory.build_hardware([SeenGpu(0, 0, "0000:00:00.0", "")], nodes), dev_root="/drv"
+        build_hardware([SeenGpu(0, 0, "0000:00:00.0", "")], nodes), dev_root="/drv"
     )
     for attributes in ("none", "static", "all"):
         options = build.Options(assume_nodes=True, node_attributes=attributes)
@@ -151,7 +157,7 @@ def test_whatever_the_gpus_the_spec_is_valid_within_the_cap_and_the_same_again(
         f"/dev/nvidia{minor}": DeviceFile(f"/dev/nvidia{minor}", (195, minor), 0o666)
         for minor, _uuid in minors
     }
-    made = build.generate(inventory.build_hardware(gpus, nodes), build.Options(cap=cap))
+    made = build.generate(build_hardware(gpus, nodes), build.Options(cap=cap))
     assert version.list_needs_above_cap(made.spec, cap) == []
     assert made.spec.version == version.get_minimum_version(made.spec)
     names = [d.name for d in made.spec.devices]
@@ -160,8 +166,6 @@ def test_whatever_the_gpus_the_spec_is_valid_within_the_cap_and_the_same_again(
     assert set(made.missing) == {"/dev/nvidiactl", "/dev/nvidia-uvm"}
     assert reader.parse_spec(writer.render_spec(made.spec)) == made.spec
     assert (
-        build.generate(
-            inventory.build_hardware(gpus, dict(reversed(nodes.items()))), build.Options(cap=cap)
-        )
+        build.generate(build_hardware(gpus, dict(reversed(nodes.items()))), build.Options(cap=cap))
         == made
     )

@@ -237,8 +237,8 @@ def test_what_a_consumer_does_not_accept_is_named() -> None:
 
 
 def test_versions_compare_as_numbers() -> None:
-    assert version.get_lowest_version(["1.0.0", "0.8.0", "v0.7.0"]) == "v0.7.0"
-    assert version.get_lowest_version([]) == ""
+    ordered = ["v0.7.0", "0.8.0", "0.10.0", "1.0.0"]
+    assert sorted(reversed(ordered), key=version.get_spec_version_key) == ordered
 
 
 # ---------------------------------------------------------------- other people's files

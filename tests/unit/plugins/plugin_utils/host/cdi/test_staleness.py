@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.driver import gpus
 
+from tests.unit import cdi_plans
 from tests.unit.builders import obs
 from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import BUSES, LIBRARIES, UUIDS, host, information, library, node, nvml
@@ -328,7 +329,7 @@ def test_nodes_beneath_a_root_of_their_own() -> None:
 def test_nodes_alone_outlive_a_driver() -> None:
     """A spec of device nodes has nothing of one driver version in it."""
     policy = Policy(cdi_profile="devices")
-    mine = resource.plan_specs(
+    mine = cdi_plans.plan_specs(
         policy,
         spec_facts.read_spec_facts(
             policy,
@@ -346,7 +347,7 @@ def test_nodes_alone_outlive_a_driver() -> None:
 
 def planned(seen: Observation, owner: Any = "toolkit") -> Plan:
     policy = Policy(cdi_owner=owner)
-    return resource.plan_specs(
+    return cdi_plans.plan_specs(
         policy,
         spec_facts.read_spec_facts(
             policy,

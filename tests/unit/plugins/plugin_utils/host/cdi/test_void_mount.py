@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.reso
     toolkit_config,
 )
 
+from tests.unit import cdi_plans
 from tests.unit.builders import obs
 from tests.unit.gpus import host, nvml
 from tests.unit.records import record
@@ -81,7 +82,7 @@ def test_which_hosts_have_the_mount(
         if plugin is None
         else dc.replace(record(policy), plugin_strategies=plugin, cdi_owner="collection")
     )
-    plan = resource.plan_specs(
+    plan = cdi_plans.plan_specs(
         policy,
         spec_facts.read_spec_facts(policy, seen, decided, gpus.parse_driver(policy, seen), ""),
         decided,
