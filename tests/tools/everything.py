@@ -6,7 +6,7 @@
     everything.py [--fast|--matrix|--nightly] [PART...]   without a name: all parts of `make check`, `matrix`, `nightly` or `test`
 
 What the parts need is built before they begin (build.py), so that no part's time limit counts it.
-Parts run side by side as far as the processors go: a test on hosts waits for half of its time. One
+Parts run side by side as far as the processors go: a test on hosts waits for two thirds of its time. One
 line tells when a part begins and when it has ended. What a part prints goes to .cache/test-logs; of
 a part that fails it is shown, at once and whole. The others go on, so that one run shows all that
 is wrong.

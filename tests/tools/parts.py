@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from environments import CACHE, ROOT
 from sanity import CORES
 
-# How much of a processor a part keeps busy. A test on hosts waits for at least half of its time:
+# How much of a processor a part keeps busy. A test on hosts waits for two thirds of its time:
 # for boots, restarts and time limits.
-BUSY, WAITING = 1.0, 0.5
+BUSY, WAITING = 1.0, 0.33
 # Gigabytes: a dozen hosts with what they write to their disks, which are in memory; and what runs
 # on this machine alone.
 HOSTS_NEED, OTHERS_NEED = 3.0, 1.0
