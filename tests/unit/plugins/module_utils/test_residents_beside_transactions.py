@@ -441,12 +441,10 @@ def test_nothing_but_units_of_this_collection_is_started(host):
 
 
 def waits(host, unit=UNIT):
-    with (
-        journal_writer.hold_transaction_lock(
-            host.journal, "somebody", keep=True, root="/of another host"
-        ),
-        programs.turn([unit]) as mine,
-    ):
+    held = journal_writer.hold_transaction_lock(
+        host.journal, "somebody", keep=True, root="/of another host"
+    )
+    with held, programs.turn([unit]) as mine:
         assert not mine
 
 
@@ -570,10 +568,8 @@ def test_the_words_of_a_holder_who_was_killed_let_no_program_work_beside_the_nex
 def test_a_holder_that_begins_to_wait_for_a_unit_finds_its_program_at_work(host, monkeypatch):
     """The program was on its way already, and the second start of a unit that starts is none."""
     note = programs.note_waiting_unit
-    with (
-        journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True),
-        contextlib.ExitStack() as stack,
-    ):
+    held = journal_writer.hold_transaction_lock(host.journal, "somebody", keep=True)
+    with held, contextlib.ExitStack() as stack:
 
         def noted(unit):
             note(unit)
