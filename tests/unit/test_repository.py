@@ -106,10 +106,7 @@ def list_modules(rooms: list[Path], *, top: bool) -> set[str]:
 
 
 PACKAGES = (ROOT / "ARCHITECTURE.md").read_text().partition("| Package of `_planner` |")[2]
-ROWS_OF_PACKAGES = [
-    (package, text)
-    for package, text in map(split_row, PACKAGES.partition("\n\n")[0].splitlines()[2:])
-]
+ROWS_OF_PACKAGES = list(map(split_row, PACKAGES.partition("\n\n")[0].splitlines()[2:]))
 
 
 @pytest.mark.parametrize(("package", "text"), ROWS_OF_PACKAGES)
