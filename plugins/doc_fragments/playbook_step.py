@@ -169,7 +169,7 @@ options:
 
     ROLLOUT_ASKED = r"""
 description:
-  - Names the hosts of the play for which M(gpufleet.nvidia.drain) has somebody to ask before the rollout is planned. These are hosts with a
+  - Names the hosts for which M(gpufleet.nvidia.drain) has an orchestrator to ask before the rollout is planned. These are hosts with a
     kubelet or C(slurmd), those with commands of yours (C(gpufleet_drain_commands)), and those with C(gpufleet_drain=always), whatever
     C(gpufleet_drain_by) says. It names none with C(gpufleet_drain=never), and none that could not be looked at.
   - The other hosts then take no task. Of 400 hosts without a kubelet none does.
@@ -192,7 +192,7 @@ extends_documentation_fragment:
 options:
   approvals:
     description:
-      - Whether the run only plans, for somebody to approve. Then the changes of each class are set as statistics, as C(set_stats) does,
+      - Whether the run only plans, for a person to approve. Then the changes of each class are set as statistics, as C(set_stats) does,
         under the name C(gpufleet_rollout_approved_changes), and the plan is printed only where it is also written to a file, without
         batches. In check mode the statistics are set in any case.
     type: bool
