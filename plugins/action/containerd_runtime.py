@@ -21,8 +21,10 @@ SPEC = arguments.derive_argument_spec("containerd_runtime")
 def plan_containerd_runtime(policy: Policy, obs: Observation) -> base.Outcome:
     """Plan the handler in containerd's configuration, or its removal."""
     if policy.state == "absent":
-        return base.Outcome(engine_module.plan_engine_module_removal(policy, obs, "containerd"))
-    return base.Outcome(engine_module.plan_engine_module(policy, obs, "containerd"))
+        back = engine_module.read_engine_removal_facts(policy, obs, "containerd")
+        return base.Outcome(engine_module.plan_engine_module_removal(policy, back, "containerd"))
+    facts = engine_module.read_engine_module_facts(policy, obs, "containerd")
+    return base.Outcome(engine_module.plan_engine_module(policy, facts))
 
 
 class ActionModule(ActionBase):

@@ -21,8 +21,10 @@ SPEC = arguments.derive_argument_spec("crio_runtime")
 def plan_crio_runtime(policy: Policy, obs: Observation) -> base.Outcome:
     """Plan the handler in CRI-O's configuration, or its removal."""
     if policy.state == "absent":
-        return base.Outcome(engine_module.plan_engine_module_removal(policy, obs, "crio"))
-    return base.Outcome(engine_module.plan_engine_module(policy, obs, "crio"))
+        back = engine_module.read_engine_removal_facts(policy, obs, "crio")
+        return base.Outcome(engine_module.plan_engine_module_removal(policy, back, "crio"))
+    facts = engine_module.read_engine_module_facts(policy, obs, "crio")
+    return base.Outcome(engine_module.plan_engine_module(policy, facts))
 
 
 class ActionModule(ActionBase):

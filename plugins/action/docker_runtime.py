@@ -21,8 +21,10 @@ SPEC = arguments.derive_argument_spec("docker_runtime")
 def plan_docker_runtime(policy: Policy, obs: Observation) -> base.Outcome:
     """Plan the handler in Docker's configuration, or its removal."""
     if policy.state == "absent":
-        return base.Outcome(engine_module.plan_engine_module_removal(policy, obs, "docker"))
-    return base.Outcome(engine_module.plan_engine_module(policy, obs, "docker"))
+        back = engine_module.read_engine_removal_facts(policy, obs, "docker")
+        return base.Outcome(engine_module.plan_engine_module_removal(policy, back, "docker"))
+    facts = engine_module.read_engine_module_facts(policy, obs, "docker")
+    return base.Outcome(engine_module.plan_engine_module(policy, facts))
 
 
 class ActionModule(ActionBase):

@@ -94,8 +94,9 @@ def raw(content: bytes) -> dict[str, Any]:
 def _engine(engine: str, version: str, case: Case) -> None:
     policy = Policy(root="/tree", engine_version=version, engines=(engine,))
     seen = builders.obs(files=answers(case["files"]))
-    instance, decision = engine_module.find_single_instance(policy, seen, engine)
-    ENGINES[engine].plan_instance(policy, seen, instance, decision)
+    facts = engine_module.read_engine_module_facts(policy, seen, engine)
+    instance, decision = engine_module.find_single_instance(policy, facts)
+    ENGINES[engine].plan_instance(policy, facts.own, instance, decision)
 
 
 def say_containerd(case: Case, _place: Path) -> None:
@@ -137,8 +138,9 @@ def say_docker(case: Case, _place: Path) -> None:
         answers={f"http:{docker_config.SOCKET}/info": body} if alive else {},
     )
     policy = arguments.build_policy({**options, **place}, engines=("docker",), single=True)
-    instance, decision = engine_module.find_single_instance(policy, seen, "docker")
-    docker_detect.plan_instance(policy, seen, instance, decision)
+    facts = engine_module.read_engine_module_facts(policy, seen, "docker")
+    instance, decision = engine_module.find_single_instance(policy, facts)
+    docker_detect.plan_instance(policy, facts.own, instance, decision)
 
 
 def say_toolkit(case: Case, _place: Path) -> None:
@@ -172,7 +174,8 @@ def say_options(case: Case, _place: Path) -> None:
     )
     if "on" in case:
         seen = builders.obs(files={"/etc/containerd/config.toml": "version = 2\n"})
-        engine_module.find_single_instance(wanted, seen, case["on"])
+        facts = engine_module.read_engine_module_facts(wanted, seen, case["on"])
+        engine_module.find_single_instance(wanted, facts)
 
 
 def say_gate(case: Case, _place: Path) -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import dataclasses as dc
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
     Instance,
@@ -50,33 +52,52 @@ def list_engine_module_questions(engine: str) -> Callable[[Policy], list[queries
     ]
 
 
-def plan_engine_module(policy: Policy, obs: Observation, engine: str) -> Plan:
+@dc.dataclass(frozen=True)
+class EngineModuleFacts:
+    """All that the module of one engine plans from.
+
+    instances: the engine's own; reading them may raise NeedMore or another PlanError. own: the
+    facts of the engine, of a type of its own.
+    """
+
+    engine: str
+    instances: Fact[tuple[Instance, ...]]
+    own: Any
+    foreign: seen_host.ForeignFacts
+
+
+def read_engine_module_facts(policy: Policy, obs: Observation, engine: str) -> EngineModuleFacts:
+    module = seen_host.ENGINES[engine]
+    return EngineModuleFacts(
+        engine,
+        Fact(lambda: module.find_instances(dc.replace(policy, engines=(engine,)), obs)),
+        module.read_facts(policy, obs),
+        seen_host.read_foreign_facts(policy, obs),
+    )
+
+
+def plan_engine_module(policy: Policy, facts: EngineModuleFacts) -> Plan:
     """Return the plan of the module of one engine."""
-    instance, decision = find_single_instance(policy, obs, engine)
+    instance, decision = find_single_instance(policy, facts)
     parts = [
         host.plan_left_by_others(
-            policy, obs, seen_host.read_foreign_facts(policy, obs), (instance,), (decision,)
+            policy, facts.foreign, {facts.engine: facts.own}, (instance,), (decision,)
         ),
-        seen_host.ENGINES[engine].plan_instance(policy, obs, instance, decision),
+        seen_host.ENGINES[facts.engine].plan_instance(policy, facts.own, instance, decision),
     ]
     return host.sum_plans(parts, lowering.get_policy_cause)
 
 
-def find_single_instance(
-    policy: Policy, obs: Observation, engine: str
-) -> tuple[Instance, Decision]:
+def find_single_instance(policy: Policy, facts: EngineModuleFacts) -> tuple[Instance, Decision]:
     """Return the instance that a single-resource module works on, and a decision by its options.
     Raise PlanError for none or several.
     """
-    instances = seen_host.ENGINES[engine].find_instances(dc.replace(policy, engines=(engine,)), obs)
-    instances = gpu_operator.leave_alone(
-        policy, gpu_operator.read_operator_facts(policy, obs), instances
-    )
+    instances = gpu_operator.leave_alone(policy, facts.foreign.operator, facts.instances.value)
     found = [i for i in instances if not i.refusal]
     if not found and instances:
         raise build_refused_instance_error(instances[0])
     if not found:
-        raise PlanError(host_messages.ENGINE_NOT_FOUND.fill(engine=engine))
+        raise PlanError(host_messages.ENGINE_NOT_FOUND.fill(engine=facts.engine))
     if len(found) > 1:
         keys = ", ".join(i.key for i in found)
         raise PlanError(host_messages.SEVERAL_INSTANCES.fill(instances=keys))
@@ -92,19 +113,20 @@ def find_single_instance(
     return instance, dc.replace(decision, enable_cdi=enable, annotation_prefixes=prefixes)
 
 
-def plan_engine_module_removal(policy: Policy, obs: Observation, engine: str) -> Plan:
+def read_engine_removal_facts(
+    policy: Policy, obs: Observation, engine: str
+) -> restore.TakeBackFacts:
+    """Return what a host has of one engine that can be taken back."""
+    desired = dc.replace(policy, engines=(engine,))
+    return restore.read_take_back_facts(desired, obs, {engine: seen_host.CONFIGURED[engine]})
+
+
+def plan_engine_module_removal(policy: Policy, facts: restore.TakeBackFacts, engine: str) -> Plan:
     """Plan what a single-resource module takes back from this engine's configuration, whatever the
     state of the engine.
     """
-    desired = dc.replace(policy, engines=(engine,))
-    covers = functools.partial(seen_host.CONFIGURED[engine].owns_file, desired, obs)
+    desired, module = dc.replace(policy, engines=(engine,)), seen_host.CONFIGURED[engine]
+    covers = functools.partial(module.owns_file, desired, facts.engines[engine])
     return lowering.add_cause(
-        restore.plan_take_back(
-            desired,
-            obs,
-            earlier_runs.read_earlier_runs(obs),
-            {engine: seen_host.CONFIGURED[engine]},
-            covers=covers,
-        ),
-        "policy",
+        restore.plan_take_back(desired, facts, {engine: module}, covers=covers), "policy"
     )

@@ -111,7 +111,7 @@ def plan_host(
     """
     try:
         facts = seen_host.read_host_facts(policy, obs, seen, probe_source)
-        found = plan_resources(policy, obs, facts, residents)
+        found = plan_resources(policy, facts, residents)
     except QueryFailed:
         raise
     except PlanError as error:
@@ -141,17 +141,11 @@ def report_known_bad(
 
 
 def plan_resources(
-    policy: Policy,
-    obs: Observation,
-    facts: seen_host.HostFacts,
-    residents: Mapping[str, str] | None,
+    policy: Policy, facts: seen_host.HostFacts, residents: Mapping[str, str] | None
 ) -> Plan:
-    """Return the sum of the resources' plans as one transaction.
-
-    obs: for the engines, which still read it themselves.
-    """
+    """Return the sum of the resources' plans as one transaction."""
     if policy.state == "absent":
-        return plan_host_removal(policy, obs, facts)
+        return plan_host_removal(policy, facts)
     seen, record = facts.seen, facts.seen.record
     if record.skipped:
         return Plan(advice=(record.skipped,))
@@ -184,14 +178,18 @@ def plan_resources(
     parts = order_resource_plans(
         [
             lambda: plan_left_by_others(
-                placed, obs, facts.foreign, seen.instances, record.decisions
+                placed, facts.foreign, facts.engines, seen.instances, record.decisions
             ),
             lambda: installation.plan_first_stages(pinned, packaged, record, installing, others()),
             nodes,
             lambda: mark_package_file(config()) if installing.commands else config(),
             *(
                 functools.partial(
-                    seen_host.ENGINES[d.engine].plan_instance, policy, obs, by_key[d.instance], d
+                    seen_host.ENGINES[d.engine].plan_instance,
+                    policy,
+                    facts.engines[d.engine],
+                    by_key[d.instance],
+                    d,
                 )
                 for d in record.decisions
             ),
@@ -313,8 +311,8 @@ def list_host_takeovers(facts: seen_host.HostFacts, parts: list[Plan]) -> list[s
 
 def plan_left_by_others(
     policy: Policy,
-    obs: Observation,
     facts: seen_host.ForeignFacts,
+    engines: Mapping[str, Any],
     instances: tuple[Instance, ...],
     decisions: tuple[Decision, ...],
 ) -> Plan:
@@ -322,7 +320,7 @@ def plan_left_by_others(
     that are left alone.
 
     Most often, what was left there is why an engine is left alone. Pods that cannot start are
-    reported first. obs: for the engines, which still read it themselves.
+    reported first. engines: the facts of each engine, by its name.
     """
     first = programs.plan_missing_programs(policy, facts.programs, instances, decisions)
     its_state = functools.partial(
@@ -339,7 +337,7 @@ def plan_left_by_others(
         left
         for i in instances
         if i.refusal and i.engine in seen_host.LEFTOVERS
-        for left in seen_host.LEFTOVERS[i.engine](policy, obs, i)
+        for left in seen_host.LEFTOVERS[i.engine](policy, engines[i.engine], i)
     ]
     return dc.replace(
         first,
@@ -406,7 +404,7 @@ def mark_package_file(plan: Plan) -> Plan:
     )
 
 
-def plan_host_removal(policy: Policy, obs: Observation, facts: seen_host.HostFacts) -> Plan:
+def plan_host_removal(policy: Policy, facts: seen_host.HostFacts) -> Plan:
     """Plan to give back what was there before. Packages stay, since other programs on the host may
     need them.
     """
@@ -422,5 +420,5 @@ def plan_host_removal(policy: Policy, obs: Observation, facts: seen_host.HostFac
         repository.plan_absent(policy, facts.installation.repository),
     ]
     return lowering.add_cause(
-        restore.plan_take_back(policy, obs, facts.earlier, seen_host.CONFIGURED, removed), "policy"
+        restore.plan_take_back(policy, facts.engines_back, seen_host.CONFIGURED, removed), "policy"
     )

@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import dataclasses as dc
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     PlanError,
     Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Instance,
@@ -45,6 +49,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adop
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
     EarlierRuns,
+    read_earlier_runs,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 
@@ -56,24 +61,29 @@ JUDGED = (*(m.name for m in known.MANAGERS if m.taken_back), nvidia_ctk.TOOL, gp
 
 
 class RemovableEngine(Protocol):
-    """The functions that an engine's module provides for taking back."""
+    """The functions that an engine's module provides for taking back.
+
+    facts: what its `read_facts` returns, of a type of its own.
+    """
+
+    def read_facts(self, policy: Policy, obs: Observation) -> Any: ...
 
     def find_instances(self, policy: Policy, obs: Observation) -> tuple[Instance, ...]: ...
 
-    def plan_absent(self, policy: Policy, obs: Observation, instance: Instance) -> Plan: ...
+    def plan_absent(self, policy: Policy, facts: Any, instance: Instance) -> Plan: ...
 
-    def find_remnant(self, policy: Policy, obs: Observation) -> Instance | None:
+    def find_remnant(self, policy: Policy, facts: Any) -> Instance | None:
         """Return the configuration of an engine that was not found as an engine that does not run;
         None if there is no configuration.
         """
 
-    def get_main_file(self, policy: Policy, obs: Observation) -> str:
+    def get_main_file(self, policy: Policy, facts: Any) -> str:
         """Return the first file of its configuration."""
 
-    def list_marked_files(self, policy: Policy, obs: Observation) -> tuple[str, ...]:
+    def list_marked_files(self, policy: Policy, facts: Any) -> tuple[str, ...]:
         """List the files in the usual place that carry our mark."""
 
-    def owns_file(self, policy: Policy, obs: Observation, path: str) -> bool:
+    def owns_file(self, policy: Policy, facts: Any, path: str) -> bool:
         """Tell whether a file belongs to this engine's configuration, as far as its path shows."""
 
 
@@ -91,49 +101,81 @@ class Search:
     obstacles: Mapping[str, str] = dc.field(default_factory=dict)
 
 
-def find_every_engine(policy: Policy, obs: Observation, engines: Engines) -> Search:
+@dc.dataclass(frozen=True)
+class TakeBackFacts:
+    """What a host has of engines, and of earlier runs, that can be taken back.
+
+    search: the engines that were found; reading it may raise NeedMore or QueryFailed. engines: the
+    facts of each engine, by its name. files: the main file of a configuration, by its path.
+    """
+
+    search: Fact[Search]
+    engines: Mapping[str, Any]
+    files: Lookup[str, ObservedFile]
+    earlier: EarlierRuns
+
+
+def read_take_back_facts(policy: Policy, obs: Observation, engines: Engines) -> TakeBackFacts:
+    return TakeBackFacts(
+        Fact(lambda: read_every_engine(policy, obs, engines)),
+        {
+            name: engine.read_facts(refusals.narrow_policy_to_engine(policy, name), obs)
+            for name, engine in engines.items()
+        },
+        Lookup(lambda path: obs.get_file(path, file_places.NOTHING)),
+        read_earlier_runs(obs),
+    )
+
+
+def read_every_engine(policy: Policy, obs: Observation, engines: Engines) -> Search:
     """Find every engine with its instances, whatever `engines` lists: our file is taken back even
     if that option has changed since.
     """
     instances: list[Instance] = []
     obstacles: dict[str, str] = {}
     for name, engine in engines.items():
+        own = refusals.narrow_policy_to_engine(policy, name)
         try:
-            there = engine.find_instances(refusals.narrow_policy_to_engine(policy, name), obs)
+            there = engine.find_instances(own, obs)
         except PlanError as error:
             there, obstacles[name] = (), error.placed
         if not there:
-            remnant = engine.find_remnant(refusals.narrow_policy_to_engine(policy, name), obs)
+            remnant = engine.find_remnant(own, engine.read_facts(own, obs))
             there = (remnant,) if remnant else ()
         instances.extend(there)
     return Search(tuple(instances), obstacles)
 
 
 def plan_take_back(
-    policy: Policy, obs: Observation, earlier: EarlierRuns, engines: Engines,
+    policy: Policy, facts: TakeBackFacts, engines: Engines,
     rooms: Iterable[Plan] = (),
     covers: originals.Covers = originals.can_cover_everything,
 ) -> Plan:  # fmt: skip
     """Plan to take everything back in one transaction. Raise PlanError if something cannot be given
     back.
     """
-    originals.require_sound(earlier, covers)
-    found = find_every_engine(policy, obs, engines)
-    plans, broken, refused = plan_instance_removals(policy, obs, engines, found)
+    originals.require_sound(facts.earlier, covers)
+    found = facts.search.value
+    plans, broken, refused = plan_instance_removals(policy, facts, engines)
     require_one(policy, plans)
     merged = merge_plans([*plans.values(), *rooms])
-    require_copies(policy, obs, earlier, engines, merged, broken)
+    require_copies(policy, facts, engines, merged, broken)
     context = Context(
-        policy, obs, engines, dc.replace(found, obstacles={**refused, **found.obstacles, **broken})
+        policy,
+        facts.engines,
+        engines,
+        dc.replace(found, obstacles={**refused, **found.obstacles, **broken}),
     )
     done = originals.complete_whole_removal(
-        earlier,
+        facts.earlier,
         merged,
         covers=covers,
         obstacle=context.explain_obstacle,
         reader=context.plan_left_to_do,
     )
-    return dc.replace(done, advice=(*done.advice, *advise_without_journal(policy, earlier, done)))
+    return dc.replace(
+        done, advice=(*done.advice, *advise_without_journal(policy, facts.earlier, done))
+    )
 
 
 def advise_without_journal(policy: Policy, earlier: EarlierRuns, done: Plan) -> tuple[str, ...]:
@@ -152,7 +194,7 @@ def advise_without_journal(policy: Policy, earlier: EarlierRuns, done: Plan) -> 
 
 
 def plan_instance_removals(
-    policy: Policy, obs: Observation, engines: Engines, found: Search
+    policy: Policy, facts: TakeBackFacts, engines: Engines
 ) -> tuple[dict[str, Plan], dict[str, str], dict[str, str]]:
     """Return the plan of each instance by its key; the engines that could not judge; and the
     engines that another system manages.
@@ -162,20 +204,23 @@ def plan_instance_removals(
     plans: dict[str, Plan] = {}
     broken: dict[str, str] = {}
     refused: dict[str, str] = {}
-    for instance in found.instances:
+    for instance in facts.search.value.instances:
         if instance.refusal and instance.manager not in JUDGED:
             refused.setdefault(instance.engine, instance.refusal.message)
             continue
         try:
             own = refusals.narrow_policy_to_engine(policy, instance.engine)
             done = engines[instance.engine].plan_absent(
-                own, obs, dc.replace(instance, refusal=Refusal())
+                own, facts.engines[instance.engine], dc.replace(instance, refusal=Refusal())
             )
             plans[instance.key] = merge_plans(
                 [
                     done,
                     advise_on_unknown_engine(
-                        policy, instance, done, found.obstacles.get(instance.engine, "")
+                        policy,
+                        instance,
+                        done,
+                        facts.search.value.obstacles.get(instance.engine, ""),
                     ),
                 ]
             )
@@ -207,8 +252,7 @@ def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
 
 def require_copies(
     policy: Policy,
-    obs: Observation,
-    earlier: EarlierRuns,
+    facts: TakeBackFacts,
     engines: Engines,
     merged: Plan,
     broken: Mapping[str, str],
@@ -219,12 +263,14 @@ def require_copies(
     done = (
         {str(change["path"]) for change in merged.changes}
         | set(merged.released)
-        | set(earlier.originals)
+        | set(facts.earlier.originals)
     )
     marked = [
         (name, path)
         for name, engine in engines.items()
-        for path in engine.list_marked_files(refusals.narrow_policy_to_engine(policy, name), obs)
+        for path in engine.list_marked_files(
+            refusals.narrow_policy_to_engine(policy, name), facts.engines[name]
+        )
         if path not in done
     ]
     row = journal_messages.MARKED_WITHOUT_COPY
@@ -236,8 +282,8 @@ def require_copies(
         for name, why in broken.items()
         if may_have_own_keys(
             policy,
-            obs.get_file(engines[name].get_main_file(policy, obs), file_places.NOTHING),
-            earlier,
+            facts.files.get(engines[name].get_main_file(policy, facts.engines[name])),
+            facts.earlier,
         )
     ]
     originals.refuse_left_originals(left)
@@ -276,10 +322,10 @@ def build_other_handler_error(name: str, program: str, where: str, line: int | N
 
 @dc.dataclass(frozen=True)
 class Context:
-    """The readers of a path that no plan was made for."""
+    """The readers of a path that no plan was made for. facts: of each engine, by its name."""
 
     policy: Policy
-    obs: Observation
+    facts: Mapping[str, Any]
     engines: Engines
     found: Search
 
@@ -288,7 +334,7 @@ class Context:
             (
                 name
                 for name, engine in self.engines.items()
-                if engine.owns_file(self.policy, self.obs, path)
+                if engine.owns_file(self.policy, self.facts[name], path)
             ),
             "",
         )

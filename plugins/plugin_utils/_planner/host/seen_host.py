@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
@@ -184,7 +185,7 @@ def see(policy: Policy, obs: Observation) -> SeenHost:
             raise
         nothing = resource.record_of_options("none", "")
         here = tuple(
-            i for i in restore.find_every_engine(policy, obs, CONFIGURED).instances if i.binary
+            i for i in restore.read_every_engine(policy, obs, CONFIGURED).instances if i.binary
         )
         return SeenHost(here, Driver("none", "", (), "not inspected"), Kubelet(), nothing)
 
@@ -233,9 +234,12 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
             policy, device_plugin.read_plugin_facts(obs), kubelet
         ),
     )
+    by_engine = read_engine_facts(policy, obs)
     record = dc.replace(
         record,
-        decisions=tuple(add_engine_reasons(policy, obs, instances, d) for d in record.decisions),
+        decisions=tuple(
+            add_engine_reasons(policy, by_engine[d.engine], instances, d) for d in record.decisions
+        ),
     )
     record = specs.place_record(record)
     return SeenHost(
@@ -246,6 +250,14 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
         judge_host_specs(policy, obs, record, driver),
         specs,
     )
+
+
+def read_engine_facts(policy: Policy, obs: Observation) -> Mapping[str, Any]:
+    """Return the facts of each engine, by its name. Each engine has a type of its own for them."""
+    return {
+        name: engine.read_facts(refusals.narrow_policy_to_engine(policy, name), obs)
+        for name, engine in ENGINES.items()
+    }
 
 
 def judge_host_specs(
@@ -269,15 +281,18 @@ def is_kubelets_engine(instance: Instance, kubelet: Kubelet) -> bool:
 
 
 def add_engine_reasons(
-    policy: Policy, obs: Observation, instances: tuple[Instance, ...], decision: Decision
+    policy: Policy, facts: Any, instances: tuple[Instance, ...], decision: Decision
 ) -> Decision:
-    """Return a decision with the further reasons that only its engine's configuration shows."""
+    """Return a decision with the further reasons that only its engine's configuration shows.
+
+    facts: of its engine.
+    """
     asked = REASONED.get(decision.engine)
     instance = next(i for i in instances if i.key == decision.instance)
     return (
         dc.replace(
             decision,
-            reasons=(*decision.reasons, *asked.explain_decision(policy, obs, instance, decision)),
+            reasons=(*decision.reasons, *asked.explain_decision(policy, facts, instance, decision)),
         )
         if asked
         else decision
@@ -320,11 +335,14 @@ def read_foreign_facts(policy: Policy, obs: Observation) -> ForeignFacts:
 class HostFacts:
     """All that the plan of a whole host is made from: the look, and what each room reads of it.
 
-    specs: the host's specs as they are once its device nodes are right. places: where a file of
-    another tool is, by its path. other_processes: how many processes other users have, by name.
+    engines: the facts of each engine, by its name. specs: the host's specs as they are once its
+    device nodes are right. places: where a file of another tool is, by its path. other_processes:
+    how many processes other users have, by name.
     """
 
     seen: SeenHost
+    engines: Mapping[str, Any]
+    engines_back: restore.TakeBackFacts
     earlier: earlier_runs.EarlierRuns
     decision: decision_file.DecisionFacts
     installation: installation.InstallationFacts
@@ -361,6 +379,8 @@ def read_host_facts(
 
     return HostFacts(
         seen=seen,
+        engines=read_engine_facts(policy, obs),
+        engines_back=restore.read_take_back_facts(policy, obs, CONFIGURED),
         earlier=earlier_runs.read_earlier_runs(obs),
         decision=decision_file.read_decision_facts(policy, obs),
         installation=installation.read_installation_facts(policy, obs),

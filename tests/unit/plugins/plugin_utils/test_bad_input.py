@@ -37,8 +37,9 @@ V2, V3 = 'plugins."io.containerd.grpc.v1.cri"', 'plugins."io.containerd.cri.v1.r
 def planned(engine: str, version: str, files: dict[str, Any]) -> Plan:
     policy = Policy(root="/tree", engine_version=version, engines=(engine,))
     seen = builders.obs(files=files)
-    instance, decision = engine_module.find_single_instance(policy, seen, engine)
-    found: Plan = ENGINES[engine].plan_instance(policy, seen, instance, decision)
+    facts = engine_module.read_engine_module_facts(policy, seen, engine)
+    instance, decision = engine_module.find_single_instance(policy, facts)
+    found: Plan = ENGINES[engine].plan_instance(policy, facts.own, instance, decision)
     return found
 
 

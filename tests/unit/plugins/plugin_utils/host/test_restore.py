@@ -17,7 +17,11 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Handler,
+    Plan,
     Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
+    Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decision_file,
@@ -368,6 +372,12 @@ LEFT_TO_DO: dict[str, tuple[str, str, dict[str, Any], str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+def take_back(seen: Observation) -> Plan:
+    policy = Policy(state="absent")
+    facts = restore.read_take_back_facts(policy, seen, seen_host.CONFIGURED)
+    return restore.plan_take_back(policy, facts, seen_host.CONFIGURED)
+
+
 def test_a_configuration_in_which_somebody_switched_cri_off_loses_just_our_keys() -> None:
     text = OFF + CTK
     kept = {
@@ -383,9 +393,7 @@ def test_a_configuration_in_which_somebody_switched_cri_off_loses_just_our_keys(
         "packages": {"containerd": "1.7.24"},
     }
     seen = obs(files={ROOT: text}, originals=kept, cri=cri, **host_)
-    found = restore.plan_take_back(
-        Policy(state="absent"), seen, earlier_runs.read_earlier_runs(seen), seen_host.CONFIGURED
-    )
+    found = take_back(seen)
     assert [(c["op"], c["path"], c["forget"]) for c in found.changes] == [("edit", ROOT, True)]
     assert "nvidia" not in "".join(e["text"] for e in found.changes[0]["edits"])
     assert found.restarts == ()
@@ -409,12 +417,7 @@ def test_a_file_is_given_back_whatever_its_engine_tells(case: str) -> None:
         "originals": {path: {"existed": False, "sha256_before": None, "sha256_after": sha(text)}},
         **{k: v for k, v in seen.items() if k != "files"},
     }
-    found = restore.plan_take_back(
-        Policy(state="absent"),
-        obs(files={path: text, **seen.get("files", {})}, **more),
-        earlier_runs.read_earlier_runs(obs(files={path: text, **seen.get("files", {})}, **more)),
-        seen_host.CONFIGURED,
-    )
+    found = take_back(obs(files={path: text, **seen.get("files", {})}, **more))
     assert [(c["op"], c["path"]) for c in found.changes] == [("restore", path)]
     assert said in " ".join(found.advice)
     assert bool([a for a in found.advice if "not running" not in a]) == bool(said)
@@ -431,9 +434,7 @@ def test_a_journal_that_cannot_be_read_is_no_journal_without_copies() -> None:
         },
     )
     with pytest.raises(PlanError, match="Permission denied"):
-        restore.plan_take_back(
-            Policy(state="absent"), seen, earlier_runs.read_earlier_runs(seen), seen_host.CONFIGURED
-        )
+        take_back(seen)
 
 
 # ---------------------------------------------------------------- the hook file

@@ -173,6 +173,11 @@ def _list_file_questions(
     return [queries.ask_for_file(config, keep), *found, *templates]
 
 
+def read_facts(policy: Policy, obs: Observation) -> Observation:
+    """Return what the functions of this engine take."""
+    return obs
+
+
 def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """Find all containerds of the host. Those of others are included, with the reason why they are
     left alone.

@@ -98,6 +98,11 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     ]
 
 
+def read_facts(policy: Policy, obs: Observation) -> Observation:
+    """Return what the functions of this engine take."""
+    return obs
+
+
 def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     if policy.root != "/":
         return _own(policy, obs)

@@ -108,6 +108,11 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     return [*asked, queries.ask_for_http(options.socket or SOCKET, "/info", daemon="dockerd")]
 
 
+def read_facts(policy: Policy, obs: Observation) -> Observation:
+    """Return what the functions of this engine take."""
+    return obs
+
+
 def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     if policy.root != "/":
         return _own(policy, obs, {})

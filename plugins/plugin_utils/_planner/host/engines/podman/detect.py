@@ -48,6 +48,11 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     return [*consumers.list_questions(policy), *directories.list_podman_questions()]
 
 
+def read_facts(policy: Policy, obs: Observation) -> directories.PodmanFacts:
+    """Return what a host has of containers.conf."""
+    return directories.read_podman_facts(obs)
+
+
 def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """Find the Podman of this host. One that reads no CDI spec is left alone, since CDI is all that
     this collection does for it.
@@ -156,10 +161,12 @@ def counts_as_engine(policy: Policy, others: Iterable[Instance]) -> bool:
     )
 
 
-def plan_instance(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
+def plan_instance(
+    policy: Policy, facts: directories.PodmanFacts, instance: Instance, decision: Decision
+) -> Plan:
     """Return an empty plan: Podman needs the CDI spec alone, which belongs to the host."""
     return Plan()
 
 
-def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
+def plan_absent(policy: Policy, facts: directories.PodmanFacts, instance: Instance) -> Plan:
     return Plan()

@@ -328,8 +328,8 @@ def test_the_module_of_one_engine_looks_for_the_kubelet_before_it_says_that_ther
     with pytest.raises(NeedMore) as more:
         host.plan_left_by_others(
             Policy(),
-            seen,
             seen_host.read_foreign_facts(Policy(), seen),
+            {},
             (engine(nvidia=TOOLKIT),),
             (),
         )
