@@ -108,8 +108,9 @@ class Tree:
 
     def plan(self, policy: Policy, default: bool = False) -> Plan:
         decision = decide.decide_one(policy, self.instance(), Kubelet())
+        facts = crio_detect.read_facts(policy, self.look())
         return crio_detect.plan_instance(
-            policy, self.look(), self.instance(), dc.replace(decision, default=default)
+            policy, facts, self.instance(), dc.replace(decision, default=default)
         )
 
     def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:

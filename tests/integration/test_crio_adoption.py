@@ -21,7 +21,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    earlier_runs,
     originals,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
@@ -104,9 +103,10 @@ def taken_back(tree: Tree) -> Plan:
         question["id"]
     ]
     look = tree.look(answers={queries.ask_for_originals("")["id"]: kept})
+    policy = tree.policy(state="absent")
+    facts = crio_detect.read_facts(policy, look)
     return originals.complete_whole_removal(
-        earlier_runs.read_earlier_runs(look),
-        crio_detect.plan_absent(tree.policy(state="absent"), look, tree.instance()),
+        facts.earlier, crio_detect.plan_absent(policy, facts, tree.instance())
     )
 
 

@@ -107,6 +107,7 @@ def test_absent_gives_the_tree_back_byte_for_byte(tree: Tree) -> None:
     before = {p: p.read_bytes() for p in tree.home.rglob("*") if p.is_file()}
     tree.apply(tree.plan(tree.policy()))
     policy = tree.policy(state="absent")
-    answer = tree.apply(crio_detect.plan_absent(policy, tree.look(), tree.instance()))
+    facts = crio_detect.read_facts(policy, tree.look())
+    answer = tree.apply(crio_detect.plan_absent(policy, facts, tree.instance()))
     assert (answer["error"], answer["changed"]) == (None, True)
     assert {p: p.read_bytes() for p in tree.home.rglob("*") if p.is_file()} == before

@@ -10,7 +10,9 @@ import tomllib
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Instance,
     Kubelet,
+    Leftover,
     Plan,
     Policy,
 )
@@ -94,7 +96,21 @@ def host(
 def planned(policy: Policy, seen: Any, **decision: Any) -> Plan:
     instance = crio_detect.find_instances(policy, seen)[0]
     record = decide.decide_one(policy, instance, Kubelet())
-    return crio_detect.plan_instance(policy, seen, instance, dc.replace(record, **decision))
+    facts = crio_detect.read_facts(policy, seen)
+    return crio_detect.plan_instance(policy, facts, instance, dc.replace(record, **decision))
+
+
+def taken_back(seen: Any, instance: Instance | None = None) -> Plan:
+    """Plan state: absent. instance: the one that the look finds if None."""
+    found = instance or crio_detect.find_instances(Policy(), seen)[0]
+    policy = Policy(state="absent")
+    return crio_detect.plan_absent(policy, crio_detect.read_facts(policy, seen), found)
+
+
+def left_alone(policy: Policy, seen: Any, instance: Instance) -> tuple[Leftover, ...]:
+    """List what others left in the configuration of an instance that is left alone."""
+    facts = crio_detect.read_facts(policy, seen)
+    return crio_detect.list_left_alone_leftovers(policy, facts, instance)
 
 
 def written(plan: Plan) -> dict[str, Any]:

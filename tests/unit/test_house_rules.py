@@ -650,7 +650,6 @@ PLANS_BY_OBSERVATION: dict[str, set[str]] = {
     },
     "engines/containerd/by_manager.py": {"plan_by_manager"},
     "engines/containerd/plan.py": {"plan_containerd"},
-    "engines/crio/detect.py": {"_plan"},
     "engines/docker/absent.py": {"plan_docker_restore", "plan_docker_without_copy"},
     "host.py": {"plan_host"},
 }
@@ -676,26 +675,6 @@ CLIMBS: dict[str, set[str]] = {
     "engines/containerd/detect.py": {"_find_config_by_unit", "_find_offline_instances"},
     "engines/containerd/detected.py": {"find_detected_programs"},
     "engines/containerd/explained.py": {"judge_tool_drop_in"},
-    "engines/crio/adoption.py": {
-        "_is_back",
-        "_list_free_handlers",
-        "find_ctk_drop_ins",
-        "is_ctk_drop_in_restored",
-    },
-    "engines/crio/detect.py": {
-        "_own",
-        "check_crio_binaries",
-        "find_crio_low_level_runtime",
-        "is_own_crio_drop_in",
-        "list_kept_crio_programs",
-        "list_left_alone_leftovers",
-    },
-    "engines/crio/left_alone.py": {
-        "find_crio_leftover_files",
-        "find_overriding_configurator",
-        "refuse_stopped_crio",
-    },
-    "engines/crio/plan.py": {"choose_crio_handler_base"},
     "engines/docker/absent.py": {"plan_docker_restore", "plan_docker_without_copy"},
     "engines/docker/detect.py": {
         "check_docker_binaries",
@@ -708,12 +687,11 @@ CLIMBS: dict[str, set[str]] = {
     "host.py": {"judge_host_combinations", "plan_host"},
     "host_report.py": {"report_compared_values", "report_host"},
     "kubelet/kubelet.py": {"find_kubelet"},
-    "resources/oci_hook.py": {"list_hook_directories"},
     "sharing/gpu_users.py": {"report_gpu_users"},
     "work.py": {"report_work"},
 }
-MOST_PLANS = 10
-MOST_CLIMBS = 49
+MOST_PLANS = 9
+MOST_CLIMBS = 34
 # What every engine has (ARCHITECTURE.md, "How to add an engine"). Some engines still take the
 # observation there as their facts.
 PROTOCOL = {"find_instances", "plan_absent", "plan_instance"}

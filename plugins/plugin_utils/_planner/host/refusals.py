@@ -11,7 +11,7 @@ it is back.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     PlanError,
@@ -41,7 +41,14 @@ def refuse_stopped_engine(obs: Observation, title: str, unit: str) -> Refusal:
 
     title: the engine, as its project writes it. unit: its unit of systemd, '' if none is known.
     """
-    known = obs.get_unit(unit) if unit else {}
+    return refuse_stopped_unit(obs.get_unit(unit) if unit else {}, title, unit)
+
+
+def refuse_stopped_unit(known: Mapping[str, str], title: str, unit: str) -> Refusal:
+    """Return the refusal of an installed engine that does not run, by what systemd says of it.
+
+    known: the properties of its unit, {} if there is none. title, unit: as for an engine.
+    """
     values = {"engine": title, "unit": unit or "its unit"}
     if not known:
         return Refusal(host_messages.ENGINE_WITHOUT_UNIT.fill(**values), kind="stopped")

@@ -7,10 +7,13 @@ shows which file the engine reads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
     Keep,
@@ -19,8 +22,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 
 
 def require_named_engine_file(policy: Policy, obs: Observation, usual: str, keep: Keep) -> None:
+    """Raise PlanError as require_named_file does. keep: what of the files may travel."""
+    require_named_file(policy, lambda path: obs.get_file(path, keep), usual)
+
+
+def require_named_file(policy: Policy, read: Callable[[str], ObservedFile], usual: str) -> None:
     """Raise PlanError if the file that the user names does not exist in another root directory, but
     the usual one does.
+
+    read: returns a file by its path. usual: the path that the engine reads if none is named.
 
     A typing error would make a second file next to the one that the engine reads, and no later run
     would find it.
@@ -28,7 +38,7 @@ def require_named_engine_file(policy: Policy, obs: Observation, usual: str, keep
     named = policy.config_path
     if policy.root == "/" or policy.state == "absent" or named in ("", usual):
         return
-    if not obs.get_file(named, keep).exists and obs.get_file(usual, keep).exists:
+    if not read(named).exists and read(usual).exists:
         raise PlanError(
             messages.CONFIG_PATH_MISSING.fill(path=named, root=policy.root, usual=usual)
         )

@@ -48,6 +48,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     config as crio_config,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    facts as crio_facts,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     releases as crio_releases,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
@@ -105,9 +108,7 @@ def render_hook_file(binary: str = HOOK_BINARY) -> str:
     return json.dumps(build_hook_content(binary), indent=2) + "\n"
 
 
-def list_hook_directories(
-    policy: Policy, obs: Observation, record: HostDecision
-) -> tuple[str, ...]:
+def list_hook_directories(facts: crio_facts.CrioFacts, record: HostDecision) -> tuple[str, ...]:
     """Return the directories that CRI-O reads, as in force. It runs the hooks of all of them.
 
     OpenShift's Machine Config Operator, for one, sets others than the usual one. Releases before
@@ -116,26 +117,20 @@ def list_hook_directories(
     decision = next((d for d in record.decisions if d.engine == traits.CRIO), None)
     if decision is None:
         return (DIRECTORY,)
-    where = crio_config.find_crio_paths(policy, obs)
-    binary = str(crio_config.find_crio_process(obs).get("exe") or "")
-    force = crio_config.read_settings_in_force(
-        policy, obs, where, binary, crio_config.parse_crio_minor(decision.engine_version)
-    )
+    binary = str(facts.process.value.get("exe") or "")
+    force = facts.settings.get((binary, crio_config.parse_crio_minor(decision.engine_version)))
     return tuple(name for name in force.hooks_dirs if name.startswith("/"))
 
 
-def list_written_hook_directories(policy: Policy, obs: Observation) -> tuple[str, ...]:
+def list_written_hook_directories(policy: Policy, facts: crio_facts.CrioFacts) -> tuple[str, ...]:
     """Return the directories in which a file to take back may be: the ones that a running CRI-O
     reads, or the usual one.
 
     CRI-O may be gone, or not answer.
     """
-    if policy.root == "/" and crio_config.find_crio_process(obs):
-        said = crio_config.read_status_settings(
-            obs.try_cri(
-                crio_config.find_crio_paths(policy, obs).socket, pid=crio_config.get_crio_pid(obs)
-            )
-        )
+    if policy.root == "/" and facts.process.value:
+        answer = facts.answers.get("Status")
+        said = None if "error" in answer else crio_config.read_status_settings(answer)
         if said and said.hooks_dirs:
             return tuple(name for name in said.hooks_dirs if name.startswith("/"))
     return (DIRECTORY,)
@@ -161,10 +156,11 @@ class HookFacts:
 
 def read_hook_facts(policy: Policy, obs: Observation, record: HostDecision | None) -> HookFacts:
     """Return the facts of this room. record: the host's decision, None if a plan goes without one."""
+    crio = crio_facts.read_crio_facts(policy, obs)
     return HookFacts(
-        Fact(lambda: list_hook_directories(policy, obs, record) if record else (DIRECTORY,)),
-        Fact(lambda: list_written_hook_directories(policy, obs)),
-        Fact(lambda: crio_config.find_crio_paths(policy, obs).config),
+        Fact(lambda: list_hook_directories(crio, record) if record else (DIRECTORY,)),
+        Fact(lambda: list_written_hook_directories(policy, crio)),
+        Fact(lambda: crio.where.value.config),
         Lookup(lambda path: obs.get_file(path, KEEP)),
         Lookup(
             lambda path: bool(

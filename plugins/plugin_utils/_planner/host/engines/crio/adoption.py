@@ -14,9 +14,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
     QueryFailed,
 )
@@ -35,7 +33,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     merge_plans,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
     ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
@@ -45,7 +42,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
     earlier_runs,
     low_level,
     owned_file,
-    traits,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     gpu_operator,
@@ -57,6 +53,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     config,
     messages,
     releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    facts as crio_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     plan as crio_plan,
@@ -98,19 +97,15 @@ class FoundFile:
 
 
 def find_ctk_drop_ins(
-    policy: Policy,
-    obs: Observation,
-    where: config.CrioPaths,
-    layers: tuple[config.Layer, ...],
-    force: config.Effective,
-    instance: Instance,
+    policy: Policy, facts: crio_facts.CrioFacts, force: config.Effective, instance: Instance
 ) -> tuple[FoundFile, ...]:
     """Find the drop-ins that the tool alone wrote, in the directory that CRI-O reads and in the one
     that it does not read.
 
     Drop-ins of a GPU Operator's toolkit count once that toolkit is proven to be gone: its own
-    cleanup leaves them on CRI-O.
+    cleanup leaves them on CRI-O. Raise PlanError if a file cannot be read.
     """
+    where, layers = facts.where.value, facts.files.loaded.value
     own = {where.config, where.drop_in}
     tools = [
         layer
@@ -121,27 +116,24 @@ def find_ctk_drop_ins(
         layer
         for layer in tools
         if not nvidia_ctk_crio.is_of_operator(layer.handlers)
-        or gpu_operator.is_operator_gone(
-            policy, gpu_operator.read_operator_facts(policy, obs), instance, layer.path
-        )
+        or gpu_operator.is_operator_gone(policy, facts.operator, instance, layer.path)
     ]
     others = tuple(layer for layer in layers if layer not in here and layer.path != where.drop_in)
     known = tuple(
         list_source_candidates(others, force, {name for layer in here for name in layer.handlers})
     )
     found = tuple(
-        _judge_found_file(policy, obs, layer, known, _list_free_handlers(obs, instance, layer))
+        _judge_found_file(
+            policy, facts.earlier, layer, known, _list_free_handlers(facts, instance, layer)
+        )
         for layer in here
     )
-    unread = (
-        config.read_crio_layer(obs, where, nvidia_ctk_crio.UNREAD, main=True)
-        if where.directory == f"{releases.CONFIG}.d"
-        else None
-    )
+    usual = where.directory == f"{releases.CONFIG}.d"
+    unread = facts.files.unread.value if usual else None
     return (
         *found,
         *(
-            (_judge_sleeping_file(policy, _judge_found_file(policy, obs, unread, known)),)
+            (_judge_sleeping_file(policy, _judge_found_file(policy, facts.earlier, unread, known)),)
             if unread
             else ()
         ),
@@ -175,7 +167,7 @@ def list_source_candidates(
 
 
 def _list_free_handlers(
-    obs: Observation, instance: Instance, layer: config.Layer
+    facts: crio_facts.CrioFacts, instance: Instance, layer: config.Layer
 ) -> frozenset[str]:
     """Return the handlers that may go with a file even if gpufleet_handlers does not name them.
 
@@ -186,9 +178,7 @@ def _list_free_handlers(
         return frozenset()
     try:
         return frozenset(layer.handlers) - set(
-            sandboxes.count_pods_by_handler(
-                sandboxes.read_sandbox_facts(obs), instance, layer.handlers
-            )
+            sandboxes.count_pods_by_handler(facts.operator.sandboxes, instance, layer.handlers)
         )
     except QueryFailed:  # no answer, so pods may use any of them
         return frozenset()
@@ -196,7 +186,7 @@ def _list_free_handlers(
 
 def _judge_found_file(
     policy: Policy,
-    obs: Observation,
+    earlier: earlier_runs.EarlierRuns,
     layer: config.Layer,
     known: tuple[Mapping[str, Any], ...],
     free: frozenset[str] = frozenset(),
@@ -208,7 +198,7 @@ def _judge_found_file(
     keys = (*_get_first_comment(layer.file), *name_layer_keys(layer, judged.unexplained))
     stays = (
         _explain_linked_file(policy, layer.file)
-        or _is_back(policy, obs, layer.file)
+        or _is_back(policy, earlier, layer.file)
         or _explain_kept_file(policy, layer.path, judged, keys, free)
     )
     return FoundFile(layer, judged, keys, stays)
@@ -224,14 +214,16 @@ def _get_first_comment(file: ObservedFile) -> tuple[str, ...]:
     return (f"the comment in line {line}",) if line else ()
 
 
-def _is_back(policy: Policy, obs: Observation, file: ObservedFile) -> Message | None:
+def _is_back(
+    policy: Policy, earlier: earlier_runs.EarlierRuns, file: ObservedFile
+) -> Message | None:
     """Return the reason to leave a file if a file that was taken over exists again. None otherwise,
     and if gpufleet_adopt is never.
 
     Something writes it at each boot or run, and two writers would overwrite each other's work
     forever.
     """
-    kept = earlier_runs.read_earlier_runs(obs).originals_if_asked
+    kept = earlier.originals_if_asked
     known = kept.get(file.path) or kept.get(file.real or file.path)
     if policy.adopt == "never" or not known or not owned_file.was_taken_away(known):
         return None
@@ -333,14 +325,15 @@ def list_taken_layers(found: tuple[FoundFile, ...]) -> tuple[config.Layer, ...]:
 
 
 def require_same_place(
-    obs: Observation, instance: Instance, found: tuple[FoundFile, ...], desired: crio_plan.DesiredCrio, version: tuple[int, int],
-    force: config.Effective,
+    facts: crio_facts.CrioFacts, instance: Instance, found: tuple[FoundFile, ...],
+    desired: crio_plan.DesiredCrio, force: config.Effective,
 ) -> None:  # fmt: skip
     """Raise PlanError if the replacement of a handler in use has another runtime_root.
 
     CRI-O looks for a container's state below the present runtime_root of its handler. With another
     one it can stop none of them.
     """
+    version = config.parse_crio_minor(instance.version)
     usual = f"/run/{releases.get_default_crio_runtime(version)}"
     for layer in list_taken_layers(found):
         for name, table in layer.handlers.items():
@@ -351,7 +344,7 @@ def require_same_place(
             if (
                 was != will
                 and layer.path != nvidia_ctk_crio.UNREAD
-                and _is_handler_in_use(obs, instance, name, force)
+                and _is_handler_in_use(facts, instance, name, force)
             ):
                 row = messages.STATE_ELSEWHERE
                 elsewhere = row.fill(handler=name, present=was, planned=will)
@@ -359,21 +352,16 @@ def require_same_place(
 
 
 def _is_handler_in_use(
-    obs: Observation, instance: Instance, name: str, force: config.Effective
+    facts: crio_facts.CrioFacts, instance: Instance, name: str, force: config.Effective
 ) -> bool:
     """Tell whether a pod may have been started with the handler. If CRI-O gives no answer, it may
-    have been. Can raise NeedMore.
+    have been. Raise NeedMore if it was not asked.
     """
     if not instance.running or name not in force.handlers:
         return False
     if force.default == name:
         return True
-    question = queries.ask_for_pods(
-        instance.socket, (name,), traits.get_traits(traits.CRIO).pod_note
-    )
-    if not obs.was_asked(question):
-        raise NeedMore([question])
-    answer = obs.get_socket_answer(question, instance.pid)
+    answer = facts.pods(instance, (name,))
     return "error" in answer or bool(answer.get("pods"))
 
 
@@ -415,13 +403,14 @@ def complete_adoption_plan(
     )
 
 
-def is_ctk_drop_in_restored(obs: Observation, where: config.CrioPaths) -> bool:
+def is_ctk_drop_in_restored(facts: crio_facts.CrioFacts) -> bool:
     """Tell whether state: absent gives back a drop-in of nvidia-ctk's that this collection took
     over, and its handler with it.
     """
+    where = facts.where.value
     return any(
         path.startswith(f"{where.directory}/") and path != where.drop_in and kept.get("now") is None
-        for path, kept in earlier_runs.read_earlier_runs(obs).originals.items()
+        for path, kept in facts.earlier.originals.items()
         if owned_file.was_taken_away(kept)
     )
 

@@ -16,7 +16,6 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     host_paths,
-    queries,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
@@ -39,9 +38,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     Keep,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
-    cdi_directories,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     messages,
     releases,
@@ -229,22 +225,17 @@ def _list_flag_values(argv: Iterable[str], names: tuple[str, ...]) -> tuple[str,
     )
 
 
-def find_crio_paths_or_usual(policy: Policy, obs: Observation) -> CrioPaths:
-    """Return the places. If `find_crio_paths` raises PlanError, return those that the options name,
-    or the usual ones.
-    """
-    try:
-        return find_crio_paths(policy, obs)
-    except PlanError:
-        main = policy.config_path or releases.CONFIG
-        drop_in = policy.drop_in_path or posixpath.join(f"{main}.d", releases.DROP_IN)
-        return CrioPaths(
-            main,
-            f"{main}.d",
-            policy.socket or releases.SOCKET,
-            drop_in,
-            crio_places.keep_crio_places(policy.handlers),
-        )
+def get_named_crio_paths(policy: Policy) -> CrioPaths:
+    """Return the places that the options name, or the usual ones."""
+    main = policy.config_path or releases.CONFIG
+    drop_in = policy.drop_in_path or posixpath.join(f"{main}.d", releases.DROP_IN)
+    return CrioPaths(
+        main,
+        f"{main}.d",
+        policy.socket or releases.SOCKET,
+        drop_in,
+        crio_places.keep_crio_places(policy.handlers),
+    )
 
 
 def check_drop_in(policy: Policy, where: CrioPaths) -> None:
@@ -268,18 +259,6 @@ def list_drop_in_files(obs: Observation, directory: str) -> list[str]:
         else:
             paths.append(path)
     return paths
-
-
-def read_crio_layers(obs: Observation, where: CrioPaths) -> tuple[Layer, ...]:
-    """Read the main file and then the drop-ins. Raise PlanError if CRI-O would refuse to start
-    because of one of them.
-    """
-    found = [layer for layer in (read_crio_layer(obs, where, where.config, main=True),) if layer]
-    for path in list_drop_in_files(obs, where.directory):
-        layer = read_crio_layer(obs, where, path, main=False)
-        if layer:
-            found.append(layer)
-    return tuple(found)
 
 
 def read_crio_layer(obs: Observation, where: CrioPaths, path: str, *, main: bool) -> Layer | None:
@@ -378,45 +357,6 @@ def merge_crio_tables(
     return Effective(default, handlers, hooks, cdi, source)
 
 
-def read_settings_in_force(
-    policy: Policy, obs: Observation, where: CrioPaths, binary: str, version: tuple[int, int]
-) -> Effective:
-    """Return the settings that the daemon runs with.
-
-    The first source that answers counts: CRI Status, its HTTP endpoint, `crio config`, the files.
-    """
-    if policy.root == "/" and (find_crio_process(obs) or processes.is_everything_declared(policy)):
-        said = read_status_settings(obs.get_cri(where.socket, pid=get_crio_pid(obs)))
-        if said:
-            return said
-        # the program is the next to be asked
-        body = obs.get_socket_answer(
-            queries.ask_for_http(where.socket, "/config", where.keep), get_crio_pid(obs)
-        )
-        if body.get("status") == 200:
-            return merge_crio_tables(
-                [
-                    toml_file.read_printed_toml(
-                        str(body.get("content") or ""), body, f"{where.socket} /config"
-                    )
-                ],
-                version,
-                "dump",
-            )
-        printed = obs.get_command(
-            [binary, *list_crio_config_flags(obs, where), "config"], handle(obs), where.keep
-        )
-        if printed.ok:
-            dump = toml_file.read_printed_toml(
-                printed.stdout, printed.answer, "the output of `crio config`"
-            )
-            return apply_daemon_arguments(merge_crio_tables([dump], version, "dump"), where.given)
-    return apply_daemon_arguments(
-        merge_crio_tables([layer.data for layer in read_crio_layers(obs, where)], version, "files"),
-        where.given,
-    )
-
-
 def apply_daemon_arguments(force: Effective, given: Given) -> Effective:
     """Return the settings of the files with those of the daemon's arguments over them."""
     default, hooks, cdi = (
@@ -427,28 +367,10 @@ def apply_daemon_arguments(force: Effective, given: Given) -> Effective:
     return dc.replace(force, default=default, hooks_dirs=hooks, cdi_dirs=cdi)
 
 
-def list_next_crio_cdi_dirs(obs: Observation, where: CrioPaths) -> tuple[str, ...] | None:
-    """Return the directories of CDI specs after the next start. None if they are not known, because
-    a file cannot be read.
-    """
-    try:
-        by_files = [
-            layer.runtime["cdi_spec_dirs"]
-            for layer in read_crio_layers(obs, where)
-            if "cdi_spec_dirs" in layer.runtime
-        ]
-    except PlanError:
-        return None
-    return cdi_directories.list_named_cdi_directories(
-        where.given.cdi_dirs or next(reversed(by_files), None)
-    )
-
-
-def list_crio_config_flags(obs: Observation, where: CrioPaths, prefix: str = "") -> list[str]:
+def list_crio_config_flags(where: CrioPaths, main: ObservedFile) -> list[str]:
     """Return the flags that name CRI-O's files.
 
     --config with a path that does not exist is an error (internal/criocli), and --config '' means
-    none.
+    none. main: the main file.
     """
-    main = prefix + where.config if obs.get_file(where.config, where.keep).exists else ""
-    return ["--config", main, "--config-dir", prefix + where.directory]
+    return ["--config", where.config if main.exists else "", "--config-dir", where.directory]

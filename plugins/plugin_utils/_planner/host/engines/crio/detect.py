@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
+    Refusal,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     CDI_DIRS,
@@ -34,7 +34,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     crio_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    earlier_runs,
     owned_file,
     processes,
     refusals,
@@ -57,12 +56,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     releases,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    facts as crio_facts,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     plan as crio_plan,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.lowering import (
     add_cause,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import start
 
 # What NVIDIA's packages bring.
@@ -98,46 +99,41 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     ]
 
 
-def read_facts(policy: Policy, obs: Observation) -> Observation:
-    """Return what the functions of this engine take."""
-    return obs
+def read_facts(policy: Policy, obs: Observation) -> crio_facts.CrioFacts:
+    """Return what a host shows of CRI-O."""
+    return crio_facts.read_crio_facts(policy, obs)
 
 
 def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    """Return the host's CRI-O, and each process of its name that is not verified."""
+    facts = read_facts(policy, obs)
     if policy.root != "/":
-        return _own(policy, obs)
-    foreign = (
-        ()
-        if processes.is_everything_declared(policy)
-        else processes.list_unverified_processes(obs, "crio")
-    )
-    own = () if foreign and not config.find_crio_process(obs) else _own(policy, obs)
+        return _find_own(policy, facts)
+    foreign = () if processes.is_everything_declared(policy) else facts.unverified.value
+    own = () if foreign and not facts.process.value else _find_own(policy, facts)
     return (*own, *(processes.build_untrusted_instance("crio", "CRI-O", p) for p in foreign))
 
 
-def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+def _find_own(policy: Policy, facts: crio_facts.CrioFacts) -> tuple[Instance, ...]:
     """Return the host's own CRI-O: the verified process, the one that the options describe, or one
     that is only installed.
     """
-    where = config.find_crio_paths(policy, obs)
-    by_options = processes.is_everything_declared(policy) and bool(
-        processes.list_unverified_processes(obs, "crio")
-    )
-    running = (bool(config.find_crio_process(obs)) or by_options) and policy.root == "/"
-    binary = str(config.find_crio_process(obs).get("exe") or "") or str(
-        obs.get_answer(queries.ask_for_program(["crio"]))["found"].get("crio") or ""
-    )
+    where = facts.where.value
+    by_options = processes.is_everything_declared(policy) and bool(facts.unverified.value)
+    daemon = facts.process.value
+    running = (bool(daemon) or by_options) and policy.root == "/"
+    binary = str(daemon.get("exe") or "") or facts.program.value
     if not (
         running
         or binary
-        or get_crio_package_version(obs)
-        or has_unit(policy, obs)
+        or facts.packaged.value
+        or has_unit(policy, facts)
         or is_crio_wanted_in_tree(policy)
     ):
         return ()
-    named_file.require_named_engine_file(policy, obs, releases.CONFIG, where.keep)
-    unit = policy.service or str(config.find_crio_process(obs).get("unit") or "") or releases.UNIT
-    version = get_crio_version(policy, obs, where, binary, running)
+    named_file.require_named_file(policy, facts.files.by_path.get, releases.CONFIG)
+    unit = policy.service or str(daemon.get("unit") or "") or releases.UNIT
+    version = get_crio_version(policy, facts, binary, running)
     instance = Instance(
         engine="crio",
         version=version,
@@ -148,54 +144,65 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         manager="package",
         running=running,
         cdi=describe_crio_cdi(config.parse_crio_minor(version), CDI_DIRS, "version", version),
-        invocation_id=obs.get_unit(unit).get("InvocationID", ""),
-        pid=config.get_crio_pid(obs),
-        ticks=int(config.find_crio_process(obs).get("ticks") or 0),
+        invocation_id=facts.units.get(unit).get("InvocationID", ""),
+        pid=facts.pid,
+        ticks=int(daemon.get("ticks") or 0),
     )
-    owner = known.find_image_manager(obs)
+    owner = facts.image_manager.value
     if owner:
         return (dc.replace(instance, manager=owner.name, refusal=owner.refusal),)
-    if policy.root == "/" and not running:
-        return (dc.replace(instance, refusal=left_alone.refuse_stopped_crio(obs, where, unit)),)
-    if running and config.find_crio_process(obs):
-        other = refusals.refuse_other_file(
-            policy, "CRI-O", config.find_crio_paths(dc.replace(policy, config_path=""), obs).config
-        )
+    refusal = refuse_crio(policy, facts, instance)
+    if refusal:
+        return (dc.replace(instance, refusal=refusal),)
+    return (describe_crio(policy, facts, instance),)
+
+
+def refuse_crio(policy: Policy, facts: crio_facts.CrioFacts, instance: Instance) -> Refusal:
+    """Refuse a CRI-O that does not run, has another file than the options name, or does not answer.
+    Return an empty refusal for any other.
+    """
+    if policy.root != "/":
+        return Refusal()
+    if not instance.running:
+        return left_alone.refuse_stopped_crio(facts, instance.unit)
+    if facts.process.value:
+        other = refusals.refuse_other_file(policy, "CRI-O", facts.started_with.value)
         if other:
-            return (dc.replace(instance, refusal=other),)
-    if running and not left_alone.has_crio_answered(obs, where):
-        return (dc.replace(instance, refusal=left_alone.refuse_silent_crio(obs, where, unit)),)
-    force = config.read_settings_in_force(
-        policy, obs, where, instance.binary, config.parse_crio_minor(version)
-    )
+            return other
+    if not left_alone.has_crio_answered(facts):
+        return left_alone.refuse_silent_crio(facts, instance.unit)
+    return Refusal()
+
+
+def describe_crio(policy: Policy, facts: crio_facts.CrioFacts, instance: Instance) -> Instance:
+    """Return the instance with the settings in force. It is refused if another tool has the last
+    word in its files.
+    """
+    version = config.parse_crio_minor(instance.version)
+    force = crio_facts.get_settings_in_force(facts, instance)
     instance = dc.replace(
         instance,
         cdi=dc.replace(
-            describe_crio_cdi(
-                config.parse_crio_minor(version), force.cdi_dirs, force.source, version
-            ),
-            next_dirs=config.list_next_crio_cdi_dirs(obs, where),
+            describe_crio_cdi(version, force.cdi_dirs, force.source, instance.version),
+            next_dirs=crio_facts.list_next_crio_cdi_dirs(facts),
         ),
         default_handler=force.default,
         handlers={
             name: str(table.get("runtime_path") or "") for name, table in force.handlers.items()
         },
     )
-    found = left_alone.find_crio_leftover_files(policy, obs, where, force, instance)
+    found = left_alone.find_crio_leftover_files(policy, facts, force, instance)
+    gone = adoption.list_taken_layers(found)
     instance = dc.replace(
-        instance,
-        low_level=find_crio_low_level_runtime(
-            policy, obs, where, adoption.list_taken_layers(found), config.parse_crio_minor(version)
-        ),
+        instance, low_level=find_crio_low_level_runtime(policy, facts, gone, version)
     )
-    tool, refusal = left_alone.find_overriding_configurator(policy, obs, where, found, instance)
-    return (dc.replace(instance, manager=tool or instance.manager, refusal=refusal),)
+    tool, refusal = left_alone.find_overriding_configurator(policy, facts, found, instance)
+    return dc.replace(instance, manager=tool or instance.manager, refusal=refusal)
 
 
 def find_crio_low_level_runtime(
     policy: Policy,
-    obs: Observation,
-    where: config.CrioPaths,
+    facts: crio_facts.CrioFacts,
     gone: tuple[config.Layer, ...],
     version: tuple[int, int],
 ) -> str:
@@ -205,24 +212,20 @@ def find_crio_low_level_runtime(
     gone: the files that are taken over.
     """
     try:
-        layers = [layer for layer in config.read_crio_layers(obs, where) if layer not in gone]
+        layers = [layer for layer in facts.files.loaded.value if layer not in gone]
     except PlanError:
         return ""
-    others = [layer.data for layer in layers if layer.path != where.drop_in]
+    others = [layer.data for layer in layers if layer.path != facts.where.value.drop_in]
     return base.find_crio_base_program(
         config.merge_crio_tables(others, version, "files"), next(iter(policy.handlers), Handler())
     )
 
 
-def get_crio_package_version(obs: Observation) -> str:
-    return next((v for v in (obs.get_package(name) for name in releases.PACKAGES) if v), "")
-
-
-def has_unit(policy: Policy, obs: Observation) -> bool:
+def has_unit(policy: Policy, facts: crio_facts.CrioFacts) -> bool:
     """Tell whether systemd knows CRI-O's unit. It may even if neither the program nor the package
     is seen.
     """
-    return policy.root == "/" and bool(obs.get_unit(policy.service or releases.UNIT))
+    return policy.root == "/" and bool(facts.units.get(policy.service or releases.UNIT))
 
 
 def is_crio_wanted_in_tree(policy: Policy) -> bool:
@@ -233,7 +236,7 @@ def is_crio_wanted_in_tree(policy: Policy) -> bool:
 
 
 def get_crio_version(
-    policy: Policy, obs: Observation, where: config.CrioPaths, binary: str, running: bool
+    policy: Policy, facts: crio_facts.CrioFacts, binary: str, running: bool
 ) -> str:
     """Return the version from the running daemon, otherwise from the binary, otherwise from the
     package.
@@ -243,28 +246,23 @@ def get_crio_version(
     if running:
         # One that does not answer is refused, as one that does not run: another number will do for
         # a report.
-        said = parse_crio_version(
-            str(
-                obs.try_cri(where.socket, "Version", pid=config.get_crio_pid(obs)).get(
-                    "runtime_version"
-                )
-                or ""
-            )
-        )
+        answer = facts.answers.get("Version")
+        said = "" if "error" in answer else parse_crio_version(answer.get("runtime_version"))
         if said:
             return said
     if policy.root == "/" and binary:
-        said = parse_crio_version(obs.try_command([binary, "--version"], config.handle(obs)).stdout)
+        said = parse_crio_version(facts.banner.get(binary))
         if said:
             return said
-    found = policy.engine_version or parse_crio_version(get_crio_package_version(obs))
+    found = policy.engine_version or parse_crio_version(facts.packaged.value)
     if not found:
         raise PlanError(messages.CRIO_VERSION_UNKNOWN.fill(), where=policy.root)
     return found
 
 
-def parse_crio_version(text: str) -> str:
-    found = VERSION.search(text)
+def parse_crio_version(text: object) -> str:
+    """Return the number in a version's text; '' if there is none."""
+    found = VERSION.search(str(text or ""))
     return found.group() if found else ""
 
 
@@ -296,71 +294,63 @@ def describe_crio_cdi(
 
 
 def list_left_alone_leftovers(
-    policy: Policy, obs: Observation, instance: Instance
+    policy: Policy, facts: crio_facts.CrioFacts, instance: Instance
 ) -> tuple[Leftover, ...]:
     """List what others left in the configuration of an instance that is left alone."""
     if instance.manager not in (nvidia_ctk_crio.TOOL, nvidia_ctk_crio.OPERATOR):
         return ()
-    where = config.find_crio_paths(policy, obs)
-    force = config.read_settings_in_force(
-        policy, obs, where, instance.binary, config.parse_crio_minor(instance.version)
-    )
+    force = crio_facts.get_settings_in_force(facts, instance)
     return adoption.list_crio_leftovers(
-        left_alone.find_crio_leftover_files(policy, obs, where, force, instance)
+        left_alone.find_crio_leftover_files(policy, facts, force, instance)
     )
 
 
-def plan_instance(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
+def plan_instance(
+    policy: Policy, facts: crio_facts.CrioFacts, instance: Instance, decision: Decision
+) -> Plan:
     """Plan the way from what is there to the decision.
 
-    The plan writes nothing but our drop-in, and removes nothing but nvidia-ctk's files.
+    The plan writes nothing but our drop-in, and removes nothing but nvidia-ctk's files. Raise
+    PlanError if there is no such way.
     """
-    where = config.find_crio_paths(policy, obs)
-    config.check_drop_in(policy, where)
-    layers = config.read_crio_layers(obs, where)
-    force = config.read_settings_in_force(
-        policy, obs, where, instance.binary, config.parse_crio_minor(instance.version)
-    )
-    found = adoption.find_ctk_drop_ins(policy, obs, where, layers, force, instance)
-    staying = list_kept_crio_programs(policy, obs, where, layers) if decision.handler else {}
+    config.check_drop_in(policy, facts.where.value)
+    layers = facts.files.loaded.value
+    force = crio_facts.get_settings_in_force(facts, instance)
+    found = adoption.find_ctk_drop_ins(policy, facts, force, instance)
+    staying = list_kept_crio_programs(policy, facts) if decision.handler else {}
     kept = programs.keep_programs_in_policy(policy, staying)
     after = {handler.name: handler.binary for handler in kept.handlers} if decision.handler else {}
     edited = (
-        adoption.list_edited_crio_handlers(policy, where, layers, found, force, after)
+        adoption.list_edited_crio_handlers(policy, facts.where.value, layers, found, force, after)
         if decision.handler
         else ()
     )
-    planned = _plan(kept, obs, instance, decision, where, layers, force, found)
+    planned = _plan_drop_in(kept, facts, instance, decision, force, found)
     planned = dc.replace(
         planned, advice=(*planned.advice, *programs.explain_kept_programs(policy, staying))
     )
     return adoption.complete_adoption_plan(planned, found, edited, after)
 
 
-def _plan(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.CrioPaths, layers: tuple[config.Layer, ...],
+def _plan_drop_in(
+    policy: Policy, facts: crio_facts.CrioFacts, instance: Instance, decision: Decision,
     force: config.Effective, found: tuple[adoption.FoundFile, ...],
 ) -> Plan:  # fmt: skip
     """Plan the drop-in.
 
     policy: with the programs that handlers keep.
     """
+    where, layers = facts.where.value, facts.files.loaded.value
     gone = adoption.list_taken_layers(found)
     rest = tuple(layer for layer in layers if layer not in gone)
-    desired = crio_plan.derive_desired_crio(policy, obs, instance, decision, where, rest)
+    desired = crio_plan.derive_desired_crio(policy, facts, instance, decision, rest)
     crio_plan.check_shadow(where, rest, desired)
     crio_plan.check_arguments(where, desired)
-    check_crio_binaries(policy, obs, decision)
-    adoption.require_same_place(
-        obs, instance, found, desired, config.parse_crio_minor(instance.version), force
-    )
-    before = (
-        crio_plan.read_own_crio_drop_in(obs.get_file(where.drop_in, where.keep))
-        if any(layer.path == where.drop_in for layer in layers)
-        else None
-    )
-    text = crio_plan.render_crio_drop_in(desired)
+    check_crio_binaries(policy, facts, decision)
+    adoption.require_same_place(facts, instance, found, desired, force)
     own = crio_plan.own_layer(layers, where)
+    before = crio_plan.read_own_crio_drop_in(own.file) if own else None
+    text = crio_plan.render_crio_drop_in(desired)
     served = crio_plan.serves_desired_settings(force, desired, own)
     same = own is not None and crio_plan.flatten_crio_tree(own.data) == crio_plan.flatten_crio_tree(
         crio_plan.build_crio_tree(desired)
@@ -374,15 +364,15 @@ def _plan(
     advice = (
         crio_plan.advise_on_stray_files(where, rest)
         + crio_plan.advise_on_base_program(desired)
-        + crio_plan.advise_on_tree_binaries(policy, obs, decision)
+        + crio_plan.advise_on_tree_binaries(policy, facts, decision)
     )
     lost = sorted(set(own.handlers if own else ()) - set(desired.handlers)) if changes else []
-    advice += warn_of_hanging_pods(obs, instance, lost)
+    advice += warn_of_hanging_pods(facts, instance, lost)
     if policy.root != "/":
         return Plan(
             differences,
             changes=changes,
-            expect_files=list_expected_checksums(obs, where, layers),
+            expect_files=list_expected_checksums(facts),
             diffs=diffs,
             advice=advice,
         )
@@ -391,11 +381,11 @@ def _plan(
         differences=differences
         or (() if served else (build_unserved_difference(instance, desired),)),
         changes=changes,
-        expect_files=list_expected_checksums(obs, where, layers),
+        expect_files=list_expected_checksums(facts),
         expect_units=get_expected_unit(instance),
-        stage_files=crio_plan.stage_crio_files(obs, where) if acts else (),
+        stage_files=crio_plan.stage_crio_files(facts) if acts else (),
         validate=crio_plan.validate_staged_crio(
-            obs, instance, where, layers, desired, adoption.list_adoption_patterns(gone)
+            facts, instance, desired, adoption.list_adoption_patterns(gone)
         )
         if acts
         else (),
@@ -412,10 +402,9 @@ def _plan(
     )
 
 
-def list_kept_crio_programs(
-    policy: Policy, obs: Observation, where: config.CrioPaths, layers: tuple[config.Layer, ...]
-) -> dict[str, str]:
+def list_kept_crio_programs(policy: Policy, facts: crio_facts.CrioFacts) -> dict[str, str]:
     """Return the programs that handlers keep, by the files of others and by our own."""
+    layers, drop_in = facts.files.loaded.value, facts.where.value.drop_in
     now, mine = (
         {
             name: table.get("runtime_path")
@@ -424,36 +413,27 @@ def list_kept_crio_programs(
             if isinstance(table, Mapping)
         }
         for some in (
-            [la for la in layers if la.path != where.drop_in],
-            [la for la in layers if la.path == where.drop_in],
+            [la for la in layers if la.path != drop_in],
+            [la for la in layers if la.path == drop_in],
         )
     )
-    return programs.list_kept_programs(policy, programs.read_program_facts(obs), now, mine)
+    return programs.list_kept_programs(policy, facts.programs, now, mine)
 
 
-def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
+def plan_absent(policy: Policy, facts: crio_facts.CrioFacts, instance: Instance) -> Plan:
     """Plan to remove our drop-in, or to give back the bytes that were there before our first
     change.
     """
-    where = config.find_crio_paths(policy, obs)
-    file = obs.get_file(where.drop_in, where.keep)
+    file = facts.files.by_path.get(facts.where.value.drop_in)
     back = owned_file.plan_owned_file_restore(
-        earlier_runs.read_earlier_runs(obs),
-        file,
-        why=messages.ABSENT.fill(),
-        own=is_own_crio_drop_in(obs, where),
+        facts.earlier, file, why=messages.ABSENT.fill(), own=is_own_crio_drop_in(facts)
     )
-    if not instance.running or policy.root != "/":
+    if not instance.running or policy.root != "/" or not back.changes:
         return back
-    layers = config.read_crio_layers(obs, where) if back.changes else ()
-    own = crio_plan.own_layer(layers, where)
+    own = crio_plan.own_layer(facts.files.loaded.value, facts.where.value)
     if own is None:
-        return dc.replace(
-            back, expect_files=list_expected_checksums(obs, where, layers) if back.changes else {}
-        )
-    force = config.read_settings_in_force(
-        policy, obs, where, instance.binary, config.parse_crio_minor(instance.version)
-    )
+        return dc.replace(back, expect_files=list_expected_checksums(facts))
+    force = crio_facts.get_settings_in_force(facts, instance)
     served = not (
         set(own.handlers) & set(force.handlers)
         or "cdi_spec_dirs" in own.runtime
@@ -463,12 +443,12 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     # (nvidia-container-toolkit PR 1360).
     hanging = (
         ()
-        if adoption.is_ctk_drop_in_restored(obs, where)
-        else warn_of_hanging_pods(obs, instance, tuple(own.handlers))
+        if adoption.is_ctk_drop_in_restored(facts)
+        else warn_of_hanging_pods(facts, instance, tuple(own.handlers))
     )
     return dc.replace(
         back,
-        expect_files=list_expected_checksums(obs, where, layers),
+        expect_files=list_expected_checksums(facts),
         expect_units=get_expected_unit(instance),
         restarts=list_crio_restarts(policy, instance, served),
         health=()
@@ -481,19 +461,14 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
 
 
 def warn_of_hanging_pods(
-    obs: Observation, instance: Instance, handlers: Sequence[str]
+    facts: crio_facts.CrioFacts, instance: Instance, handlers: Sequence[str]
 ) -> tuple[str, ...]:
     """Warn of pods that hang in Terminating once their handlers are gone. Pods have names here if
-    CRI-O reports them.
+    CRI-O reports them. Raise NeedMore if it was not asked.
     """
     if not handlers or not instance.running:
         return ()
-    question = queries.ask_for_pods(
-        instance.socket, handlers, traits.get_traits(traits.CRIO).pod_note
-    )
-    if not obs.was_asked(question):
-        raise NeedMore([question])
-    answer = obs.get_socket_answer(question, instance.pid)
+    answer = facts.pods(instance, handlers)
     names = ", ".join(answer.get("pods") or ())
     if not names and "error" not in answer:
         return ()
@@ -503,21 +478,19 @@ def warn_of_hanging_pods(
     return (messages.PODS_MAY_HANG.fill(handlers=started),)
 
 
-def is_own_crio_drop_in(obs: Observation, where: config.CrioPaths) -> bool:
+def is_own_crio_drop_in(facts: crio_facts.CrioFacts) -> bool:
     """Tell whether the drop-in is ours, by its mark or by a copy from before."""
-    file = obs.get_file(where.drop_in, where.keep)
-    return (
-        crio_plan.BEGINNING in (file.content or "")
-        or where.drop_in in earlier_runs.read_earlier_runs(obs).originals
-    )
+    path = facts.where.value.drop_in
+    content = facts.files.by_path.get(path).content or ""
+    return crio_plan.BEGINNING in content or path in facts.earlier.originals
 
 
-def find_remnant(policy: Policy, obs: Observation) -> Instance | None:
+def find_remnant(policy: Policy, facts: crio_facts.CrioFacts) -> Instance | None:
     """Return the instance for the drop-in of a CRI-O that has been removed. None if there is no
     drop-in.
     """
-    where = config.find_crio_paths_or_usual(policy, obs)
-    if not obs.get_file(where.drop_in, where.keep).exists:
+    where = crio_facts.get_crio_paths_or_usual(policy, facts)
+    if not facts.files.by_path.get(where.drop_in).exists:
         return None
     nothing = Cdi(
         able=False,
@@ -531,18 +504,18 @@ def find_remnant(policy: Policy, obs: Observation) -> Instance | None:
     )
 
 
-def get_main_file(policy: Policy, obs: Observation) -> str:
-    return config.find_crio_paths_or_usual(policy, obs).drop_in
+def get_main_file(policy: Policy, facts: crio_facts.CrioFacts) -> str:
+    return crio_facts.get_crio_paths_or_usual(policy, facts).drop_in
 
 
-def list_marked_files(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    where = config.find_crio_paths_or_usual(policy, obs)
-    file = obs.get_file(where.drop_in, where.keep)
+def list_marked_files(policy: Policy, facts: crio_facts.CrioFacts) -> tuple[str, ...]:
+    where = crio_facts.get_crio_paths_or_usual(policy, facts)
+    file = facts.files.by_path.get(where.drop_in)
     return (file.path,) if file.content and crio_plan.BEGINNING in file.content else ()
 
 
-def owns_file(policy: Policy, obs: Observation, path: str) -> bool:
-    where = config.find_crio_paths_or_usual(policy, obs)
+def owns_file(policy: Policy, facts: crio_facts.CrioFacts, path: str) -> bool:
+    where = crio_facts.get_crio_paths_or_usual(policy, facts)
     return path in (where.config, where.drop_in) or path.startswith(
         (f"{where.directory}/", "/etc/crio/")
     )
@@ -565,29 +538,28 @@ def list_crio_restarts(policy: Policy, instance: Instance, served: bool) -> tupl
     return (Restart(instance.unit, "restart", messages.READS_AT_START.fill()),)
 
 
-def list_expected_checksums(
-    obs: Observation, where: config.CrioPaths, layers: tuple[config.Layer, ...]
-) -> dict[str, str | None]:
+def list_expected_checksums(facts: crio_facts.CrioFacts) -> dict[str, str | None]:
     """Return the checksums of all of CRI-O's files as the look saw them. The plan is right only for
     these.
     """
+    where = facts.where.value
     seen: dict[str, str | None] = {
-        where.config: obs.get_file(where.config, where.keep).sha256,
+        where.config: facts.files.by_path.get(where.config).sha256,
         where.drop_in: None,
     }
-    return {**seen, **{layer.path: layer.file.sha256 for layer in layers}}
+    return {**seen, **{layer.path: layer.file.sha256 for layer in facts.files.loaded.value}}
 
 
 def get_expected_unit(instance: Instance) -> dict[str, str]:
     return {instance.unit: instance.invocation_id} if instance.invocation_id else {}
 
 
-def check_crio_binaries(policy: Policy, obs: Observation, decision: Decision) -> None:
+def check_crio_binaries(policy: Policy, facts: crio_facts.CrioFacts, decision: Decision) -> None:
     """Raise PlanError if the binary of a handler is missing, before anything is touched.
 
     Without it CRI-O does not start if the handler is the default one, and ignores any other
     handler.
     """
     programs.require_handler_programs(
-        policy, programs.read_program_facts(obs), decision, messages.CRIO_PROGRAM_NEEDED.fill()
+        policy, facts.programs, decision, messages.CRIO_PROGRAM_NEEDED.fill()
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     PlanError,
     Refusal,
@@ -17,9 +16,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Instance,
     Policy,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import refusals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
@@ -31,47 +27,48 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     config,
     messages,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    facts as crio_facts,
+)
+
+# The methods that a CRI-O that serves answers.
+METHODS = ("Status", "Version")
 
 
-def has_crio_answered(obs: Observation, where: config.CrioPaths) -> bool:
-    return all(
-        obs.try_cri(where.socket, method, pid=config.get_crio_pid(obs))
-        for method in ("Status", "Version")
-    )
+def has_crio_answered(facts: crio_facts.CrioFacts) -> bool:
+    answers = (facts.answers.get(method) for method in METHODS)
+    return all(answer and "error" not in answer for answer in answers)
 
 
-def refuse_silent_crio(obs: Observation, where: config.CrioPaths, unit: str) -> Refusal:
+def refuse_silent_crio(facts: crio_facts.CrioFacts, unit: str) -> Refusal:
     """Refuse a CRI-O that does not answer: without an answer its settings, and its chances to
     survive a change, are unknown.
     """
-    asked = (
-        obs.get_socket_answer(queries.ask_for_cri(where.socket, method), config.get_crio_pid(obs))
-        for method in ("Status", "Version")
-    )
+    asked = (facts.answers.get(method) for method in METHODS)
     given = (str(a["error"].get("message") or "") for a in asked if "error" in a)
     reason = next(given, "") or messages.CRIO_NO_REASON.fill()
-    silent = messages.CRIO_SILENT.fill(socket=where.socket, reason=reason, unit=unit)
+    socket = facts.where.value.socket
+    silent = messages.CRIO_SILENT.fill(socket=socket, reason=reason, unit=unit)
     return Refusal(silent, kind="silent")
 
 
-def refuse_stopped_crio(obs: Observation, where: config.CrioPaths, unit: str) -> Refusal:
+def refuse_stopped_crio(facts: crio_facts.CrioFacts, unit: str) -> Refusal:
     """Refuse an installed CRI-O that does not run. If it cannot read a file, the likeliest cause,
     the refusal names that file.
     """
     try:
-        config.read_crio_layers(obs, where)
+        _ = facts.files.loaded.value
     except PlanError as broken:
         place = f"{broken.where}:{broken.line}" if broken.line else broken.where
         problem, step = broken.message.drop_step(), broken.next
         cause = messages.STOPPED_BY_FILE.fill(place=place, problem=problem, step=step)
         return Refusal(cause, kind="stopped")
-    return refusals.refuse_stopped_engine(obs, "CRI-O", unit)
+    return refusals.refuse_stopped_unit(facts.units.get(unit), "CRI-O", unit)
 
 
 def find_overriding_configurator(
     policy: Policy,
-    obs: Observation,
-    where: config.CrioPaths,
+    facts: crio_facts.CrioFacts,
     found: tuple[adoption.FoundFile, ...],
     instance: Instance,
 ) -> tuple[str, Refusal]:
@@ -82,10 +79,10 @@ def find_overriding_configurator(
     alone. ('', Refusal()) otherwise.
     """
     names = {h.name for h in policy.handlers}
-    for path in config.list_drop_in_files(obs, where.directory):
+    for path in facts.files.paths.value:
         if not nvidia_ctk_crio.NAMES.fullmatch(posixpath.basename(path)):
             continue
-        layer = config.read_crio_layer(obs, where, path, main=False)
+        layer = facts.files.drop_ins.get(path)
         if layer and (names & set(layer.handlers) or "default_runtime" in layer.runtime):
             operator = nvidia_ctk_crio.is_of_operator(layer.handlers)
             by = gpu_operator.TITLE if operator else "nvidia-ctk"
@@ -93,15 +90,13 @@ def find_overriding_configurator(
             if left and not left.why:
                 continue
             toolkit = (
-                gpu_operator.judge_operator_state(
-                    policy, gpu_operator.read_operator_facts(policy, obs), [instance], (path,)
-                )
+                gpu_operator.judge_operator_state(policy, facts.operator, [instance], (path,))
                 if operator and not left
                 else None
             )
             if toolkit and toolkit.counts_as_live:
                 return nvidia_ctk_crio.OPERATOR, gpu_operator.refuse_operator_instance(
-                    gpu_operator.read_operator_facts(policy, obs), instance, toolkit
+                    facts.operator, instance, toolkit
                 )
             if left:
                 reason, step = left.why.drop_step(), left.why.next
@@ -115,18 +110,12 @@ def find_overriding_configurator(
 
 
 def find_crio_leftover_files(
-    policy: Policy,
-    obs: Observation,
-    where: config.CrioPaths,
-    force: config.Effective,
-    instance: Instance,
+    policy: Policy, facts: crio_facts.CrioFacts, force: config.Effective, instance: Instance
 ) -> tuple[adoption.FoundFile, ...]:
     """Find the files that the tool wrote. Empty if a file cannot be read: nothing is taken over
     then, and the plan names that file.
     """
     try:
-        return adoption.find_ctk_drop_ins(
-            policy, obs, where, config.read_crio_layers(obs, where), force, instance
-        )
+        return adoption.find_ctk_drop_ins(policy, facts, force, instance)
     except PlanError:
         return ()

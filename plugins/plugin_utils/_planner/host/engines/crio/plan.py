@@ -15,7 +15,6 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     host_paths,
-    queries,
     transaction,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
@@ -30,7 +29,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
     ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
@@ -45,6 +43,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     config,
     messages,
     releases,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    facts as crio_facts,
 )
 
 BEGINNING = crio_places.BEGINNING
@@ -81,14 +82,18 @@ def read_own_crio_drop_in(file: ObservedFile) -> ObservedFile:
 
 def derive_desired_crio(
     policy: Policy,
-    obs: Observation,
+    facts: crio_facts.CrioFacts,
     instance: Instance,
     decision: Decision,
-    where: config.CrioPaths,
     layers: tuple[config.Layer, ...],
 ) -> DesiredCrio:
+    """Return the content that our drop-in needs. Raise PlanError if no handler can be copied for it.
+
+    layers: the files that stay.
+    """
     if not decision.handler:
         return DesiredCrio({}, "", (), policy.cdi_spec_dirs)
+    where = facts.where.value
     others = tuple(layer for layer in layers if layer.path != where.drop_in)
     names = [h.name for h in policy.handlers]
     version = config.parse_crio_minor(instance.version)
@@ -103,7 +108,7 @@ def derive_desired_crio(
     )
     bases = {
         h.name: choose_crio_handler_base(
-            policy, obs, instance, where, others, crio_base.choose_crio_base(declared, h, where)
+            policy, facts, instance, others, crio_base.choose_crio_base(declared, h, where)
         )
         for h in policy.handlers
     }
@@ -155,9 +160,8 @@ def _drop_handlers(layer: config.Layer, names: list[str]) -> Mapping[str, Any]:
 
 def choose_crio_handler_base(
     policy: Policy,
-    obs: Observation,
+    facts: crio_facts.CrioFacts,
     instance: Instance,
-    where: config.CrioPaths,
     others: tuple[config.Layer, ...],
     chosen: tuple[str, Mapping[str, Any]],
 ) -> tuple[str, Mapping[str, Any]]:
@@ -168,10 +172,8 @@ def choose_crio_handler_base(
     name, table = chosen
     if any(name in layer.handlers for layer in others) or policy.root != "/":
         return chosen
-    version = config.parse_crio_minor(instance.version)
-    return name, config.read_settings_in_force(
-        policy, obs, where, instance.binary, version
-    ).handlers.get(name) or table
+    force = crio_facts.get_settings_in_force(facts, instance)
+    return name, force.handlers.get(name) or table
 
 
 def require_sent(base: str, copied: Mapping[str, Any]) -> None:
@@ -295,18 +297,14 @@ def advise_on_base_program(desired: DesiredCrio) -> tuple[str, ...]:
 
 
 def advise_on_tree_binaries(
-    policy: Policy, obs: Observation, decision: Decision
+    policy: Policy, facts: crio_facts.CrioFacts, decision: Decision
 ) -> tuple[str, ...]:
     """Advise on binaries that a tree does not have. They may come later, so the advice states what
     happens if they do not.
     """
     if policy.root == "/" or not decision.handler:
         return ()
-    missing = [
-        h.binary
-        for h in policy.handlers
-        if not obs.get_answer(queries.ask_for_file(h.binary, content=False)).get("exists", True)
-    ]
+    missing = [h.binary for h in policy.handlers if not facts.programs_there.get(h.binary)]
     row = messages.DEFAULT_PROGRAM_TO_COME if decision.default else messages.PROGRAM_TO_COME
     return tuple(row.fill(path=path) for path in missing)
 
@@ -472,40 +470,37 @@ def explain_crio_key(key: str, desired: DesiredCrio) -> str:
     return messages.CRIO_COPIED.fill(base=base) if base else messages.HANDLER_UNWANTED.fill()
 
 
-def stage_crio_files(obs: Observation, where: config.CrioPaths) -> tuple[transaction.Staged, ...]:
+def stage_crio_files(facts: crio_facts.CrioFacts) -> tuple[transaction.Staged, ...]:
+    where = facts.where.value
     main: tuple[transaction.Staged, ...] = (
         ({"name": "crio.conf", "source": where.config},)
-        if obs.get_file(where.config, where.keep).exists
+        if facts.files.by_path.get(where.config).exists
         else ()
     )
     return (*main, {"name": "crio.conf.d", "source": where.directory, "tree": True})
 
 
 def validate_staged_crio(
-    obs: Observation,
-    instance: Instance,
-    where: config.CrioPaths,
-    layers: tuple[config.Layer, ...],
-    desired: DesiredCrio,
-    gone: list[str],
+    facts: crio_facts.CrioFacts, instance: Instance, desired: DesiredCrio, gone: list[str]
 ) -> tuple[transaction.Validator, ...]:
     """Build the check by `crio config` on the staged tree: its output may change in our keys alone.
 
     gone: patterns for lines of the files that are taken over.
     """
-    main = "{stage}/crio.conf" if obs.get_file(where.config, where.keep).exists else ""
+    where, layers = facts.where.value, facts.files.loaded.value
+    main = facts.files.by_path.get(where.config)
     return (
         {
             "argv": [
                 instance.binary,
                 "--config",
-                main,
+                "{stage}/crio.conf" if main.exists else "",
                 "--config-dir",
                 "{stage}/crio.conf.d",
                 "config",
             ],
             "timeout": 30,
-            "baseline": [instance.binary, *config.list_crio_config_flags(obs, where), "config"],
+            "baseline": [instance.binary, *config.list_crio_config_flags(where, main), "config"],
             "refuse": [{"pattern": r"level=(?:error|fatal)", "says": messages.LOGS_ERROR.fill()}],
             "names": [
                 *crio_places.HANDLER_FIELDS,

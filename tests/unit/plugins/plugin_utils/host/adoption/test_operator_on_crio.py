@@ -77,7 +77,8 @@ def test_all_three_handlers_go_with_it_and_ours_takes_its_place() -> None:
     )
     assert instance.refusal == Refusal()
     record = decide.decide_one(Policy(), instance, Kubelet())
-    plan = crio_detect.plan_instance(Policy(), look, instance, dc.replace(record, default=False))
+    facts = crio_detect.read_facts(Policy(), look)
+    plan = crio_detect.plan_instance(Policy(), facts, instance, dc.replace(record, default=False))
     assert [(c["op"], c["path"]) for c in plan.changes] == [("write", OURS), ("remove", FILE)]
     assert [(left.tool, left.path, left.fate, left.exact) for left in plan.leftovers] == [
         ("gpu-operator", FILE, "adopted", True)

@@ -46,6 +46,7 @@ from tests.unit.crio_plans import (
     host,
     planned,
     status,
+    taken_back,
     written,
 )
 
@@ -422,9 +423,7 @@ def test_absent_takes_our_file_back(recorded: str, change: dict[str, Any]) -> No
         {"pods": []},
         originals={OURS: {"existed": False, "sha256_after": after}},
     )
-    plan = crio_detect.plan_absent(
-        Policy(state="absent"), seen, crio_detect.find_instances(Policy(), seen)[0]
-    )
+    plan = taken_back(seen)
     assert plan.changes[0].items() >= change.items()
     assert [r.unit for r in plan.restarts] == ["crio.service"]
 
@@ -447,13 +446,11 @@ def test_pods_that_would_hang_are_named_before_their_handler_goes(
     before, seen = host({OURS: text}, said), host({OURS: text}, said, pods)
     instance = crio_detect.find_instances(Policy(), seen)[0]
     with pytest.raises(NeedMore) as asked:
-        crio_detect.plan_absent(Policy(state="absent"), before, instance)
+        taken_back(before, instance)
     assert [(q["method"], q["handlers"]) for q in asked.value.questions] == [
         ("ListPodSandbox", ["nvidia"])
     ]
-    assert (
-        get_coded(crio_detect.plan_absent(Policy(state="absent"), seen, instance).advice) == advice
-    )
+    assert get_coded(taken_back(seen, instance).advice) == advice
 
 
 @pytest.mark.parametrize(("pods", "advice"), STUCK)
@@ -467,7 +464,4 @@ def test_pods_that_would_hang_are_named_before_the_hook_takes_the_place_of_their
 
 
 def test_absent_twice_does_nothing() -> None:
-    seen = host()
-    assert crio_detect.plan_absent(
-        Policy(state="absent"), seen, crio_detect.find_instances(Policy(), seen)[0]
-    ).empty
+    assert taken_back(host()).empty

@@ -46,7 +46,16 @@ from tests.unit import operators
 from tests.unit.bare_trees import Tree
 from tests.unit.coded import get_coded, get_values
 from tests.unit.crio_leftovers import BARE, COPY, shown
-from tests.unit.crio_plans import DIRECTORY, NVIDIA, OURS, PROCESS, host, status
+from tests.unit.crio_plans import (
+    DIRECTORY,
+    NVIDIA,
+    OURS,
+    PROCESS,
+    host,
+    left_alone,
+    status,
+    taken_back,
+)
 
 THEIRS = f"{DIRECTORY}/99-nvidia.toml"
 
@@ -96,8 +105,9 @@ def plan(
     instance = crio_detect.find_instances(policy or Policy(), seen)[0]
     assert instance.refusal == Refusal()
     record = decide.decide_one(policy or Policy(), instance, Kubelet())
+    facts = crio_detect.read_facts(policy or Policy(), seen)
     return crio_detect.plan_instance(
-        policy or Policy(), seen, instance, dc.replace(record, default=default)
+        policy or Policy(), facts, instance, dc.replace(record, default=default)
     )
 
 
@@ -246,7 +256,7 @@ def test_a_file_with_more_in_it_stays_and_each_key_is_named(
     assert instance.manager == "nvidia-ctk"
     assert find_reason(instance) == "crio.unexplained"
     assert get_values(instance.refusal.message)["reason"].values["keys"] == ", ".join(keys)
-    (left,) = crio_detect.list_left_alone_leftovers(Policy(), seen, instance)
+    (left,) = left_alone(Policy(), seen, instance)
     assert (left.settings, left.exact, left.fate) == (keys, False, "kept")
     assert get_code(left.why) == "crio.unexplained"
 
@@ -305,10 +315,11 @@ def test_what_is_recognised_may_stay_all_the_same(
     seen = host({path: shown(text)}, status(nvidia=NVIDIA))
     (instance,) = crio_detect.find_instances(policy, seen)
     if instance.refusal:
-        lefts: tuple[Leftover, ...] = crio_detect.list_left_alone_leftovers(policy, seen, instance)
+        lefts: tuple[Leftover, ...] = left_alone(policy, seen, instance)
     else:
+        facts = crio_detect.read_facts(policy, seen)
         planned = crio_detect.plan_instance(
-            policy, seen, instance, decide.decide_one(policy, instance, Kubelet())
+            policy, facts, instance, decide.decide_one(policy, instance, Kubelet())
         )
         lefts = planned.leftovers
         assert path not in [c["path"] for c in planned.changes]
@@ -380,8 +391,9 @@ def test_a_file_that_was_taken_over_and_is_back_stays_with_the_step(
     if instance.refusal:
         assert find_reason(instance) == "crio.came-back"
         return
+    facts = crio_detect.read_facts(Policy(), seen)
     (left,) = crio_detect.plan_instance(
-        Policy(), seen, instance, decide.decide_one(Policy(), instance, Kubelet())
+        Policy(), facts, instance, decide.decide_one(Policy(), instance, Kubelet())
     ).leftovers
     assert left.fate == ("kept" if back else "adopted")
     assert get_code(left.why) == ("crio.came-back" if back else "crio.tool-writes")
@@ -399,7 +411,7 @@ def test_the_operators_file_is_left_to_the_operator() -> None:
         answers=answers,
     )
     (instance,) = crio_detect.find_instances(Policy(), seen)
-    assert (instance.manager, crio_detect.list_left_alone_leftovers(Policy(), seen, instance)) == (
+    assert (instance.manager, left_alone(Policy(), seen, instance)) == (
         "gpu-operator",
         (),
     )
@@ -492,12 +504,7 @@ def test_absent_names_no_pod_where_the_tools_handler_comes_back() -> None:
     }
     kept = {THEIRS: {"existed": True, "sha256_before": "b" * 64, "sha256_after": None}}
     seen = host({p: shown(t) for p, t in files.items()}, status(nvidia=NVIDIA), originals=kept)
-    assert (
-        crio_detect.plan_absent(
-            Policy(state="absent"), seen, crio_detect.find_instances(Policy(), seen)[0]
-        ).advice
-        == ()
-    )
+    assert taken_back(seen).advice == ()
 
 
 # ---------------------------------------------------------------- links

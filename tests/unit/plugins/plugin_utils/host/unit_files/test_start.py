@@ -29,6 +29,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
     config as crio_config,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.crio import (
+    facts as crio_facts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config as docker_config,
 )
@@ -284,9 +287,7 @@ def test_what_crio_gets_as_arguments_outranks_its_files(tmp_path: Path) -> None:
     )
     force, _seen = asked(
         tree,
-        lambda seen: crio_config.read_settings_in_force(
-            policy, seen, crio_config.find_crio_paths(policy, seen), "", (1, 34)
-        ),
+        lambda seen: crio_facts.read_crio_facts(policy, seen).settings.get(("", (1, 34))),
     )
     assert (force.hooks_dirs, force.cdi_dirs, force.default) == (
         ("/a", "/b", "/c"),
