@@ -164,12 +164,13 @@ class Node:
         self.seen = obs = Observation(answer["host"], {**answer["answers"], **known})
         for _look in range(3):
             try:
+                facts = docker_detect.read_facts(self.policy, obs)
                 if state == "absent":
-                    plan = docker_detect.plan_absent(self.policy, obs, self.instance())
+                    plan = docker_detect.plan_absent(self.policy, facts, self.instance())
                 else:
                     plan = docker_detect.plan_instance(
                         self.policy,
-                        obs,
+                        facts,
                         self.instance(),
                         dc.replace(decision(default, True), engine="docker"),
                     )

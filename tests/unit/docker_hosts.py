@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Handler,
+    Instance,
     Kubelet,
     Plan,
     Policy,
@@ -94,8 +95,18 @@ def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any)
 def planned(policy: Policy, seen: Any) -> Plan:
     (instance,) = docker_detect.find_instances(policy, seen)
     return docker_detect.plan_instance(
-        policy, seen, instance, decide.decide_one(policy, instance, Kubelet())
+        policy,
+        docker_detect.read_facts(policy, seen),
+        instance,
+        decide.decide_one(policy, instance, Kubelet()),
     )
+
+
+def absent(seen: Any, instance: Instance | None = None, **options: Any) -> Plan:
+    """Plan state: absent. instance: the one that the look finds if None."""
+    policy = Policy(state="absent", **options)
+    found = instance or docker_detect.find_instances(policy, seen)[0]
+    return docker_detect.plan_absent(policy, docker_detect.read_facts(policy, seen), found)
 
 
 def acts(plan: Plan) -> list[str]:

@@ -650,7 +650,6 @@ PLANS_BY_OBSERVATION: dict[str, set[str]] = {
     },
     "engines/containerd/by_manager.py": {"plan_by_manager"},
     "engines/containerd/plan.py": {"plan_containerd"},
-    "engines/docker/absent.py": {"plan_docker_restore", "plan_docker_without_copy"},
     "host.py": {"plan_host"},
 }
 CLIMBS: dict[str, set[str]] = {
@@ -675,23 +674,14 @@ CLIMBS: dict[str, set[str]] = {
     "engines/containerd/detect.py": {"_find_config_by_unit", "_find_offline_instances"},
     "engines/containerd/detected.py": {"find_detected_programs"},
     "engines/containerd/explained.py": {"judge_tool_drop_in"},
-    "engines/docker/absent.py": {"plan_docker_restore", "plan_docker_without_copy"},
-    "engines/docker/detect.py": {
-        "check_docker_binaries",
-        "find_docker_low_level_runtime",
-        "get_docker_setting",
-        "list_docker_leftovers",
-        "refuse_stopped_docker",
-    },
-    "engines/docker/plan.py": {"derive_desired_docker"},
     "host.py": {"judge_host_combinations", "plan_host"},
     "host_report.py": {"report_compared_values", "report_host"},
     "kubelet/kubelet.py": {"find_kubelet"},
     "sharing/gpu_users.py": {"report_gpu_users"},
     "work.py": {"report_work"},
 }
-MOST_PLANS = 9
-MOST_CLIMBS = 34
+MOST_PLANS = 7
+MOST_CLIMBS = 26
 # What every engine has (ARCHITECTURE.md, "How to add an engine"). Some engines still take the
 # observation there as their facts.
 PROTOCOL = {"find_instances", "plan_absent", "plan_instance"}

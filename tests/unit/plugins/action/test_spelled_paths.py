@@ -43,6 +43,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     detect as docker_detect,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    facts as docker_facts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     detect as podman_detect,
 )
@@ -457,9 +460,8 @@ def test_the_engines_directories_have_one_name(how: str) -> None:
     stopped = obs(
         files={"/etc/docker/daemon.json": json.dumps({"cdi-spec-dirs": [spell("/etc/cdi", how)]})}
     )
-    assert docker_config.list_docker_cdi_dirs(Policy(), stopped, "/etc/docker/daemon.json") == (
-        "/etc/cdi",
-    )
+    facts = docker_detect.read_facts(Policy(), stopped)
+    assert docker_facts.list_docker_cdi_dirs(facts, "/etc/docker/daemon.json") == ("/etc/cdi",)
     conf = obs(
         files={
             "/etc/containers/containers.conf": f'[engine]\ncdi_spec_dirs = ["{spell("/etc/cdi", how)}"]\n'

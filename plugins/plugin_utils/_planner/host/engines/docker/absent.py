@@ -20,17 +20,18 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
     ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    earlier_runs,
     owned_file,
     restore,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config,
     messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    facts as docker_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     plan as docker_plan,
@@ -52,13 +53,13 @@ def plan_silent_docker(instance: Instance) -> Plan:
 
 def plan_docker_restore(
     policy: Policy,
-    obs: Observation,
+    facts: docker_facts.DockerFacts,
     file: ObservedFile,
     doc: json_text.JsonDocument,
     original: Mapping[str, Any],
 ) -> tuple[Plan, json_text.JsonDocument]:
     """Plan from the journal's copy. Return the plan, and the file as it will be."""
-    before = config.read_kept_docker_file(obs, file.path)
+    before = docker_facts.get_kept_docker_file(facts, file.path)
     if before is None:
         before = remove_own_docker_keys(policy, doc, {}).data if doc.root else {}
     if (file.sha256 if file.exists else None) == original.get("sha256_after"):
@@ -84,7 +85,10 @@ def plan_docker_restore(
 
 
 def plan_docker_without_copy(
-    policy: Policy, obs: Observation, file: ObservedFile, doc: json_text.JsonDocument
+    policy: Policy,
+    facts: docker_facts.DockerFacts,
+    file: ObservedFile,
+    doc: json_text.JsonDocument,
 ) -> tuple[Plan, json_text.JsonDocument]:
     """Plan for a file of which the journal has no copy.
 
@@ -105,7 +109,7 @@ def plan_docker_without_copy(
     )
     if not file.exists or after.text == doc.text:
         return Plan(), doc
-    if not restore.may_be_own(policy, earlier_runs.read_earlier_runs(obs)):
+    if not restore.may_be_own(policy, facts.earlier):
         return Plan(advice=(messages.UNKNOWN_RUNTIME.fill(path=file.path),)), doc
     planned = plan_docker_key_removal(file, doc, after, whole=False)
     cdi_stays = json_text.look_up_json(doc, ("features", "cdi")) is True
@@ -169,7 +173,7 @@ def plan_docker_key_removal(
 
 def find_docker_removal_lag(
     policy: Policy,
-    obs: Observation,
+    facts: docker_facts.DockerFacts,
     instance: Instance,
     flags: config.Flags,
     after: json_text.JsonDocument,
@@ -178,7 +182,7 @@ def find_docker_removal_lag(
 
     A reload does not apply the absence of a key: a key that the file no longer has takes a restart.
     """
-    info = config.get_docker_info(obs, instance.socket)
+    info = facts.info.get(instance.socket)
     loaded = set(info.get("Runtimes") or {})
     names = {h.name for h in policy.handlers} & loaded - set(after.data.get("runtimes") or {})
     default = info.get("DefaultRuntime") in names

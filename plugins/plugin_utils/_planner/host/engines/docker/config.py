@@ -34,9 +34,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import processes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import (
-    cdi_directories,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     messages,
 )
@@ -152,17 +149,12 @@ def _find_config_by_flag(policy: Policy, obs: Observation, argv: Flags) -> str:
     return given if find_docker_process(obs) else start.get_known_path(given)
 
 
-def find_docker_paths_or_usual(policy: Policy, obs: Observation) -> DockerPaths:
-    """Return the places. If `find_docker_paths` raises PlanError, return those that the options
-    name, or the usual ones.
-    """
-    try:
-        return find_docker_paths(policy, obs)
-    except PlanError:
-        options = policy if are_options_meant_for_docker(policy) else Policy()
-        return DockerPaths(
-            options.config_path or CONFIG, options.socket or SOCKET, options.service or UNIT
-        )
+def get_named_docker_paths(policy: Policy) -> DockerPaths:
+    """Return the places that the options name, or the usual ones."""
+    options = policy if are_options_meant_for_docker(policy) else Policy()
+    return DockerPaths(
+        options.config_path or CONFIG, options.socket or SOCKET, options.service or UNIT
+    )
 
 
 # ---------------------------------------------------------------- the process
@@ -309,21 +301,6 @@ BRIEF: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def list_docker_cdi_dirs(policy: Policy, obs: Observation, path: str) -> tuple[str, ...] | None:
-    """Return the directories of CDI specs by flag or file, which hold once CDI is on. `[""]` is the
-    plan's to refuse.
-
-    None if they are not known, because the file cannot be read.
-    """
-    try:
-        by_file = json_text.look_up_json(read_docker_document(obs, path, ())[1], ("cdi-spec-dirs",))
-    except PlanError:
-        return None
-    return cdi_directories.list_named_cdi_directories(
-        get_flag_value(flags_given(policy, obs), "cdi-spec-dirs") or by_file
-    )
-
-
 def check_shape(doc: json_text.JsonDocument, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
     """Raise PlanError if a key that counts here has another type than dockerd reads: dockerd would
     not start.
@@ -370,25 +347,6 @@ def build_docker_value_error(
 def name_value_kind(value: Any) -> str:
     """Return the kind of a value in the node's words."""
     return next((name for kind, name in KINDS.items() if isinstance(value, kind)), "null")
-
-
-def read_kept_docker_file(obs: Observation, path: str) -> dict[str, Any] | None:
-    """Return the content of the file before our first change. {} if there was no file.
-
-    None if we have not changed the file, or the content is unknown.
-    """
-    asked = queries.ask_for_originals("")
-    original = (
-        (obs.get_answer(asked).get("originals") or {}).get(path) if obs.was_asked(asked) else None
-    )
-    if not original:
-        return None
-    if not original.get("existed"):
-        return {}
-    try:
-        return json_text.parse_json_text(str(original.get("content") or ""), path).data
-    except PlanError:
-        return None
 
 
 # ---------------------------------------------------------------- the daemon's word

@@ -17,7 +17,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
     Refusal,
 )
@@ -41,7 +40,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     file_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    earlier_runs,
     low_level,
     processes,
     refusals,
@@ -62,6 +60,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     next_start,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    facts as docker_facts,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     plan as docker_plan,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker.config import (
@@ -74,11 +75,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     CDI_ON_SINCE,
     CDI_SINCE,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import start
-
-# Whether snapd has a Docker.
-SNAP = queries.ask_for_file(config.SNAP_UNIT, content=False)
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
@@ -94,7 +91,7 @@ def list_questions(policy: Policy) -> list[queries.Question]:
         return [
             *asked,
             *next_start.list_swarm_questions(policy),
-            SNAP,
+            docker_facts.SNAP,
             *start.list_unit_start_questions(policy.root, config.get_docker_unit(policy)),
         ]
     running = queries.ask_for_processes(["dockerd"], config.READ_FLAGS)
@@ -108,53 +105,44 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     return [*asked, queries.ask_for_http(options.socket or SOCKET, "/info", daemon="dockerd")]
 
 
-def read_facts(policy: Policy, obs: Observation) -> Observation:
-    """Return what the functions of this engine take."""
-    return obs
+def read_facts(policy: Policy, obs: Observation) -> docker_facts.DockerFacts:
+    """Return what a host shows of Docker."""
+    return docker_facts.read_docker_facts(policy, obs)
 
 
 def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    """Return the host's Docker, and each process of its name that is not verified."""
+    facts = read_facts(policy, obs)
     if policy.root != "/":
-        return _own(policy, obs, {})
-    daemon, by_options = (
-        config.find_docker_process(obs),
-        config.are_options_meant_for_docker(policy) and processes.is_everything_declared(policy),
-    )
+        return _find_own(policy, facts, {})
+    daemon, by_options = facts.process.value, is_declared(policy)
     foreign = tuple(
-        p
-        for p in processes.list_unverified_processes(obs, "dockerd")
-        if not config.is_snapped(p) and not by_options
+        p for p in facts.unverified.value if not config.is_snapped(p) and not by_options
     )
-    own = () if foreign and not daemon else _own(policy, obs, daemon)
+    own = () if foreign and not daemon else _find_own(policy, facts, daemon)
     return (*own, *(processes.build_untrusted_instance("docker", "Docker", p) for p in foreign))
 
 
-def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[Instance, ...]:
+def is_declared(policy: Policy) -> bool:
+    """Tell whether the options are meant for Docker and name every place."""
+    return config.are_options_meant_for_docker(policy) and processes.is_everything_declared(policy)
+
+
+def _find_own(
+    policy: Policy, facts: docker_facts.DockerFacts, daemon: Mapping[str, Any]
+) -> tuple[Instance, ...]:
     """Return the host's own Docker: the verified process, the one that the options describe, or one
     that is only installed.
     """
-    by_options = (
-        policy.root == "/"
-        and config.are_options_meant_for_docker(policy)
-        and processes.is_everything_declared(policy)
-        and bool(processes.list_unverified_processes(obs, "dockerd"))
-    )
+    by_options = policy.root == "/" and is_declared(policy) and bool(facts.unverified.value)
     running = bool(daemon) or by_options
-    binary = str(
-        daemon.get("exe")
-        or obs.get_answer(queries.ask_for_program(["dockerd"]))["found"].get("dockerd")
-        or ""
-    )
-    packaged = next((v for v in (obs.get_package(name) for name in PACKAGES) if v), "")
-    elsewhere = refuse_foreign_docker(policy, obs, daemon, installed=bool(binary or packaged))
-    unit = policy.root == "/" and bool(
-        obs.get_unit(
-            (policy.service if config.are_options_meant_for_docker(policy) else "") or UNIT
-        )
-    )
+    binary = str(daemon.get("exe") or facts.program.value)
+    packaged = facts.packaged.value
+    elsewhere = refuse_foreign_docker(policy, facts, daemon, installed=bool(binary or packaged))
+    unit = policy.root == "/" and bool(facts.units.get(config.get_docker_unit(policy)))
     if not (binary or packaged or unit or elsewhere or is_docker_wanted_in_tree(policy)):
         return ()
-    where = config.find_docker_paths(policy, obs)
+    where = facts.where.value
     if elsewhere:
         manager, path, why = elsewhere
         nothing = Cdi(
@@ -176,11 +164,9 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
             ),
         )
     if config.are_options_meant_for_docker(policy):
-        named_file.require_named_engine_file(
-            policy, obs, config.CONFIG, config.keep_docker_values(policy.handlers)
-        )
-    info = config.get_docker_info(obs, where.socket) if running else {}
-    version = get_docker_version(policy, obs, "" if running else binary, packaged, info)
+        named_file.require_named_file(policy, facts.files.get, config.CONFIG)
+    info = facts.info.get(where.socket) if running else {}
+    version = get_docker_version(policy, facts, "" if running else binary, info)
     found = Instance(
         engine="docker",
         version=version,
@@ -193,41 +179,43 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         cdi=describe_docker_cdi(
             version,
             info,
-            switch(obs, where.config),
-            config.list_docker_cdi_dirs(policy, obs, where.config),
+            switch(facts, where.config),
+            docker_facts.list_docker_cdi_dirs(facts, where.config),
         ),
-        invocation_id=obs.get_unit(where.unit).get("InvocationID", ""),
-        default_handler=str(
-            info.get("DefaultRuntime")
-            or get_docker_setting(obs, where.config, "default-runtime")
-            or docker_plan.BUILT_IN
-        ),
-        handlers=read_runtimes(obs, where.config, info),
-        low_level=find_docker_low_level_runtime(policy, obs, where.config, info),
+        invocation_id=facts.units.get(where.unit).get("InvocationID", ""),
+        default_handler=get_docker_default(facts, where.config, info),
+        handlers=list_docker_runtimes(facts, where.config, info),
+        low_level=find_docker_low_level_runtime(policy, facts, where.config, info),
         cri=False,
         pid=int(daemon.get("pid") or 0),
         ticks=int(daemon.get("ticks") or 0),
     )
-    owner = known.find_image_manager(obs)
+    owner = facts.image_manager.value
     if owner:
         return (dc.replace(found, manager=owner.name, refusal=owner.refusal),)
-    return (dc.replace(found, refusal=refuse_docker(policy, obs, found, info)),)
+    return (dc.replace(found, refusal=refuse_docker(policy, facts, found, info)),)
+
+
+def get_docker_default(facts: docker_facts.DockerFacts, path: str, info: Mapping[str, Any]) -> str:
+    """Return the default runtime by the daemon, otherwise by its file, otherwise the built-in one."""
+    return str(
+        info.get("DefaultRuntime")
+        or docker_facts.get_docker_setting(facts, path, "default-runtime")
+        or docker_plan.BUILT_IN
+    )
 
 
 def find_docker_low_level_runtime(
-    policy: Policy, obs: Observation, path: str, info: Mapping[str, Any]
+    policy: Policy, facts: docker_facts.DockerFacts, path: str, info: Mapping[str, Any]
 ) -> str:
     """Return the low-level program of the default runtime.
 
     If that runtime is this collection's or NVIDIA's, return the program of the previous default,
     otherwise of the built-in one.
     """
-    default = str(
-        info.get("DefaultRuntime")
-        or get_docker_setting(obs, path, "default-runtime")
-        or docker_plan.BUILT_IN
-    )
-    before = str((config.read_kept_docker_file(obs, path) or {}).get("default-runtime") or "")
+    default = get_docker_default(facts, path, info)
+    kept = docker_facts.get_kept_docker_file(facts, path) or {}
+    before = str(kept.get("default-runtime") or "")
     names = [
         before if default in {h.name for h in policy.handlers} else default,
         docker_plan.BUILT_IN,
@@ -237,17 +225,21 @@ def find_docker_low_level_runtime(
         for name, table in (info.get("Runtimes") or {}).items()
     }
     said = (
-        paths.get(name) or str(get_docker_setting(obs, path, "runtimes", name, "path") or "")
+        paths.get(name)
+        or str(docker_facts.get_docker_setting(facts, path, "runtimes", name, "path") or "")
         for name in names
     )
     return low_level.get_first_low_level((*said, docker_plan.BUILT_IN))
 
 
-def read_runtimes(obs: Observation, path: str, info: Mapping[str, Any]) -> dict[str, str]:
-    """Read the runtimes and their programs from the daemon, otherwise from its file. A hidden
-    program is left out.
+def list_docker_runtimes(
+    facts: docker_facts.DockerFacts, path: str, info: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the runtimes and their programs by the daemon, otherwise by its file. A hidden program
+    is left out.
     """
-    said = info.get("Runtimes") if info else get_docker_setting(obs, path, "runtimes")
+    in_file = docker_facts.get_docker_setting(facts, path, "runtimes") if not info else None
+    said = info.get("Runtimes") if info else in_file
     entries = said if isinstance(said, Mapping) else {}
     found = {
         name: str(entry.get("path") or "")
@@ -264,17 +256,16 @@ def is_docker_wanted_in_tree(policy: Policy) -> bool:
 
 
 def get_docker_version(
-    policy: Policy, obs: Observation, binary: str, packaged: str, info: Mapping[str, Any]
+    policy: Policy, facts: docker_facts.DockerFacts, binary: str, info: Mapping[str, Any]
 ) -> str:
     """Return the version from the running daemon, otherwise from the package, otherwise from the
     binary.
 
     In a tree: from the package, otherwise from the option.
     """
-    version = str(info.get("ServerVersion") or "") or packaged
+    version = str(info.get("ServerVersion") or "") or facts.packaged.value
     if not version and binary and policy.root == "/":
-        # of one that does not run, for the report
-        version = versions.read_version_banner(obs.try_command([binary, "--version"]).stdout)
+        version = facts.banner.get(binary)  # of one that does not run, for the report
     return strip_docker_version(version or policy.engine_version)
 
 
@@ -285,48 +276,39 @@ def strip_docker_version(version: str) -> str:
 
 
 def refuse_foreign_docker(
-    policy: Policy, obs: Observation, daemon: Mapping[str, Any], *, installed: bool
+    policy: Policy,
+    facts: docker_facts.DockerFacts,
+    daemon: Mapping[str, Any],
+    *,
+    installed: bool,
 ) -> tuple[str, str, Refusal] | None:
     """Refuse a Docker that is not the host's own.
 
     Return (manager, configuration file, refusal). None if the Docker is the host's own.
     """
     snapped = config.is_snapped(daemon) or (
-        not daemon
-        and any(config.is_snapped(p) for p in processes.list_unverified_processes(obs, "dockerd"))
+        not daemon and any(config.is_snapped(p) for p in facts.unverified.value)
     )
-    if snapped or (not daemon and not installed and has_snap_docker(policy, obs)):
+    if snapped or (not daemon and not installed and has_snap_docker(policy, facts)):
         return "snap", config.SNAP_CONFIG, Refusal(messages.SNAP.fill(), kind="unfit")
-    if not daemon and obs.get_package(config.DESKTOP):
+    if not daemon and facts.has_desktop.value:
         refused = Refusal(messages.DESKTOP.fill(), kind="unfit")
         return "docker-desktop", "~/.docker/daemon.json", refused
     return None
 
 
-def has_snap_docker(policy: Policy, obs: Observation) -> bool:
+def has_snap_docker(policy: Policy, facts: docker_facts.DockerFacts) -> bool:
     """Tell whether snapd has a Docker that does not run: in a tree, and on a host of whose engines
     Docker is asked for by name.
     """
     if policy.root == "/" and not config.are_options_meant_for_docker(policy):
         return False
-    if not obs.was_asked(SNAP):
-        raise NeedMore([SNAP])
-    return obs.is_there(config.SNAP_UNIT)
+    return facts.has_snap.value
 
 
-def get_docker_setting(obs: Observation, path: str, *keys: str) -> Any:
-    """Return a value in daemon.json. None if the file does not set it, or is broken, which the plan
-    will report.
-    """
-    try:
-        return json_text.look_up_json(config.read_docker_document(obs, path, ())[1], keys)
-    except PlanError:
-        return None
-
-
-def switch(obs: Observation, path: str) -> bool | None:
+def switch(facts: docker_facts.DockerFacts, path: str) -> bool | None:
     """Return features.cdi in daemon.json. None if it is not set."""
-    value = get_docker_setting(obs, path, "features", "cdi")
+    value = docker_facts.get_docker_setting(facts, path, "features", "cdi")
     return value if isinstance(value, bool) else None
 
 
@@ -376,18 +358,17 @@ def describe_docker_cdi(
 
 
 def refuse_docker(
-    policy: Policy, obs: Observation, found: Instance, info: Mapping[str, Any]
+    policy: Policy, facts: docker_facts.DockerFacts, found: Instance, info: Mapping[str, Any]
 ) -> Refusal:
+    """Refuse a Docker that does not run, has another file than the options name, or does not
+    answer. Return an empty refusal for any other.
+    """
     if policy.root != "/":
         return Refusal()
     if not found.running:
-        return refuse_stopped_docker(policy, obs, found)
-    if config.find_docker_process(obs) and config.are_options_meant_for_docker(policy):
-        other = refusals.refuse_other_file(
-            policy,
-            "Docker",
-            config.find_docker_paths(dc.replace(policy, config_path=""), obs).config,
-        )
+        return refuse_stopped_docker(facts, found)
+    if facts.process.value and config.are_options_meant_for_docker(policy):
+        other = refusals.refuse_other_file(policy, "Docker", facts.started_with.value)
         if other:
             return other
     if not info:
@@ -396,52 +377,52 @@ def refuse_docker(
     return Refusal()
 
 
-def refuse_stopped_docker(policy: Policy, obs: Observation, found: Instance) -> Refusal:
+def refuse_stopped_docker(facts: docker_facts.DockerFacts, found: Instance) -> Refusal:
     """Refuse an installed Docker that does not run. If its file is no JSON, the likeliest cause,
     the refusal names the place.
     """
     try:
-        config.read_docker_document(obs, found.config_path, policy.handlers)
+        facts.documents.get(found.config_path)
     except PlanError as broken:
         line = f"line {broken.line}: " if broken.line else ""
         message = messages.DOCKER_STOPPED_BY_FILE.fill(
             problem=f"{line}{broken.message.drop_step()}", step=broken.next
         )
         return Refusal(message, kind="stopped")
-    return refusals.refuse_stopped_engine(obs, "Docker", found.unit)
+    known = facts.units.get(found.unit) if found.unit else {}
+    return refusals.refuse_stopped_unit(known, "Docker", found.unit)
 
 
 # ---------------------------------------------------------------- plans
 
 
-def plan_instance(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
-    """Plan the way from what is there to the decision."""
+def plan_instance(
+    policy: Policy, facts: docker_facts.DockerFacts, instance: Instance, decision: Decision
+) -> Plan:
+    """Plan the way from what is there to the decision. Raise PlanError if there is none."""
     if instance.refusal:
         raise build_refused_instance_error(instance)
-    flags = config.flags_given(policy, obs)
-    file, doc = config.read_docker_document(obs, instance.config_path, policy.handlers)
-    desired = docker_plan.derive_desired_docker(policy, obs, instance, decision, doc, flags)
-    check_docker_binaries(policy, obs, decision)
+    flags = facts.flags.value
+    file, doc = facts.documents.get(instance.config_path)
+    desired = docker_plan.derive_desired_docker(policy, facts, instance, decision, doc)
+    check_docker_binaries(policy, facts, decision)
     after, splices = json_text.merge_json_keys(doc, desired.tree) if desired.tree else (doc, ())
     planned = docker_plan.build_docker_change(file, doc, after, splices)
-    said = advise_on_docker_plan(policy, instance, decision, flags)
     planned = dc.replace(
         planned,
         differences=docker_plan.list_docker_differences(doc, desired.tree, desired),
-        advice=said,
+        advice=advise_on_docker_plan(policy, instance, decision, flags),
+        leftovers=list_docker_leftovers(policy, facts, doc) if decision.handler else (),
     )
-    planned = dc.replace(
-        planned, leftovers=list_docker_leftovers(policy, obs, doc) if decision.handler else ()
-    )
-    info = config.get_docker_info(obs, instance.socket) if policy.root == "/" else {}
+    info = facts.info.get(instance.socket) if policy.root == "/" else {}
     lag = docker_plan.find_docker_lag(desired, info)
     planned = next_start.require_docker_start(
-        next_start.Docker(policy, obs, instance, doc, after.data, flags, info), planned, lag
+        next_start.Docker(policy, facts, instance, doc, after.data, info), planned, lag
     )
     if policy.root != "/":
         return planned
     ended = (
-        docker_plan.list_docker_restart_cost(obs, instance, after, flags)
+        docker_plan.list_docker_restart_cost(facts, instance, after)
         if lag.restart
         else docker_plan.Cost()
     )
@@ -449,20 +430,19 @@ def plan_instance(policy: Policy, obs: Observation, instance: Instance, decision
         policy.restart == "force" or (policy.restart == "auto" and not ended.containers)
     )
     health = docker_plan.build_docker_health_check(instance, desired, restarted)
-    checked = docker_plan.validate_staged_docker(
-        instance, config.find_docker_process(obs) if policy.root == "/" else {}, planned
-    )
-    return docker_plan.add_docker_action(policy, obs, instance, checked, lag, ended, health)
+    checked = docker_plan.validate_staged_docker(instance, facts.process.value, planned)
+    return docker_plan.add_docker_action(policy, facts, instance, checked, lag, ended, health)
 
 
 def list_docker_leftovers(
-    policy: Policy, obs: Observation, doc: json_text.JsonDocument
+    policy: Policy, facts: docker_facts.DockerFacts, doc: json_text.JsonDocument
 ) -> tuple[Leftover, ...]:
     """List what NVIDIA's tools wrote of our runtimes before us."""
-    before, names = config.read_kept_docker_file(obs, doc.path), [h.name for h in policy.handlers]
-    packaged = bool(obs.get_package(nvidia_ctk_docker.PACKAGE))
+    before = docker_facts.get_kept_docker_file(facts, doc.path)
+    names = [h.name for h in policy.handlers]
+    packaged, never = facts.has_docker2.value, policy.adopt == "never"
     return nvidia_ctk_docker.list_ctk_docker_leftovers(
-        doc.path, doc.data, before, names, never=policy.adopt == "never", packaged=packaged
+        doc.path, doc.data, before, names, never=never, packaged=packaged
     )
 
 
@@ -491,58 +471,58 @@ def advise_on_docker_plan(
     return tuple(found)
 
 
-def check_docker_binaries(policy: Policy, obs: Observation, decision: Decision) -> None:
+def check_docker_binaries(
+    policy: Policy, facts: docker_facts.DockerFacts, decision: Decision
+) -> None:
     """Raise PlanError if the program of a runtime is missing, before anything is touched.
 
     Docker accepts such a runtime, and each container that asks for it fails.
     """
     programs.require_handler_programs(
-        policy, programs.read_program_facts(obs), decision, messages.DOCKER_PROGRAM_NEEDED.fill()
+        policy, facts.programs, decision, messages.DOCKER_PROGRAM_NEEDED.fill()
     )
 
 
-def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
+def plan_absent(policy: Policy, facts: docker_facts.DockerFacts, instance: Instance) -> Plan:
     """Plan to restore the earlier bytes. If another writer has changed the file since, only our
     keys go.
     """
     if instance.refusal:
         return Plan(advice=(instance.refusal.message,))
-    flags = config.flags_given(policy, obs)
-    file, doc = config.read_docker_document(obs, instance.config_path, policy.handlers)
-    original = earlier_runs.read_earlier_runs(obs).originals.get(file.path)
+    flags = facts.flags.value
+    file, doc = facts.documents.get(instance.config_path)
+    original = facts.earlier.originals.get(file.path)
     if original:
-        planned, after = absent.plan_docker_restore(policy, obs, file, doc, original)
+        planned, after = absent.plan_docker_restore(policy, facts, file, doc, original)
     else:
-        planned, after = absent.plan_docker_without_copy(policy, obs, file, doc)
+        planned, after = absent.plan_docker_without_copy(policy, facts, file, doc)
     if planned.empty or policy.root != "/" or not instance.running:
         return planned
-    if not config.get_docker_info(obs, instance.socket):
+    info = facts.info.get(instance.socket)
+    if not info:
         return merge_plans([planned, absent.plan_silent_docker(instance)])
-    lag = absent.find_docker_removal_lag(policy, obs, instance, flags, after)
-    info = config.get_docker_info(obs, instance.socket)
+    lag = absent.find_docker_removal_lag(policy, facts, instance, flags, after)
     planned = next_start.require_docker_start(
-        next_start.Docker(policy, obs, instance, doc, after.data, flags, info), planned, lag
+        next_start.Docker(policy, facts, instance, doc, after.data, info), planned, lag
     )
     ended = (
-        docker_plan.list_docker_restart_cost(obs, instance, after, flags)
+        docker_plan.list_docker_restart_cost(facts, instance, after)
         if lag.restart
         else docker_plan.Cost()
     )
     health = docker_plan.build_docker_health_check(
         instance, docker_plan.DesiredDocker({}, {}), False
     )
-    checked = docker_plan.validate_staged_docker(
-        instance, config.find_docker_process(obs) if policy.root == "/" else {}, planned
-    )
-    return docker_plan.add_docker_action(policy, obs, instance, checked, lag, ended, health)
+    checked = docker_plan.validate_staged_docker(instance, facts.process.value, planned)
+    return docker_plan.add_docker_action(policy, facts, instance, checked, lag, ended, health)
 
 
-def find_remnant(policy: Policy, obs: Observation) -> Instance | None:
+def find_remnant(policy: Policy, facts: docker_facts.DockerFacts) -> Instance | None:
     """Return the instance for the configuration of a Docker that has been removed. None if there is
     no file.
     """
-    where = config.find_docker_paths_or_usual(policy, obs)
-    if not obs.get_file(where.config, config.keep_docker_values(policy.handlers)).exists:
+    where = docker_facts.get_docker_paths_or_usual(policy, facts)
+    if not facts.files.get(where.config).exists:
         return None
     nothing = Cdi(
         able=False,
@@ -565,13 +545,13 @@ def find_remnant(policy: Policy, obs: Observation) -> Instance | None:
     )
 
 
-def get_main_file(policy: Policy, obs: Observation) -> str:
-    return config.find_docker_paths_or_usual(policy, obs).config
+def get_main_file(policy: Policy, facts: docker_facts.DockerFacts) -> str:
+    return docker_facts.get_docker_paths_or_usual(policy, facts).config
 
 
-def list_marked_files(policy: Policy, obs: Observation) -> tuple[str, ...]:
+def list_marked_files(policy: Policy, facts: docker_facts.DockerFacts) -> tuple[str, ...]:
     return ()  # JSON has no comments
 
 
-def owns_file(policy: Policy, obs: Observation, path: str) -> bool:
-    return path in (CONFIG, config.find_docker_paths_or_usual(policy, obs).config)
+def owns_file(policy: Policy, facts: docker_facts.DockerFacts, path: str) -> bool:
+    return path in (CONFIG, docker_facts.get_docker_paths_or_usual(policy, facts).config)

@@ -23,12 +23,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config,
     messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    facts as docker_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     plan as docker_plan,
@@ -50,12 +50,16 @@ class Docker:
     """
 
     policy: Policy
-    obs: Observation
+    facts: docker_facts.DockerFacts
     instance: Instance
     doc: json_text.JsonDocument
     after: Mapping[str, Any]
-    flags: config.Flags
     info: Mapping[str, Any]
+
+    @property
+    def flags(self) -> config.Flags:
+        """The arguments with which the daemon runs, or starts."""
+        return self.facts.flags.value
 
     def find_line(self, key: str) -> int | None:
         return (
@@ -133,5 +137,5 @@ def explain_swarm(docker: Docker, in_file: bool) -> PlanError:
 
 def is_swarm_node(docker: Docker) -> bool:
     if docker.policy.root != "/":
-        return docker.obs.is_there(STATE) and docker.obs.is_there(CERTIFICATE)
+        return docker.facts.is_there.get(STATE) and docker.facts.is_there.get(CERTIFICATE)
     return str((docker.info.get("Swarm") or {}).get("LocalNodeState") or "inactive") != "inactive"

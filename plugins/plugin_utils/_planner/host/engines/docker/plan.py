@@ -31,7 +31,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Restart,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
     ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
@@ -42,6 +41,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     config,
     messages,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
+    facts as docker_facts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.results import diff
 
@@ -93,15 +95,19 @@ def parse_docker_series(instance: Instance) -> tuple[int, int]:
 
 def derive_desired_docker(
     policy: Policy,
-    obs: Observation,
+    facts: docker_facts.DockerFacts,
     instance: Instance,
     decision: Decision,
     doc: json_text.JsonDocument,
-    flags: config.Flags,
 ) -> DesiredDocker:
+    """Return the wanted content of the file. Raise PlanError if it cannot have that content.
+
+    doc: the file as it is.
+    """
+    flags = facts.flags.value
     tree: dict[str, Any] = {}
     paths: dict[str, str] = {}
-    before = config.read_kept_docker_file(obs, doc.path)
+    before = docker_facts.get_kept_docker_file(facts, doc.path)
     for handler in policy.handlers_by_name if decision.handler else ():
         entry, paths[handler.name] = derive_docker_runtime(doc, flags, handler, before)
         if entry:
@@ -468,28 +474,30 @@ class Cost:
 
 
 def list_docker_restart_cost(
-    obs: Observation, instance: Instance, after: json_text.JsonDocument, flags: config.Flags
+    facts: docker_facts.DockerFacts, instance: Instance, after: json_text.JsonDocument
 ) -> Cost:
     """List the containers that a restart of this daemon ends.
 
-    These are all that run, unless live-restore is on both at its end and at its start.
+    These are all that run, unless live-restore is on both at its end and at its start. Raise
+    QueryFailed if Docker does not list them.
+
+    after: the file at that start.
     """
-    info = config.get_docker_info(obs, instance.socket)
+    info = facts.info.get(instance.socket)
     if not info.get("ContainersRunning") or config.can_survive_docker_restart(
-        after.data, flags, info
+        after.data, facts.flags.value, info
     ):
         return Cost()
     swarm = (info.get("Swarm") or {}).get("LocalNodeState") == "active"
     return Cost(
-        config.list_running_docker_containers(obs, instance.socket)
-        or (f"{info['ContainersRunning']} without a name",),
+        facts.containers.get(instance.socket) or (f"{info['ContainersRunning']} without a name",),
         swarm,
     )
 
 
 def add_docker_action(
     policy: Policy,
-    obs: Observation,
+    facts: docker_facts.DockerFacts,
     instance: Instance,
     plan: Plan,
     lag: Lag,
@@ -506,7 +514,7 @@ def add_docker_action(
     if not instance.unit:
         outside = messages.DOCKER_OUTSIDE_SYSTEMD.fill(path=instance.config_path)
         return dc.replace(plan, advice=(*plan.advice, outside))
-    refuse_masked(obs, instance)
+    refuse_masked(facts, instance)
     allowed = policy.restart == "force" or (policy.restart == "auto" and not ended.containers)
     restart = lag.restart and allowed
     left = lag.restart and not allowed
@@ -550,6 +558,7 @@ def restart_advice(
     return (messages.DOCKER_RESTART_LEFT.fill(**values, path=instance.config_path),)
 
 
-def refuse_masked(obs: Observation, instance: Instance) -> None:
-    if obs.get_unit(instance.unit).get("LoadState") == "masked":
+def refuse_masked(facts: docker_facts.DockerFacts, instance: Instance) -> None:
+    """Raise PlanError if the unit is masked, so that systemd neither reloads nor restarts it."""
+    if facts.units.get(instance.unit).get("LoadState") == "masked":
         raise PlanError(messages.DOCKER_MASKED.fill(unit=instance.unit), where=instance.unit)

@@ -31,16 +31,12 @@ from tests.unit.docker_hosts import (
     INFO,
     OURS,
     UNIT,
+    absent,
     acts,
     running,
 )
 
 AFTER = json.dumps({"runtimes": ENTRY, "features": {"cdi": True}, "debug": True})
-
-
-def absent(seen: Any, **options: Any) -> Plan:
-    policy = Policy(state="absent", **options)
-    return docker_detect.plan_absent(policy, seen, docker_detect.find_instances(policy, seen)[0])
 
 
 def test_absent_gives_the_bytes_back_and_restarts_for_what_a_reload_does_not_forget() -> None:
@@ -71,9 +67,7 @@ def test_absent_restarts_no_daemon_that_does_not_answer_and_says_so() -> None:
     }
     seen = running("26.1.5", AFTER, originals=kept, answers=mute)
     (instance,) = docker_detect.find_instances(Policy(), seen)
-    plan = docker_detect.plan_absent(
-        Policy(state="absent"), seen, dc.replace(instance, refusal=Refusal())
-    )
+    plan = absent(seen, dc.replace(instance, refusal=Refusal()))
     assert ([c["op"] for c in plan.changes], plan.restarts, plan.pending) == (
         ["restore"],
         (),

@@ -14,15 +14,12 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
-    detect as docker_detect,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.docker import (
     next_start,
 )
 
 from tests.unit.builders import obs, sha
 from tests.unit.coded import get_codes
-from tests.unit.docker_hosts import CONFIG, DIRS, ENTRY, OURS, UNIT, acts, planned, running
+from tests.unit.docker_hosts import CONFIG, DIRS, ENTRY, OURS, UNIT, absent, acts, planned, running
 
 LIVE = '{\n  "live-restore": true\n}'
 OLD, NEW = "24.0.7", "26.1.5"  # needs a reload, and a restart for CDI
@@ -80,13 +77,11 @@ def test_restoring_goes_by_the_file_that_docker_would_start_with(
         CDISpecDirs=DIRS,
         Swarm={"LocalNodeState": "active"},
     )
-    policy = Policy(state="absent")
-    (instance,) = docker_detect.find_instances(policy, seen)
     if refused:
         with pytest.raises(PlanError, match=SWARM):
-            docker_detect.plan_absent(policy, seen, instance)
+            absent(seen)
     else:
-        assert acts(docker_detect.plan_absent(policy, seen, instance)) == [f"restart {UNIT}"]
+        assert acts(absent(seen)) == [f"restart {UNIT}"]
 
 
 # the files of a tree -> whether it is refused
