@@ -164,8 +164,15 @@ class Tree:
         obs = builders.obs(files=self.files(), originals=originals)
         (instance,) = containerd_detect.find_instances(policy, obs)
         if absent:
-            return containerd_detect.plan_absent(policy, obs, instance)
-        return containerd_detect.plan_instance(policy, obs, instance, decision(default, enable_cdi))
+            return containerd_detect.plan_absent(
+                policy, containerd_detect.read_facts(policy, obs), instance
+            )
+        return containerd_detect.plan_instance(
+            policy,
+            containerd_detect.read_facts(policy, obs),
+            instance,
+            decision(default, enable_cdi),
+        )
 
     def apply(self, plan: Plan) -> None:
         for change in plan.changes:
@@ -377,13 +384,17 @@ class Node:
                 # nothing runs here; a stopped one has a test of its own
                 instance = dc.replace(stopped, refusal=Refusal())
                 if state == "absent":
-                    return containerd_detect.plan_absent(self.policy, obs, instance)
+                    return containerd_detect.plan_absent(
+                        self.policy, containerd_detect.read_facts(self.policy, obs), instance
+                    )
                 usual = instance.cdi.able and not instance.cdi.enabled
                 wanted = decision(
                     default=self.default,
                     enable_cdi=usual if self.enable_cdi is None else self.enable_cdi,
                 )
-                return containerd_detect.plan_instance(self.policy, obs, instance, wanted)
+                return containerd_detect.plan_instance(
+                    self.policy, containerd_detect.read_facts(self.policy, obs), instance, wanted
+                )
             except NeedMore as more:
                 obs = obs.add_answers(self.see(more.questions))
         raise AssertionError("more than five looks")

@@ -78,9 +78,14 @@ def plan(
     obs = builders.obs(files=files, **seen)
     one = instance(version, running=running, handlers=more.pop("handlers", {}))
     if absent:
-        return containerd_detect.plan_absent(policy or Policy(), obs, one)
+        return containerd_detect.plan_absent(
+            policy or Policy(), containerd_detect.read_facts(policy or Policy(), obs), one
+        )
     return containerd_detect.plan_instance(
-        policy or Policy(), obs, one, dc.replace(DECISION, **more)
+        policy or Policy(),
+        containerd_detect.read_facts(policy or Policy(), obs),
+        one,
+        dc.replace(DECISION, **more),
     )
 
 

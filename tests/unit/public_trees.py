@@ -58,6 +58,6 @@ def in_force(home: bare_trees.Tree, release: str) -> dict[str, Any]:
     """The CRI table that containerd's files add up to."""
     files = {path: data.decode() for path, (data, *_mode) in home.state().items() if data}
     found = containerd_config.load_containerd_files(
-        builders.obs(files=files), CONTAINERD, version(release)
+        containerd_config.read_config_facts(builders.obs(files=files)), CONTAINERD, version(release)
     )
     return containerd_config.build_effective_cri_table(found, version(release))

@@ -180,4 +180,6 @@ class Node:
 
     def plan(self, decision: Decision = DECISION, **options: Any) -> Plan:
         policy = Policy(**options)
-        return detect.plan_instance(policy, self.seen(), self.instance(policy), decision)
+        return detect.plan_instance(
+            policy, detect.read_facts(policy, self.seen()), self.instance(policy), decision
+        )

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 import dataclasses as dc
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
+    NeedMore,
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.queries import Question
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -45,3 +51,20 @@ class Lookup(Generic[K, T]):
         if key not in self._known:
             self._known[key] = self.read(key)
         return self._known[key]
+
+
+def require_together(reads: Iterable[Callable[[], object]]) -> None:
+    """Raise one NeedMore with all questions that these facts still need, so one look answers them.
+
+    Another PlanError of a fact is raised where a plan reads that fact.
+    """
+    unanswered: list[Question] = []
+    for read in reads:
+        try:
+            read()
+        except NeedMore as need:
+            unanswered += need.questions
+        except PlanError:
+            continue
+    if unanswered:
+        raise NeedMore(unanswered)

@@ -10,18 +10,19 @@ If the plan was refused, the host is judged as it is.
 from __future__ import annotations
 
 import dataclasses as dc
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     PlanError,
     QueryFailed,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Driver,
-    Handler,
     HostDecision,
     Instance,
     Plan,
@@ -73,8 +74,7 @@ class KnownBadFacts:
     """What a host has of the things that rows of the table are about.
 
     modules: the driver's kernel modules on disk. swarm: the GPUs that Docker Swarm is offered.
-    files: returns the files of a containerd by the path of its main file, its version and the
-    handlers of the policy.
+    configurations: the files of a containerd, by the path of its main file and its version.
     """
 
     toolkit: packages.ToolkitFacts
@@ -82,19 +82,20 @@ class KnownBadFacts:
     consumers: consumers.ConsumerFacts
     modules: Fact[list[str]]
     swarm: Fact[swarm.Offered | None]
-    files: Callable[[str, Version, Sequence[Handler]], config.FileSet]
+    configurations: Lookup[tuple[str, versions.Version], config.FileSet]
 
 
 def read_known_bad_facts(
     policy: Policy, obs: Observation, instances: Sequence[Instance]
 ) -> KnownBadFacts:
+    files = config.read_config_facts(obs, policy.handlers)
     return KnownBadFacts(
         packages.read_toolkit_facts(obs),
         toolkit_config.read_toolkit_config_facts(policy, obs),
         consumers.read_consumer_facts(obs),
         Fact(lambda: list_disk_modules(obs)),
         Fact(lambda: swarm.read_offered(policy, obs, instances)),
-        functools.partial(config.load_containerd_files, obs),
+        Lookup(lambda at: config.load_containerd_files(files, *at)),
     )
 
 
@@ -271,7 +272,7 @@ def map_file_states(look: KnownBadLook, instance: Instance) -> dict[State, bool 
     if version is None:
         return {"drop-in-above-root": None, "config-version-3": None}
     try:
-        files = look.facts.files(instance.config_path, version, look.policy.handlers)
+        files = look.facts.configurations.get((instance.config_path, version))
     except PlanError:
         return {"drop-in-above-root": None, "config-version-3": None}
     gone = (

@@ -14,7 +14,6 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
@@ -27,18 +26,17 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     containerd_places,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decide,
-    earlier_runs,
     owned_file,
     restore,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    EarlierRuns,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     authorship,
@@ -60,6 +58,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
     FileChange,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.facts import (
+    ContainerdFacts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
     about_adoption,
@@ -90,7 +91,7 @@ class RemovalPart:
     diffs: tuple[tuple[str, str, str], ...] = ()
 
 
-def plan_containerd_removal(policy: Policy, obs: Observation, instance: Instance) -> Plan:
+def plan_containerd_removal(policy: Policy, facts: ContainerdFacts, instance: Instance) -> Plan:
     """Plan the removal of our part: restore the bytes from before, or take out only the keys that
     this collection wrote.
 
@@ -100,19 +101,17 @@ def plan_containerd_removal(policy: Policy, obs: Observation, instance: Instance
     if instance.refusal:
         return Plan(advice=(instance.refusal.message,))
     version = served.parse_containerd_version(instance) if instance.version else SOME
-    with sources.name_main_file_source(obs, instance, version):
-        files = containerd_config.load_containerd_files(
-            obs, instance.config_path, version, policy.handlers
-        )
+    with sources.name_main_file_source(facts, instance, version):
+        files = containerd_config.load_containerd_files(facts.config, instance.config_path, version)
     leaving = [f.path for f in files.files[1:] if is_own_containerd_file(f)]
     parts = [
-        plan_file_removal(policy, obs, files, file, leaving, version, instance.manager)
+        plan_file_removal(policy, facts.earlier, files, file, leaving, version, instance.manager)
         for file in files.files
     ]
-    parts.append(plan_template_removal(obs, files, instance.manager))
+    parts.append(plan_template_removal(facts, files, instance.manager))
     parts += [
-        plan_drop_in_removal(file, earlier_runs.read_earlier_runs(obs).originals.get(file.real))
-        for file in find_unread_drop_ins(policy, obs, files)
+        plan_drop_in_removal(file, facts.earlier.originals.get(file.real))
+        for file in find_unread_drop_ins(policy, facts, files)
     ]
     gone = tuple(g for p in parts for g in p.gone)
     edited = [e for p in parts for e in p.edited]
@@ -122,7 +121,9 @@ def plan_containerd_removal(policy: Policy, obs: Observation, instance: Instance
         return Plan(advice=advice, released=released)
     differences = tuple(d for p in parts for d in p.differences)
     asked = instance if instance.cri else dc.replace(instance, running=False)  # no CRI would answer
-    result = plan.assemble(policy, obs, asked, files, edited, differences, {}, [], version, gone)
+    result = plan.assemble(
+        policy, facts.serving, asked, files, edited, differences, {}, [], version, gone
+    )
     result = result if instance.cri else dc.replace(result, advice=())
     result = dc.replace(result, diffs=(*result.diffs, *(d for p in parts for d in p.diffs)))
     done = verify.add_restart_after_removal(policy, asked, result, advice)
@@ -141,17 +142,19 @@ def advise_without_cri(policy: Policy, instance: Instance) -> Plan:
     return Plan(advice=(about_adoption.CRI_WAS_OFF.fill(path=instance.config_path, unit=unit),))
 
 
-def find_unread_drop_ins(policy: Policy, obs: Observation, files: FileSet) -> list[ConfigFile]:
+def find_unread_drop_ins(
+    policy: Policy, facts: ContainerdFacts, files: FileSet
+) -> list[ConfigFile]:
     """Return our drop-ins that nothing imports any more, because the main file or the import in it
     was removed.
     """
     home = posixpath.dirname(files.root_path)
     paths = [
         path
-        for path in list_marked_containerd_files(policy, obs)
+        for path in list_marked_containerd_files(policy, facts)
         if path.startswith(f"{home}/") and not files.get(path)
     ]
-    return [containerd_config.read_alone(obs, path, files.keep) for path in paths]
+    return [containerd_config.load_alone(facts.config, path) for path in paths]
 
 
 def is_own_containerd_file(file: ConfigFile) -> bool:
@@ -160,14 +163,14 @@ def is_own_containerd_file(file: ConfigFile) -> bool:
 
 def plan_file_removal(
     policy: Policy,
-    obs: Observation,
+    earlier: EarlierRuns,
     files: FileSet,
     file: ConfigFile,
     leaving: list[str],
     version: Version,
     manager: str,
 ) -> RemovalPart:
-    original = earlier_runs.read_earlier_runs(obs).originals.get(file.real)
+    original = earlier.originals.get(file.real)
     if original and original.get("sha256_after") == file.sha256:
         said = owned_file.back(
             file.path, True, bool(original.get("existed", True)), owned_file.BACK
@@ -183,10 +186,10 @@ def plan_file_removal(
         )
     if not known.get_manager_place(manager).main_edited:
         return RemovalPart()  # its manager renders it, so nothing in it is from here
-    return plan_root_file_removal(policy, obs, files, file, original, leaving, version)
+    return plan_root_file_removal(policy, earlier, files, file, original, leaving, version)
 
 
-def plan_template_removal(obs: Observation, files: FileSet, manager: str) -> RemovalPart:
+def plan_template_removal(facts: ContainerdFacts, files: FileSet, manager: str) -> RemovalPart:
     """Plan the removal of our template. The manager renders its own text again at its next start.
 
     Return an empty Part if no template is our own. Raise NeedMore if the templates were not looked
@@ -198,24 +201,19 @@ def plan_template_removal(obs: Observation, files: FileSet, manager: str) -> Rem
         if finds and files.root
         else []
     )
-    unasked = [
-        q
-        for q in (template.list_template_questions(finds, files.root_path) if finds else ())
-        if not obs.was_asked(q)
-    ]
-    if unasked:
-        raise NeedMore(unasked)
+    if finds:
+        template.require_templates(facts.templates, finds, files.root_path)
     found = next(
         (
             file
-            for file in (obs.get_file(path, template.KEEP) for path in paths)
+            for file in map(facts.templates.get, paths)
             if template.Template(file.path, file).own
         ),
         None,
     )
     if found is None:
         return RemovalPart()
-    original = earlier_runs.read_earlier_runs(obs).originals.get(found.place)
+    original = facts.earlier.originals.get(found.place)
     unchanged = bool(original) and (original or {}).get("sha256_after") == found.sha256
     said = owned_file.back(found.path, True, False, owned_file.BACK)
     remove: transaction.Remove = {
@@ -261,7 +259,7 @@ def _diff(file: ConfigFile, original: Original) -> tuple[str, str, str]:
 
 def plan_root_file_removal(
     policy: Policy,
-    obs: Observation,
+    earlier: EarlierRuns,
     files: FileSet,
     file: ConfigFile,
     original: Original | None,
@@ -270,7 +268,9 @@ def plan_root_file_removal(
 ) -> RemovalPart:
     was = copy(original, file.path)
     doc = remove_imports(files, file, leaving, was)
-    kept = {} if original else authorship.find_foreign_handlers(policy, obs, files, file, version)
+    kept = (
+        {} if original else authorship.find_foreign_handlers(policy, earlier, files, file, version)
+    )
     named = [
         name
         for name in kept
@@ -531,19 +531,18 @@ def drop_ins(policy: Policy) -> list[str]:
     return [posixpath.join(directory, name, releases.DROP_IN) for directory, name in every]
 
 
-def find_containerd_remnant(policy: Policy, obs: Observation) -> Instance | None:
+def find_containerd_remnant(policy: Policy, facts: ContainerdFacts) -> Instance | None:
     """Return an instance for the configuration of a containerd that is not here any more, None if
     there is none.
 
     Our drop-in alone counts as such a configuration as well.
     """
-    keep = containerd_places.keep_containerd_places(policy.handlers)
     # also where only our drop-in is left
-    alone = tuple(posixpath.dirname(path) for path in list_marked_containerd_files(policy, obs))
+    alone = tuple(posixpath.dirname(path) for path in list_marked_containerd_files(policy, facts))
     there = (
         path
         for path, _place in list_main_files(policy)
-        if obs.get_file(path, keep).exists
+        if facts.config.files.get(path).exists
         or any(home.startswith(f"{posixpath.dirname(path)}/") for home in alone)
     )
     config = next(there, None)
@@ -570,21 +569,18 @@ def find_containerd_remnant(policy: Policy, obs: Observation) -> Instance | None
     )
 
 
-def get_main_containerd_file(policy: Policy, obs: Observation) -> str:
+def get_main_containerd_file(policy: Policy, facts: ContainerdFacts) -> str:
     return policy.config_path or releases.CONFIG
 
 
-def list_marked_containerd_files(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    files = [
-        obs.get_file(path, containerd_places.keep_containerd_places(policy.handlers))
-        for path in drop_ins(policy)
-    ]
+def list_marked_containerd_files(policy: Policy, facts: ContainerdFacts) -> tuple[str, ...]:
+    files = [facts.config.files.get(path) for path in drop_ins(policy)]
     return tuple(
         file.path for file in files if file.content and file.content.startswith(edit.FIRST_LINE)
     )
 
 
-def owns_containerd_file(policy: Policy, obs: Observation, path: str) -> bool:
+def owns_containerd_file(policy: Policy, facts: ContainerdFacts, path: str) -> bool:
     below = tuple(
         posixpath.dirname(config).rstrip("/") + "/" for config, _place in list_main_files(policy)
     )

@@ -10,11 +10,11 @@ The module `explained` judges whether everything in one is explained, so that it
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
     PlanError,
     QueryFailed,
@@ -29,9 +29,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Leftover,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     containerd_places,
 )
@@ -39,14 +36,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     Path,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    earlier_runs,
-    owned_file,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import (
     gpu_operator,
     nvidia_ctk,
     sandboxes,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    EarlierRuns,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     config,
@@ -64,6 +61,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
     FIRST_LINE,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.facts import (
+    ContainerdFacts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
     about_adoption,
@@ -125,7 +125,7 @@ class FoundDropIn:
 
 
 def find_adoptable_drop_ins(
-    policy: Policy, obs: Observation, files: FileSet, instance: Instance
+    policy: Policy, facts: ContainerdFacts, files: FileSet, instance: Instance
 ) -> tuple[FoundDropIn, ...]:
     """Find the drop-ins that another tool made, by their form. If there are several, each of them
     gets an obstacle.
@@ -136,14 +136,14 @@ def find_adoptable_drop_ins(
         return tuple(f.block(both) for f in found)
     return tuple(
         _judge_operator_drop_in(
-            policy, obs, instance, _judge_found_drop_in(policy, obs, files, f, instance)
+            policy, facts, instance, _judge_found_drop_in(policy, facts, files, f, instance)
         )
         for f in found
     )
 
 
 def _judge_operator_drop_in(
-    policy: Policy, obs: Observation, instance: Instance, found: FoundDropIn
+    policy: Policy, facts: ContainerdFacts, instance: Instance, found: FoundDropIn
 ) -> FoundDropIn:
     """Add an obstacle to the drop-in of a GPU Operator's toolkit, or its free handlers if the
     toolkit is proven to be gone.
@@ -153,7 +153,7 @@ def _judge_operator_drop_in(
     if found.tool != gpu_operator.TOOL or found.obstacle:
         return found
     state = gpu_operator.judge_operator_state(
-        policy, gpu_operator.read_operator_facts(policy, obs), [instance], (found.file.path,)
+        policy, facts.operator, [instance], (found.file.path,)
     )
     if state.fate != "dead":
         return dc.replace(
@@ -162,28 +162,19 @@ def _judge_operator_drop_in(
             next=gpu_operator.HAND_OVER,
         )
     try:
-        used = sandboxes.count_pods_by_handler(
-            sandboxes.read_sandbox_facts(obs), instance, found.handlers
-        )
+        used = sandboxes.count_pods_by_handler(facts.operator.sandboxes, instance, found.handlers)
     except QueryFailed:  # it does not say, so pods may use any of them
         return found
     return dc.replace(found, free=frozenset(found.handlers) - set(used))
 
 
-def list_unread_tool_files(obs: Observation, files: FileSet) -> tuple[Leftover, ...]:
+def list_unread_tool_files(facts: ContainerdFacts, files: FileSet) -> tuple[Leftover, ...]:
     """List the tool's files that containerd does not read, because no import leads to them."""
     directory = posixpath.join(posixpath.dirname(files.root_path), "conf.d")
-    listed = queries.ask_for_glob(posixpath.join(directory, "*.toml"), files.keep)
-    known = (
-        [f.path for f in obs.list_glob_files(listed["pattern"])] if obs.was_asked(listed) else []
-    )
-    paths = [path for path in known if posixpath.basename(path) == nvidia_ctk.DROP_IN]
-    paths += (
-        [nvidia_ctk.MISPLACED]
-        if obs.was_asked(queries.ask_for_file(nvidia_ctk.MISPLACED, content=False))
-        and obs.is_there(nvidia_ctk.MISPLACED)
-        else []
-    )
+    paths = [
+        *facts.unread.get(directory),
+        *([nvidia_ctk.MISPLACED] if facts.misplaced.value else []),
+    ]
     said = [(p, about_adoption.NOT_IMPORTED.fill(path=p)) for p in paths if not files.get(p)]
     return tuple(
         Leftover(nvidia_ctk.TOOL, p, (), False, "kept", why.drop_step(), why.next)
@@ -221,7 +212,7 @@ def _drop_in(file: ConfigFile) -> FoundDropIn | None:
 
 
 def _judge_found_drop_in(
-    policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn, instance: Instance
+    policy: Policy, facts: ContainerdFacts, files: FileSet, found: FoundDropIn, instance: Instance
 ) -> FoundDropIn:
     """Add the obstacle that keeps a file from being taken over, apart from its content. May raise
     NeedMore.
@@ -236,7 +227,7 @@ def _judge_found_drop_in(
         ),
         None,
     )
-    known = earlier_runs.read_earlier_runs(obs).originals_if_asked.get(file.real)
+    known = facts.earlier.originals_if_asked.get(file.real)
     if policy.adopt == "never":
         return found.block(about_adoption.ADOPT_NEVER.fill())
     if found.obstacle:
@@ -251,8 +242,11 @@ def _judge_found_drop_in(
         return found.block(about_adoption.IS_LINK.fill(path=file.real))
     if known and owned_file.was_taken_away(known):
         return found.block(about_adoption.CAME_BACK.fill())
-    leaves.require_cri_leaves(obs, files, other_roots.ask_for_other_roots(files))  # in one look
-    needed = other_roots.explain_other_reader(policy, obs, files, instance, file.path)
+    others = facts.others
+    leaves.require_cri_leaves(
+        facts.tags, files, functools.partial(others.beside.get, files.root_path)
+    )
+    needed = other_roots.explain_other_reader(policy, others, files, instance, file.path)
     if needed:
         return dc.replace(
             found, obstacle=needed, next=about_adoption.USE_OWN_FILE.fill(path=file.path)
@@ -342,7 +336,7 @@ def carry_missing_settings(
 
 
 def carry_adopted_settings(
-    obs: Observation, mine: ConfigFile | None, wanted: list[CriSetting]
+    earlier: EarlierRuns, mine: ConfigFile | None, wanted: list[CriSetting]
 ) -> list[CriSetting]:
     """Return what `carry_tool_handlers` and `carry_missing_settings` return, for files taken over
     earlier.
@@ -350,7 +344,6 @@ def carry_adopted_settings(
     The journal knows those files. Keep what our drop-in has from them. Return [] if there is no
     drop-in of our own, or if the journal was not asked.
     """
-    earlier = earlier_runs.read_earlier_runs(obs)
     if not mine or not earlier.asked:
         return []
     removed = [o for o in earlier.originals.values() if _was_removed(o)]

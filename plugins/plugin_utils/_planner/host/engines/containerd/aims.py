@@ -12,21 +12,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
-    queries,
     transaction,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
-    JOURNAL_DIR,
     Decision,
     Difference,
     Handler,
     Instance,
     Policy,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     containerd_places,
@@ -36,6 +31,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.adoption import programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    EarlierRuns,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     adoption,
     cgroup_choice,
@@ -56,6 +54,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.cri_settings import (
     CriSetting,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.facts import (
+    ContainerdFacts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
     about_adoption,
@@ -104,19 +105,19 @@ class Going:
 
 
 def derive_aim(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, version: Version,
+    policy: Policy, facts: ContainerdFacts, instance: Instance, decision: Decision, files: FileSet, version: Version,
     going: ConfigFile | None = None,
 ) -> Aim:  # fmt: skip
-    mine = own_drop_in(policy, obs, files)
+    mine = own_drop_in(files)
     base = files.drop_file(mine) if mine else files
     cri = config.build_effective_cri_table(base, version)
     decision = dc.replace(
         decision, enable_cdi=decision.enable_cdi or _is_cdi_switched_on(policy, files.get(mine))
     )
-    reset_to = _read_default_handler(_read_original_root(obs, files))
-    bases, plain = _choose_bases(policy, obs, instance, decision, files, base, version)
+    reset_to = _read_default_handler(_get_original_root(facts.earlier, files))
+    bases, plain = _choose_bases(policy, facts, instance, decision, files, base, version)
     staying = (
-        _list_kept_programs(policy, obs, files, cri, files.get(mine), going)
+        _list_kept_programs(policy, facts, files, cri, files.get(mine), going)
         if decision.handler
         else {}
     )
@@ -138,7 +139,7 @@ def derive_aim(
         bases,
     )
     wanted = cri_settings.join_settings(
-        wanted, adoption.carry_adopted_settings(obs, files.get(mine), wanted)
+        wanted, adoption.carry_adopted_settings(facts.earlier, files.get(mine), wanted)
     )
     return Aim(
         files, base, config.get_cri_table_path(base, version), cri, wanted, bases, staying=staying
@@ -147,7 +148,7 @@ def derive_aim(
 
 def _list_kept_programs(
     policy: Policy,
-    obs: Observation,
+    facts: ContainerdFacts,
     files: FileSet,
     cri: Mapping[str, Any],
     mine: ConfigFile | None,
@@ -164,10 +165,10 @@ def _list_kept_programs(
     )
     return programs.list_kept_programs(
         policy,
-        programs.read_program_facts(obs),
+        facts.programs,
         now,
         config.list_handler_programs(own),
-        _list_written_handlers(policy, _read_original_root(obs, files)),
+        _list_written_handlers(policy, _get_original_root(facts.earlier, files)),
     )
 
 
@@ -183,7 +184,8 @@ def _is_cdi_switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
 
 
 def derive_aim_without_file(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, found: adoption.FoundDropIn, version: Version
+    policy: Policy, facts: ContainerdFacts, instance: Instance, decision: Decision, files: FileSet, found: adoption.FoundDropIn,
+    version: Version,
 ) -> Aim:  # fmt: skip
     """Return the aim once a file of another tool is gone: as if it had never been there, plus what
     others may rely on in it.
@@ -196,7 +198,7 @@ def derive_aim_without_file(
     decision = dc.replace(
         decision, enable_cdi=decision.enable_cdi or adoption.enables_cdi(now, then, version)
     )
-    aim = derive_aim(policy, obs, instance, decision, staying, version, found.file)
+    aim = derive_aim(policy, facts, instance, decision, staying, version, found.file)
     default = str(toml.look_up_toml(now, releases.DEFAULT, ""))
     more = [
         *adoption.carry_missing_settings(found, now, aim.wanted),
@@ -215,16 +217,16 @@ def derive_aim_without_file(
 
 
 def find_containerd_low_level_runtime(
-    policy: Policy, obs: Observation, files: FileSet, version: Version
+    policy: Policy, earlier: EarlierRuns, files: FileSet, version: Version
 ) -> str:
     """Return the program that runs containers here, by the handlers of others, '' if the NVIDIA
     runtime can hand over to none.
     """
-    mine = own_drop_in(policy, obs, files)
+    mine = own_drop_in(files)
     cri = config.build_effective_cri_table(
         files.drop_file(mine) if mine else files, version, built_in=False
     )
-    before, handler = _read_original_root(obs, files), next(iter(policy.handlers), Handler())
+    before, handler = _get_original_root(earlier, files), next(iter(policy.handlers), Handler())
     written = handler.name in _list_written_handlers(policy, before)
     return containerd_base.find_containerd_base_program(
         cri,
@@ -235,7 +237,7 @@ def find_containerd_low_level_runtime(
     )
 
 
-def own_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
+def own_drop_in(files: FileSet) -> str:
     """Return the path of this collection's drop-in in this set, '' if there is none."""
     for file in files.files[1:]:
         if file.doc.text.startswith(edit.FIRST_LINE) and file.path != files.root_path:
@@ -243,17 +245,12 @@ def own_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
     return ""
 
 
-def _read_original_root(obs: Observation, files: FileSet) -> Mapping[str, Any] | None:
+def _get_original_root(earlier: EarlierRuns, files: FileSet) -> Mapping[str, Any] | None:
     """Return the root file's data from before our first change, {} if there was no file.
 
     Return None if we never changed it, or if the copy cannot be read.
     """
-    question = queries.ask_for_originals(JOURNAL_DIR)
-    kept = (
-        (obs.get_answer(question).get("originals") or {}).get(files.root.real)
-        if obs.was_asked(question) and files.root
-        else None
-    )
+    kept = earlier.originals_if_asked.get(files.root.real) if files.root else None
     if kept is None or not files.root:
         return None
     try:
@@ -294,7 +291,7 @@ def _name_made_runc(before: Mapping[str, Any] | None) -> frozenset[str]:
 
 def _choose_bases(
     policy: Policy,
-    obs: Observation,
+    facts: ContainerdFacts,
     instance: Instance,
     decision: Decision,
     files: FileSet,
@@ -304,7 +301,7 @@ def _choose_bases(
     """Return what each wanted handler is copied from, by handler, and the CRI table without what we
     wrote.
     """
-    before = _read_original_root(obs, files)
+    before = _get_original_root(facts.earlier, files)
     reset_to, written = _read_default_handler(before), _list_written_handlers(policy, before)
     declared = config.build_effective_cri_table(base, version, built_in=False)
     plain = cgroup_choice.remove_own_handlers_from_table(
@@ -320,7 +317,7 @@ def _choose_bases(
         for h in every
     }
     return cgroup_choice.settle_cgroup_drivers(
-        policy, obs, instance, decision, plain, version, bases
+        policy, facts.kubelet, instance, decision, plain, version, bases
     ), plain
 
 

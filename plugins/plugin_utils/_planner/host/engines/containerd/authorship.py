@@ -20,9 +20,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Handler,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     containerd_places,
 )
@@ -30,12 +27,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
     Path,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    earlier_runs,
-    restore,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import restore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.decide import (
     list_runtime_prefixes,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.earlier_runs import (
+    EarlierRuns,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     base as containerd_base,
@@ -66,7 +63,7 @@ WRITTEN: tuple[Path, ...] = (
 
 
 def find_foreign_handlers(
-    policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, version: Version
+    policy: Policy, earlier: EarlierRuns, files: FileSet, file: ConfigFile, version: Version
 ) -> dict[str, str]:
     """Return the handlers of our names in this file that count as another owner's, each with the
     reason.
@@ -75,11 +72,9 @@ def find_foreign_handlers(
     """
     if file.doc.text.startswith(FIRST_LINE):
         return {}
-    if not restore.may_be_own(policy, earlier_runs.read_earlier_runs(obs)):
+    if not restore.may_be_own(policy, earlier):
         return {h.name: about_adoption.JOURNAL_UNAWARE.fill() for h in policy.handlers}
-    known = earlier_runs.read_earlier_runs(obs).was_here or any(
-        f.doc.text.startswith(FIRST_LINE) for f in files.files
-    )
+    known = earlier.was_here or any(f.doc.text.startswith(FIRST_LINE) for f in files.files)
     found = {}
     for handler in policy.handlers:
         for table in containerd_places.TABLES:

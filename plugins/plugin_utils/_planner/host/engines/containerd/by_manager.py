@@ -17,7 +17,6 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
@@ -32,9 +31,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
     Restart,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.containerd_places import (
     Path,
@@ -69,6 +65,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.cri_settings import (
     CriSetting,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.facts import (
+    ContainerdFacts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
     about_files,
     about_rendered,
@@ -83,10 +82,10 @@ RUNC: Path = (*releases.RUNTIMES, "runc", "options", "SystemdCgroup")
 
 @dc.dataclass(frozen=True)
 class ManagerLook:
-    """The files and observations of one such containerd. cri: the CRI table as it is rendered now."""
+    """The files and facts of one such containerd. cri: the CRI table as it is rendered now."""
 
     policy: Policy
-    obs: Observation
+    facts: ContainerdFacts
     instance: Instance
     decision: Decision
     files: FileSet
@@ -103,7 +102,7 @@ class ManagerLook:
 
 
 def plan_by_manager(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision
+    policy: Policy, facts: ContainerdFacts, instance: Instance, decision: Decision
 ) -> Plan:
     """Plan for a containerd whose manager finds the NVIDIA runtime by itself, and for any other one
     with files of this collection.
@@ -111,34 +110,25 @@ def plan_by_manager(
     May raise NeedMore or PlanError.
     """
     if instance.refusal or not instance.detects:
-        return containerd_plan.plan_containerd(policy, obs, instance, decision)
+        return containerd_plan.plan_containerd(policy, facts, instance, decision)
     version = served.parse_containerd_version(instance)
-    with sources.name_main_file_source(obs, instance, version):
-        files = config.load_containerd_files(obs, instance.config_path, version, policy.handlers)
+    with sources.name_main_file_source(facts, instance, version):
+        files = config.load_containerd_files(facts.config, instance.config_path, version)
         served.check_containerd_files(files, version)
     finds = detected.get_runtime_detection(instance)
     handlers = policy.handlers if decision.handler else ()
-    unasked = [
-        q for q in template.list_template_questions(finds, files.root_path) if not obs.was_asked(q)
-    ]
-    if unasked:
-        raise NeedMore(unasked)
+    template.require_templates(facts.templates, finds, files.root_path)
     look = ManagerLook(
         policy,
-        obs,
+        facts,
         instance,
         decision,
         files,
         version,
-        template.find_counting_template(obs, finds, files),
+        template.find_counting_template(facts.templates, finds, files),
     )
-    unasked = (
-        []
-        if is_manager_settled(look, handlers)
-        else [q for q in detected.list_detection_questions(obs, instance) if not obs.was_asked(q)]
-    )
-    if unasked:
-        raise NeedMore(unasked)
+    if not is_manager_settled(look, handlers):
+        detected.require_detection(facts.detection, instance)
     by_itself = [
         s for h in handlers if h.name in finds.programs for s in list_detection_settings(look, h)
     ]
@@ -184,7 +174,7 @@ def find_rendered_program(look: ManagerLook, handler: Handler) -> str:
         if known_to_it
         else ""
     )
-    return program if program and look.obs.is_there(program) else ""
+    return program if program and look.facts.programs.is_there.get(program) else ""
 
 
 # ---------------------------------------------------------------- what the manager adds
@@ -199,10 +189,10 @@ def list_detection_settings(look: ManagerLook, handler: Handler) -> list[CriSett
         look, handler, get_rendered_program(entry)
     )
     if not program:
-        path = detected.search_path(look.policy, look.obs, look.instance)
-        program = detected.find_detected_programs(look.policy, look.obs, look.instance, path).get(
-            handler.name, ""
-        )
+        path = detected.search_path(look.policy, look.facts.detection, look.instance)
+        program = detected.find_detected_programs(
+            look.policy, look.facts.detection, look.instance, path
+        ).get(handler.name, "")
         if not program:
             raise build_rendered_program_error(look, handler, path)
     if not look.template.complete and not get_rendered_program(entry):
@@ -244,9 +234,7 @@ def find_later_program(look: ManagerLook, handler: Handler, program: str) -> str
         return program
     if not program or look.template.complete:
         return ""
-    if programs.is_program_there_after_run(
-        look.policy, programs.read_program_facts(look.obs), program
-    ):
+    if programs.is_program_there_after_run(look.policy, look.facts.programs, program):
         return program
     message = about_rendered.COPIED_PROGRAM_GONE.fill(
         title=look.title, handler=handler.name, program=program
@@ -267,9 +255,7 @@ def build_rendered_program_error(
             p
             for p in (handler.binary, usual)
             if p.endswith(f"/{program}")
-            and programs.is_program_there_after_run(
-                look.policy, programs.read_program_facts(look.obs), p
-            )
+            and programs.is_program_there_after_run(look.policy, look.facts.programs, p)
         ),
         "",
     )
@@ -360,7 +346,7 @@ def list_default_settings(look: ManagerLook) -> list[CriSetting]:
             if look.decision.default
             else []
         )
-    said = detected.get_manager_default(look.obs, look.instance)
+    said = detected.get_manager_default(look.facts.detection, look.instance)
     coming = said.handler or now
     key = detected.get_runtime_detection(look.instance).default
     if look.decision.default and coming != look.decision.handler:
@@ -407,7 +393,7 @@ def list_template_settings(look: ManagerLook, handlers: list[Handler]) -> list[C
         for h in handlers
     }
     bases = cgroup_choice.settle_cgroup_drivers(
-        policy, look.obs, look.instance, look.decision, plain, look.version, bases
+        policy, look.facts.kubelet, look.instance, look.decision, plain, look.version, bases
     )
     prefixes = policy.annotation_prefixes or (decide.RUNTIME_PREFIX,)
     decision = dc.replace(
@@ -460,7 +446,10 @@ def assemble_manager_plan(
     stale = (
         instance.running
         and policy.root == "/"
-        and (bool(change) or not verify.is_containerd_status_current(look.obs, instance, goal))
+        and (
+            bool(change)
+            or not verify.is_containerd_status_current(look.facts.serving, instance, goal)
+        )
     )
     advice: list[str] = []
     restarts: tuple[Restart, ...] = ()
@@ -472,8 +461,8 @@ def assemble_manager_plan(
         )
         advice.append(left if instance.unit else by_hand)
     elif stale:
-        verify.refuse_deadly_restart(look.obs, instance)
-        advice += verify.advise_on_server_restart(look.obs, instance.unit)
+        verify.refuse_deadly_restart(look.facts.serving, instance)
+        advice += verify.advise_on_server_restart(look.facts.serving, instance.unit)
         restarts = (
             known.restart(instance.unit, about_rendered.RESTART_RENDERS.fill(title=look.title)),
         )

@@ -26,9 +26,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Instance,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     base as containerd_base,
@@ -55,7 +52,7 @@ ASKED_SINCE = (2, 0)  # RuntimeConfig is Unimplemented before
 
 def settle_cgroup_drivers(
     policy: Policy,
-    obs: Observation,
+    kubelet: cgroup_driver.KubeletFacts,
     instance: Instance,
     decision: Decision,
     cri: Mapping[str, Any],
@@ -78,9 +75,7 @@ def settle_cgroup_drivers(
     if not unsure:
         return dict(bases)
     known = (
-        cgroup_driver.get_known_cgroup_driver(cgroup_driver.read_kubelet_facts(obs), instance)
-        if policy.root == "/"
-        else UNKNOWN
+        cgroup_driver.get_known_cgroup_driver(kubelet, instance) if policy.root == "/" else UNKNOWN
     )
     return {
         name: _settle_base_driver(base, known, default if name == decision.handler else UNKNOWN)

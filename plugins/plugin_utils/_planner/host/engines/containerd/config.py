@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     NeedMore,
     PlanError,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     toml,
     toml_file,
@@ -121,20 +122,55 @@ class FileSet:
 
 
 @dc.dataclass(frozen=True)
+class ConfigFacts:
+    """The files of which configurations consist, as the host has them.
+
+    files: by path. folders: the files of a pattern. keep: the list of what of them may travel.
+    """
+
+    files: Lookup[str, ObservedFile]
+    folders: Lookup[str, tuple[ObservedFile, ...]]
+    keep: file_places.Keep
+
+    @functools.cached_property
+    def _loaded(self) -> dict[tuple[str, Version], FileSet]:
+        """The configurations by main file and version: a plan asks several times for the same."""
+        return {}
+
+    def load(self, root_path: str, version: Version) -> FileSet:
+        key = (root_path, version)
+        if key not in self._loaded:
+            self._loaded[key] = _walk_imports(Sight(self), root_path, version)
+        return self._loaded[key]
+
+
+def read_config_facts(obs: Observation, handlers: Iterable[Handler] = ()) -> ConfigFacts:
+    """Return the files of configurations. handlers: those whose values may travel."""
+    keep = containerd_places.keep_containerd_places(handlers)
+    return obs.compute_once(
+        ("containerd", id(keep)),
+        lambda: ConfigFacts(
+            Lookup(lambda path: obs.get_file(path, keep)),
+            Lookup(lambda pattern: obs.list_glob_files(pattern, keep)),
+            keep,
+        ),
+    )
+
+
+@dc.dataclass(frozen=True)
 class Sight:
     """Files as they are, or as they would be after changes. ahead: the files that are about to be
     written, or to go.
     """
 
-    obs: Observation
+    facts: ConfigFacts
     ahead: Mapping[str, ObservedFile] = dc.field(default_factory=dict)
-    keep: file_places.Keep = dc.field(default_factory=containerd_places.keep_containerd_places)
 
     def get_file(self, path: str) -> ObservedFile:
-        return self.ahead.get(path) or self.obs.get_file(path, self.keep)
+        return self.ahead.get(path) or self.facts.files.get(path)
 
     def list_files(self, pattern: str) -> list[ObservedFile]:
-        found = {f.path: f for f in self.obs.list_glob_files(pattern, self.keep) if f.exists}
+        found = {f.path: f for f in self.facts.folders.get(pattern) if f.exists}
         found.update(
             {path: file for path, file in self.ahead.items() if matches_import_glob(pattern, path)}
         )
@@ -142,10 +178,9 @@ class Sight:
 
 
 def load_containerd_files(
-    obs: Observation,
+    facts: ConfigFacts,
     root_path: str,
     version: Version,
-    handlers: Iterable[Handler] = (),
     ahead: Mapping[str, ObservedFile] | None = None,
 ) -> FileSet:
     """Walk the imports as the daemon does: breadth first, globs only for a pattern with an
@@ -154,19 +189,15 @@ def load_containerd_files(
     Raise PlanError for what the daemon would refuse, NeedMore for files that no look has shown yet.
     ahead: files as they would be after changes.
     """
-    keep = containerd_places.keep_containerd_places(handlers)
     if ahead:
-        return _walk_imports(Sight(obs, ahead, keep), root_path, version)
-    return obs.compute_once(
-        ("containerd", root_path, version, id(keep)),
-        lambda: _walk_imports(Sight(obs, {}, keep), root_path, version),
-    )
+        return _walk_imports(Sight(facts, ahead), root_path, version)
+    return facts.load(root_path, version)
 
 
 def _walk_imports(sight: Sight, root_path: str, version: Version) -> FileSet:
     first = sight.get_file(root_path)
     if not first.exists:
-        return FileSet(root_path, (), sight.keep)
+        return FileSet(root_path, (), sight.facts.keep)
     root = _read_config_file(first, root_path, ())
     found = {root_path: root}
     queue = collections.deque([root])
@@ -190,7 +221,7 @@ def _walk_imports(sight: Sight, root_path: str, version: Version) -> FileSet:
                 queue.append(found[path])
     if unknown:
         raise NeedMore(unknown)
-    return FileSet(root_path, tuple(found.values()), sight.keep)
+    return FileSet(root_path, tuple(found.values()), sight.facts.keep)
 
 
 def _check_import_bounds(current: ConfigFile, files: int) -> None:
@@ -270,9 +301,9 @@ def _read_config_file(file: ObservedFile, path: str, parents: tuple[str, ...]) -
     return ConfigFile(path, file.place, file.sha256 or "", doc, parents)
 
 
-def read_alone(obs: Observation, path: str, keep: file_places.Keep) -> ConfigFile:
-    """Read a file that no other file has to import. Raise PlanError if it cannot be read."""
-    return _read_config_file(obs.get_file(path, keep), path, ())
+def load_alone(facts: ConfigFacts, path: str) -> ConfigFile:
+    """Load a file that no other file has to import. Raise PlanError if it cannot be read."""
+    return _read_config_file(facts.files.get(path), path, ())
 
 
 def check_schema(files: FileSet, version: Version) -> None:

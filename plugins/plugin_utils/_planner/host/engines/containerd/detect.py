@@ -76,6 +76,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.daemons import (
     Daemon,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.facts import (
+    ContainerdFacts,
+    read_containerd_facts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
     about_daemons,
 )
@@ -96,6 +100,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.unit_files import start
 
+read_facts = read_containerd_facts
 plan_instance = by_manager.plan_by_manager
 explain_decision = containerd_plan.explain_containerd_decision
 plan_absent = absent.plan_containerd_removal
@@ -173,24 +178,20 @@ def _list_file_questions(
     return [queries.ask_for_file(config, keep), *found, *templates]
 
 
-def read_facts(policy: Policy, obs: Observation) -> Observation:
-    """Return what the functions of this engine take."""
-    return obs
-
-
 def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """Find all containerds of the host. Those of others are included, with the reason why they are
     left alone.
     """
+    facts = read_containerd_facts(policy, obs)
     if policy.root != "/":
-        return _find_offline_instances(policy, obs)
+        return _find_offline_instances(policy, obs, facts)
     foreign = (
         ()
         if processes.is_everything_declared(policy)
         else processes.list_unverified_processes(obs, "containerd")
     )
     own = (
-        _build_containerd_instance(policy, obs, d)
+        _build_containerd_instance(policy, obs, facts, d)
         for d in daemons.find_containerd_daemons(policy, obs)
     )
     return (
@@ -199,7 +200,9 @@ def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     )
 
 
-def _build_containerd_instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
+def _build_containerd_instance(
+    policy: Policy, obs: Observation, facts: ContainerdFacts, daemon: Daemon
+) -> Instance:
     alone = (
         next_boot.refuse_next_boot(obs, daemon.manager)
         if daemon.manager.place is None
@@ -212,7 +215,7 @@ def _build_containerd_instance(policy: Policy, obs: Observation, daemon: Daemon)
             daemon, Refusal(about_daemons.RELATIVE_PATH.fill(config=daemon.config), kind="silent")
         )
     guess = versions.parse_engine_version(policy.engine_version) or Version(2, 0)
-    files = _load_files(policy, obs, daemon.config, guess)
+    files = _load_files(facts, daemon.config, guess)
     socket = (
         policy.socket
         or daemon.socket
@@ -236,7 +239,7 @@ def _build_containerd_instance(policy: Policy, obs: Observation, daemon: Daemon)
         # Without its InvocationID a restart could hit a daemon that was restarted meanwhile.
         raise NeedMore([queries.ask_for_units([daemon.unit])])
     manager, refusal = (
-        _refuse_disabled_cri(obs, files, off, daemon.manager, version)
+        _refuse_disabled_cri(obs, facts, files, off, daemon.manager, version)
         if files and off
         else (daemon.manager, Refusal())
     )
@@ -272,7 +275,7 @@ def _build_containerd_instance(policy: Policy, obs: Observation, daemon: Daemon)
         invocation_id=obs.get_unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
         default_handler=_get_default_handler(config, cri),
         handlers=_list_handlers(config, cri, version),
-        low_level=aims.find_containerd_low_level_runtime(policy, obs, files, version)
+        low_level=aims.find_containerd_low_level_runtime(policy, facts.earlier, files, version)
         if files
         else "",
         pid=daemon.pid,
@@ -358,13 +361,13 @@ def _build_refused_instance(daemon: Daemon, refusal: Refusal) -> Instance:
     )
 
 
-def _load_files(policy: Policy, obs: Observation, config: str, version: Version) -> FileSet | None:
+def _load_files(facts: ContainerdFacts, config: str, version: Version) -> FileSet | None:
     """Return the configuration, None if it is broken.
 
     The plan then names the fault, and what is known without the file is reported all the same.
     """
     try:
-        return containerd_config.load_containerd_files(obs, config, version, policy.handlers)
+        return containerd_config.load_containerd_files(facts.config, config, version)
     except PlanError:
         return None
 
@@ -398,6 +401,7 @@ def _get_package_version(obs: Observation, manager: Manager) -> str:
 
 def _refuse_disabled_cri(
     obs: Observation,
+    facts: ContainerdFacts,
     files: FileSet,
     off: tuple[str, int | None],
     manager: Manager,
@@ -409,7 +413,7 @@ def _refuse_disabled_cri(
     path, line = off
     file = files.get(path)
     source = (
-        sources.find_main_file_source(obs, manager, path, version)
+        sources.find_main_file_source(facts, manager, path, version)
         if path == files.root_path
         else None
     )
@@ -470,17 +474,19 @@ def _is_of_another_engine(policy: Policy, obs: Observation) -> bool:
     )
 
 
-def _find_offline_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+def _find_offline_instances(
+    policy: Policy, obs: Observation, facts: ContainerdFacts
+) -> tuple[Instance, ...]:
     """Find the containerds in another root directory. Nothing runs there, so only files, the
     package database and the user can answer.
     """
-    there = [_build_tree_instance(policy, obs, m.config, m) for m in known.present(obs)]
+    there = [_build_tree_instance(policy, obs, facts, m.config, m) for m in known.present(obs)]
     config = policy.config_path or _find_config_by_unit(policy, obs) or releases.CONFIG
     manager = known.find_config_manager(config) or known.find_boot_manager(
         obs, config == releases.CONFIG
     )
     if manager:
-        return (_build_tree_instance(policy, obs, config, manager),)
+        return (_build_tree_instance(policy, obs, facts, config, manager),)
     named_file.require_named_engine_file(
         policy, obs, releases.CONFIG, containerd_places.keep_containerd_places(policy.handlers)
     )
@@ -498,7 +504,7 @@ def _find_offline_instances(policy: Policy, obs: Observation) -> tuple[Instance,
             []
             if there or policy.config_path
             else [
-                _build_tree_instance(policy, obs, m.config, m)
+                _build_tree_instance(policy, obs, facts, m.config, m)
                 for m in known.list_managers_with_template(obs)
             ]
         )
@@ -510,7 +516,7 @@ def _find_offline_instances(policy: Policy, obs: Observation) -> tuple[Instance,
     return (
         *there,
         _build_tree_instance(
-            policy, obs, config, known.find_image_manager(obs) or PACKAGE, address
+            policy, obs, facts, config, known.find_image_manager(obs) or PACKAGE, address
         ),
     )
 
@@ -523,11 +529,16 @@ def _find_config_by_unit(policy: Policy, obs: Observation) -> str:
 
 
 def _build_tree_instance(
-    policy: Policy, obs: Observation, config: str, manager: Manager, address: str = ""
+    policy: Policy,
+    obs: Observation,
+    facts: ContainerdFacts,
+    config: str,
+    manager: Manager,
+    address: str = "",
 ) -> Instance:
     if manager.place is None:
         return _build_containerd_instance(
-            policy, obs, Daemon(config, manager.socket, "", "", False, manager)
+            policy, obs, facts, Daemon(config, manager.socket, "", "", False, manager)
         )
     text = policy.engine_version or _get_package_version(obs, manager)
     version = versions.parse_engine_version(text)
@@ -536,10 +547,10 @@ def _build_tree_instance(
         if text:
             message = about_daemons.TREE_VERSION_UNREADABLE.fill(text=text)
         raise PlanError(message, where=policy.root)
-    files = _load_files(policy, obs, config, version)
+    files = _load_files(facts, config, version)
     off = containerd_config.find_disabled_cri(files) if files else None
     shown_manager, refusal = (
-        _refuse_disabled_cri(obs, files, off, manager, version)
+        _refuse_disabled_cri(obs, facts, files, off, manager, version)
         if files and off
         else (manager, Refusal())
     )
@@ -573,7 +584,7 @@ def _build_tree_instance(
         ),
         default_handler=_get_default_handler({}, cri),
         handlers=_list_handlers({}, cri, version),
-        low_level=aims.find_containerd_low_level_runtime(policy, obs, files, version)
+        low_level=aims.find_containerd_low_level_runtime(policy, facts.earlier, files, version)
         if files
         else "",
     )

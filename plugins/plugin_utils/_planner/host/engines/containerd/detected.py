@@ -12,14 +12,20 @@ of the default handler is read from the files in which a person sets it.
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
     Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+    require_together,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     STANDARD_PATH,
@@ -90,6 +96,45 @@ class Default:
     handler: str
     where: str
     line: int | None = None
+
+
+@dc.dataclass(frozen=True)
+class DetectionFacts:
+    """What decides over what a manager finds at its next start.
+
+    environments: files with the environment of its service. arguments: files of its unit, with the
+    path of its settings. settings: files with its own settings, by path and by the key of the
+    default handler; more_settings: those of a pattern. found: name -> path of programs, by their
+    names and by directories. processes: the verified ones of the host. units: the properties of a
+    unit by its name, {} if it is not known.
+    """
+
+    environments: Lookup[str, ObservedFile]
+    arguments: Lookup[str, ObservedFile]
+    settings: Lookup[tuple[str, str], ObservedFile]
+    more_settings: Lookup[tuple[str, str], tuple[ObservedFile, ...]]
+    found: Lookup[tuple[tuple[str, ...], tuple[str, ...]], Mapping[str, str]]
+    processes: Fact[tuple[Mapping[str, Any], ...]]
+    units: Lookup[str, Mapping[str, str]]
+    programs: programs.ProgramFacts
+
+
+def read_detection_facts(obs: Observation) -> DetectionFacts:
+    return DetectionFacts(
+        Lookup(lambda path: obs.get_file(path, OF_SERVICE)),
+        Lookup(lambda path: obs.get_file(path, ARGUMENTS)),
+        Lookup(lambda at: obs.get_file(at[0], keep_manager_settings(at[1]))),
+        Lookup(lambda at: obs.list_glob_files(at[0], keep_manager_settings(at[1]))),
+        Lookup(
+            lambda key: (
+                obs.get_answer(queries.ask_for_program(list(key[0]), list(key[1]))).get("found")
+                or {}
+            )
+        ),
+        Fact(obs.processes),
+        Lookup(obs.get_unit),
+        programs.read_program_facts(obs),
+    )
 
 
 def explain_detection(
@@ -164,11 +209,11 @@ def list_environment_files(instance: Instance) -> list[str]:
     )
 
 
-def search_path(policy: Policy, obs: Observation, instance: Instance) -> SearchPath:
+def search_path(policy: Policy, facts: DetectionFacts, instance: Instance) -> SearchPath:
     """Return the search path: of the last environment file that sets it, else of the running
     service, else systemd's.
     """
-    files = [obs.get_file(name, OF_SERVICE) for name in list_environment_files(instance)]
+    files = [facts.environments.get(name) for name in list_environment_files(instance)]
     saying = [file for file in files if says_path(file)]
     first = get_runtime_detection(instance).first
     if saying:
@@ -176,17 +221,17 @@ def search_path(policy: Policy, obs: Observation, instance: Instance) -> SearchP
             (n, text[5:]) for n, text in list_numbered_lines(saying[-1]) if text.startswith("PATH=")
         )
         return SearchPath((*first, *split_search_path(value.strip("\"'"))), saying[-1].path, line)
-    value = get_process_variable(obs, instance, "PATH")
+    value = get_process_variable(facts, instance, "PATH")
     where = next(
         (file.path for file in reversed(files) if file.exists), files[0].path if files else ""
     )
     return SearchPath((*first, *(split_search_path(value) or STANDARD_PATH)), where)
 
 
-def get_process_variable(obs: Observation, instance: Instance, variable: str) -> str:
+def get_process_variable(facts: DetectionFacts, instance: Instance, variable: str) -> str:
     """Return a variable of the running daemon, '' if none runs or it has no such variable."""
     running = (
-        next((p for p in obs.processes() if p.get("pid") == instance.pid), {})
+        next((p for p in facts.processes.value if p.get("pid") == instance.pid), {})
         if instance.running
         else {}
     )
@@ -224,18 +269,13 @@ def split_search_path(value: str) -> tuple[str, ...]:
 
 
 def find_detected_programs(
-    policy: Policy, obs: Observation, instance: Instance, path: SearchPath
+    policy: Policy, facts: DetectionFacts, instance: Instance, path: SearchPath
 ) -> dict[str, str]:
     """Return handler -> program, as the next start of the service will add them. A program that
     this run installs is there then.
     """
     wanted = get_runtime_detection(instance).programs
-    there = (
-        obs.get_answer(queries.ask_for_program(list(wanted.values()), list(path.directories))).get(
-            "found"
-        )
-        or {}
-    )
+    there = facts.found.get((tuple(wanted.values()), path.directories))
     result = {
         handler: str(there[program]) for handler, program in wanted.items() if there.get(program)
     }
@@ -246,9 +286,7 @@ def find_detected_programs(
             handler not in result
             and program == low_level.PROGRAM
             and PACKAGED in path.directories
-            and programs.is_program_installed_by_run(
-                policy, programs.read_program_facts(obs), packaged
-            )
+            and programs.is_program_installed_by_run(policy, facts.programs, packaged)
         ):
             result[handler] = packaged
     return result
@@ -291,39 +329,39 @@ def keep_manager_settings(key: str) -> Keep:
     return {"format": "yaml", "places": [[[key], "name"]]}
 
 
-def get_manager_settings_file(obs: Observation, instance: Instance) -> str:
+def get_manager_settings_file(facts: DetectionFacts, instance: Instance) -> str:
     """Return the manager's own configuration: by its variable, else by --config, else the usual one
     (pkg/configfilearg/parser.go).
     """
     wanted = get_runtime_detection(instance)
     for file in reversed(
-        [obs.get_file(name, OF_SERVICE) for name in list_environment_files(instance)]
+        [facts.environments.get(name) for name in list_environment_files(instance)]
     ):
         require_path(file, wanted.variable)
         for _line, text in reversed(list_numbered_lines(file)):
             if text.startswith(f"{wanted.variable}="):
                 return text.partition("=")[2].strip("\"' ")
     return (
-        get_process_variable(obs, instance, wanted.variable)
-        or find_config_argument(obs, instance)
+        get_process_variable(facts, instance, wanted.variable)
+        or find_config_argument(facts, instance)
         or wanted.settings
     )
 
 
-def find_config_argument(obs: Observation, instance: Instance) -> str:
+def find_config_argument(facts: DetectionFacts, instance: Instance) -> str:
     """Return the file that --config names in the arguments of its unit, '' if there is none. The
     last drop-in with arguments counts.
     """
-    for path in reversed(list_manager_unit_files(obs, instance)):
-        text = obs.get_file(path, ARGUMENTS).text
+    for path in reversed(list_manager_unit_files(facts, instance)):
+        text = facts.arguments.get(path).text
         if "ExecStart=" in text:
             found = re.finditer(rf"({HANDED_ON})?{FLAG}", text.rpartition("ExecStart=")[2])
             return next((str(one.group(2)) for one in found if not one.group(1)), "")
     return ""
 
 
-def list_manager_unit_files(obs: Observation, instance: Instance) -> list[str]:
-    unit = obs.get_unit(instance.unit) if instance.unit and instance.running else {}
+def list_manager_unit_files(facts: DetectionFacts, instance: Instance) -> list[str]:
+    unit = facts.units.get(instance.unit) if instance.unit and instance.running else {}
     return [
         path
         for path in (unit.get("FragmentPath", ""), *unit.get("DropInPaths", "").split())
@@ -341,7 +379,7 @@ def require_path(file: ObservedFile, variable: str) -> None:
             )
 
 
-def get_manager_default(obs: Observation, instance: Instance) -> Default:
+def get_manager_default(facts: DetectionFacts, instance: Instance) -> Default:
     """Return the default handler by the last file that sets it: config.yaml, then config.yaml.d by
     name.
 
@@ -349,24 +387,16 @@ def get_manager_default(obs: Observation, instance: Instance) -> Default:
     PlanError.
     """
     wanted = get_runtime_detection(instance)
-    keep, settings = keep_manager_settings(wanted.default), get_manager_settings_file(obs, instance)
-    unasked = [
-        q
-        for q in (
-            queries.ask_for_file(settings, keep),
-            queries.ask_for_glob(f"{settings}.d/*", keep),
-        )
-        if not obs.was_asked(q)
-    ]
-    if unasked:
-        raise NeedMore(unasked)
+    settings = get_manager_settings_file(facts, instance)
+    first, rest = (settings, wanted.default), (f"{settings}.d/*", wanted.default)
+    require_together([lambda: facts.settings.get(first), lambda: facts.more_settings.get(rest)])
     found = Default("", settings)
     more = [
         f
-        for f in obs.list_glob_files(f"{settings}.d/*", keep)
+        for f in facts.more_settings.get(rest)
         if f.path.lower().endswith((".yaml", ".yml")) and f.type != "dir"
     ]
-    for file in [obs.get_file(settings, keep), *more]:
+    for file in [facts.settings.get(first), *more]:
         require_plain_value(file, wanted.default)
         for line, text in list_numbered_lines(file):
             value = re.match(rf"{re.escape(wanted.default)}:\s+[\"']?([\w.+-]+)", text)
@@ -387,17 +417,15 @@ def require_plain_value(file: ObservedFile, key: str) -> None:
             )
 
 
-def list_detection_questions(obs: Observation, instance: Instance) -> list[queries.Question]:
+def require_detection(facts: DetectionFacts, instance: Instance) -> None:
+    """Raise NeedMore unless the host was looked at for all that decides over the next start."""
     wanted = get_runtime_detection(instance)
-    keep = keep_manager_settings(wanted.default)
-    files: list[queries.Question] = [
-        queries.ask_for_file(name, OF_SERVICE) for name in list_environment_files(instance)
-    ]
-    files += [
-        queries.ask_for_file(name, ARGUMENTS) for name in list_manager_unit_files(obs, instance)
-    ]
-    return [
-        *files,
-        queries.ask_for_file(wanted.settings, keep),
-        queries.ask_for_glob(f"{wanted.settings}.d/*", keep),
-    ]
+    get, at = functools.partial, wanted.default
+    require_together(
+        [
+            *(get(facts.environments.get, name) for name in list_environment_files(instance)),
+            *(get(facts.arguments.get, path) for path in list_manager_unit_files(facts, instance)),
+            get(facts.settings.get, (wanted.settings, at)),
+            get(facts.more_settings.get, (f"{wanted.settings}.d/*", at)),
+        ]
+    )

@@ -24,7 +24,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
     ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
@@ -226,7 +225,7 @@ def drop_in_path(policy: Policy, place: ManagerPlace, files: FileSet) -> str:
 
 
 def write_own_drop_in(
-    obs: Observation,
+    facts: config.ConfigFacts,
     files: FileSet,
     path: str,
     names: Path,
@@ -248,7 +247,7 @@ def write_own_drop_in(
         render_own_head(declared or 2),
         cri_settings.list_setting_values(wanted, names if declared else containerd_places.V2_NAMES),
     )
-    present = obs.get_file(path, files.keep)
+    present = facts.files.get(path)
     text = file_places.show_own_text(doc.text, present.keep) if present.keep else doc.text
     if present.exists and present.content is None:
         raise PlanError(about_files.DROP_IN_PATH_IN_USE.fill(trouble=present.trouble), where=path)
@@ -275,19 +274,19 @@ def write_own_drop_in(
                 whole=True,
             )
         )
-    imported = _import_drop_in(obs, files, path, version)
+    imported = _import_drop_in(facts, files, path, version)
     if imported:
         changes.append(imported)
     return changes
 
 
 def _import_drop_in(
-    obs: Observation, files: FileSet, path: str, version: Version
+    facts: config.ConfigFacts, files: FileSet, path: str, version: Version
 ) -> FileChange | None:
     root = files.root
     pattern = posixpath.join(posixpath.dirname(path), "*.toml")
     if root is None:
-        imported = toml.dump_toml_value(_choose_import_pattern(obs, files, path, pattern))
+        imported = toml.dump_toml_value(_choose_import_pattern(facts, files, path, pattern))
         text = f"{FIRST_LINE}\nversion = {releases.get_release_facts(version).new_file}\nimports = [{imported}]\n"
         return FileChange(
             files.root_path,
@@ -299,11 +298,13 @@ def _import_drop_in(
         )
     if _is_imported(root, path):
         return None
-    after = toml.append(root.doc, ("imports",), _choose_import_pattern(obs, files, path, pattern))
+    after = toml.append(root.doc, ("imports",), _choose_import_pattern(facts, files, path, pattern))
     return FileChange(root.path, root.real, root.doc, root.sha256, after, whole=False)
 
 
-def _choose_import_pattern(obs: Observation, files: FileSet, path: str, pattern: str) -> str:
+def _choose_import_pattern(
+    facts: config.ConfigFacts, files: FileSet, path: str, pattern: str
+) -> str:
     """Return the import of our file: a glob, which is kinder to others, unless it would bring in
     files that no file imports today.
     """
@@ -311,7 +312,7 @@ def _choose_import_pattern(obs: Observation, files: FileSet, path: str, pattern:
         return path
     sleeping = [
         f
-        for f in obs.list_glob_files(pattern, files.keep)
+        for f in facts.folders.get(pattern)
         if f.exists and f.path != path and not files.get(f.path)
     ]
     return path if sleeping else pattern

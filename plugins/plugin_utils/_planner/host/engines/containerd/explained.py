@@ -28,9 +28,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Leftover,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     containerd_places,
 )
@@ -64,6 +61,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
     FIRST_LINE,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.facts import (
+    ContainerdFacts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.leaves import (
     Leaf,
@@ -105,8 +105,8 @@ class Sides:
 
 
 def judge_tool_drop_in(
-    policy: Policy, obs: Observation, instance: Instance, files: FileSet, staying: FileSet, found: FoundDropIn, wanted: list[CriSetting],
-    version: Version,
+    policy: Policy, facts: ContainerdFacts, instance: Instance, files: FileSet, staying: FileSet, found: FoundDropIn,
+    wanted: list[CriSetting], version: Version,
 ) -> Leftover:  # fmt: skip
     """Judge whether the drop-in goes; if it stays, name the keys that nothing explains. May raise
     NeedMore.
@@ -114,11 +114,14 @@ def judge_tool_drop_in(
     A drop-in of this collection explains nothing: it has copies of its neighbours from the time
     when it was written, and is written again.
     """
-    leaves.require_cri_leaves(obs, files)
+    leaves.require_cri_leaves(facts.tags, files)
     own = {w.path: w.value for w in wanted}
-    now, rest = (leaves.merge_leaves(obs, _drop_own_files(it), version) for it in (files, staying))
+    now, rest = (
+        leaves.merge_leaves(facts.tags, _drop_own_files(it), version) for it in (files, staying)
+    )
     then = {**rest, **{path: Leaf(value) for path, value in own.items()}}
-    if not _is_loaded(obs, instance, leaves.merge_leaves(obs, files, version), found):
+    merged = leaves.merge_leaves(facts.tags, files, version)
+    if not _is_loaded(facts.serving, instance, merged, found):
         unloaded = about_adoption.NOT_LOADED_YET.fill(unit=instance.unit or "containerd")
         return found.report_kept(unloaded.drop_step(), unloaded.next)
     sides = Sides(
@@ -134,7 +137,7 @@ def judge_tool_drop_in(
     if policy.root == "/" and any(
         _is_one_sided(sides, path) for path in _list_differing_keys(sides)
     ):
-        sides = dc.replace(sides, release=leaves.read_release_leaves(obs, files, instance))
+        sides = dc.replace(sides, release=leaves.list_release_leaves(facts.tags, files, instance))
     left = [
         *(path for path in _list_differing_keys(sides) if not _is_release_default(sides, path)),
         *_list_unexplained_handler_keys(sides),
@@ -186,12 +189,14 @@ def _drop_own_files(files: FileSet) -> FileSet:
     )
 
 
-def _is_loaded(obs: Observation, instance: Instance, now: Leaves, found: FoundDropIn) -> bool:
+def _is_loaded(
+    facts: verify.ServingFacts, instance: Instance, now: Leaves, found: FoundDropIn
+) -> bool:
     if not instance.running:
         return True
     paths = [(*RUNTIMES, name, *PROGRAM) for name in found.handlers]
     known = [CriSetting(path, now[path].value, "") for path in (*paths, DEFAULT) if path in now]
-    return verify.is_containerd_status_current(obs, instance, known)
+    return verify.is_containerd_status_current(facts, instance, known)
 
 
 def _list_differing_keys(sides: Sides) -> list[Path]:

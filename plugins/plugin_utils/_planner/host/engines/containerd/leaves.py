@@ -9,7 +9,8 @@ For keys that no host sends, the tags of key and value are compared.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import (
@@ -17,7 +18,10 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection i
     selection,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Lookup,
+    require_together,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
@@ -76,25 +80,57 @@ class Leaf:
 Leaves = Mapping[Path, Leaf]  # by the path below the CRI table
 
 
-def require_cri_leaves(obs: Observation, files: FileSet, *more: queries.Question) -> None:
-    """Raise NeedMore unless the tags of every file with a CRI table are there, and the answers to
-    more questions.
+Handlers = tuple[str, ...]  # their sorted names
+# a program, and the process and its start by which it is run; None if it is run by its path
+Program = tuple[str, tuple[int, int] | None]
+
+
+@dc.dataclass(frozen=True)
+class TagFacts:
+    """The tags of keys and values, with the tables of these handlers compared.
+
+    of_files: those of a file, by its path. printed: those of what a program prints as its defaults.
+    Reading either may raise NeedMore, or QueryFailed for a text that is not TOML.
     """
-    missing = [
-        q
-        for q in (
+
+    of_files: Lookup[tuple[str, Handlers], Mapping[str, Any]]
+    printed: Lookup[tuple[Program, Handlers], Mapping[str, Any]]
+
+
+def read_tag_facts(obs: Observation, keep: file_places.Keep) -> TagFacts:
+    """Return the tags of the keys that are not in this list."""
+
+    def read_printed(key: tuple[Program, Handlers]) -> Mapping[str, Any]:
+        (binary, run_as), names = key
+        process = {"pid": run_as[0], "ticks": run_as[1]} if run_as else None
+        argv, tables = [binary, "config", "default"], list_compared_tables(names)
+        return _read_tags(obs, queries.ask_for_printed_tags(argv, tables, keep, MOVES, process))
+
+    return TagFacts(
+        Lookup(
+            lambda key: _read_tags(
+                obs, queries.ask_for_tags(key[0], list_compared_tables(key[1]), keep, MOVES)
+            )
+        ),
+        Lookup(read_printed),
+    )
+
+
+def require_cri_leaves(tags: TagFacts, files: FileSet, *more: Callable[[], object]) -> None:
+    """Raise NeedMore unless the tags of every file with a CRI table are there.
+
+    more: reads further facts, so one look answers all.
+    """
+    names = list_sorted_handlers(files)
+    require_together(
+        [
             *more,
-            *(_ask_for_tags(files, file) for file in files.files if _list_cri_tables(file)),
-        )
-        if not obs.was_asked(q)
-    ]
-    if missing:
-        raise NeedMore(missing)
-
-
-def _ask_for_tags(files: FileSet, file: ConfigFile) -> queries.Question:
-    return queries.ask_for_tags(
-        file.path, list_compared_tables(list_sorted_handlers(files)), files.keep, MOVES
+            *(
+                functools.partial(tags.of_files.get, (file.path, names))
+                for file in files.files
+                if _list_cri_tables(file)
+            ),
+        ]
     )
 
 
@@ -106,10 +142,10 @@ def _list_cri_tables(file: ConfigFile) -> list[Path]:
     ]
 
 
-def list_sorted_handlers(files: FileSet) -> list[str]:
+def list_sorted_handlers(files: FileSet) -> Handlers:
     """Return the sorted names of all handlers in these files."""
-    return sorted(
-        {name for file in files.files for name in config.list_file_handlers(file.doc.data)}
+    return tuple(
+        sorted({name for file in files.files for name in config.list_file_handlers(file.doc.data)})
     )
 
 
@@ -125,14 +161,14 @@ def list_compared_tables(names: Iterable[str]) -> list[Path]:
     ]
 
 
-def merge_leaves(obs: Observation, files: FileSet, version: Version) -> dict[Path, Leaf]:
+def merge_leaves(tags: TagFacts, files: FileSet, version: Version) -> dict[Path, Leaf]:
     """Return the CRI table as this release merges it from the files."""
     facts, schema = releases.get_release_facts(version), config.get_schema_in_force(files, version)
     found: dict[Path, Leaf] = {}
     for file in files.files:
         for table in _list_cri_tables(file):
             if config.is_table_read(table, file, schema, facts):
-                part = read_file_leaves(obs, files, file, table)
+                part = list_file_leaves(tags, files, file, table)
                 found = part if facts.merge == "replace" else {**found, **part}
     if facts.keeps_runc or not any(path[:2] == releases.RUNTIMES for path in found):
         found = {
@@ -164,8 +200,8 @@ def _own_spelling(found: Mapping[Path, Leaf], version: Version) -> dict[Path, Le
     }
 
 
-def read_file_leaves(
-    obs: Observation, files: FileSet, file: ConfigFile, table: Path
+def list_file_leaves(
+    tags: TagFacts, files: FileSet, file: ConfigFile, table: Path
 ) -> dict[Path, Leaf]:
     """Return one file's own table, tags included."""
     places = [(list(path), shape) for path, shape in files.keep.get("places") or ()]
@@ -178,26 +214,18 @@ def read_file_leaves(
             and not file_places.is_hidden_value(value)
         ):
             found[path] = Leaf(value, file, (*table, *path))
-    return {**found, **_add_tags(_tags_of(obs, _ask_for_tags(files, file)), table, file)}
+    answer = tags.of_files.get((file.path, list_sorted_handlers(files)))
+    return {**found, **_add_tags(answer, table, file)}
 
 
-def read_release_leaves(obs: Observation, files: FileSet, instance: Instance) -> dict[Path, Leaf]:
+def list_release_leaves(tags: TagFacts, files: FileSet, instance: Instance) -> dict[Path, Leaf]:
     """Return what containerd takes if no file sets anything, as its own program prints it, {} if
     there is no program to ask.
     """
     if not instance.binary:
         return {}
-    argv = [instance.binary, "config", "default"]
-    answer = _tags_of(
-        obs,
-        queries.ask_for_printed_tags(
-            argv,
-            list_compared_tables(list_sorted_handlers(files)),
-            files.keep,
-            MOVES,
-            instance.process,
-        ),
-    )
+    run_as = (instance.pid, instance.ticks) if instance.process else None
+    answer = tags.printed.get(((instance.binary, run_as), list_sorted_handlers(files)))
     return {
         path: leaf
         for table in containerd_places.TABLES
@@ -205,7 +233,7 @@ def read_release_leaves(obs: Observation, files: FileSet, instance: Instance) ->
     }
 
 
-def _tags_of(obs: Observation, question: queries.Question) -> Mapping[str, Any]:
+def _read_tags(obs: Observation, question: queries.Question) -> Mapping[str, Any]:
     """Return the answer with the tags. Raise QueryFailed for a text that is not TOML.
 
     Such a text has no tags, which does not mean that it has no keys.

@@ -11,14 +11,19 @@ containerds that run, and the files next to the main one.
 
 from __future__ import annotations
 
+import dataclasses as dc
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
     host_paths,
-    queries,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Fact,
+    Lookup,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Instance,
@@ -47,29 +52,47 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 NEWEST = Version(2, 0)
 
 
-def ask_for_other_roots(files: FileSet) -> queries.Question:
-    return queries.ask_for_glob(
-        posixpath.join(posixpath.dirname(files.root_path), "*.toml"), files.keep
+@dc.dataclass(frozen=True)
+class OtherRootFacts:
+    """What a host has of other daemons and of their configurations.
+
+    processes: all of root's, verified or not. configurations: the files of another daemon, by its
+    main file; reading them may raise NeedMore or another PlanError. beside: the files beside a main
+    file, by its path.
+    """
+
+    processes: Fact[tuple[Mapping[str, Any], ...]]
+    configurations: Lookup[str, FileSet]
+    beside: Lookup[str, tuple[ObservedFile, ...]]
+
+
+def read_other_root_facts(obs: Observation, own: config.ConfigFacts) -> OtherRootFacts:
+    """Return what a host has of other daemons. own: the files as they may travel for the policy."""
+    others = config.read_config_facts(obs)
+    return OtherRootFacts(
+        Fact(lambda: (*obs.processes(), *obs.list_unverified())),
+        Lookup(lambda path: config.load_containerd_files(others, path, NEWEST)),
+        Lookup(lambda path: own.folders.get(posixpath.join(posixpath.dirname(path), "*.toml"))),
     )
 
 
 def explain_other_reader(
-    policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str
+    policy: Policy, facts: OtherRootFacts, files: FileSet, instance: Instance, path: str
 ) -> str:
     """Return why another configuration needs this file, '' if nothing shows that. May raise
     NeedMore.
     """
     every = (
-        *_find_other_daemons(policy, obs, files, instance, path),
-        *_find_unstarted_configurations(obs, files, path),
+        *_find_other_daemons(policy, facts, files, instance, path),
+        *_find_unstarted_configurations(facts, files, path),
     )
     return next(iter(every), "")
 
 
 def _find_other_daemons(
-    policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str
+    policy: Policy, facts: OtherRootFacts, files: FileSet, instance: Instance, path: str
 ) -> Iterator[str]:
-    for process in (*obs.processes(), *obs.list_unverified()) if policy.root == "/" else ():
+    for process in facts.processes.value if policy.root == "/" else ():
         root = (
             host_paths.keep_as_opened(processes.flag(process.get("argv") or (), *daemons.CONFIG))
             or releases.CONFIG
@@ -84,7 +107,7 @@ def _find_other_daemons(
             yield about_adoption.OTHER_AT_UNKNOWN_PLACE.fill(path=root)
             continue
         try:
-            imported = config.load_containerd_files(obs, root, NEWEST)
+            imported = facts.configurations.get(root)
         except PlanError as unread:
             yield about_adoption.OTHER_UNREADABLE.fill(path=root, trouble=unread.what)
             continue
@@ -92,8 +115,10 @@ def _find_other_daemons(
             yield about_adoption.OTHER_READS.fill(path=root)
 
 
-def _find_unstarted_configurations(obs: Observation, files: FileSet, path: str) -> Iterator[str]:
-    for file in obs.list_glob_files(ask_for_other_roots(files)["pattern"]):
+def _find_unstarted_configurations(
+    facts: OtherRootFacts, files: FileSet, path: str
+) -> Iterator[str]:
+    for file in facts.beside.get(files.root_path):
         if files.get(file.path):
             continue
         for pattern in _imports(file):

@@ -26,7 +26,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     build_refused_instance_error,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
     ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
@@ -71,6 +70,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.edit import (
     FileChange,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.facts import (
+    ContainerdFacts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
     about_adoption,
     about_files,
@@ -85,7 +87,7 @@ class Shadowed(PlanError):
 
 
 def plan_containerd(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision
+    policy: Policy, facts: ContainerdFacts, instance: Instance, decision: Decision
 ) -> Plan:
     """Plan what differs from the decision, and the transaction that corrects it. May raise NeedMore
     or PlanError.
@@ -93,11 +95,11 @@ def plan_containerd(
     if instance.refusal:
         raise build_refused_instance_error(instance)
     version = served.parse_containerd_version(instance)
-    with sources.name_main_file_source(obs, instance, version):
-        files = config.load_containerd_files(obs, instance.config_path, version, policy.handlers)
+    with sources.name_main_file_source(facts, instance, version):
+        files = config.load_containerd_files(facts.config, instance.config_path, version)
         served.check_containerd_files(files, version)
-    left: list[Leftover] = list(adoption.list_unread_tool_files(obs, files))
-    for found in adoption.find_adoptable_drop_ins(policy, obs, files, instance):
+    left: list[Leftover] = list(adoption.list_unread_tool_files(facts, files))
+    for found in adoption.find_adoptable_drop_ins(policy, facts, files, instance):
         if found.obstacle or not decision.handler:
             left.append(
                 found.report_kept(
@@ -105,15 +107,15 @@ def plan_containerd(
                 )
             )
             continue
-        aim = aims.derive_aim_without_file(policy, obs, instance, decision, files, found, version)
+        aim = aims.derive_aim_without_file(policy, facts, instance, decision, files, found, version)
         left.append(
             explained.judge_tool_drop_in(
-                policy, obs, instance, files, aim.base, found, aim.wanted, version
+                policy, facts, instance, files, aim.base, found, aim.wanted, version
             )
         )
         if left[-1].fate == "adopted":
             planned = dc.replace(
-                _assemble_plan(policy, obs, instance, files, aim, version), leftovers=tuple(left)
+                _assemble_plan(policy, facts, instance, files, aim, version), leftovers=tuple(left)
             )
             return dc.replace(
                 planned,
@@ -127,10 +129,10 @@ def plan_containerd(
     try:
         planned = _assemble_plan(
             policy,
-            obs,
+            facts,
             instance,
             files,
-            aims.derive_aim(policy, obs, instance, decision, files, version),
+            aims.derive_aim(policy, facts, instance, decision, files, version),
             version,
         )
     except Shadowed as error:
@@ -156,10 +158,15 @@ def build_hidden_file_error(left: Leftover) -> PlanError:
 
 
 def _assemble_plan(
-    policy: Policy, obs: Observation, instance: Instance, files: FileSet, aim: Aim, version: Version
+    policy: Policy,
+    facts: ContainerdFacts,
+    instance: Instance,
+    files: FileSet,
+    aim: Aim,
+    version: Version,
 ) -> Plan:
     changes = _changes(
-        policy, obs, instance, aim.files, aim.base, aim.names, aim.cri, aim.wanted, version
+        policy, facts, instance, aim.files, aim.base, aim.names, aim.cri, aim.wanted, version
     )
     after = files
     if changes or aim.going:
@@ -169,10 +176,9 @@ def _assemble_plan(
             else {}
         )
         after = config.load_containerd_files(
-            obs,
+            facts.config,
             instance.config_path,
             version,
-            policy.handlers,
             {**edit.get_changed_files(changes), **gone},
         )
     engine_rules.require_loadable_containerd(files, after, version)
@@ -188,7 +194,7 @@ def _assemble_plan(
     differences = tuple(_list_differences(changes, files, aim.names, now, aim.wanted, version))
     found = assemble(
         policy,
-        obs,
+        facts.serving,
         instance,
         aim.files,
         changes,
@@ -209,7 +215,7 @@ def _assemble_plan(
 
 
 def explain_containerd_decision(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision
+    policy: Policy, facts: ContainerdFacts, instance: Instance, decision: Decision
 ) -> tuple[Reason, ...]:
     """Return the cgroup driver of our handler and the place of the handler, for the record.
 
@@ -217,8 +223,8 @@ def explain_containerd_decision(
     """
     try:
         version = served.parse_containerd_version(instance)
-        files = config.load_containerd_files(obs, instance.config_path, version, policy.handlers)
-        aim = aims.derive_aim(policy, obs, instance, decision, files, version)
+        files = config.load_containerd_files(facts.config, instance.config_path, version)
+        aim = aims.derive_aim(policy, facts, instance, decision, files, version)
     except PlanError:
         return ()
     base = aim.bases.get(decision.handler)
@@ -247,7 +253,7 @@ def explain_containerd_decision(
 
 def _changes(
     policy: Policy,
-    obs: Observation,
+    facts: ContainerdFacts,
     instance: Instance,
     files: FileSet,
     base: FileSet,
@@ -277,11 +283,11 @@ def _changes(
     # others lack.
     own = [w for w in wanted if w.path[:2] == releases.RUNTIMES or w in missing]
     path = (
-        aims.own_drop_in(policy, obs, files)
+        aims.own_drop_in(files)
         if takes_over and not policy.drop_in_path
         else edit.drop_in_path(policy, place, files)
     )
-    return edit.write_own_drop_in(obs, files, path, names, own, version)
+    return edit.write_own_drop_in(facts.config, files, path, names, own, version)
 
 
 def _verify(
@@ -416,7 +422,7 @@ def _get_changed_table(change: FileChange, names: Path) -> Path:
 
 
 def assemble(
-    policy: Policy, obs: Observation, instance: Instance, files: FileSet,
+    policy: Policy, serving: verify.ServingFacts, instance: Instance, files: FileSet,
     changes: list[FileChange], differences: tuple[Difference, ...],
     cri: Mapping[str, Any], wanted: list[CriSetting], version: Version,
     gone: tuple[transaction.Change, ...] = (), going: Going | None = None,
@@ -427,7 +433,7 @@ def assemble(
     that is taken over.
     """
     advice = [
-        *_advise_on_other_files(obs, files, wanted),
+        *_advise_on_other_files(files, wanted),
         *engine_rules.advise_on_unread_tables(files, version),
     ]
     in_force = wanted if gone else [*wanted, cri_settings.get_final_default(cri, wanted)]
@@ -439,7 +445,7 @@ def assemble(
     stale = (
         instance.running
         and policy.root == "/"
-        and (unlike or not verify.is_containerd_status_current(obs, instance, in_force))
+        and (unlike or not verify.is_containerd_status_current(serving, instance, in_force))
     )
     if watched.is_restarted_by_manager(policy, instance, bool(changes or removed)):
         restarts, health = watched.await_manager_restart(
@@ -451,13 +457,13 @@ def assemble(
     elif stale and not instance.unit:
         advice.append(about_restarts.OUTSIDE_SYSTEMD.fill(path=instance.config_path))
     elif stale:
-        verify.refuse_deadly_restart(obs, instance)
+        verify.refuse_deadly_restart(serving, instance)
         if not differences:
             differences = (verify.build_unloaded_difference(instance),)
         advice += (
             ()
             if known.get_manager_place(instance.manager).takes_up
-            else verify.advise_on_server_restart(obs, instance.unit)
+            else verify.advise_on_server_restart(serving, instance.unit)
         )
         restarts = (known.restart(instance.unit, about_restarts.CHANGES.fill()),)
         health = (verify.build_containerd_health_check(instance, wanted, version),)
@@ -513,7 +519,7 @@ def _find_removed_default(
     return []
 
 
-def _advise_on_other_files(obs: Observation, files: FileSet, wanted: list[CriSetting]) -> list[str]:
+def _advise_on_other_files(files: FileSet, wanted: list[CriSetting]) -> list[str]:
     """Return advice about files of others that define our handler as well."""
     found: list[str] = []
     for file in files.files[1:]:

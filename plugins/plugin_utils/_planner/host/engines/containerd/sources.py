@@ -13,16 +13,13 @@ from collections.abc import Iterator
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
-    containerd_places,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.versions import Version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     releases,
     template,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.facts import (
+    ContainerdFacts,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
     about_rendered,
@@ -79,27 +76,29 @@ class MainFileSource:
 
 
 def find_main_file_source(
-    obs: Observation, manager: Manager, main: str, version: Version
+    facts: ContainerdFacts, manager: Manager, main: str, version: Version
 ) -> MainFileSource | None:
     """Return the origin of a main file, None for one that a person or this collection edits."""
     place = manager.place
-    if place is None or place.main_edited or _is_of_person(obs, place, main):
+    if place is None or place.main_edited or _is_of_person(facts, place, main):
         return None
     return MainFileSource(
-        manager.title, main, _find_rendered_template(obs, place, main, version), place.made_of
+        manager.title, main, _find_rendered_template(facts, place, main, version), place.made_of
     )
 
 
 @contextlib.contextmanager
-def name_main_file_source(obs: Observation, instance: Instance, version: Version) -> Iterator[None]:
+def name_main_file_source(
+    facts: ContainerdFacts, instance: Instance, version: Version
+) -> Iterator[None]:
     """Make errors about the text of a generated main file name the file that it is made of."""
     try:
         yield
     except PlanError as error:
         main = instance.config_path
         source = (
-            find_main_file_source(obs, known.get_manager(instance.manager), main, version)
-            if error.where == main and _is_shown(obs, main)
+            find_main_file_source(facts, known.get_manager(instance.manager), main, version)
+            if error.where == main and _is_shown(facts, main)
             else None
         )
         if source is None:
@@ -107,17 +106,17 @@ def name_main_file_source(obs: Observation, instance: Instance, version: Version
         raise source.name_in_error(error) from None
 
 
-def _is_shown(obs: Observation, main: str) -> bool:
+def _is_shown(facts: ContainerdFacts, main: str) -> bool:
     """Tell whether a main file was read, even if its text is wrong. Access rights are corrected at
     that file itself.
     """
-    file = obs.get_file(main, containerd_places.keep_containerd_places())
+    file = facts.config.files.get(main)
     return not file.error and (file.content is not None or bool(file.fault))
 
 
-def _is_of_person(obs: Observation, place: ManagerPlace, main: str) -> bool:
+def _is_of_person(facts: ContainerdFacts, place: ManagerPlace, main: str) -> bool:
     """Tell by its first line whether a person has taken a main file from its manager."""
-    file = obs.get_file(main, containerd_places.keep_containerd_places())
+    file = facts.config.files.get(main)
     first = str((file.fault or {}).get("begins") or "") + "\n"
     return bool(place.first_line) and not (file.content or first).startswith(
         f"{place.first_line}\n"
@@ -125,7 +124,7 @@ def _is_of_person(obs: Observation, place: ManagerPlace, main: str) -> bool:
 
 
 def _find_rendered_template(
-    obs: Observation, place: ManagerPlace, main: str, version: Version
+    facts: ContainerdFacts, place: ManagerPlace, main: str, version: Version
 ) -> str:
     """Return the template that this release renders, '' if there is none.
 
@@ -138,4 +137,4 @@ def _find_rendered_template(
         if place.detection
         else []
     )
-    return next((path for path in read if obs.get_file(path, template.KEEP).exists), "")
+    return next((path for path in read if facts.templates.get(path).exists), "")

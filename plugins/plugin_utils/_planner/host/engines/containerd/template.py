@@ -13,11 +13,16 @@ repeats none of it.
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 import posixpath
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Lookup,
+    require_together,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
@@ -121,19 +126,38 @@ def list_template_paths(detection: Detection, main: str, schema: int) -> list[st
 
 
 def list_template_questions(detection: Detection, config: str) -> list[queries.Question]:
-    return [
-        queries.ask_for_file(posixpath.join(posixpath.dirname(config), name), KEEP)
-        for name in detection.templates.values()
-    ]
+    return [queries.ask_for_file(path, KEEP) for path in list_every_template(detection, config)]
 
 
-def find_counting_template(obs: Observation, detection: Detection, files: FileSet) -> Template:
+def list_every_template(detection: Detection, config: str) -> list[str]:
+    """Return the places of templates beside a main file, of all releases."""
+    directory = posixpath.dirname(config)
+    return [posixpath.join(directory, name) for name in detection.templates.values()]
+
+
+def read_templates(obs: Observation) -> Lookup[str, ObservedFile]:
+    """Return the templates of a host, by path."""
+    return Lookup(lambda path: obs.get_file(path, KEEP))
+
+
+def require_templates(
+    templates: Lookup[str, ObservedFile], detection: Detection, config: str
+) -> None:
+    """Raise NeedMore unless the place of every template was looked at, whichever release reads it."""
+    require_together(
+        functools.partial(templates.get, path) for path in list_every_template(detection, config)
+    )
+
+
+def find_counting_template(
+    templates: Lookup[str, ObservedFile], detection: Detection, files: FileSet
+) -> Template:
     """Return the template that counts, or the place for that of this collection. Raise PlanError if
     one cannot be read.
     """
     read = list_template_paths(detection, files.root_path, files.schema)
     for path in read:
-        file = obs.get_file(path, KEEP)
+        file = templates.get(path)
         if file.error or (file.exists and file.content is None):
             why = file.error or file.trouble
             raise PlanError(about_rendered.TEMPLATE_UNREADABLE.fill(trouble=why), where=path)

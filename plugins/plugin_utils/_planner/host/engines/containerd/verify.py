@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Difference,
@@ -78,14 +79,32 @@ def get_status_path(setting: CriSetting) -> tuple[str, ...] | None:
     return ("config", *setting.path[:-1], STATUS_NAMES[last]) if last in STATUS_NAMES else None
 
 
+@dc.dataclass(frozen=True)
+class ServingFacts:
+    """What daemons say of themselves, and systemd of their units.
+
+    statuses: the answer of a daemon over CRI, by its socket and its process; reading it may raise
+    NeedMore or QueryFailed. units: the properties of a unit by its name, {} if it is not known.
+    """
+
+    statuses: Lookup[tuple[str, int], Mapping[str, Any]]
+    units: Lookup[str, Mapping[str, str]]
+
+
+def read_serving_facts(obs: Observation) -> ServingFacts:
+    return ServingFacts(
+        Lookup(lambda daemon: obs.get_cri(daemon[0], pid=daemon[1])), Lookup(obs.get_unit)
+    )
+
+
 def is_containerd_status_current(
-    obs: Observation, instance: Instance, wanted: list[CriSetting]
+    facts: ServingFacts, instance: Instance, wanted: list[CriSetting]
 ) -> bool:
     """Tell whether the running daemon already works with these keys. A key without a certain place
     in the status is not compared.
     """
     info = read_containerd_status(
-        obs.get_cri(instance.socket, pid=instance.pid).get("info") or {}, instance
+        facts.statuses.get((instance.socket, instance.pid)).get("info") or {}, instance
     )
     if not isinstance(info.get("config"), Mapping):
         return False
@@ -151,13 +170,13 @@ def build_containerd_health_check(
     }
 
 
-def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
+def refuse_deadly_restart(facts: ServingFacts, instance: Instance) -> None:
     """Raise PlanError if a restart would kill all containers, or if the unit is masked.
 
     containerd's unit leaves containers alone by KillMode=process. An override that does not would
     kill them all.
     """
-    unit = obs.get_unit(instance.unit)
+    unit = facts.units.get(instance.unit)
     if unit.get("LoadState") == "masked":
         raise PlanError(about_restarts.MASKED.fill(unit=instance.unit), where=instance.unit)
     mode = unit.get("KillMode", "process")
@@ -167,14 +186,16 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
         )
 
 
-def advise_on_server_restart(obs: Observation, unit: str) -> tuple[str, ...]:
+def advise_on_server_restart(facts: ServingFacts, unit: str) -> tuple[str, ...]:
     """Return advice for a server whose restart ends before its API serves, () for any other unit.
 
     k3s and RKE2 tell systemd that they are ready once the API serves. If the unit's Type ignores
     that, its restart ends at once.
     """
     kind = (
-        obs.get_unit(unit).get("Type", "notify") if unit in known.list_server_units() else "notify"
+        facts.units.get(unit).get("Type", "notify")
+        if unit in known.list_server_units()
+        else "notify"
     )
     if kind.startswith("notify"):
         return ()

@@ -29,7 +29,9 @@ def planned(release: str, files: dict[str, Any], default: bool) -> Plan:
     policy = Policy(config_path=ROOT, root="/tree", engine_version=RELEASES[release], single=True)
     seen = obs(files=files)
     (instance,) = containerd_detect.find_instances(policy, seen)
-    return containerd_detect.plan_instance(policy, seen, instance, decision(default, False))
+    return containerd_detect.plan_instance(
+        policy, containerd_detect.read_facts(policy, seen), instance, decision(default, False)
+    )
 
 
 def after(files: dict[str, str], plan: Plan) -> dict[str, str]:

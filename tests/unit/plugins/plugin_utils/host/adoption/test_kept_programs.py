@@ -69,7 +69,10 @@ def planned(
 ) -> Plan:
     seen = builders.obs(files={**files, **dict.fromkeys(there, "")}, originals=originals)
     return containerd_detect.plan_instance(
-        policy, seen, instance(version, running=False), dc.replace(DECISION, default=True)
+        policy,
+        containerd_detect.read_facts(policy, seen),
+        instance(version, running=False),
+        dc.replace(DECISION, default=True),
     )
 
 

@@ -61,7 +61,10 @@ def plan(
         **more,
     )
     return containerd_detect.plan_instance(
-        policy or Policy(), obs, instance(version, **serving), dc.replace(DECISION, default=False)
+        policy or Policy(),
+        containerd_detect.read_facts(policy or Policy(), obs),
+        instance(version, **serving),
+        dc.replace(DECISION, default=False),
     )
 
 

@@ -289,9 +289,9 @@ def test_a_later_file_of_its_settings_counts() -> None:
         f"{K3S_YAML}.d/10.yaml": "default-runtime: a\n",
     }
     node = Node(files=files)
-    assert detected.get_manager_default(node.seen(), node.instance()) == detected.Default(
-        "nvidia", f"{K3S_YAML}.d/50.yaml", 1
-    )
+    assert detected.get_manager_default(
+        detected.read_detection_facts(node.seen()), node.instance()
+    ) == detected.Default("nvidia", f"{K3S_YAML}.d/50.yaml", 1)
 
 
 @pytest.mark.parametrize(
@@ -305,9 +305,9 @@ def test_the_settings_have_either_ending(name: str, counts: bool) -> None:
             f"{K3S_YAML}.d/{name}": "default-runtime: nvidia\n",
         }
     )
-    assert detected.get_manager_default(node.seen(), node.instance()).handler == (
-        "nvidia" if counts else "crun"
-    )
+    assert detected.get_manager_default(
+        detected.read_detection_facts(node.seen()), node.instance()
+    ).handler == ("nvidia" if counts else "crun")
 
 
 # Where its settings are, by what its service says; a variable counts before an argument, and a
@@ -359,9 +359,9 @@ def test_its_settings_are_read_where_its_service_says(files: dict[str, str], set
     seen.answers["units:of this test"]["units"]["k3s-agent.service"].update(
         FragmentPath=UNIT, DropInPaths=TUNED if TUNED in files else ""
     )
-    assert detected.get_manager_default(seen, node.instance()) == detected.Default(
-        "nvidia", settings, 1
-    )
+    assert detected.get_manager_default(
+        detected.read_detection_facts(seen), node.instance()
+    ) == detected.Default("nvidia", settings, 1)
     assert "secret" not in "".join(shown.values())
 
 

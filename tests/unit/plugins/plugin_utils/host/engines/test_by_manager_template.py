@@ -106,7 +106,9 @@ def test_a_second_run_changes_nothing() -> None:
         }
     )
     policy = Policy(handlers=(GPU,))
-    planned = detect.plan_instance(policy, seen, detect.find_instances(policy, seen)[0], DECISION)
+    planned = detect.plan_instance(
+        policy, detect.read_facts(policy, seen), detect.find_instances(policy, seen)[0], DECISION
+    )
     assert (planned.changes, planned.differences, planned.restarts) == ((), (), ())
 
 
@@ -149,17 +151,21 @@ def test_our_template_is_taken_back_and_the_manager_renders_again(case: str) -> 
     original, op = WRITTEN[case]
     originals = {V3_TEMPLATE: {"existed": False, **original}} if original else {}
     seen, policy = WITH_OURS.seen(originals=originals), Policy(state="absent", handlers=(GPU,))
-    planned = detect.plan_absent(policy, seen, detect.find_instances(policy, seen)[0])
+    planned = detect.plan_absent(
+        policy, detect.read_facts(policy, seen), detect.find_instances(policy, seen)[0]
+    )
     assert [(c["path"], c["op"]) for c in planned.changes] == [(V3_TEMPLATE, op)]
     assert [r.unit for r in planned.restarts] == ["k3s-agent.service"]
-    assert detect.owns_file(policy, seen, V3_TEMPLATE)
+    assert detect.owns_file(policy, detect.read_facts(policy, seen), V3_TEMPLATE)
 
 
 @pytest.mark.parametrize("files", [{}, {V3_TEMPLATE: '{{ template "base" . }}\n'}])
 def test_nothing_of_others_is_taken_away(files: dict[str, str]) -> None:
     node = Node(config=rendered(3, handler(3, "nvidia")), served={"nvidia": NVIDIA}, files=files)
     policy = Policy(state="absent")
-    planned = detect.plan_absent(policy, node.seen(), node.instance(policy))
+    planned = detect.plan_absent(
+        policy, detect.read_facts(policy, node.seen()), node.instance(policy)
+    )
     assert (planned.changes, planned.restarts) == ((), ())
 
 

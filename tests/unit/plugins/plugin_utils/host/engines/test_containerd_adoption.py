@@ -62,7 +62,7 @@ def plan(
     obs = builders.obs(files=files, originals=originals)
     return containerd_detect.plan_instance(
         policy or Policy(),
-        obs,
+        containerd_detect.read_facts(policy or Policy(), obs),
         instance(version, running=False),
         dc.replace(DECISION, **{"default": True, **more}),
     )
@@ -401,7 +401,10 @@ def test_a_file_that_a_second_containerd_reads_stays(case: str) -> None:
         processes=[{"pid": 77, "exe": "/usr/bin/containerd", "argv": ["containerd", *flags]}],
     )
     found = containerd_detect.plan_instance(
-        Policy(), seen, instance("2.1.9", running=False), dc.replace(DECISION, default=True)
+        Policy(),
+        containerd_detect.read_facts(Policy(), seen),
+        instance("2.1.9", running=False),
+        dc.replace(DECISION, default=True),
     )
     (left,) = found.leftovers
     assert (left.fate, get_code(left.why)) == (

@@ -125,7 +125,10 @@ def planned(
         },
     )
     return containerd_detect.plan_instance(
-        policy or Policy(), seen, instance(release), dc.replace(DECISION, **more)
+        policy or Policy(),
+        containerd_detect.read_facts(policy or Policy(), seen),
+        instance(release),
+        dc.replace(DECISION, **more),
     )
 
 
@@ -197,18 +200,26 @@ def test_a_default_without_options_gets_what_another_handler_makes_containerd_te
 def test_the_record_says_which_driver_and_why() -> None:
     seen = builders.obs(files={ROOT: config(OLD, "runc", runc="")}, answers={cgroup_driver.ask_for_kubelet_config()["id"]: {"files": [
         {"path": path} for path in PODS["systemd"]]}})  # fmt: skip
-    (reason,) = containerd_detect.explain_decision(Policy(), seen, instance(OLD), DECISION)
+    (reason,) = containerd_detect.explain_decision(
+        Policy(), containerd_detect.read_facts(Policy(), seen), instance(OLD), DECISION
+    )
     assert (reason.what, reason.value) == ("cgroup_driver", "systemd")
     assert get_code(reason.why) == BY_PODS
     assert (
         containerd_detect.explain_decision(
-            Policy(), builders.obs(files={ROOT: "a = = 1"}), instance(OLD), DECISION
+            Policy(),
+            containerd_detect.read_facts(Policy(), builders.obs(files={ROOT: "a = = 1"})),
+            instance(OLD),
+            DECISION,
         )
         == ()
     )
     assert (
         containerd_detect.explain_decision(
-            Policy(), seen, instance(OLD), dc.replace(DECISION, handler="")
+            Policy(),
+            containerd_detect.read_facts(Policy(), seen),
+            instance(OLD),
+            dc.replace(DECISION, handler=""),
         )
         == ()
     )
@@ -234,7 +245,10 @@ def test_a_new_default_has_the_driver_of_the_one_before(case: str) -> None:
     files = applied({ROOT: text}, found)
     again = builders.obs(files=files)
     assert containerd_detect.plan_instance(
-        Policy(), again, instance(release), dc.replace(DECISION, default=True)
+        Policy(),
+        containerd_detect.read_facts(Policy(), again),
+        instance(release),
+        dc.replace(DECISION, default=True),
     ).empty
 
 

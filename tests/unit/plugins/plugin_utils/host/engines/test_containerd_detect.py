@@ -530,7 +530,9 @@ def importing(length: int) -> dict[str, str]:
 
 def test_a_chain_of_imports_is_followed() -> None:
     found = containerd_config.load_containerd_files(
-        builders.obs(files=importing(33)), CONFIG, Version(1, 7)
+        containerd_config.read_config_facts(builders.obs(files=importing(33))),
+        CONFIG,
+        Version(1, 7),
     )
     assert len(found.files) == 33
 
@@ -540,7 +542,9 @@ def test_a_chain_of_imports_has_a_bound_with_a_sentence_that_names_the_file() ->
         PlanError, match=r"^/etc/containerd/32\.toml:2: .*\[containerd\.import-chain-too-long\]"
     ):
         containerd_config.load_containerd_files(
-            builders.obs(files=importing(40)), CONFIG, Version(1, 7)
+            containerd_config.read_config_facts(builders.obs(files=importing(40))),
+            CONFIG,
+            Version(1, 7),
         )
 
 
@@ -550,7 +554,9 @@ def test_all_imports_of_a_file_are_asked_for_in_one_look() -> None:
         f"file:{CONFIG}": builders.file_answer(f"version = 2\nimports = {json.dumps(paths)}\n")
     }
     with pytest.raises(NeedMore) as caught:
-        containerd_config.load_containerd_files(Observation({}, answers), CONFIG, Version(1, 7))
+        containerd_config.load_containerd_files(
+            containerd_config.read_config_facts(Observation({}, answers)), CONFIG, Version(1, 7)
+        )
     assert [q["path"] for q in caught.value.questions] == paths
 
 

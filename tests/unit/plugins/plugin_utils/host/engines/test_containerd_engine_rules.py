@@ -39,7 +39,9 @@ def test_a_rule_is_broken_on_the_releases_that_have_it(name: str, release: str) 
     row = rules.ROWS[name]
     found = engine_rules.find_broken_containerd_rules(
         config.load_containerd_files(
-            builders.obs(files={ROOT: row.files["config.toml"]}), ROOT, version(release)
+            config.read_config_facts(builders.obs(files={ROOT: row.files["config.toml"]})),
+            ROOT,
+            version(release),
         ),
         version(release),
     )
@@ -82,7 +84,10 @@ def test_mirrors_alone_are_refused_by_two_releases(text: str, line: int) -> None
         found = versions.parse_engine_version(release)
         assert found
         broken = engine_rules.find_broken_containerd_rules(
-            config.load_containerd_files(builders.obs(files={ROOT: text}), ROOT, found), found
+            config.load_containerd_files(
+                config.read_config_facts(builders.obs(files={ROOT: text})), ROOT, found
+            ),
+            found,
         )
         assert [(one.rule.code, one.spot.line) for one in broken] == (
             [("mirrors-and-default-path", line)] if refuses and line else []
@@ -112,7 +117,10 @@ def test_mirrors_that_a_release_does_not_read_are_no_trouble(
     files = {ROOT: f'imports = ["{DROP_IN}"]\n{text}', DROP_IN: imported}
     assert (
         engine_rules.find_broken_containerd_rules(
-            config.load_containerd_files(builders.obs(files=files), ROOT, found), found
+            config.load_containerd_files(
+                config.read_config_facts(builders.obs(files=files)), ROOT, found
+            ),
+            found,
         )
         == []
     )
@@ -134,7 +142,10 @@ def test_a_table_that_a_later_file_hides_from_1_x_breaks_no_rule(hidden: str) ->
     files = {ROOT: f'imports = ["{DROP_IN}"]\n{hidden}', DROP_IN: f"version = 2\n{RUNC}{untrusted}"}
     assert (
         engine_rules.find_broken_containerd_rules(
-            config.load_containerd_files(builders.obs(files=files), ROOT, found), found
+            config.load_containerd_files(
+                config.read_config_facts(builders.obs(files=files)), ROOT, found
+            ),
+            found,
         )
         == []
     )
@@ -161,7 +172,9 @@ def test_such_a_file_is_named_and_stays_as_it_is_or_the_change_makes_it_right(
     )
     if not result["failed"]:
         files = {path: data.decode() for path, (data, *_more) in home.state().items() if data}
-        after = config.load_containerd_files(builders.obs(files=files), ROOT, version(release))
+        after = config.load_containerd_files(
+            config.read_config_facts(builders.obs(files=files)), ROOT, version(release)
+        )
         assert row.code == "default-missing"
         assert engine_rules.find_broken_containerd_rules(after, version(release)) == []
         return
@@ -269,7 +282,9 @@ def test_a_node_without_runc_keeps_the_driver_of_its_handler_run_after_run(
     assert not home.single("containerd", engine_version=rules.PATCH[release], **options)["failed"]
     files = {path: data.decode() for path, (data, *_more) in home.state().items() if data}
     handlers = config.build_effective_cri_table(
-        config.load_containerd_files(builders.obs(files=files), ROOT, version(release)),
+        config.load_containerd_files(
+            config.read_config_facts(builders.obs(files=files)), ROOT, version(release)
+        ),
         version(release),
     )["containerd"]["runtimes"]
     assert handlers["nvidia"]["options"]["SystemdCgroup"] is (systemd == "true")

@@ -75,7 +75,9 @@ def planned(release: str, text: str) -> Any:
     policy = Policy(config_path=ROOT, root="/tree", engine_version=release, single=True)
     seen = obs(files={ROOT: text})
     (instance,) = containerd_detect.find_instances(policy, seen)
-    return containerd_detect.plan_instance(policy, seen, instance, decision(False, False))
+    return containerd_detect.plan_instance(
+        policy, containerd_detect.read_facts(policy, seen), instance, decision(False, False)
+    )
 
 
 @pytest.mark.parametrize("release", ["1.6.20", "1.7.24", "2.1.4", "2.3.7"])

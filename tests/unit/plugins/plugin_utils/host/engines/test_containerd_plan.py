@@ -365,7 +365,7 @@ def test_files_that_import_each_other_are_read_once_breadth_first(
     """LoadConfig of containerd 1.6 to 2.4: what is loaded already is passed over."""
     texts = {path: f"version = 2\nimports = {json.dumps(paths)}\n" for path, paths in files.items()}
     found = containerd_config.load_containerd_files(
-        builders.obs(files=texts),
+        containerd_config.read_config_facts(builders.obs(files=texts)),
         ROOT,
         versions.parse_engine_version(version) or versions.Version(0, 0),
     )

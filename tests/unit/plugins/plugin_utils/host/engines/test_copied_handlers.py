@@ -117,6 +117,8 @@ def test_defaults_that_are_no_toml_are_not_taken_for_none() -> None:
         "fault": {"code": "toml-equals", "line": 3},
     }
     with pytest.raises(QueryFailed, match=r"line 3 is not valid TOML \(toml-equals\)"):
-        containerd_leaves.read_release_leaves(
-            Observation({}, {question["id"]: answer}), files, instance("2.1.9")
+        containerd_leaves.list_release_leaves(
+            containerd_leaves.read_tag_facts(Observation({}, {question["id"]: answer}), files.keep),
+            files,
+            instance("2.1.9"),
         )

@@ -80,7 +80,12 @@ def plan(version: str, text: str) -> Plan:
         cdi,
     )
     return containerd_detect.plan_instance(
-        Policy(drop_in="never"), builders.obs(files={ROOT: answer(text)}), one, DECISION
+        Policy(drop_in="never"),
+        containerd_detect.read_facts(
+            Policy(drop_in="never"), builders.obs(files={ROOT: answer(text)})
+        ),
+        one,
+        DECISION,
     )
 
 

@@ -54,7 +54,9 @@ def effective(release: str, files: dict[str, str]) -> dict[str, Any]:
     assert version
     return containerd_config.build_effective_cri_table(
         containerd_config.load_containerd_files(
-            builders.obs(files=files), ROOT, version, Policy().handlers
+            containerd_config.read_config_facts(builders.obs(files=files), Policy().handlers),
+            ROOT,
+            version,
         ),
         version,
     )

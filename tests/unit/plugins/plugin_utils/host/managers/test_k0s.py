@@ -89,7 +89,9 @@ def found(seen: Observation, policy: Policy | None = None) -> Instance:
 
 def plan(seen: Observation, **options: Any) -> Plan:
     policy = Policy(**options)
-    return detect.plan_instance(policy, seen, found(seen, policy), DECISION)
+    return detect.plan_instance(
+        policy, detect.read_facts(policy, seen), found(seen, policy), DECISION
+    )
 
 
 def test_the_drop_in_has_the_version_of_the_file_that_imports_it_and_nothing_is_restarted() -> None:
@@ -131,7 +133,9 @@ def test_files_that_it_has_not_applied_take_a_restart() -> None:
 def test_taking_it_back_is_waited_for_as_well(loaded: bool) -> None:
     written = plan(host()).changes[0]["content"]
     seen = host(files={DROP_IN: written}, loaded=loaded)
-    back = detect.plan_absent(Policy(state="absent"), seen, found(seen))
+    back = detect.plan_absent(
+        Policy(state="absent"), detect.read_facts(Policy(state="absent"), seen), found(seen)
+    )
     assert [(c["path"], c["op"]) for c in back.changes] == [(DROP_IN, "remove")]
     assert [(r.unit, r.action) for r in back.restarts] == [(UNIT, "wait")]
     assert [check.get("replaces") for check in back.health] == [9]
@@ -198,7 +202,7 @@ def test_what_is_taken_back_is_taken_back_all_the_same_and_waited_for() -> None:
         host(files={DROP_IN: written}, loaded=True),
         Policy(state="absent", restart="never"),
     )
-    back = detect.plan_absent(policy, seen, found(seen, policy))
+    back = detect.plan_absent(policy, detect.read_facts(policy, seen), found(seen, policy))
     assert [r.action for r in back.list_acted_restarts("never")] == ["wait"]
     assert "containerd.restart-never-not-kept" in map(get_code, back.advice)
 
@@ -207,7 +211,7 @@ def test_in_a_tree_nothing_is_waited_for() -> None:
     policy = Policy(root="/srv/image", engine_version="2.3.4")
     seen = host()
     (one,) = detect.find_instances(policy, seen)
-    planned = detect.plan_instance(policy, seen, one, DECISION)
+    planned = detect.plan_instance(policy, detect.read_facts(policy, seen), one, DECISION)
     assert ([c["path"] for c in planned.changes], planned.restarts, planned.health) == (
         [DROP_IN],
         (),

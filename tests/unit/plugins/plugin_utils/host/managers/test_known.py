@@ -167,7 +167,9 @@ def found(seen: Observation, policy: Policy | None = None) -> Instance:
 
 def plan(seen: Observation, **options: Any) -> Plan:
     policy = Policy(**options)
-    return detect.plan_instance(policy, seen, found(seen, policy), DECISION)
+    return detect.plan_instance(
+        policy, detect.read_facts(policy, seen), found(seen, policy), DECISION
+    )
 
 
 def test_what_is_asked_of_a_host_of_it_takes_one_look() -> None:
@@ -254,7 +256,10 @@ def test_such_a_host_is_left_alone_and_told_why(case: str) -> None:
     )
     with pytest.raises(PlanError, match=r"\[containerd\.rendered-without-drop-ins\]"):
         detect.plan_instance(
-            policy, host(text, version), dc.replace(one, refusal=Refusal()), DECISION
+            policy,
+            detect.read_facts(policy, host(text, version)),
+            dc.replace(one, refusal=Refusal()),
+            DECISION,
         )
 
 
@@ -273,10 +278,12 @@ def test_what_it_sets_in_another_place_is_not_written(monkeypatch: pytest.Monkey
 def test_what_is_ours_is_taken_back_and_the_rest_stays() -> None:
     written = plan(host()).changes[0]["content"]
     seen = host(RENDERED + OWN_HANDLER, files={DROP_IN: written})
-    back = detect.plan_absent(Policy(state="absent"), seen, found(seen))
+    back = detect.plan_absent(
+        Policy(state="absent"), detect.read_facts(Policy(state="absent"), seen), found(seen)
+    )
     assert [(c["path"], c["op"]) for c in back.changes] == [(DROP_IN, "remove")]
-    assert detect.list_marked_files(Policy(), seen) == (DROP_IN,)
-    assert detect.owns_file(Policy(), seen, DROP_IN)
+    assert detect.list_marked_files(Policy(), detect.read_facts(Policy(), seen)) == (DROP_IN,)
+    assert detect.owns_file(Policy(), detect.read_facts(Policy(), seen), DROP_IN)
 
 
 @pytest.mark.parametrize(("state", "there"), [("active", True), ("inactive", False)])

@@ -139,7 +139,9 @@ def found(seen: Observation, policy: Policy | None = None) -> Instance:
 
 def plan(seen: Observation, decision: Decision = DECISION, **options: Any) -> Plan:
     policy = Policy(**options)
-    return detect.plan_instance(policy, seen, found(seen, policy), decision)
+    return detect.plan_instance(
+        policy, detect.read_facts(policy, seen), found(seen, policy), decision
+    )
 
 
 def edited(planned: Plan) -> str:
@@ -208,7 +210,9 @@ def test_taken_back_it_is_the_template_from_before() -> None:
         }
     }
     seen.answers[queries.ask_for_originals(JOURNAL_DIR)["id"]] = kept
-    back = detect.plan_absent(Policy(state="absent"), seen, found(seen))
+    back = detect.plan_absent(
+        Policy(state="absent"), detect.read_facts(Policy(state="absent"), seen), found(seen)
+    )
     assert [(c["path"], c["op"]) for c in back.changes] == [(TEMPLATE, "restore")]
     assert [r.unit for r in back.restarts] == [UNIT]
 

@@ -123,7 +123,10 @@ def found(node: Node, policy: Policy | None = None) -> Instance:
 
 def plan(node: Node, decision: Decision = DECISION, **options: Any) -> Plan:
     return detect.plan_instance(
-        Policy(**options), node.seen(), found(node, Policy(**options)), decision
+        Policy(**options),
+        detect.read_facts(Policy(**options), node.seen()),
+        found(node, Policy(**options)),
+        decision,
     )
 
 
@@ -251,7 +254,10 @@ def test_where_its_own_handler_is_right_nothing_is_written_and_the_reason_says_s
     node, decision = ENOUGH[name]
     assert plan(node, decision).changes == ()
     why = {
-        r.what: r for r in detect.explain_decision(Policy(), node.seen(), found(node), decision)
+        r.what: r
+        for r in detect.explain_decision(
+            Policy(), detect.read_facts(Policy(), node.seen()), found(node), decision
+        )
     }["drop_in"]
     assert (why.value, get_code(why.why)) == ("none", "containerd.rendered-completely")
 
@@ -266,7 +272,10 @@ LACKS = {
 def test_the_reason_names_the_drop_in_and_what_the_generated_file_lacks(name: str) -> None:
     node, decision, lacks = LACKS[name]
     why = {
-        r.what: r for r in detect.explain_decision(Policy(), node.seen(), found(node), decision)
+        r.what: r
+        for r in detect.explain_decision(
+            Policy(), detect.read_facts(Policy(), node.seen()), found(node), decision
+        )
     }["drop_in"]
     assert why.value == f"{node.home}/config-v3.toml.d/90-gpufleet.toml"
     assert get_code(why.why) == f"containerd.{lacks}"
@@ -294,7 +303,10 @@ def test_where_no_drop_in_is_read_the_node_is_left_alone_and_told_the_next_step(
     ]
     with pytest.raises(PlanError, match=r"\[containerd\.rendered-without-drop-ins\]"):
         detect.plan_instance(
-            Policy(**options), node.seen(), dc.replace(one, refusal=Refusal()), DECISION
+            Policy(**options),
+            detect.read_facts(Policy(**options), node.seen()),
+            dc.replace(one, refusal=Refusal()),
+            DECISION,
         )
 
 
@@ -317,10 +329,12 @@ def test_one_that_does_not_run_is_named() -> None:
 def test_ours_is_taken_back_and_what_k3s_renders_stays() -> None:
     node = after(Node())
     one = found(node)
-    back = detect.plan_absent(Policy(state="absent"), node.seen(), one)
+    back = detect.plan_absent(
+        Policy(state="absent"), detect.read_facts(Policy(state="absent"), node.seen()), one
+    )
     path = f"{node.home}/config-v3.toml.d/90-gpufleet.toml"
     assert [(c["path"], c["op"]) for c in back.changes] == [(path, "remove")]
-    assert detect.list_marked_files(Policy(), node.seen()) == (path,)
+    assert detect.list_marked_files(Policy(), detect.read_facts(Policy(), node.seen())) == (path,)
 
 
 # the path of a configuration -> whose it is
