@@ -366,7 +366,7 @@ FLAGS: list[tuple[str, list[str], str]] = [
 
 
 FILES: dict[str, Callable[[Observation], str]] = {
-    "containerd": lambda seen: daemons.find_containerd_daemons(Policy(), seen)[0].config,
+    "containerd": lambda seen: daemons.read_containerd_daemons(Policy(), seen)[0].config,
     "crio": lambda seen: crio_config.find_crio_paths(Policy(), seen).config,
     "dockerd": lambda seen: docker_config.find_docker_paths(Policy(), seen).config,
 }

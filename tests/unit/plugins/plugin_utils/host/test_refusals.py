@@ -282,7 +282,7 @@ FIND = {
     # before its files are read, for which a real look needs several answers
     "containerd": lambda policy, seen: [
         refusals.refuse_other_file(policy, "containerd", d.instead or d.config).message
-        for d in containerd_daemons.find_containerd_daemons(policy, seen)
+        for d in containerd_daemons.read_containerd_daemons(policy, seen)
     ],
 }
 
@@ -311,4 +311,4 @@ NAMED: dict[str, tuple[Policy, Observation, list[str]]] = {
 @pytest.mark.parametrize("name", NAMED)
 def test_a_file_is_taken_for_that_of_a_containerd_only_where_there_may_be_one(name: str) -> None:
     policy, seen, instead = NAMED[name]
-    assert [d.instead for d in containerd_daemons.find_containerd_daemons(policy, seen)] == instead
+    assert [d.instead for d in containerd_daemons.read_containerd_daemons(policy, seen)] == instead

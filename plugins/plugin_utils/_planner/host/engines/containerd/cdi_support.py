@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import host_paths
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import (
     toml,
     toml_file,
@@ -21,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    ObservedCommand,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     containerd_places,
@@ -46,6 +48,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
     about_daemons,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.own_program import (
+    OwnProgram,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
     Manager,
 )
@@ -53,9 +58,25 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.mana
     PACKAGE,
 )
 
+Dumps = Lookup[tuple[OwnProgram, str], ObservedCommand]
+
+
+def read_config_dumps(obs: Observation) -> Dumps:
+    """Return what programs print as the configuration in force, by the program and the main file.
+
+    Reading one raises QueryFailed if the program could not be run.
+    """
+
+    def read_dump(at: tuple[OwnProgram, str]) -> ObservedCommand:
+        program, main = at
+        argv = [program.path, "-c", main, "config", "dump"]
+        return obs.get_command(argv, program.process, containerd_places.keep_containerd_places())
+
+    return Lookup(read_dump)
+
 
 def describe_cdi_support(
-    obs: Observation,
+    dumps: Dumps,
     daemon: Daemon,
     status: Mapping[str, Any],
     files: FileSet | None,
@@ -82,11 +103,7 @@ def describe_cdi_support(
             status, "enableCDI", "cdiSpecDirs", newest, "cri-status", cri_field=field
         )
     if ask_dump and daemon.binary and files and files.root:
-        dump = obs.get_command(
-            [daemon.binary, "-c", daemon.config, "config", "dump"],
-            daemon.process,
-            containerd_places.keep_containerd_places(),
-        )
+        dump = dumps.get((daemon.program, daemon.config))
         if dump.ok:
             try:
                 data = toml_file.read_printed_toml(

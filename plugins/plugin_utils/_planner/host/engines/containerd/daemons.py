@@ -23,6 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host impo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd import (
     releases,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.own_program import (
+    OwnProgram,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
     Manager,
@@ -57,8 +60,13 @@ class Daemon:
     instead: str = ""
 
     @property
-    def process(self) -> dict[str, int] | None:
-        return {"pid": self.pid, "ticks": self.ticks} if self.pid and not self.by_path else None
+    def program(self) -> OwnProgram:
+        """Its program, as it is run to ask it something."""
+        return (
+            OwnProgram(self.binary)
+            if self.by_path
+            else OwnProgram(self.binary, self.pid, self.ticks)
+        )
 
     @property
     def socket(self) -> str:
@@ -68,11 +76,11 @@ class Daemon:
         return self.address or self.manager.socket
 
 
-def find_containerd_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
-    """Find the daemons that the options mean, else all of the host."""
-    found = _find_all_daemons(policy, obs)
+def read_containerd_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
+    """Return the daemons that the options mean, else all of the host."""
+    found = _read_all_daemons(policy, obs)
     if policy.config_path:
-        return [d for d in found if d.config == policy.config_path] or _build_daemon_of_options(
+        return [d for d in found if d.config == policy.config_path] or _read_daemon_of_options(
             policy, obs, found
         )
     if policy.socket:
@@ -80,19 +88,24 @@ def find_containerd_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
     return found
 
 
-def find_containerd_program(obs: Observation) -> str:
+def read_containerd_program(obs: Observation) -> str:
     """Return the path of the program, '' if there is none."""
     return str(
         obs.get_answer(queries.ask_for_program(NAMES)).get("found", {}).get("containerd") or ""
     )
 
 
-def _find_all_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
+def read_containerd_package(obs: Observation) -> str:
+    """Return the version of the package, '' if it is not installed."""
+    return next((v for v in (obs.get_package(p) for p in releases.PACKAGES) if v), "")
+
+
+def _read_all_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
     found = []
     for process in obs.processes():
         program = known.find_containerd_by_process(process)
         if program:
-            found.append(_describe_running_daemon(policy, obs, process, *program))
+            found.append(_read_running_daemon(policy, obs, process, *program))
     for manager in known.present(obs):
         if not any(d.manager is manager for d in found):
             found.append(
@@ -108,24 +121,24 @@ def _find_all_daemons(policy: Policy, obs: Observation) -> list[Daemon]:
     if all(d.manager.own_engine for d in found) and not processes.list_unverified_processes(
         obs, "containerd"
     ):
-        packaged = any(obs.get_package(name) for name in releases.PACKAGES)
+        packaged = read_containerd_package(obs)
         if (
-            find_containerd_program(obs)
+            read_containerd_program(obs)
             or packaged
             or obs.get_unit(policy.service or releases.UNIT)
         ):
-            found.append(_describe_stopped_daemon(policy, obs))
+            found.append(_read_stopped_daemon(policy, obs))
     return found
 
 
 def read_containerd_unit_start(policy: Policy, obs: Observation) -> start.Start:
-    """Read how its unit starts a containerd that does not run."""
+    """Return how its unit starts a containerd that does not run."""
     return start.read_start(
         policy.root, obs, policy.service or releases.UNIT, known.DAEMON, READ_FLAGS
     )
 
 
-def _describe_running_daemon(
+def _read_running_daemon(
     policy: Policy, obs: Observation, process: Mapping[str, Any], binary: str, itself: bool
 ) -> Daemon:
     argv = process.get("argv") or ()
@@ -135,7 +148,7 @@ def _describe_running_daemon(
         known.get_edited_main_file(manager, config),
         host_paths.keep_as_opened(processes.flag(argv, *ADDRESS)),
         binary,
-        _find_daemon_unit(policy, obs, process, manager),
+        _read_daemon_unit(policy, obs, process, manager),
         True,
         manager,
         pid=int(process["pid"]),
@@ -144,7 +157,7 @@ def _describe_running_daemon(
     )
 
 
-def _find_daemon_unit(
+def _read_daemon_unit(
     policy: Policy, obs: Observation, process: Mapping[str, Any], manager: Manager
 ) -> str:
     """Return the daemon's unit by its control group, '' if it has none. A service that the options
@@ -164,7 +177,7 @@ def _find_daemon_unit(
     )
 
 
-def _build_daemon_of_options(policy: Policy, obs: Observation, found: list[Daemon]) -> list[Daemon]:
+def _read_daemon_of_options(policy: Policy, obs: Observation, found: list[Daemon]) -> list[Daemon]:
     """Return the daemon that the options describe, if no verified process has this configuration.
 
     It counts as running if any containerd runs. Return [] if one runs, and the options do not name
@@ -172,9 +185,9 @@ def _build_daemon_of_options(policy: Policy, obs: Observation, found: list[Daemo
     containerd. found: all daemons of the host.
     """
     daemon = dc.replace(
-        _describe_stopped_daemon(policy, obs),
+        _read_stopped_daemon(policy, obs),
         config=policy.config_path,
-        manager=_recognise_manager(obs, policy.config_path),
+        manager=_read_manager(obs, policy.config_path),
     )
     runs = bool(processes.list_unverified_processes(obs, "containerd"))
     if runs and not processes.is_everything_declared(policy):
@@ -187,17 +200,17 @@ def _build_daemon_of_options(policy: Policy, obs: Observation, found: list[Daemo
     return [dc.replace(daemon, address=policy.socket, running=runs, instead=instead)]
 
 
-def _describe_stopped_daemon(policy: Policy, obs: Observation) -> Daemon:
+def _read_stopped_daemon(policy: Policy, obs: Observation) -> Daemon:
     argv = read_containerd_unit_start(policy, obs).argv
     config, address = (
         host_paths.keep_as_opened(start.get_known_path(processes.flag(argv, *flag)))
         for flag in (CONFIG, ADDRESS)
     )
     config = config or releases.CONFIG
-    binary = find_containerd_program(obs)
+    binary = read_containerd_program(obs)
     unit = policy.service or (releases.UNIT if obs.get_unit(releases.UNIT) else "")
-    return Daemon(config, address, binary, unit, False, _recognise_manager(obs, config))
+    return Daemon(config, address, binary, unit, False, _read_manager(obs, config))
 
 
-def _recognise_manager(obs: Observation, config: str) -> Manager:
+def _read_manager(obs: Observation, config: str) -> Manager:
     return known.find_config_manager(config) or known.find_host_manager(obs)

@@ -19,7 +19,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core impo
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
     PlanError,
     Refusal,
 )
@@ -110,11 +109,6 @@ list_marked_files = absent.list_marked_containerd_files
 owns_file = absent.owns_containerd_file
 
 PACKAGES = [*dict.fromkeys((*releases.PACKAGES, *docker.PACKAGES))]
-# of engines that a version may stand for in another root directory
-OTHER_PROGRAMS = (
-    "dockerd",
-    "crio",
-)
 
 
 def list_questions(policy: Policy) -> list[queries.Question]:
@@ -184,29 +178,20 @@ def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """
     facts = read_containerd_facts(policy, obs)
     if policy.root != "/":
-        return _find_offline_instances(policy, obs, facts)
-    foreign = (
-        ()
-        if processes.is_everything_declared(policy)
-        else processes.list_unverified_processes(obs, "containerd")
-    )
-    own = (
-        _build_containerd_instance(policy, obs, facts, d)
-        for d in daemons.find_containerd_daemons(policy, obs)
-    )
+        return _find_offline_instances(policy, facts)
+    foreign = () if processes.is_everything_declared(policy) else facts.daemons.unverified.value
+    own = (_build_containerd_instance(policy, facts, d) for d in facts.daemons.found.value)
     return (
         *own,
         *(processes.build_untrusted_instance("containerd", "containerd", p) for p in foreign),
     )
 
 
-def _build_containerd_instance(
-    policy: Policy, obs: Observation, facts: ContainerdFacts, daemon: Daemon
-) -> Instance:
+def _build_containerd_instance(policy: Policy, facts: ContainerdFacts, daemon: Daemon) -> Instance:
     alone = (
-        next_boot.refuse_next_boot(obs, daemon.manager)
+        next_boot.refuse_next_boot(facts.daemons.boot, daemon.manager)
         if daemon.manager.place is None
-        else served.refuse_confined_daemon(obs, daemon.manager)
+        else served.refuse_confined_daemon(facts.daemons.confinement, daemon.manager)
     )
     if alone:
         return _build_refused_instance(daemon, alone)
@@ -223,23 +208,23 @@ def _build_containerd_instance(
         or releases.SOCKET
     )
     # one that does not answer is refused below
-    status = obs.try_cri(socket, pid=daemon.pid) if daemon.running else {}
+    status = facts.serving.find_answer(socket, "Status", daemon.pid) if daemon.running else {}
     info = (status.get("info") or {}).get("config")
     config: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
     off = containerd_config.find_disabled_cri(files) if files and not config else None
     # One that is left alone is not worth a second look for its program's own word.
-    silent = daemon.running and not off and not (status and obs.try_cri(socket, "Version"))
+    silent = (
+        daemon.running and not off and not (status and facts.serving.find_answer(socket, "Version"))
+    )
     version_text = (
-        _get_package_version(obs, daemon.manager)
+        _get_package_version(facts, daemon.manager)
         if off or silent
-        else _get_daemon_version(obs, daemon, socket)
+        else _get_daemon_version(facts, daemon, socket)
     )
     version = versions.parse_engine_version(version_text) or guess
-    if daemon.unit and not obs.was_unit_asked(daemon.unit):
-        # Without its InvocationID a restart could hit a daemon that was restarted meanwhile.
-        raise NeedMore([queries.ask_for_units([daemon.unit])])
+    invocation = facts.daemons.invocations.get(daemon.unit) if daemon.unit else ""
     manager, refusal = (
-        _refuse_disabled_cri(obs, facts, files, off, daemon.manager, version)
+        _refuse_disabled_cri(facts, files, off, daemon.manager, version)
         if files and off
         else (daemon.manager, Refusal())
     )
@@ -247,13 +232,15 @@ def _build_containerd_instance(
     serves = not refusal
     refusal = (
         refusal
-        or _refuse_stopped_daemon(policy, obs, daemon)
-        or (_refuse_silent_daemon(obs, daemon, socket, files, version) if silent else Refusal())
+        or _refuse_stopped_daemon(policy, facts, daemon)
+        or (_refuse_silent_daemon(facts, daemon, socket, files, version) if silent else Refusal())
     )
     detects = detected.explain_detection(policy, manager, files, version)
     refusal = refusal or detected.refuse_unreachable_main_file(policy, manager, files, version)
     cdi = detected.describe_detected_cdi(
-        cdi_support.describe_cdi_support(obs, daemon, config, files, version, ask_dump=not refusal),
+        cdi_support.describe_cdi_support(
+            facts.daemons.dumps, daemon, config, files, version, ask_dump=not refusal
+        ),
         detects,
     )
     return Instance(
@@ -272,7 +259,7 @@ def _build_containerd_instance(
         cri=serves,
         refusal=refusal,
         detects=detects,
-        invocation_id=obs.get_unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
+        invocation_id=invocation,
         default_handler=_get_default_handler(config, cri),
         handlers=_list_handlers(config, cri, version),
         low_level=aims.find_containerd_low_level_runtime(policy, facts.earlier, files, version)
@@ -284,7 +271,7 @@ def _build_containerd_instance(
     )
 
 
-def _refuse_stopped_daemon(policy: Policy, obs: Observation, daemon: Daemon) -> Refusal:
+def _refuse_stopped_daemon(policy: Policy, facts: ContainerdFacts, daemon: Daemon) -> Refusal:
     """Return the refusal of a daemon that does not run, or that runs with another file than the
     options name; an empty one if it runs.
 
@@ -295,11 +282,12 @@ def _refuse_stopped_daemon(policy: Policy, obs: Observation, daemon: Daemon) -> 
     whose = f"{daemon.manager.title}'s containerd" if daemon.manager.own_engine else "containerd"
     if daemon.instead:
         return refusals.refuse_other_file(policy, whose, daemon.instead)
-    return refusals.refuse_stopped_engine(obs, whose, daemon.unit)
+    unit = facts.serving.units.get(daemon.unit) if daemon.unit else {}
+    return refusals.refuse_stopped_unit(unit, whose, daemon.unit)
 
 
 def _refuse_silent_daemon(
-    obs: Observation, daemon: Daemon, socket: str, files: FileSet | None, version: Version
+    facts: ContainerdFacts, daemon: Daemon, socket: str, files: FileSet | None, version: Version
 ) -> Refusal:
     """Return the refusal of a running daemon whose CRI does not answer.
 
@@ -313,8 +301,7 @@ def _refuse_silent_daemon(
         )
         return Refusal(message, kind="silent")
     asked = (
-        obs.get_socket_answer(queries.ask_for_cri(socket, method), daemon.pid)
-        for method in ("Status", "Version")
+        facts.serving.answers.get((socket, method, daemon.pid)) for method in ("Status", "Version")
     )
     errors = (
         str(a["error"].get("message") or about_daemons.NO_REASON_GIVEN.fill())
@@ -372,35 +359,30 @@ def _load_files(facts: ContainerdFacts, config: str, version: Version) -> FileSe
         return None
 
 
-def _get_daemon_version(obs: Observation, daemon: Daemon, socket: str) -> str:
+def _get_daemon_version(facts: ContainerdFacts, daemon: Daemon, socket: str) -> str:
     """Return the version of the running daemon, else that of the program, '' if it is not known.
 
     The two differ while an upgrade waits for its restart. If nothing runs, nothing is planned, so a
     program that cannot be asked only costs a number in a report.
     """
     if daemon.running:
-        said = str(obs.get_cri(socket, "Version", pid=daemon.pid).get("runtime_version") or "")
+        answer = facts.serving.get_answer(socket, "Version", daemon.pid)
+        said = str(answer.get("runtime_version") or "")
         if said:
             return said.removeprefix("v")
     if not daemon.binary:
         return ""
-    asked = obs.get_command if daemon.running else obs.try_command
-    return versions.read_version_banner(asked([daemon.binary, "--version"], daemon.process).stdout)
+    return facts.daemons.versions.get((daemon.program, daemon.running))
 
 
-def _get_package_version(obs: Observation, manager: Manager) -> str:
+def _get_package_version(facts: ContainerdFacts, manager: Manager) -> str:
     """Return the version in the package database, '' if it has none. It knows nothing of a
     containerd that a manager brings along.
     """
-    return (
-        ""
-        if manager.own_engine
-        else next((v for v in (obs.get_package(p) for p in releases.PACKAGES) if v), "")
-    )
+    return "" if manager.own_engine else facts.daemons.packaged.value
 
 
 def _refuse_disabled_cri(
-    obs: Observation,
     facts: ContainerdFacts,
     files: FileSet,
     off: tuple[str, int | None],
@@ -422,7 +404,7 @@ def _refuse_disabled_cri(
         for e in (file.doc.data.get("disabled_plugins", []) if file else [])
         if e in releases.CRI_PLUGINS
     ]
-    dockers = manager is PACKAGE and docker.is_docker_here(obs)
+    dockers = manager is PACKAGE and facts.daemons.docker.value
     where = source.place(line) if source else f"{path}:{line}" if line else path
     entry = entries[0] if entries else "cri"
     whose = manager.title if manager.own_engine else "containerd"
@@ -456,7 +438,7 @@ def _list_handlers(
     }
 
 
-def _is_of_another_engine(policy: Policy, obs: Observation) -> bool:
+def _is_of_another_engine(policy: Policy, facts: ContainerdFacts) -> bool:
     """Tell whether engine_version, the only sign of a containerd in this tree, belongs to another
     engine.
 
@@ -466,35 +448,24 @@ def _is_of_another_engine(policy: Policy, obs: Observation) -> bool:
         return False
     if "auto" not in policy.engines:
         return True
-    asked = [
-        q for q in (queries.ask_for_program([name]) for name in OTHER_PROGRAMS) if obs.was_asked(q)
-    ]
-    return not policy.config_path and any(
-        path for q in asked for path in obs.get_answer(q).get("found", {}).values()
-    )
+    return not policy.config_path and bool(facts.daemons.others.value)
 
 
-def _find_offline_instances(
-    policy: Policy, obs: Observation, facts: ContainerdFacts
-) -> tuple[Instance, ...]:
+def _find_offline_instances(policy: Policy, facts: ContainerdFacts) -> tuple[Instance, ...]:
     """Find the containerds in another root directory. Nothing runs there, so only files, the
     package database and the user can answer.
     """
-    there = [_build_tree_instance(policy, obs, facts, m.config, m) for m in known.present(obs)]
-    config = policy.config_path or _find_config_by_unit(policy, obs) or releases.CONFIG
-    manager = known.find_config_manager(config) or known.find_boot_manager(
-        obs, config == releases.CONFIG
+    there = [_build_tree_instance(policy, facts, m.config, m) for m in facts.daemons.managers.value]
+    config = policy.config_path or _find_config_by_unit(facts) or releases.CONFIG
+    manager = known.find_config_manager(config) or (
+        facts.daemons.boot_manager.value if config == releases.CONFIG else None
     )
     if manager:
-        return (_build_tree_instance(policy, obs, facts, config, manager),)
-    named_file.require_named_engine_file(
-        policy, obs, releases.CONFIG, containerd_places.keep_containerd_places(policy.handlers)
-    )
-    packaged = _get_package_version(obs, PACKAGE)
-    written = obs.get_file(config, containerd_places.keep_containerd_places(policy.handlers)).exists
-    if there and not (
-        policy.config_path or packaged or (written and daemons.find_containerd_program(obs))
-    ):
+        return (_build_tree_instance(policy, facts, config, manager),)
+    named_file.require_named_file(policy, facts.config.files.get, releases.CONFIG)
+    packaged = facts.daemons.packaged.value
+    written = facts.config.files.get(config).exists
+    if there and not (policy.config_path or packaged or (written and facts.daemons.program.value)):
         return tuple(
             there
             # that is the containerd of this tree, and a file that no program reads makes no second one
@@ -504,25 +475,25 @@ def _find_offline_instances(
             []
             if there or policy.config_path
             else [
-                _build_tree_instance(policy, obs, facts, m.config, m)
-                for m in known.list_managers_with_template(obs)
+                _build_tree_instance(policy, facts, m.config, m)
+                for m in facts.daemons.templated.value
             ]
         )
-        if prepared or not policy.engine_version or _is_of_another_engine(policy, obs):
+        if prepared or not policy.engine_version or _is_of_another_engine(policy, facts):
             return (*there, *prepared)
     address = host_paths.keep_as_opened(
-        processes.flag(daemons.read_containerd_unit_start(policy, obs).argv, *daemons.ADDRESS)
+        processes.flag(facts.daemons.start.value.argv, *daemons.ADDRESS)
     )
     return (
         *there,
         _build_tree_instance(
-            policy, obs, facts, config, known.find_image_manager(obs) or PACKAGE, address
+            policy, facts, config, facts.daemons.image_manager.value or PACKAGE, address
         ),
     )
 
 
-def _find_config_by_unit(policy: Policy, obs: Observation) -> str:
-    unit = daemons.read_containerd_unit_start(policy, obs)
+def _find_config_by_unit(facts: ContainerdFacts) -> str:
+    unit = facts.daemons.start.value
     given = processes.flag(unit.argv, *daemons.CONFIG)
     start.require_known_flag(unit, given, daemons.CONFIG[0])
     return host_paths.keep_as_opened(given)
@@ -530,7 +501,6 @@ def _find_config_by_unit(policy: Policy, obs: Observation) -> str:
 
 def _build_tree_instance(
     policy: Policy,
-    obs: Observation,
     facts: ContainerdFacts,
     config: str,
     manager: Manager,
@@ -538,9 +508,9 @@ def _build_tree_instance(
 ) -> Instance:
     if manager.place is None:
         return _build_containerd_instance(
-            policy, obs, facts, Daemon(config, manager.socket, "", "", False, manager)
+            policy, facts, Daemon(config, manager.socket, "", "", False, manager)
         )
-    text = policy.engine_version or _get_package_version(obs, manager)
+    text = policy.engine_version or _get_package_version(facts, manager)
     version = versions.parse_engine_version(text)
     if version is None:
         message = about_daemons.TREE_VERSION_UNKNOWN.fill()
@@ -550,7 +520,7 @@ def _build_tree_instance(
     files = _load_files(facts, config, version)
     off = containerd_config.find_disabled_cri(files) if files else None
     shown_manager, refusal = (
-        _refuse_disabled_cri(obs, facts, files, off, manager, version)
+        _refuse_disabled_cri(facts, files, off, manager, version)
         if files and off
         else (manager, Refusal())
     )

@@ -45,6 +45,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
     ConfigFile,
     FileSet,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.own_program import (
+    OwnProgram,
+    get_own_program,
+)
 
 HIDDEN = "tag "  # begins the last part of a key that is not known here
 # containerd reads the first as the second since 2.1 (plugins/cri/runtime, migrateConfig; of version
@@ -81,8 +85,6 @@ Leaves = Mapping[Path, Leaf]  # by the path below the CRI table
 
 
 Handlers = tuple[str, ...]  # their sorted names
-# a program, and the process and its start by which it is run; None if it is run by its path
-Program = tuple[str, tuple[int, int] | None]
 
 
 @dc.dataclass(frozen=True)
@@ -94,17 +96,18 @@ class TagFacts:
     """
 
     of_files: Lookup[tuple[str, Handlers], Mapping[str, Any]]
-    printed: Lookup[tuple[Program, Handlers], Mapping[str, Any]]
+    printed: Lookup[tuple[OwnProgram, Handlers], Mapping[str, Any]]
 
 
 def read_tag_facts(obs: Observation, keep: file_places.Keep) -> TagFacts:
     """Return the tags of the keys that are not in this list."""
 
-    def read_printed(key: tuple[Program, Handlers]) -> Mapping[str, Any]:
-        (binary, run_as), names = key
-        process = {"pid": run_as[0], "ticks": run_as[1]} if run_as else None
-        argv, tables = [binary, "config", "default"], list_compared_tables(names)
-        return _read_tags(obs, queries.ask_for_printed_tags(argv, tables, keep, MOVES, process))
+    def read_printed(key: tuple[OwnProgram, Handlers]) -> Mapping[str, Any]:
+        program, tables = key[0], list_compared_tables(key[1])
+        argv = [program.path, "config", "default"]
+        return _read_tags(
+            obs, queries.ask_for_printed_tags(argv, tables, keep, MOVES, program.process)
+        )
 
     return TagFacts(
         Lookup(
@@ -224,8 +227,7 @@ def list_release_leaves(tags: TagFacts, files: FileSet, instance: Instance) -> d
     """
     if not instance.binary:
         return {}
-    run_as = (instance.pid, instance.ticks) if instance.process else None
-    answer = tags.printed.get(((instance.binary, run_as), list_sorted_handlers(files)))
+    answer = tags.printed.get((get_own_program(instance), list_sorted_handlers(files)))
     return {
         path: leaf
         for table in containerd_places.TABLES

@@ -10,14 +10,16 @@ which such a file is decoded.
 
 from __future__ import annotations
 
+import dataclasses as dc
 import difflib
+import functools
 import re
 from collections.abc import Iterator
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import (
-    NeedMore,
-    Refusal,
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
+    Lookup,
+    require_together,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
@@ -32,6 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.proj
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.containerd.messages import (
     about_daemons,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.managers.manager import (
     Boot,
     Manager,
@@ -57,47 +60,74 @@ def build_boot_pattern(boot: Boot) -> str:
     return f"{boot.directory}/*"
 
 
-def refuse_next_boot(obs: Observation, manager: Manager) -> Refusal:
+@dc.dataclass(frozen=True)
+class BootFacts:
+    """What a host shows of its next boot, each by the name of a manager with a `boot`.
+
+    units: the file of its unit. settings: files that a person may put there for it. programs:
+    whether the program that decides over the handlers is installed.
+    """
+
+    units: Lookup[str, ObservedFile]
+    settings: Lookup[str, tuple[ObservedFile, ...]]
+    programs: Lookup[str, bool]
+
+
+def read_boot_facts(obs: Observation) -> BootFacts:
+    def list_settings(manager: str) -> tuple[ObservedFile, ...]:
+        boot = get_boot(manager)
+        return obs.list_glob_files(build_boot_pattern(boot), keep_boot_values(boot))
+
+    def get_unit_file(manager: str) -> ObservedFile:
+        boot = get_boot(manager)
+        return obs.get_file(boot.unit, keep_boot_arguments(boot))
+
+    return BootFacts(
+        Lookup(get_unit_file),
+        Lookup(list_settings),
+        Lookup(lambda manager: obs.is_there(get_boot(manager).program)),
+    )
+
+
+def get_boot(manager: str) -> Boot:
+    """Return what makes the configuration of this manager at each boot."""
+    found = known.get_manager(manager).boot
+    if found is None:
+        raise ValueError(f"{manager} makes nothing at a boot")
+    return found
+
+
+def refuse_next_boot(facts: BootFacts, manager: Manager) -> Refusal:
     """Return why this containerd is left alone, and what the next boot brings. May raise NeedMore.
 
     The next step is to correct a file there if one is wrong.
     """
-    boot = manager.boot
+    boot, name = manager.boot, manager.name
     if boot is None:
         return manager.refusal
-    wanted = [
-        queries.ask_for_file(boot.unit, keep_boot_arguments(boot)),
-        queries.ask_for_glob(build_boot_pattern(boot), keep_boot_values(boot)),
-        queries.ask_for_file(boot.program, content=False),
-    ]
-    unasked = [question for question in wanted if not obs.was_asked(question)]
-    if unasked:
-        raise NeedMore(unasked)
-    wrong = (
-        next(find_boot_faults(boot, obs.list_glob_files(build_boot_pattern(boot))), None)
-        if is_boot_directory_read(obs, boot)
-        else None
+    require_together(
+        functools.partial(known_by.get, name)
+        for known_by in (facts.units, facts.settings, facts.programs)
     )
-    return Refusal(
-        describe_boot_change(obs, manager.title, boot, wrong or suggest_boot_step(obs, boot))
-    )
+    # this release reads that directory, by the arguments in its unit
+    read = boot.reads in facts.units.get(name).text
+    wrong = next(find_boot_faults(boot, facts.settings.get(name)), None) if read else None
+    step = wrong or suggest_boot_step(boot, read=read)
+    return Refusal(describe_boot_change(manager.title, boot, step, facts.programs.get(name)))
 
 
-def is_boot_directory_read(obs: Observation, boot: Boot) -> bool:
-    """Tell whether this release reads that directory, by the arguments in its unit."""
-    return boot.reads in obs.get_file(boot.unit).text
-
-
-def describe_boot_change(obs: Observation, title: str, boot: Boot, step: Message) -> Message:
-    if obs.is_there(boot.program):
+def describe_boot_change(title: str, boot: Boot, step: Message, installed: bool) -> Message:
+    """Return what the next boot brings. installed: the program that decides over the handlers is."""
+    if installed:
         return about_daemons.NEXT_BOOT_NVIDIA.fill(
             title=title, handler=boot.handler, program=boot.program, step=step
         )
     return about_daemons.NEXT_BOOT_RUNC.fill(title=title, program=boot.program, step=step)
 
 
-def suggest_boot_step(obs: Observation, boot: Boot) -> Message:
-    if is_boot_directory_read(obs, boot):
+def suggest_boot_step(boot: Boot, *, read: bool) -> Message:
+    """Return where a person sets the same. read: this release reads the directory for it."""
+    if read:
         return about_daemons.BOOT_SETTINGS_IN_DIRECTORY.fill(directory=boot.directory)
     return about_daemons.BOOT_SETTINGS_ELSEWHERE.fill(
         elsewhere=boot.elsewhere, unit=boot.unit, directory=boot.directory

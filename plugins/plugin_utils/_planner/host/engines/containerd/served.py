@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     PlanError,
     Refusal,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
     Message,
@@ -19,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    ObservedFile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     containerd_places,
@@ -53,16 +55,26 @@ READS_NEWER_DROP_INS = (
 )
 
 
-def refuse_confined_daemon(obs: Observation, manager: Manager) -> Refusal:
+def read_confinement(obs: Observation) -> Lookup[str, ObservedFile]:
+    """Return the files that show whether a daemon is confined, by the path of each."""
+    keeps = {
+        m.place.confined.file: known.keep_shown_line(m.place.confined)
+        for m in known.MANAGERS
+        if m.place and m.place.confined
+    }
+    return Lookup(lambda path: obs.get_file(path, keeps[path]))
+
+
+def refuse_confined_daemon(shown: Lookup[str, ObservedFile], manager: Manager) -> Refusal:
     """Return the refusal of a daemon that does not see this host's programs and so cannot run the
     handler, else an empty one.
 
-    A file that cannot be read ends the look.
+    A file that cannot be read ends the look. shown: the files that show it.
     """
     where = manager.place.confined if manager.place else None
     if where is None:
         return Refusal()
-    file = obs.get_file(where.file, known.keep_shown_line(where))
+    file = shown.get(where.file)
     return where.refusal if where.line in file.text.splitlines() else Refusal()
 
 

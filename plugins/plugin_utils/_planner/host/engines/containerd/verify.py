@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._host.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import (
+    queries,
     transaction,
     versions,
 )
@@ -28,6 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
     Observation,
+    build_query_failure,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     output_places,
@@ -83,17 +85,31 @@ def get_status_path(setting: CriSetting) -> tuple[str, ...] | None:
 class ServingFacts:
     """What daemons say of themselves, and systemd of their units.
 
-    statuses: the answer of a daemon over CRI, by its socket and its process; reading it may raise
-    NeedMore or QueryFailed. units: the properties of a unit by its name, {} if it is not known.
+    answers: the answer of a daemon over CRI, or the error, by its socket, the method and its
+    process, 0 for any. units: the properties of a unit by its name, {} if it is not known.
     """
 
-    statuses: Lookup[tuple[str, int], Mapping[str, Any]]
+    answers: Lookup[tuple[str, str, int], Mapping[str, Any]]
     units: Lookup[str, Mapping[str, str]]
+
+    def get_answer(self, socket: str, method: str, pid: int) -> Mapping[str, Any]:
+        """Return an answer. Raise QueryFailed for an error."""
+        answer = self.answers.get((socket, method, pid))
+        if "error" in answer:
+            qid = queries.ask_for_cri(socket, method)["id"]
+            raise build_query_failure(qid, answer["error"])
+        return answer
+
+    def find_answer(self, socket: str, method: str, pid: int = 0) -> Mapping[str, Any]:
+        """Return an answer, {} for an error."""
+        answer = self.answers.get((socket, method, pid))
+        return {} if "error" in answer else answer
 
 
 def read_serving_facts(obs: Observation) -> ServingFacts:
     return ServingFacts(
-        Lookup(lambda daemon: obs.get_cri(daemon[0], pid=daemon[1])), Lookup(obs.get_unit)
+        Lookup(lambda to: obs.get_socket_answer(queries.ask_for_cri(to[0], to[1]), to[2])),
+        Lookup(obs.get_unit),
     )
 
 
@@ -104,7 +120,7 @@ def is_containerd_status_current(
     in the status is not compared.
     """
     info = read_containerd_status(
-        facts.statuses.get((instance.socket, instance.pid)).get("info") or {}, instance
+        facts.get_answer(instance.socket, "Status", instance.pid).get("info") or {}, instance
     )
     if not isinstance(info.get("config"), Mapping):
         return False

@@ -266,7 +266,7 @@ def test_containerd_that_does_not_run_by_its_unit() -> None:
     seen = obs(
         files={CONTAINERD: text, "/usr/bin/containerd": ""}, units={"containerd.service": unit}
     )
-    (found,) = daemons.find_containerd_daemons(Policy(), seen)
+    (found,) = daemons.read_containerd_daemons(Policy(), seen)
     assert (found.config, found.running) == ("/opt/c.toml", False)
 
 
