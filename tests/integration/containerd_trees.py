@@ -162,7 +162,9 @@ class Tree:
             **options,
         )
         obs = builders.obs(files=self.files(), originals=originals)
-        (instance,) = containerd_detect.find_instances(policy, obs)
+        (instance,) = containerd_detect.find_instances(
+            policy, containerd_detect.read_facts(policy, obs)
+        )
         if absent:
             return containerd_detect.plan_absent(
                 policy, containerd_detect.read_facts(policy, obs), instance
@@ -380,7 +382,9 @@ class Node:
         # one of them for the version, which a daemon that runs tells in the first
         for _look in range(5):
             try:
-                (stopped,) = containerd_detect.find_instances(self.policy, obs)
+                (stopped,) = containerd_detect.find_instances(
+                    self.policy, containerd_detect.read_facts(self.policy, obs)
+                )
                 # nothing runs here; a stopped one has a test of its own
                 instance = dc.replace(stopped, refusal=Refusal())
                 if state == "absent":

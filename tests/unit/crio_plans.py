@@ -94,7 +94,7 @@ def host(
 
 
 def planned(policy: Policy, seen: Any, **decision: Any) -> Plan:
-    instance = crio_detect.find_instances(policy, seen)[0]
+    instance = crio_detect.find_instances(policy, crio_detect.read_facts(policy, seen))[0]
     record = decide.decide_one(policy, instance, Kubelet())
     facts = crio_detect.read_facts(policy, seen)
     return crio_detect.plan_instance(policy, facts, instance, dc.replace(record, **decision))
@@ -102,7 +102,9 @@ def planned(policy: Policy, seen: Any, **decision: Any) -> Plan:
 
 def taken_back(seen: Any, instance: Instance | None = None) -> Plan:
     """Plan state: absent. instance: the one that the look finds if None."""
-    found = instance or crio_detect.find_instances(Policy(), seen)[0]
+    found = (
+        instance or crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), seen))[0]
+    )
     policy = Policy(state="absent")
     return crio_detect.plan_absent(policy, crio_detect.read_facts(policy, seen), found)
 

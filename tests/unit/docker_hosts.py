@@ -93,7 +93,7 @@ def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any)
 
 
 def planned(policy: Policy, seen: Any) -> Plan:
-    (instance,) = docker_detect.find_instances(policy, seen)
+    (instance,) = docker_detect.find_instances(policy, docker_detect.read_facts(policy, seen))
     return docker_detect.plan_instance(
         policy,
         docker_detect.read_facts(policy, seen),
@@ -105,7 +105,9 @@ def planned(policy: Policy, seen: Any) -> Plan:
 def absent(seen: Any, instance: Instance | None = None, **options: Any) -> Plan:
     """Plan state: absent. instance: the one that the look finds if None."""
     policy = Policy(state="absent", **options)
-    found = instance or docker_detect.find_instances(policy, seen)[0]
+    found = (
+        instance or docker_detect.find_instances(policy, docker_detect.read_facts(policy, seen))[0]
+    )
     return docker_detect.plan_absent(policy, docker_detect.read_facts(policy, seen), found)
 
 

@@ -175,7 +175,9 @@ class Node:
         }
 
     def instance(self, policy: Policy | None = None) -> Instance:
-        (one,) = detect.find_instances(policy or Policy(), self.seen())
+        (one,) = detect.find_instances(
+            policy or Policy(), detect.read_facts(policy or Policy(), self.seen())
+        )
         return one
 
     def plan(self, decision: Decision = DECISION, **options: Any) -> Plan:

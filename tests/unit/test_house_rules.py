@@ -656,14 +656,6 @@ CLIMBS: dict[str, set[str]] = {
 }
 MOST_PLANS = 1
 MOST_CLIMBS = 10
-# What every engine has (ARCHITECTURE.md, "How to add an engine"). Some engines still take the
-# observation there as their facts.
-PROTOCOL = {"find_instances", "plan_absent", "plan_instance"}
-
-
-def is_protocol(path: Path, function: str) -> bool:
-    """Say whether a function is one of those that each engine has."""
-    return (path.name, path.parts[-3]) == ("detect.py", "engines") and function in PROTOCOL
 
 
 def of_host(path: Path) -> str:
@@ -684,9 +676,7 @@ def find_plans_by_observation(path: Path) -> list[str]:
     return [
         function.name
         for function in list_functions(path)
-        if function.name.lstrip("_").startswith("plan")
-        and takes_observation(function)
-        and not is_protocol(path, function.name)
+        if function.name.lstrip("_").startswith("plan") and takes_observation(function)
     ]
 
 
@@ -702,7 +692,6 @@ def find_climbs(path: Path, readers: set[str]) -> list[str]:
         function.name
         for function in list_functions(path)
         if not function.name.lstrip("_").startswith("read_")
-        and not is_protocol(path, function.name)
         for node in ast.walk(function)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

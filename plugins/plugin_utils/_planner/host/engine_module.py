@@ -14,7 +14,6 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Decision,
     Instance,
@@ -56,22 +55,19 @@ def list_engine_module_questions(engine: str) -> Callable[[Policy], list[queries
 class EngineModuleFacts:
     """All that the module of one engine plans from.
 
-    instances: the engine's own; reading them may raise NeedMore or another PlanError. own: the
-    facts of the engine, of a type of its own.
+    own: the facts of the engine, of a type of its own.
     """
 
     engine: str
-    instances: Fact[tuple[Instance, ...]]
     own: Any
     foreign: seen_host.ForeignFacts
 
 
 def read_engine_module_facts(policy: Policy, obs: Observation, engine: str) -> EngineModuleFacts:
-    module = seen_host.ENGINES[engine]
+    desired = dc.replace(policy, engines=(engine,))
     return EngineModuleFacts(
         engine,
-        Fact(lambda: module.find_instances(dc.replace(policy, engines=(engine,)), obs)),
-        module.read_facts(policy, obs),
+        seen_host.ENGINES[engine].read_facts(desired, obs),
         seen_host.read_foreign_facts(policy, obs),
     )
 
@@ -92,7 +88,10 @@ def find_single_instance(policy: Policy, facts: EngineModuleFacts) -> tuple[Inst
     """Return the instance that a single-resource module works on, and a decision by its options.
     Raise PlanError for none or several.
     """
-    instances = gpu_operator.leave_alone(policy, facts.foreign.operator, facts.instances.value)
+    instances = seen_host.ENGINES[facts.engine].find_instances(
+        dc.replace(policy, engines=(facts.engine,)), facts.own
+    )
+    instances = gpu_operator.leave_alone(policy, facts.foreign.operator, instances)
     found = [i for i in instances if not i.refusal]
     if not found and instances:
         raise build_refused_instance_error(instances[0])
@@ -118,7 +117,9 @@ def read_engine_removal_facts(
 ) -> restore.TakeBackFacts:
     """Return what a host has of one engine that can be taken back."""
     desired = dc.replace(policy, engines=(engine,))
-    return restore.read_take_back_facts(desired, obs, {engine: seen_host.CONFIGURED[engine]})
+    return restore.read_take_back_facts(
+        obs, {engine: seen_host.CONFIGURED[engine].read_facts(desired, obs)}
+    )
 
 
 def plan_engine_module_removal(policy: Policy, facts: restore.TakeBackFacts, engine: str) -> Plan:

@@ -178,7 +178,7 @@ def plan_resources(
     parts = order_resource_plans(
         [
             lambda: plan_left_by_others(
-                placed, facts.foreign, facts.engines, seen.instances, record.decisions
+                placed, facts.foreign, seen.engines, seen.instances, record.decisions
             ),
             lambda: installation.plan_first_stages(pinned, packaged, record, installing, others()),
             nodes,
@@ -187,7 +187,7 @@ def plan_resources(
                 functools.partial(
                     seen_host.ENGINES[d.engine].plan_instance,
                     policy,
-                    facts.engines[d.engine],
+                    seen.engines[d.engine],
                     by_key[d.instance],
                     d,
                 )

@@ -24,9 +24,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     build_refused_instance_error,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import host_messages
 
 # The kinds of refusal by which nothing is known of an engine, the most telling first.
@@ -35,19 +32,12 @@ NOT_KNOWN: tuple[RefusalKind, ...] = ("stopped", "silent", "unverified")
 FOR_A_PERSON: tuple[RefusalKind, ...] = (*NOT_KNOWN, "unfit")
 
 
-def refuse_stopped_engine(obs: Observation, title: str, unit: str) -> Refusal:
+def refuse_stopped_unit(known: Mapping[str, str], title: str, unit: str) -> Refusal:
     """Return the refusal of an installed engine that does not run: it can neither report nor prove
     anything.
 
-    title: the engine, as its project writes it. unit: its unit of systemd, '' if none is known.
-    """
-    return refuse_stopped_unit(obs.get_unit(unit) if unit else {}, title, unit)
-
-
-def refuse_stopped_unit(known: Mapping[str, str], title: str, unit: str) -> Refusal:
-    """Return the refusal of an installed engine that does not run, by what systemd says of it.
-
-    known: the properties of its unit, {} if there is none. title, unit: as for an engine.
+    known: the properties of its unit, {} if there is none. title: the engine, as its project writes
+    it. unit: its unit of systemd, '' if none is known.
     """
     values = {"engine": title, "unit": unit or "its unit"}
     if not known:

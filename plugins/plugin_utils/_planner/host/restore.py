@@ -18,10 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.erro
     PlanError,
     Refusal,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import (
-    Fact,
-    Lookup,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Instance,
     Plan,
@@ -66,9 +63,7 @@ class RemovableEngine(Protocol):
     facts: what its `read_facts` returns, of a type of its own.
     """
 
-    def read_facts(self, policy: Policy, obs: Observation) -> Any: ...
-
-    def find_instances(self, policy: Policy, obs: Observation) -> tuple[Instance, ...]: ...
+    def find_instances(self, policy: Policy, facts: Any) -> tuple[Instance, ...]: ...
 
     def plan_absent(self, policy: Policy, facts: Any, instance: Instance) -> Plan: ...
 
@@ -105,42 +100,40 @@ class Search:
 class TakeBackFacts:
     """What a host has of engines, and of earlier runs, that can be taken back.
 
-    search: the engines that were found; reading it may raise NeedMore or QueryFailed. engines: the
-    facts of each engine, by its name. files: the main file of a configuration, by its path.
+    engines: the facts of each engine, by its name. files: the main file of a configuration, by its
+    path.
     """
 
-    search: Fact[Search]
     engines: Mapping[str, Any]
     files: Lookup[str, ObservedFile]
     earlier: EarlierRuns
 
 
-def read_take_back_facts(policy: Policy, obs: Observation, engines: Engines) -> TakeBackFacts:
+def read_take_back_facts(obs: Observation, engines: Mapping[str, Any]) -> TakeBackFacts:
+    """Return what can be taken back. engines: the facts of each engine, by its name."""
     return TakeBackFacts(
-        Fact(lambda: read_every_engine(policy, obs, engines)),
-        {
-            name: engine.read_facts(refusals.narrow_policy_to_engine(policy, name), obs)
-            for name, engine in engines.items()
-        },
+        engines,
         Lookup(lambda path: obs.get_file(path, file_places.NOTHING)),
         read_earlier_runs(obs),
     )
 
 
-def read_every_engine(policy: Policy, obs: Observation, engines: Engines) -> Search:
+def find_every_engine(policy: Policy, facts: Mapping[str, Any], engines: Engines) -> Search:
     """Find every engine with its instances, whatever `engines` lists: our file is taken back even
     if that option has changed since.
+
+    facts: of each engine, by its name.
     """
     instances: list[Instance] = []
     obstacles: dict[str, str] = {}
     for name, engine in engines.items():
         own = refusals.narrow_policy_to_engine(policy, name)
         try:
-            there = engine.find_instances(own, obs)
+            there = engine.find_instances(own, facts[name])
         except PlanError as error:
             there, obstacles[name] = (), error.placed
         if not there:
-            remnant = engine.find_remnant(own, engine.read_facts(own, obs))
+            remnant = engine.find_remnant(own, facts[name])
             there = (remnant,) if remnant else ()
         instances.extend(there)
     return Search(tuple(instances), obstacles)
@@ -155,8 +148,8 @@ def plan_take_back(
     back.
     """
     originals.require_sound(facts.earlier, covers)
-    found = facts.search.value
-    plans, broken, refused = plan_instance_removals(policy, facts, engines)
+    found = find_every_engine(policy, facts.engines, engines)
+    plans, broken, refused = plan_instance_removals(policy, facts, engines, found)
     require_one(policy, plans)
     merged = merge_plans([*plans.values(), *rooms])
     require_copies(policy, facts, engines, merged, broken)
@@ -194,7 +187,7 @@ def advise_without_journal(policy: Policy, earlier: EarlierRuns, done: Plan) -> 
 
 
 def plan_instance_removals(
-    policy: Policy, facts: TakeBackFacts, engines: Engines
+    policy: Policy, facts: TakeBackFacts, engines: Engines, found: Search
 ) -> tuple[dict[str, Plan], dict[str, str], dict[str, str]]:
     """Return the plan of each instance by its key; the engines that could not judge; and the
     engines that another system manages.
@@ -204,7 +197,7 @@ def plan_instance_removals(
     plans: dict[str, Plan] = {}
     broken: dict[str, str] = {}
     refused: dict[str, str] = {}
-    for instance in facts.search.value.instances:
+    for instance in found.instances:
         if instance.refusal and instance.manager not in JUDGED:
             refused.setdefault(instance.engine, instance.refusal.message)
             continue
@@ -220,7 +213,7 @@ def plan_instance_removals(
                         policy,
                         instance,
                         done,
-                        facts.search.value.obstacles.get(instance.engine, ""),
+                        found.obstacles.get(instance.engine, ""),
                     ),
                 ]
             )

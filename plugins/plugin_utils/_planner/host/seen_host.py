@@ -120,7 +120,10 @@ LOW_LEVEL_PATHS = [*STANDARD_PATH, "/usr/libexec/crio"]
 
 @dc.dataclass(frozen=True)
 class SeenHost:
-    """The result of one look at a host, in the domain's words."""
+    """The result of one look at a host, in the domain's words.
+
+    engines: the facts of each engine, by its name.
+    """
 
     instances: tuple[Instance, ...]
     driver: Driver
@@ -128,6 +131,7 @@ class SeenHost:
     record: HostDecision
     freshness: tuple[staleness.SpecVerdict, ...] = ()
     specs: placement.Placement = placement.USUAL
+    engines: Mapping[str, Any] = dc.field(default_factory=dict)
 
 
 def list_low_level_questions() -> list[queries.Question]:
@@ -178,23 +182,27 @@ def see(policy: Policy, obs: Observation) -> SeenHost:
     """Find the engines, the GPUs and the other writers, and decide. With state: absent, an
     undecidable host gets an empty record.
     """
+    engines = read_engine_facts(policy, obs)
     try:
-        return decide_seen_host(policy, obs)
+        return decide_seen_host(policy, obs, engines)
     except PlanError:
         if policy.state != "absent":
             raise
         nothing = resource.record_of_options("none", "")
-        here = tuple(
-            i for i in restore.read_every_engine(policy, obs, CONFIGURED).instances if i.binary
-        )
-        return SeenHost(here, Driver("none", "", (), "not inspected"), Kubelet(), nothing)
+        found = restore.find_every_engine(policy, engines, CONFIGURED).instances
+        here = tuple(i for i in found if i.binary)
+        unseen = Driver("none", "", (), "not inspected")
+        return SeenHost(here, unseen, Kubelet(), nothing, engines=engines)
 
 
-def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
+def decide_seen_host(policy: Policy, obs: Observation, engines: Mapping[str, Any]) -> SeenHost:
+    """Find what the decision rests on, and decide. engines: the facts of each engine, by its name."""
     instances = tuple(
         i
         for name, engine in ENGINES.items()
-        for i in engine.find_instances(refusals.narrow_policy_to_engine(policy, name), obs)
+        for i in engine.find_instances(
+            refusals.narrow_policy_to_engine(policy, name), engines[name]
+        )
     )
     if not podman_detect.counts_as_engine(
         policy, [i for i in instances if i.engine != podman_detect.NAME]
@@ -234,11 +242,10 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
             policy, device_plugin.read_plugin_facts(obs), kubelet
         ),
     )
-    by_engine = read_engine_facts(policy, obs)
     record = dc.replace(
         record,
         decisions=tuple(
-            add_engine_reasons(policy, by_engine[d.engine], instances, d) for d in record.decisions
+            add_engine_reasons(policy, engines[d.engine], instances, d) for d in record.decisions
         ),
     )
     record = specs.place_record(record)
@@ -249,6 +256,7 @@ def decide_seen_host(policy: Policy, obs: Observation) -> SeenHost:
         record,
         judge_host_specs(policy, obs, record, driver),
         specs,
+        engines,
     )
 
 
@@ -335,13 +343,11 @@ def read_foreign_facts(policy: Policy, obs: Observation) -> ForeignFacts:
 class HostFacts:
     """All that the plan of a whole host is made from: the look, and what each room reads of it.
 
-    engines: the facts of each engine, by its name. specs: the host's specs as they are once its
-    device nodes are right. places: where a file of another tool is, by its path. other_processes:
-    how many processes other users have, by name.
+    specs: the host's specs as they are once its device nodes are right. places: where a file of
+    another tool is, by its path. other_processes: how many processes other users have, by name.
     """
 
     seen: SeenHost
-    engines: Mapping[str, Any]
     engines_back: restore.TakeBackFacts
     earlier: earlier_runs.EarlierRuns
     decision: decision_file.DecisionFacts
@@ -379,8 +385,7 @@ def read_host_facts(
 
     return HostFacts(
         seen=seen,
-        engines=read_engine_facts(policy, obs),
-        engines_back=restore.read_take_back_facts(policy, obs, CONFIGURED),
+        engines_back=restore.read_take_back_facts(obs, seen.engines),
         earlier=earlier_runs.read_earlier_runs(obs),
         decision=decision_file.read_decision_facts(policy, obs),
         installation=installation.read_installation_facts(policy, obs),

@@ -12,18 +12,9 @@ from collections.abc import Callable
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
     ObservedFile,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections.file_places import (
-    Keep,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines import messages
-
-
-def require_named_engine_file(policy: Policy, obs: Observation, usual: str, keep: Keep) -> None:
-    """Raise PlanError as require_named_file does. keep: what of the files may travel."""
-    require_named_file(policy, lambda path: obs.get_file(path, keep), usual)
 
 
 def require_named_file(policy: Policy, read: Callable[[str], ObservedFile], usual: str) -> None:

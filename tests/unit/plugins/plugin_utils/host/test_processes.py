@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mess
     capitalize_step,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
+    Instance,
     Kubelet,
     Policy,
     build_refused_instance_error,
@@ -44,11 +45,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kube
 
 from tests.unit.builders import obs
 
-FINDERS = {
-    "containerd": containerd_detect.find_instances,
-    "crio": crio_detect.find_instances,
-    "dockerd": docker_detect.find_instances,
-}
+ENGINES = {"containerd": containerd_detect, "crio": crio_detect, "dockerd": docker_detect}
 SOCKETS = {
     "containerd": "/run/containerd/containerd.sock",
     "crio": "/var/run/crio/crio.sock",
@@ -70,6 +67,13 @@ EVIL = [
     "--listen",
     "/home/m/s",
 ]
+
+
+def find(name: str, policy: Policy, seen: Observation) -> tuple[Instance, ...]:
+    found: tuple[Instance, ...] = ENGINES[name].find_instances(
+        policy, ENGINES[name].read_facts(policy, seen)
+    )
+    return found
 
 
 def process(name: str, pid: int = 7, **more: Any) -> dict[str, Any]:
@@ -112,11 +116,11 @@ def seen(
     )
 
 
-@pytest.mark.parametrize("name", FINDERS)
+@pytest.mark.parametrize("name", ENGINES)
 def test_what_cannot_be_verified_is_refused_with_the_rule_and_the_remedy_and_nothing_of_it_is_used(
     name: str,
 ) -> None:
-    (found,) = FINDERS[name](Policy(), seen(name, [process(name)]))
+    (found,) = find(name, Policy(), seen(name, [process(name)]))
     assert (found.manager, found.running, found.cri) == (processes.UNVERIFIED, True, False)
     assert (found.binary, found.unit, found.socket, found.config_path, found.pid) == (
         f"/opt/{name}",
@@ -132,41 +136,41 @@ def test_what_cannot_be_verified_is_refused_with_the_rule_and_the_remedy_and_not
     assert caught.value.where == f"/opt/{name}"
 
 
-@pytest.mark.parametrize("name", FINDERS)
+@pytest.mark.parametrize("name", ENGINES)
 def test_beside_a_verified_engine_an_unverified_one_steers_nothing(name: str) -> None:
     """A container with the host's PIDs may run whatever it likes, under the very arguments of the
     real one.
     """
     real = {"pid": 5, "exe": f"/usr/bin/{name}", "argv": [name], "unit": UNITS[name]}
-    alone = FINDERS[name](Policy(), seen(name, [real]))
-    (own, other) = FINDERS[name](Policy(), seen(name, [process(name, pid=3), real]))
+    alone = find(name, Policy(), seen(name, [real]))
+    (own, other) = find(name, Policy(), seen(name, [process(name, pid=3), real]))
     assert (own,) == alone
     assert own.pid == 5
     assert other.refusal
     assert other.key != own.key
 
 
-@pytest.mark.parametrize("name", FINDERS)
+@pytest.mark.parametrize("name", ENGINES)
 def test_other_users_processes_are_a_number_and_nothing_else(name: str) -> None:
     real = {"pid": 5, "exe": f"/usr/bin/{name}", "argv": [name], "unit": UNITS[name]}
     alone = seen(name, [real])
     more = {**alone.answers["processes:of this test"], "others": {name: 80, "kubelet": 1}}
     answers = {**alone.answers, "processes:of this test": more}
     crowded = dc.replace(alone, answers=type(alone.answers)(alone.answers.files, answers))  # type: ignore[attr-defined, call-arg]
-    assert FINDERS[name](Policy(), crowded) == FINDERS[name](Policy(), alone)
+    assert find(name, Policy(), crowded) == find(name, Policy(), alone)
     assert kubelet.find_kubelet(Policy(), crowded) == Kubelet()
     assert f"80 {name}" in processes.advise_on_other_processes(crowded.count_others())[0]
     assert processes.advise_on_other_processes(alone.count_others()) == ()
 
 
-@pytest.mark.parametrize("name", FINDERS)
+@pytest.mark.parametrize("name", ENGINES)
 def test_a_socket_that_another_process_answers_says_nothing(name: str) -> None:
     real = {"pid": 5, "exe": f"/usr/bin/{name}", "argv": [name], "unit": UNITS[name]}
     config = {"/etc/containerd/config.toml": "version = 2\n"}
 
     def evidence(peer: int) -> str:
         try:
-            return FINDERS[name](Policy(), seen(name, [real], peer=peer, files=config))[
+            return find(name, Policy(), seen(name, [real], peer=peer, files=config))[
                 0
             ].cdi.evidence.source
         except NeedMore as need:  # the next best evidence: the program itself
@@ -176,7 +180,7 @@ def test_a_socket_that_another_process_answers_says_nothing(name: str) -> None:
     assert evidence(9) != evidence(5)
 
 
-@pytest.mark.parametrize("name", FINDERS)
+@pytest.mark.parametrize("name", ENGINES)
 def test_an_engine_that_the_options_describe_needs_no_process(name: str) -> None:
     policy = Policy(
         engines=({"dockerd": "docker"}.get(name, name),),
@@ -195,7 +199,7 @@ def test_an_engine_that_the_options_describe_needs_no_process(name: str) -> None
         answers=said,
         files={f"/usr/bin/{name}": "", "/etc/e/config": "" if name != "dockerd" else "{}"},
     )
-    (found,) = FINDERS[name](policy, given)
+    (found,) = find(name, policy, given)
     assert (str(found.refusal), found.running, found.unit, found.config_path, found.socket) == (
         "",
         True,
@@ -216,7 +220,7 @@ def test_a_kubelet_that_nothing_vouches_for_still_means_kubernetes_and_says_noth
 def test_no_process_is_known_by_the_name_that_it_was_started_with(name: str) -> None:
     called = {"pid": 7, "exe": "/usr/bin/sleep", "argv": [name, *EVIL], "unit": "cron.service"}
     given = obs(processes=[called])
-    assert all(find(Policy(), given) == () for find in FINDERS.values())
+    assert all(find(name, Policy(), given) == () for name in ENGINES)
     assert kubelet.find_kubelet(Policy(), given) == Kubelet()
 
 

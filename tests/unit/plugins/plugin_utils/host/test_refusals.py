@@ -274,10 +274,12 @@ RUNS = {
 }
 FIND = {
     "docker": lambda policy, seen: [
-        i.refusal.message for i in docker_detect.find_instances(policy, seen)
+        i.refusal.message
+        for i in docker_detect.find_instances(policy, docker_detect.read_facts(policy, seen))
     ],
     "crio": lambda policy, seen: [
-        i.refusal.message for i in crio_detect.find_instances(policy, seen)
+        i.refusal.message
+        for i in crio_detect.find_instances(policy, crio_detect.read_facts(policy, seen))
     ],
     # before its files are read, for which a real look needs several answers
     "containerd": lambda policy, seen: [

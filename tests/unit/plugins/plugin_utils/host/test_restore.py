@@ -374,7 +374,7 @@ LEFT_TO_DO: dict[str, tuple[str, str, dict[str, Any], str, tuple[str, ...]]] = {
 
 def take_back(seen: Observation) -> Plan:
     policy = Policy(state="absent")
-    facts = restore.read_take_back_facts(policy, seen, seen_host.CONFIGURED)
+    facts = restore.read_take_back_facts(seen, seen_host.read_engine_facts(policy, seen))
     return restore.plan_take_back(policy, facts, seen_host.CONFIGURED)
 
 

@@ -29,9 +29,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Instance,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.projections import (
     containerd_places,
 )
@@ -172,11 +169,10 @@ def _list_file_questions(
     return [queries.ask_for_file(config, keep), *found, *templates]
 
 
-def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+def find_instances(policy: Policy, facts: ContainerdFacts) -> tuple[Instance, ...]:
     """Find all containerds of the host. Those of others are included, with the reason why they are
     left alone.
     """
-    facts = read_containerd_facts(policy, obs)
     if policy.root != "/":
         return _find_offline_instances(policy, facts)
     foreign = () if processes.is_everything_declared(policy) else facts.daemons.unverified.value

@@ -104,9 +104,8 @@ def read_facts(policy: Policy, obs: Observation) -> crio_facts.CrioFacts:
     return crio_facts.read_crio_facts(policy, obs)
 
 
-def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+def find_instances(policy: Policy, facts: crio_facts.CrioFacts) -> tuple[Instance, ...]:
     """Return the host's CRI-O, and each process of its name that is not verified."""
-    facts = read_facts(policy, obs)
     if policy.root != "/":
         return _find_own(policy, facts)
     foreign = () if processes.is_everything_declared(policy) else facts.unverified.value

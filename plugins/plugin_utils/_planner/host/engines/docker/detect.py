@@ -110,9 +110,8 @@ def read_facts(policy: Policy, obs: Observation) -> docker_facts.DockerFacts:
     return docker_facts.read_docker_facts(policy, obs)
 
 
-def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+def find_instances(policy: Policy, facts: docker_facts.DockerFacts) -> tuple[Instance, ...]:
     """Return the host's Docker, and each process of its name that is not verified."""
-    facts = read_facts(policy, obs)
     if policy.root != "/":
         return _find_own(policy, facts, {})
     daemon, by_options = facts.process.value, is_declared(policy)

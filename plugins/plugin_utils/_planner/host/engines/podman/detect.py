@@ -48,34 +48,43 @@ def list_questions(policy: Policy) -> list[queries.Question]:
     return [*consumers.list_questions(policy), *directories.list_podman_questions()]
 
 
-def read_facts(policy: Policy, obs: Observation) -> directories.PodmanFacts:
-    """Return what a host has of containers.conf."""
-    return directories.read_podman_facts(obs)
+@dc.dataclass(frozen=True)
+class PodmanEngineFacts:
+    """What a host has of programs that read CDI specs, Podman among them, and of containers.conf."""
+
+    readers: consumers.ConsumerFacts
+    settings: directories.PodmanFacts
 
 
-def find_instances(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+def read_facts(policy: Policy, obs: Observation) -> PodmanEngineFacts:
+    return PodmanEngineFacts(consumers.read_consumer_facts(obs), directories.read_podman_facts(obs))
+
+
+def find_instances(policy: Policy, facts: PodmanEngineFacts) -> tuple[Instance, ...]:
     """Find the Podman of this host. One that reads no CDI spec is left alone, since CDI is all that
     this collection does for it.
     """
-    said = consumers.read_podmans_version(policy, consumers.read_consumer_facts(obs))
+    readers = facts.readers
+    said = consumers.read_podmans_version(policy, readers)
     if said is None:
         return ()
-    program = (obs.get_answer(consumers.QUESTION).get("found") or {}).get(NAME) or BINARY
+    program = readers.programs.value.get(NAME) or BINARY
     packaged = messages.PODMAN_PACKAGE.fill(name=NAME, version=said)
-    found = packaged if obs.get_package(NAME) else messages.PODMAN_PROGRAM.fill(program=program)
+    found = (
+        packaged
+        if readers.packages.get_version(NAME)
+        else messages.PODMAN_PROGRAM.fill(program=program)
+    )
     evidence = Evidence("version", found)
     version = said.rpartition(":")[2].partition("-")[0].partition("+")[0]
     newest = next(
-        (
-            reader.newest
-            for reader in consumers.find_podman_consumer(policy, consumers.read_consumer_facts(obs))
-        ),
+        (reader.newest for reader in consumers.find_podman_consumer(policy, readers)),
         "",
     )
     cdi = Cdi(
         able=bool(newest),
         enabled=bool(newest),
-        dirs=looks_into(directories.read_podman_facts(obs), said) if newest else (),
+        dirs=looks_into(facts.settings, said) if newest else (),
         max_version=newest,
         evidence=evidence,
     )
@@ -162,11 +171,11 @@ def counts_as_engine(policy: Policy, others: Iterable[Instance]) -> bool:
 
 
 def plan_instance(
-    policy: Policy, facts: directories.PodmanFacts, instance: Instance, decision: Decision
+    policy: Policy, facts: PodmanEngineFacts, instance: Instance, decision: Decision
 ) -> Plan:
     """Return an empty plan: Podman needs the CDI spec alone, which belongs to the host."""
     return Plan()
 
 
-def plan_absent(policy: Policy, facts: directories.PodmanFacts, instance: Instance) -> Plan:
+def plan_absent(policy: Policy, facts: PodmanEngineFacts, instance: Instance) -> Plan:
     return Plan()

@@ -28,7 +28,9 @@ ROOT = "/etc/containerd/config.toml"
 def planned(release: str, files: dict[str, Any], default: bool) -> Plan:
     policy = Policy(config_path=ROOT, root="/tree", engine_version=RELEASES[release], single=True)
     seen = obs(files=files)
-    (instance,) = containerd_detect.find_instances(policy, seen)
+    (instance,) = containerd_detect.find_instances(
+        policy, containerd_detect.read_facts(policy, seen)
+    )
     return containerd_detect.plan_instance(
         policy, containerd_detect.read_facts(policy, seen), instance, decision(default, False)
     )

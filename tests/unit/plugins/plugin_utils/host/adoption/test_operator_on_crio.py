@@ -73,7 +73,7 @@ def test_all_three_handlers_go_with_it_and_ours_takes_its_place() -> None:
     (instance,) = gpu_operator.leave_alone(
         Policy(),
         gpu_operator.read_operator_facts(Policy(), look),
-        crio_detect.find_instances(Policy(), look),
+        crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), look)),
     )
     assert instance.refusal == Refusal()
     record = decide.decide_one(Policy(), instance, Kubelet())
@@ -135,7 +135,7 @@ def test_it_stays_with_one_sentence(
     (instance,) = gpu_operator.leave_alone(
         Policy(),
         gpu_operator.read_operator_facts(Policy(), look),
-        crio_detect.find_instances(Policy(), look),
+        crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), look)),
     )
     assert instance.manager == "gpu-operator"
     assert why in str(instance.refusal), instance.refusal

@@ -107,7 +107,10 @@ def test_a_second_run_changes_nothing() -> None:
     )
     policy = Policy(handlers=(GPU,))
     planned = detect.plan_instance(
-        policy, detect.read_facts(policy, seen), detect.find_instances(policy, seen)[0], DECISION
+        policy,
+        detect.read_facts(policy, seen),
+        detect.find_instances(policy, detect.read_facts(policy, seen))[0],
+        DECISION,
     )
     assert (planned.changes, planned.differences, planned.restarts) == ((), (), ())
 
@@ -152,7 +155,9 @@ def test_our_template_is_taken_back_and_the_manager_renders_again(case: str) -> 
     originals = {V3_TEMPLATE: {"existed": False, **original}} if original else {}
     seen, policy = WITH_OURS.seen(originals=originals), Policy(state="absent", handlers=(GPU,))
     planned = detect.plan_absent(
-        policy, detect.read_facts(policy, seen), detect.find_instances(policy, seen)[0]
+        policy,
+        detect.read_facts(policy, seen),
+        detect.find_instances(policy, detect.read_facts(policy, seen))[0],
     )
     assert [(c["path"], c["op"]) for c in planned.changes] == [(V3_TEMPLATE, op)]
     assert [r.unit for r in planned.restarts] == ["k3s-agent.service"]

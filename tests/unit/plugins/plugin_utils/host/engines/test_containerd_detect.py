@@ -73,7 +73,9 @@ def said(
 def find(policy: Policy | None = None, **seen: Any) -> tuple[Instance, ...]:
     seen.setdefault("files", {CONFIG: ROOT})
     seen.setdefault("units", UNIT)
-    return containerd_detect.find_instances(policy or Policy(), builders.obs(**seen))
+    return containerd_detect.find_instances(
+        policy or Policy(), containerd_detect.read_facts(policy or Policy(), builders.obs(**seen))
+    )
 
 
 def test_everything_about_a_normal_host_is_asked_in_one_look() -> None:
@@ -257,7 +259,9 @@ def test_a_file_that_a_manager_renders_again_tells_nothing_of_the_next_start() -
         "  enable_selinux = false\n", '  enable_selinux = false\n  cdi_spec_dirs = ["/opt/cdi"]\n'
     )
     assert "/opt/cdi" in named
-    (found,) = containerd_detect.find_instances(Policy(), rancher.Node(config=named).seen())
+    (found,) = containerd_detect.find_instances(
+        Policy(), containerd_detect.read_facts(Policy(), rancher.Node(config=named).seen())
+    )
     assert (found.manager, found.cdi.dirs, found.cdi.next_dirs) == (
         "k3s",
         ("/etc/cdi", "/var/run/cdi"),
@@ -515,7 +519,9 @@ def test_a_manager_that_keeps_the_words_of_its_containerd_in_a_file_has_that_fil
 ) -> None:
     seen = rancher.Node(manager=manager, unit=unit).seen()
     seen.answers[f"cri:Status:{rancher.SOCKET}"] = DEAD
-    (found,) = containerd_detect.find_instances(Policy(), seen)
+    (found,) = containerd_detect.find_instances(
+        Policy(), containerd_detect.read_facts(Policy(), seen)
+    )
     assert found.refusal.message.values["log"] == log
 
 

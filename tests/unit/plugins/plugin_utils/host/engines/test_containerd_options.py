@@ -74,7 +74,9 @@ ROOT = "/etc/containerd/config.toml"
 def planned(release: str, text: str) -> Any:
     policy = Policy(config_path=ROOT, root="/tree", engine_version=release, single=True)
     seen = obs(files={ROOT: text})
-    (instance,) = containerd_detect.find_instances(policy, seen)
+    (instance,) = containerd_detect.find_instances(
+        policy, containerd_detect.read_facts(policy, seen)
+    )
     return containerd_detect.plan_instance(
         policy, containerd_detect.read_facts(policy, seen), instance, decision(False, False)
     )
@@ -90,9 +92,10 @@ def test_a_cgroup_driver_in_kubesprays_spelling_is_not_lost(release: str) -> Non
 
 
 def test_a_handler_in_that_spelling_that_says_the_same_is_right() -> None:
+    policy = Policy(config_path=ROOT, root="/tree", engine_version="1.7.24", single=True)
+    seen = obs(files={ROOT: WITH_NVIDIA.replace("@PROGRAM@", NVIDIA)})
     (instance,) = containerd_detect.find_instances(
-        Policy(config_path=ROOT, root="/tree", engine_version="1.7.24", single=True),
-        obs(files={ROOT: WITH_NVIDIA.replace("@PROGRAM@", NVIDIA)}),
+        policy, containerd_detect.read_facts(policy, seen)
     )
     assert instance.handlers == {"runc": RUNC, "nvidia": NVIDIA}
     assert not planned("1.7.24", WITH_NVIDIA.replace("@PROGRAM@", NVIDIA)).changes

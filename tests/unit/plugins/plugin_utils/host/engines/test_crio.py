@@ -52,7 +52,7 @@ from tests.unit.crio_plans import (
 
 
 def test_a_running_crio_is_found_with_its_own_word() -> None:
-    (found,) = crio_detect.find_instances(Policy(), host())
+    (found,) = crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), host()))
     assert (found.engine, found.version, found.socket, found.unit, found.running) == (
         "crio",
         "1.34.2",
@@ -87,14 +87,17 @@ NEXT_DIRECTORIES: dict[str, tuple[dict[str, str], tuple[str, ...] | None]] = {
 def test_directories_of_specs_at_the_next_start(
     files: dict[str, str], later: tuple[str, ...] | None
 ) -> None:
-    (found,) = crio_detect.find_instances(Policy(), host(files))
+    (found,) = crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), host(files)))
     assert (found.cdi.dirs, found.cdi.next_dirs) == (("/etc/cdi", "/var/run/cdi"), later)
 
 
 def test_a_flag_outranks_the_directories_of_the_files() -> None:
     process = {**PROCESS, "argv": ["/usr/bin/crio", "--cdi-spec-dirs", "/srv/cdi"]}
     (found,) = crio_detect.find_instances(
-        Policy(), host({"/etc/crio/crio.conf": f'{LIST}["/var/cdi"]\n'}, processes=[process])
+        Policy(),
+        crio_detect.read_facts(
+            Policy(), host({"/etc/crio/crio.conf": f'{LIST}["/var/cdi"]\n'}, processes=[process])
+        ),
     )
     assert found.cdi.next_dirs == ("/srv/cdi",)
 
@@ -111,9 +114,8 @@ def test_a_flag_outranks_the_directories_of_the_files() -> None:
     ],
 )
 def test_cdi_follows_the_version(version: str, able: bool, field: bool, highest: str) -> None:
-    (found,) = crio_detect.find_instances(
-        Policy(root="/srv/tree", engine_version=version, engines=("crio",)), obs()
-    )
+    policy = Policy(root="/srv/tree", engine_version=version, engines=("crio",))
+    (found,) = crio_detect.find_instances(policy, crio_detect.read_facts(policy, obs()))
     assert (found.cdi.able, found.cdi.cri_field, found.cdi.max_version) == (able, field, highest)
 
 
@@ -136,21 +138,26 @@ def test_the_handler_that_no_file_names_is_that_of_the_release(
 
 
 def test_no_crio_is_no_instance() -> None:
-    assert crio_detect.find_instances(Policy(), obs()) == ()
+    assert crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), obs())) == ()
 
 
 def test_a_tree_without_any_version_names_the_option() -> None:
     with pytest.raises(PlanError) as caught:
         crio_detect.find_instances(
-            Policy(root="/srv/tree", engines=("crio",)), obs(files={"/usr/bin/crio": ""})
+            Policy(root="/srv/tree", engines=("crio",)),
+            crio_detect.read_facts(
+                Policy(root="/srv/tree", engines=("crio",)), obs(files={"/usr/bin/crio": ""})
+            ),
         )
     assert caught.value.code == "crio.version-unknown"
 
 
 @pytest.mark.parametrize("package", ["1.34.1-1.1", "1.34.1~0"])
 def test_a_tree_tells_the_version_by_its_package(package: str) -> None:
+    policy = Policy(root="/srv/tree")
     (found,) = crio_detect.find_instances(
-        Policy(root="/srv/tree"), obs(packages={"cri-o": package})
+        policy,
+        crio_detect.read_facts(policy, obs(packages={"cri-o": package})),
     )
     assert found.version == "1.34.1"
 
@@ -179,7 +186,7 @@ def test_a_stopped_crio_is_left_alone_with_one_sentence() -> None:
         units={"crio.service": {"ActiveState": "inactive"}},
         commands={"/usr/bin/crio --version": "crio version 1.34.2\n"},
     )
-    (found,) = crio_detect.find_instances(Policy(), seen)
+    (found,) = crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), seen))
     assert not found.running
     assert "crio.service is inactive" in str(found.refusal)
 
@@ -189,7 +196,7 @@ def test_a_stopped_crio_that_cannot_read_a_stray_file_names_it() -> None:
     seen = host(
         files, processes=[], units={}, commands={"/usr/bin/crio --version": "crio version 1.34.2\n"}
     )
-    (found,) = crio_detect.find_instances(Policy(), seen)
+    (found,) = crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), seen))
     assert f"{DIRECTORY}/README:1" in str(found.refusal)
 
 
@@ -364,7 +371,10 @@ def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, code
     works = [PROCESS, {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}]
     answers = operators.answers(SOCKET, (), traits.get_traits(traits.CRIO).pod_note, pid=7)
     (found,) = crio_detect.find_instances(
-        Policy(), host({f"{DIRECTORY}/{name}": text}, processes=works, answers=answers)
+        Policy(),
+        crio_detect.read_facts(
+            Policy(), host({f"{DIRECTORY}/{name}": text}, processes=works, answers=answers)
+        ),
     )
     assert found.manager == owner
     assert found.refusal.message.code == code
@@ -444,7 +454,7 @@ def test_pods_that_would_hang_are_named_before_their_handler_goes(
 ) -> None:
     text, said = converged()
     before, seen = host({OURS: text}, said), host({OURS: text}, said, pods)
-    instance = crio_detect.find_instances(Policy(), seen)[0]
+    instance = crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), seen))[0]
     with pytest.raises(NeedMore) as asked:
         taken_back(before, instance)
     assert [(q["method"], q["handlers"]) for q in asked.value.questions] == [

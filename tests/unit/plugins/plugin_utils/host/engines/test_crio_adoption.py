@@ -102,7 +102,9 @@ def plan(
     seen = host(
         {path: shown(text) for path, text in files.items()}, said or status(nvidia=NVIDIA), pods
     )
-    instance = crio_detect.find_instances(policy or Policy(), seen)[0]
+    instance = crio_detect.find_instances(
+        policy or Policy(), crio_detect.read_facts(policy or Policy(), seen)
+    )[0]
     assert instance.refusal == Refusal()
     record = decide.decide_one(policy or Policy(), instance, Kubelet())
     facts = crio_detect.read_facts(policy or Policy(), seen)
@@ -146,7 +148,8 @@ def test_the_low_level_runtime_is_that_of_the_configuration_without_the_file() -
     said["info"]["config"]["crio"]["DefaultRuntime"] = "nvidia"
     with_file, without = host({THEIRS: shown(BARE_DEFAULT)}, said), host(said=said)
     assert [
-        crio_detect.find_instances(Policy(), seen)[0].low_level for seen in (with_file, without)
+        crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), seen))[0].low_level
+        for seen in (with_file, without)
     ] == ["/usr/libexec/crio/crun"] * 2
 
 
@@ -252,7 +255,7 @@ def test_a_file_with_more_in_it_stays_and_each_key_is_named(
     text: str, keys: tuple[str, ...]
 ) -> None:
     seen = host({THEIRS: shown(text)}, status(nvidia=NVIDIA))
-    (instance,) = crio_detect.find_instances(Policy(), seen)
+    (instance,) = crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), seen))
     assert instance.manager == "nvidia-ctk"
     assert find_reason(instance) == "crio.unexplained"
     assert get_values(instance.refusal.message)["reason"].values["keys"] == ", ".join(keys)
@@ -285,13 +288,16 @@ def test_a_key_of_a_handler_that_is_not_known_here_keeps_the_file(
         {THEIRS: shown(f"{COPY}        {copied}\n"), MAIN: shown(f"{SOURCE}        {there}\n")},
         status(nvidia=NVIDIA),
     )
-    (instance,) = crio_detect.find_instances(Policy(), seen)
+    (instance,) = crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), seen))
     assert get_values(instance.refusal.message)["reason"].values["keys"] == "line 15", why
     same = host(
         {THEIRS: shown(COPY + '        some_key = ""\n'), MAIN: shown(SOURCE)},
         status(nvidia=NVIDIA),
     )
-    assert crio_detect.find_instances(Policy(), same)[0].refusal == Refusal()
+    assert (
+        crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), same))[0].refusal
+        == Refusal()
+    )
 
 
 NAMED = f"{DIRECTORY}/50-gpus.toml"
@@ -313,7 +319,7 @@ def test_what_is_recognised_may_stay_all_the_same(
 ) -> None:
     policy = Policy(**options)
     seen = host({path: shown(text)}, status(nvidia=NVIDIA))
-    (instance,) = crio_detect.find_instances(policy, seen)
+    (instance,) = crio_detect.find_instances(policy, crio_detect.read_facts(policy, seen))
     if instance.refusal:
         lefts: tuple[Leftover, ...] = left_alone(policy, seen, instance)
     else:
@@ -345,7 +351,10 @@ def test_a_refusal_names_the_step_that_ends_it(
     text: str, options: dict[str, Any], code: str
 ) -> None:
     (instance,) = crio_detect.find_instances(
-        Policy(**options), host({THEIRS: shown(text)}, status(nvidia=NVIDIA))
+        Policy(**options),
+        crio_detect.read_facts(
+            Policy(**options), host({THEIRS: shown(text)}, status(nvidia=NVIDIA))
+        ),
     )
     assert find_reason(instance) == code
     assert bool(instance.refusal.next)
@@ -386,7 +395,7 @@ def test_a_file_that_was_taken_over_and_is_back_stays_with_the_step(
     path: str, kept: dict[str, Any], back: bool
 ) -> None:
     seen = host({path: shown(COPY)}, status(nvidia=NVIDIA), originals={path: kept})
-    (instance,) = crio_detect.find_instances(Policy(), seen)
+    (instance,) = crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), seen))
     assert bool(instance.refusal) is (back and path == THEIRS)
     if instance.refusal:
         assert find_reason(instance) == "crio.came-back"
@@ -410,7 +419,7 @@ def test_the_operators_file_is_left_to_the_operator() -> None:
         processes=works,
         answers=answers,
     )
-    (instance,) = crio_detect.find_instances(Policy(), seen)
+    (instance,) = crio_detect.find_instances(Policy(), crio_detect.read_facts(Policy(), seen))
     assert (instance.manager, left_alone(Policy(), seen, instance)) == (
         "gpu-operator",
         (),

@@ -216,7 +216,9 @@ def test_what_is_decided(
     isolation: str,
 ) -> None:
     policy = Policy(**options)
-    (found,) = docker_detect.find_instances(policy, running(version, DefaultRuntime=now))
+    (found,) = docker_detect.find_instances(
+        policy, docker_detect.read_facts(policy, running(version, DefaultRuntime=now))
+    )
     record = decide.decide_host(policy, (found,), ONE_GPU, Kubelet())
     (decision,) = record.decisions
     assert (decision.injection, record.runtime_mode, decision.default, record.isolation) == (
@@ -454,7 +456,10 @@ def test_the_program_behind_the_default_runtime(
     original = {"existed": True, "content": json.dumps(kept), "sha256_after": "x"}
     originals = {} if kept is None else {CONFIG: original}
     (found,) = docker_detect.find_instances(
-        Policy(), running(DefaultRuntime=default, Runtimes=runtimes, originals=originals)
+        Policy(),
+        docker_detect.read_facts(
+            Policy(), running(DefaultRuntime=default, Runtimes=runtimes, originals=originals)
+        ),
     )
     assert found.low_level == program
 

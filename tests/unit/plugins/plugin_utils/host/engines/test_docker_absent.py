@@ -66,7 +66,7 @@ def test_absent_restarts_no_daemon_that_does_not_answer_and_says_so() -> None:
         "package:docker": {"installed": {"docker-ce": "5:26.1.5"}},
     }
     seen = running("26.1.5", AFTER, originals=kept, answers=mute)
-    (instance,) = docker_detect.find_instances(Policy(), seen)
+    (instance,) = docker_detect.find_instances(Policy(), docker_detect.read_facts(Policy(), seen))
     plan = absent(seen, dc.replace(instance, refusal=Refusal()))
     assert ([c["op"] for c in plan.changes], plan.restarts, plan.pending) == (
         ["restore"],

@@ -70,7 +70,9 @@ def test_running(
     highest: str,
 ) -> None:
     text = None if features is None else json.dumps({"features": features})
-    (found,) = docker_detect.find_instances(Policy(), running(version, text, containers=2, **info))
+    (found,) = docker_detect.find_instances(
+        Policy(), docker_detect.read_facts(Policy(), running(version, text, containers=2, **info))
+    )
     assert (found.cdi.able, found.cdi.enabled, found.cdi.max_version) == (able, enabled, highest), (
         case
     )
@@ -96,7 +98,10 @@ def test_directories_of_specs_at_the_next_start(
     text: str | None, flags: list[str], later: tuple[str, ...] | None
 ) -> None:
     (found,) = docker_detect.find_instances(
-        Policy(), running("28.5.2", text, argv=flags, CDISpecDirs=["/opt/cdi"])
+        Policy(),
+        docker_detect.read_facts(
+            Policy(), running("28.5.2", text, argv=flags, CDISpecDirs=["/opt/cdi"])
+        ),
     )
     assert (found.cdi.dirs, found.cdi.next_dirs) == (("/opt/cdi",), later)
 
@@ -107,7 +112,8 @@ def test_directories_of_specs_at_the_next_start(
 )
 def test_a_tree_by_its_package_and_its_file(version: str, text: str, enabled: bool) -> None:
     seen = obs(files={CONFIG: text}, packages={"docker-ce": f"5:{version}-1~debian.12~bookworm"})
-    (found,) = docker_detect.find_instances(Policy(root="/srv/tree"), seen)
+    policy = Policy(root="/srv/tree")
+    (found,) = docker_detect.find_instances(policy, docker_detect.read_facts(policy, seen))
     assert (found.version, found.cdi.enabled, str(found.refusal)) == (version, enabled, "")
 
 
@@ -128,7 +134,8 @@ RUNTIMES = {
 @pytest.mark.parametrize(("text", "program"), RUNTIMES.values(), ids=RUNTIMES)
 def test_the_runtimes_of_a_docker_that_does_not_run(text: str, program: str | None) -> None:
     seen = obs(files={CONFIG: text} if text else {}, packages={"docker-ce": "5:28.2.0-1"})
-    (found,) = docker_detect.find_instances(Policy(root="/srv/tree"), seen)
+    policy = Policy(root="/srv/tree")
+    (found,) = docker_detect.find_instances(policy, docker_detect.read_facts(policy, seen))
     assert found.handlers == ({} if program is None else {"nvidia": program})
 
 
@@ -137,14 +144,17 @@ def test_stopped_by_its_banner() -> None:
         files={"/usr/bin/dockerd": ""},
         commands={"/usr/bin/dockerd --version": "Docker version 28.5.2, build abc\n"},
     )
-    (found,) = docker_detect.find_instances(Policy(), seen)
+    (found,) = docker_detect.find_instances(Policy(), docker_detect.read_facts(Policy(), seen))
     assert (found.version, found.running) == ("28.5.2", False)
     assert found.refusal.message.code == "engines.without-unit"
 
 
 def test_silent() -> None:
     (found,) = docker_detect.find_instances(
-        Policy(), running(answers={INFO: {"error": {"message": "no answer"}}}, files={})
+        Policy(),
+        docker_detect.read_facts(
+            Policy(), running(answers={INFO: {"error": {"message": "no answer"}}}, files={})
+        ),
     )
     assert (found.refusal.message.code, found.refusal.message.values["socket"]) == (
         "docker.silent",
@@ -153,11 +163,13 @@ def test_silent() -> None:
 
 
 def test_no_docker() -> None:
-    assert docker_detect.find_instances(Policy(), obs()) == ()
+    assert docker_detect.find_instances(Policy(), docker_detect.read_facts(Policy(), obs())) == ()
 
 
 def test_docker_desktop() -> None:
-    (found,) = docker_detect.find_instances(Policy(), obs(packages={"docker-desktop": "4.45.0"}))
+    (found,) = docker_detect.find_instances(
+        Policy(), docker_detect.read_facts(Policy(), obs(packages={"docker-desktop": "4.45.0"}))
+    )
     assert (found.manager, found.running) == ("docker-desktop", False)
     assert found.refusal.message.code == "docker.desktop"
 
@@ -180,7 +192,9 @@ SNAPS: dict[str, tuple[Policy, dict[str, str], str]] = {
 
 @pytest.mark.parametrize(("policy", "installed", "manager"), SNAPS.values(), ids=SNAPS)
 def test_a_snap_that_does_not_run(policy: Policy, installed: dict[str, str], manager: str) -> None:
-    found = docker_detect.find_instances(policy, obs(files=SNAP, packages=installed))
+    found = docker_detect.find_instances(
+        policy, docker_detect.read_facts(policy, obs(files=SNAP, packages=installed))
+    )
     assert [i.manager for i in found] == ([manager] if manager else [])
     assert [i.config_path for i in found if i.manager == "snap" and i.refusal] == (
         [docker_config.SNAP_CONFIG] if manager == "snap" else []
@@ -210,7 +224,7 @@ def test_beside_kubernetes_it_is_configured_by_name_only(
     kubelet: bool, engines: tuple[str, ...], left: bool
 ) -> None:
     policy = Policy(engines=engines)
-    (found,) = docker_detect.find_instances(policy, running())
+    (found,) = docker_detect.find_instances(policy, docker_detect.read_facts(policy, running()))
     result = seen_host.refuse_without_kubelet(policy, found, Kubelet(kubelet), (found,))
     assert bool(result.refusal) == left
     if left:
@@ -232,7 +246,7 @@ SOCKETS = [
 def test_a_kubelet_that_starts_its_pods_by_cri_dockerd_uses_docker(
     endpoint: str, used: bool
 ) -> None:
-    (found,) = docker_detect.find_instances(Policy(), running())
+    (found,) = docker_detect.find_instances(Policy(), docker_detect.read_facts(Policy(), running()))
     kubelet = Kubelet(present=True, version="v1.31.4", endpoint=endpoint)
     assert seen_host.is_kubelets_engine(found, kubelet) == used
     other = dc.replace(found, engine="containerd", socket="/run/containerd/containerd.sock")
@@ -253,7 +267,7 @@ def test_a_kubelet_that_starts_its_pods_by_cri_dockerd_uses_docker(
     ],
 )
 def test_an_engine_of_kubernetes_is_enough_of_a_sign(manager: str, left: bool) -> None:
-    (found,) = docker_detect.find_instances(Policy(), running())
+    (found,) = docker_detect.find_instances(Policy(), docker_detect.read_facts(Policy(), running()))
     other = dc.replace(found, engine="containerd", manager=manager)
     assert (
         bool(seen_host.refuse_without_kubelet(Policy(), found, Kubelet(), (found, other)).refusal)

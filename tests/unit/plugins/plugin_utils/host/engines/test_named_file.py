@@ -51,11 +51,11 @@ def test_a_name_that_leads_nowhere_is_refused_where_the_engine_has_its_file(
     files = {**({usual: text} if own else {}), **({typed: text} if named_there else {})}
     policy = Policy(root=TREE, engine_version=version, engines=(engine,), config_path=typed)
     if not refused:
-        (found,) = module.find_instances(policy, obs(files=files))
+        (found,) = module.find_instances(policy, module.read_facts(policy, obs(files=files)))
         assert found.config_path == typed
         return
     with pytest.raises(PlanError) as error:
-        module.find_instances(policy, obs(files=files))
+        module.find_instances(policy, module.read_facts(policy, obs(files=files)))
     assert error.value.code == "engine.config-path-missing"
     assert error.value.values == {"path": typed, "root": TREE, "usual": usual}
 
@@ -70,5 +70,5 @@ def test_what_is_taken_back_needs_no_file(engine: str) -> None:
         engines=(engine,),
         config_path="/etc/gone",
     )
-    (found,) = module.find_instances(policy, obs(files={usual: text}))
+    (found,) = module.find_instances(policy, module.read_facts(policy, obs(files={usual: text})))
     assert found.config_path == "/etc/gone"

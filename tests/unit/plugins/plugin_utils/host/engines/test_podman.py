@@ -67,7 +67,9 @@ def seen_with(version: str | None, **more: Any) -> Observation:
 
 
 def the_podman(version: str = NEW) -> Instance:
-    (found,) = podman_detect.find_instances(Policy(), seen_with(version))
+    (found,) = podman_detect.find_instances(
+        Policy(), podman_detect.read_facts(Policy(), seen_with(version))
+    )
     return found
 
 
@@ -115,7 +117,9 @@ def test_a_host_with_podman_alone_gets_its_spec_and_nothing_else() -> None:
     ],
 )
 def test_a_podman_counts_as_far_as_it_reads_specs(version: str | None, reads: str) -> None:
-    found = podman_detect.find_instances(Policy(), seen_with(version))
+    found = podman_detect.find_instances(
+        Policy(), podman_detect.read_facts(Policy(), seen_with(version))
+    )
     assert [(i.cdi.max_version, bool(i.refusal)) for i in found] == (
         [(reads, not reads)] if version else []
     )
@@ -153,7 +157,8 @@ def test_in_a_tree_the_option_says_which_podman_it_is(
     policy: Policy, packaged: str | None, version: str
 ) -> None:
     found = podman_detect.find_instances(
-        policy, obs(packages={"podman": packaged} if packaged else {})
+        policy,
+        podman_detect.read_facts(policy, obs(packages={"podman": packaged} if packaged else {})),
     )
     assert [i.version for i in found] == ([version] if version else [])
     assert len(

@@ -128,7 +128,8 @@ def test_a_podman_that_is_the_hosts_engine_gets_its_spec_where_it_looks(
     version: str, looks_into: tuple[str, ...]
 ) -> None:
     (found,) = detect.find_instances(
-        Policy(), obs(files={OWN: ELSEWHERE}, packages={"podman": version})
+        Policy(),
+        detect.read_facts(Policy(), obs(files={OWN: ELSEWHERE}, packages={"podman": version})),
     )
     assert found.cdi.dirs == looks_into
 

@@ -74,7 +74,7 @@ def host(
 
 
 def found(seen: Observation, policy: Policy | None = None) -> Instance:
-    (one,) = detect.find_instances(policy or Policy(), seen)
+    (one,) = detect.find_instances(policy or Policy(), detect.read_facts(policy or Policy(), seen))
     return one
 
 

@@ -35,7 +35,9 @@ IMAGES = [
 
 @pytest.mark.parametrize(("name", "code"), IMAGES)
 def test_cri_o_of_an_image_is_left_to_whoever_makes_it(name: str, code: str) -> None:
-    (found,) = crio_detect.find_instances(Policy(), host(host={"os_release": {"ID": name}}))
+    (found,) = crio_detect.find_instances(
+        Policy(), crio_detect.read_facts(Policy(), host(host={"os_release": {"ID": name}}))
+    )
     assert found.manager == next(m.name for m in known.MANAGERS if name in m.os_ids)
     assert found.refusal.message.code == code
 
@@ -45,8 +47,10 @@ def test_a_tree_of_such_a_system_is_no_containerd_of_a_package(name: str, code: 
     seen = obs(
         files={"/etc/containerd/config.toml": "version = 2\n"}, host={"os_release": {"ID": name}}
     )
+    policy = Policy(root="/image", engine_version="1.7.24")
     (found,) = containerd_detect.find_instances(
-        Policy(root="/image", engine_version="1.7.24"), seen
+        policy,
+        containerd_detect.read_facts(policy, seen),
     )
     assert found.manager == next(m.name for m in known.MANAGERS if name in m.os_ids)
     assert found.refusal.message.code == code
@@ -55,12 +59,14 @@ def test_a_tree_of_such_a_system_is_no_containerd_of_a_package(name: str, code: 
 def test_docker_of_an_image_is_left_to_whoever_makes_it() -> None:
     policy = Policy(root="/image", engines=("docker",), engine_version="24.0.9")
     (found,) = docker_detect.find_instances(
-        policy, obs(files={}, host={"os_release": {"ID": "cos"}})
+        policy, docker_detect.read_facts(policy, obs(files={}, host={"os_release": {"ID": "cos"}}))
     )
     assert (found.manager, found.refusal.message.code) == ("cos", "manager.cos")
 
 
 @pytest.mark.parametrize("name", ["debian", "rhel", "fedora", "flatcar", ""])
 def test_cri_o_of_others_is_configured(name: str) -> None:
-    (found,) = crio_detect.find_instances(Policy(), host(host={"os_release": {"ID": name}}))
+    (found,) = crio_detect.find_instances(
+        Policy(), crio_detect.read_facts(Policy(), host(host={"os_release": {"ID": name}}))
+    )
     assert (found.manager, str(found.refusal)) == ("package", "")

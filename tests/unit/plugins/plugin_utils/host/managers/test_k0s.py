@@ -83,7 +83,7 @@ def host(
 
 
 def found(seen: Observation, policy: Policy | None = None) -> Instance:
-    (one,) = detect.find_instances(policy or Policy(), seen)
+    (one,) = detect.find_instances(policy or Policy(), detect.read_facts(policy or Policy(), seen))
     return one
 
 
@@ -210,7 +210,7 @@ def test_what_is_taken_back_is_taken_back_all_the_same_and_waited_for() -> None:
 def test_in_a_tree_nothing_is_waited_for() -> None:
     policy = Policy(root="/srv/image", engine_version="2.3.4")
     seen = host()
-    (one,) = detect.find_instances(policy, seen)
+    (one,) = detect.find_instances(policy, detect.read_facts(policy, seen))
     planned = detect.plan_instance(policy, detect.read_facts(policy, seen), one, DECISION)
     assert ([c["path"] for c in planned.changes], planned.restarts, planned.health) == (
         [DROP_IN],

@@ -117,7 +117,9 @@ class Node:
 
 
 def found(node: Node, policy: Policy | None = None) -> Instance:
-    (one,) = detect.find_instances(policy or Policy(), node.seen())
+    (one,) = detect.find_instances(
+        policy or Policy(), detect.read_facts(policy or Policy(), node.seen())
+    )
     return one
 
 
@@ -314,7 +316,7 @@ def test_one_that_does_not_run_is_named() -> None:
     seen = builders.obs(
         files={Node().config: V3}, units={"k3s-agent.service": {"ActiveState": "failed"}}
     )
-    (one,) = detect.find_instances(Policy(), seen)
+    (one,) = detect.find_instances(Policy(), detect.read_facts(Policy(), seen))
     message = one.refusal.message
     assert (message.code, message.values["engine"], message.values["unit"]) == (
         "engines.failed",

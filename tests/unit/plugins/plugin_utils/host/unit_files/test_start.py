@@ -230,7 +230,12 @@ def test_containerd_in_a_tree_by_its_unit(tmp_path: Path) -> None:
     }
     tree = in_tree(tmp_path, files)
     policy = Policy(root=str(tree.root), single=True, engine_version="1.7.24")
-    (found,), _seen = asked(tree, lambda seen: containerd_detect.find_instances(policy, seen))
+    (found,), _seen = asked(
+        tree,
+        lambda seen: containerd_detect.find_instances(
+            policy, containerd_detect.read_facts(policy, seen)
+        ),
+    )
     assert (found.config_path, found.socket) == ("/opt/c.toml", "/run/c.sock")
     result = tree.single("containerd", engine_version="1.7.24")
     assert result["changed"]
@@ -246,7 +251,7 @@ def test_a_file_that_is_not_known_is_refused_by_the_line_that_names_it(tmp_path:
         )
         version = {"containerd": "1.7.24", "docker": "26.1.5", "crio": "1.34.0"}[engine]
         policy = Policy(root=str(tree.root), single=True, engines=(engine,), engine_version=version)
-        find = {"containerd": lambda s, p=policy: containerd_detect.find_instances(p, s),
+        find = {"containerd": lambda s, p=policy: containerd_detect.find_instances(p, containerd_detect.read_facts(p, s)),
                 "docker": lambda s, p=policy: docker_config.find_docker_paths(p, s),
                 "crio": lambda s, p=policy: crio_config.find_crio_paths(p, s)}[engine]  # fmt: skip
         with pytest.raises(PlanError) as refused:
