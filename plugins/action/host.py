@@ -48,19 +48,18 @@ def plan_host_module(policy: Policy, obs: Observation, done: bool = True) -> bas
     done: whether the result tells what was done, and not only what is planned.
     """
     seen = seen_host.see(policy, obs)
-    plan = host.plan_host(
-        policy, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources()
-    )
-    facts = {
+    facts = seen_host.read_host_facts(policy, obs, seen, transport.probe_source("nvml"))
+    plan = host.plan_host(policy, facts, transport.map_resident_sources())
+    shown = {
         **host_report.report_host_facts(seen, plan, policy.state, done=done),
-        **host_report.report_compared_values(seen, obs),
-        "known_bad": host.report_known_bad(policy, obs, seen, plan),
+        **host_report.report_compared_values(facts),
+        "known_bad": host.report_known_bad(policy, facts, plan),
     }
-    after = metrics.plan_metrics_after_rollback(policy, metrics.read_metrics_facts(policy, obs))
+    after = metrics.plan_metrics_after_rollback(policy, facts.metrics)
     return base.Outcome(
         plan,
         {
-            **facts,
+            **shown,
             "verification": None if plan.acts else plan_verification_offer(policy, obs, seen),
         },
         after,

@@ -25,7 +25,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.obse
     Observation,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    earlier_runs,
     host,
     host_report,
     seen_host,
@@ -49,14 +48,10 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
     If its plan is refused, the host is still looked at: the refusal is part of the result.
     """
     seen = seen_host.see(policy, obs)
+    facts = seen_host.read_host_facts(policy, obs, seen, transport.probe_source("nvml"))
     try:
-        plan, problem = (
-            host.plan_host(
-                policy, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources()
-            ),
-            "",
-        )
-        known = host.report_known_bad(policy, obs, seen, plan)
+        plan, problem = host.plan_host(policy, facts, transport.map_resident_sources()), ""
+        known = host.report_known_bad(policy, facts, plan)
     except PlanError as error:
         plan, problem = (
             plan_without_source(policy, obs, seen)
@@ -64,8 +59,8 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
             else Plan(),
             str(error),
         )
-        known = host.report_known_bad(policy, obs, seen, None, error)
-    kept = earlier_runs.read_earlier_runs(obs).journal_if_asked
+        known = host.report_known_bad(policy, facts, None, error)
+    kept = facts.earlier.journal_if_asked
     entries = list(kept.get("journal") or ())
     shown = {
         "journal": entries,
@@ -73,9 +68,7 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
     }
     runs = work.report_work(policy, obs, plan.whole, kubelet=seen.kubelet.present)
     sharing = gpu_users.report_gpu_users(policy, obs, seen.driver)
-    toolkit = gpu_operator.report_operator(
-        policy, gpu_operator.read_operator_facts(policy, obs), seen.instances
-    )
+    toolkit = gpu_operator.report_operator(policy, facts.foreign.operator, seen.instances)
     more = {
         **shown,
         "work": runs,
@@ -84,7 +77,7 @@ def plan_host_info(policy: Policy, obs: Observation) -> base.Outcome:
         "sharing": sharing,
         "operator_toolkit": toolkit,
     }
-    return base.Outcome(plan, {**host_report.report_host(policy, obs, seen, plan), **more})
+    return base.Outcome(plan, {**host_report.report_host(policy, facts, plan), **more})
 
 
 def plan_without_source(policy: Policy, obs: Observation, seen: seen_host.SeenHost) -> Plan:
@@ -93,9 +86,8 @@ def plan_without_source(policy: Policy, obs: Observation, seen: seen_host.SeenHo
     """
     offline = dc.replace(policy, toolkit_repository="", bundle_file="")
     try:
-        return host.plan_host(
-            offline, obs, seen, transport.probe_source("nvml"), transport.map_resident_sources()
-        )
+        facts = seen_host.read_host_facts(offline, obs, seen, transport.probe_source("nvml"))
+        return host.plan_host(offline, facts, transport.map_resident_sources())
     except PlanError:
         return Plan()
 

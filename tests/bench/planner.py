@@ -50,7 +50,8 @@ def policy() -> Policy:
 def plan(wanted: Policy, obs: Observation) -> Any:
     """What the action does with an observation."""
     seen = seen_host.see(wanted, obs)
-    return host.plan_host(wanted, obs, seen, transport.probe_source("nvml"))
+    facts = seen_host.read_host_facts(wanted, obs, seen, transport.probe_source("nvml"))
+    return host.plan_host(wanted, facts)
 
 
 def record(stage: Stage) -> dict[str, Observation]:

@@ -127,9 +127,9 @@ def look(ask: Answer, settings: Mapping[str, Any]) -> dict[str, Any]:
     for _look in range(LOOKS):
         seen = seen.add_answers(ask(questions))
         try:
-            host.plan_host(
-                policy, seen, seen_host.see(policy, seen), transport.probe_source("nvml")
-            )
+            found = seen_host.see(policy, seen)
+            source = transport.probe_source("nvml")
+            host.plan_host(policy, seen_host.read_host_facts(policy, seen, found, source))
         except NeedMore as need:
             questions = need.questions
         except PlanError:

@@ -231,7 +231,9 @@ def planned(
             found = seen_host.see(policy, seen)
             return Came(
                 planner_node.plan_host(
-                    policy, seen, found, "probe", {"device_nodes": "", "cdi_guard": ""}
+                    policy,
+                    seen_host.read_host_facts(policy, seen, found, "probe"),
+                    {"device_nodes": "", "cdi_guard": ""},
                 ),
                 "",
                 tuple(seen.answers),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.facts import Fact
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.model import (
     Instance,
     Plan,
@@ -19,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.cdi 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resources import (
     packages,
+    swarm,
 )
 
 from tests.unit.builders import obs
@@ -45,7 +47,9 @@ def look(
     policy = more.pop("policy", Policy())
     driver = more.pop("driver", ONE_GPU)
     rest = {"record": record(policy, *engines, driver=driver), **more}
-    facts = host.read_known_bad_facts(policy, of or seen(), engines)
+    there = of or seen()
+    offers = Fact(lambda: swarm.read_swarm_facts(policy, there, engines))
+    facts = host.read_known_bad_facts(policy, there, offers)
     return host.KnownBadLook(
         policy=policy, facts=facts, instances=engines, driver=driver, plan=plan, **rest
     )

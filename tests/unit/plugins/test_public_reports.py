@@ -67,8 +67,9 @@ def test_a_docker_that_is_stopped_is_not_reached_by_its_socket() -> None:
     """
     files = {**gpus.host(1), "/usr/bin/dockerd": "", JSON: "{}"}
     there = obs(files=files, packages={"docker-ce": "5:28.1.1-1"}, units=DOWN, answers=nvml(1))
+    facts = seen_host.read_host_facts(Policy(), there, seen_host.see(Policy(), there), "")
     with pytest.raises(
         PlanError,
         match=r"Docker is installed but not running \(docker\.service is inactive and disabled\)",
     ):
-        host.plan_host(Policy(), there, seen_host.see(Policy(), there), "")
+        host.plan_host(Policy(), facts)

@@ -24,9 +24,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Policy,
     merge_plans,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
     decision_file,
     host_messages,
@@ -79,15 +76,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.shar
 
 
 def judge_host_combinations(
-    policy: Policy, obs: Observation, seen: seen_host.SeenHost, plan: Plan | None
+    policy: Policy, facts: seen_host.HostFacts, plan: Plan | None
 ) -> known_bad_rules.JudgedRows:
     """Judge the host by the table of known-bad combinations: as the plan would leave it, or as it
     is if there is no plan.
     """
+    seen = facts.seen
     return verdict.judge_known_bad(
         known_bad_host.KnownBadLook(
             policy,
-            known_bad_host.read_known_bad_facts(policy, obs, seen.instances),
+            facts.known_bad,
             seen.instances,
             seen.driver,
             seen.record,
@@ -98,11 +96,7 @@ def judge_host_combinations(
 
 
 def plan_host(
-    policy: Policy,
-    obs: Observation,
-    seen: seen_host.SeenHost,
-    probe_source: str,
-    residents: Mapping[str, str] | None = None,
+    policy: Policy, facts: seen_host.HostFacts, residents: Mapping[str, str] | None = None
 ) -> Plan:
     """Plan the host, and check the plan against the table of known-bad combinations.
 
@@ -110,26 +104,24 @@ def plan_host(
     or the table stops it.
     """
     try:
-        facts = seen_host.read_host_facts(policy, obs, seen, probe_source)
         found = plan_resources(policy, facts, residents)
     except QueryFailed:
         raise
     except PlanError as error:
         try:
-            more = judge_host_combinations(policy, obs, seen, None)
+            more = judge_host_combinations(policy, facts, None)
         except PlanError:
             # what the table needs could not be learned, and the plan is refused as it is
             raise error from None
         raise verdict.explain_refused_plan(policy, more, error) from None
     return verdict.add_known_bad_advice(
-        policy, judge_host_combinations(policy, obs, seen, found), found
+        policy, judge_host_combinations(policy, facts, found), found
     )
 
 
 def report_known_bad(
     policy: Policy,
-    obs: Observation,
-    seen: seen_host.SeenHost,
+    facts: seen_host.HostFacts,
     plan: Plan | None,
     error: PlanError | None = None,
 ) -> list[dict[str, Any]]:
@@ -137,7 +129,7 @@ def report_known_bad(
     there is no plan.
     """
     stopped = error.judged if isinstance(error, verdict.Stopped) else None
-    return verdict.convert_rows(stopped or judge_host_combinations(policy, obs, seen, plan))
+    return verdict.convert_rows(stopped or judge_host_combinations(policy, facts, plan))
 
 
 def plan_resources(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.message_types import (
@@ -16,11 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.mode
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.core.observation import (
-    Observation,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host import (
-    earlier_runs,
     host,
     host_messages,
     originals,
@@ -63,17 +60,17 @@ def report_host_facts(
     }
 
 
-def report_compared_values(seen: seen_host.SeenHost, obs: Observation) -> dict[str, Any]:
+def report_compared_values(facts: seen_host.HostFacts) -> dict[str, Any]:
     """Return the values by which hosts of a fleet are compared, and the drift and pending restarts
     of a host by its journal.
     """
     return {
         "versions": {
-            "driver": seen.driver.version,
-            "toolkit": packages.get_installed_toolkit(packages.read_toolkit_facts(obs)),
+            "driver": facts.seen.driver.version,
+            "toolkit": packages.get_installed_toolkit(facts.installation.toolkit),
         },
-        "drift": originals.list_drift(earlier_runs.read_earlier_runs(obs)),
-        "pending": list(earlier_runs.read_earlier_runs(obs).journal_if_asked.get("pending") or ()),
+        "drift": originals.list_drift(facts.earlier),
+        "pending": list(facts.earlier.journal_if_asked.get("pending") or ()),
     }
 
 
@@ -92,22 +89,23 @@ def count_plan_files(plan: Plan) -> str:
     return f"{len(plan.changes)} file{'' if len(plan.changes) == 1 else 's'}"
 
 
-def get_operating_system(obs: Observation) -> dict[str, str]:
+def get_operating_system(release: Mapping[str, str]) -> dict[str, str]:
     """Return the operating system's ID and version, for classes of hosts; '' for a value of an
     unusual form.
+
+    release: what /etc/os-release says.
     """
-    release = obs.host.get("os_release") or {}
     texts = {"id": str(release.get("ID") or ""), "version": str(release.get("VERSION_ID") or "")}
     return {name: text if OF_RELEASE.fullmatch(text) else "" for name, text in texts.items()}
 
 
-def report_host(
-    policy: Policy, obs: Observation, seen: seen_host.SeenHost, plan: Plan
-) -> dict[str, Any]:
+def report_host(policy: Policy, facts: seen_host.HostFacts, plan: Plan) -> dict[str, Any]:
+    """Return what a result shows of a host."""
+    seen = facts.seen
     return {
         **report_host_facts(seen, plan, policy.state),
-        **report_compared_values(seen, obs),
-        "os": get_operating_system(obs),
+        **report_compared_values(facts),
+        "os": get_operating_system(facts.installation.repository.release),
         "instances": [
             {"key": i.key, **dc.asdict(i), "refusal": end_with_code(i.refusal.message)}
             for i in seen.instances
@@ -115,8 +113,6 @@ def report_host(
         "driver": dc.asdict(seen.driver),
         "kubelet": dc.asdict(seen.kubelet),
         "dra": dra.report_dra(
-            host.judge_claims(
-                policy, dra.read_dra_facts(obs), seen, after=policy.state == "present"
-            )
+            host.judge_claims(policy, facts.dra, seen, after=policy.state == "present")
         ),
     }

@@ -74,6 +74,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.engines.podman import (
     directories,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.known_bad import (
+    host as known_bad_host,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.kubelet import (
     cgroup_driver,
     device_plugin,
@@ -366,6 +369,7 @@ class HostFacts:
     specs: Fact[spec_facts.SpecFacts]
     taken_back: spec_facts.SpecRemovalFacts
     metrics: metrics.MetricsFacts
+    known_bad: known_bad_host.KnownBadFacts
     places: Lookup[str, str]
     other_processes: Fact[Mapping[str, int]]
 
@@ -383,6 +387,7 @@ def read_host_facts(
         after = device_nodes.predict_device_nodes(policy, obs, driver)
         return spec_facts.read_spec_facts(placed, after, record, driver, probe_source)
 
+    offers = Fact(lambda: swarm.read_swarm_facts(policy, obs, seen.instances))
     return HostFacts(
         seen=seen,
         engines_back=restore.read_take_back_facts(obs, seen.engines),
@@ -398,11 +403,12 @@ def read_host_facts(
         dra=dra.read_dra_facts(obs),
         consumers=consumers.read_consumer_facts(obs),
         podman=directories.read_podman_facts(obs),
-        swarm=Fact(lambda: swarm.read_swarm_facts(policy, obs, seen.instances)),
+        swarm=offers,
         sharing=sharing_resource.read_sharing_facts(policy, obs),
         specs=Fact(read_specs),
         taken_back=spec_facts.read_spec_removal_facts(obs),
         metrics=metrics.read_metrics_facts(policy, obs),
+        known_bad=known_bad_host.read_known_bad_facts(policy, obs, offers),
         places=Lookup(lambda path: obs.get_file(path).place),
         other_processes=Fact(obs.count_others),
     )

@@ -155,6 +155,10 @@ class OperatorFacts:
 
 
 def read_operator_facts(policy: Policy, obs: Observation) -> OperatorFacts:
+    return obs.compute_once(("operator", policy.root), lambda: _read_operator_facts(policy, obs))
+
+
+def _read_operator_facts(policy: Policy, obs: Observation) -> OperatorFacts:
     return OperatorFacts(
         obs.was_asked,
         Lookup(obs.is_there),

@@ -79,6 +79,10 @@ class ConsumerFacts:
 
 
 def read_consumer_facts(obs: Observation) -> ConsumerFacts:
+    return obs.compute_once("readers of CDI specs", lambda: _read_consumer_facts(obs))
+
+
+def _read_consumer_facts(obs: Observation) -> ConsumerFacts:
     return ConsumerFacts(
         Fact(
             lambda: {

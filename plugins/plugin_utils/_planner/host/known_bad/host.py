@@ -73,7 +73,7 @@ ALL_GIDS = versions.Version(0, 7)  # of CDI, the first with additionalGids
 class KnownBadFacts:
     """What a host has of the things that rows of the table are about.
 
-    modules: the driver's kernel modules on disk. swarm: the GPUs that Docker Swarm is offered.
+    modules: the driver's kernel modules on disk. swarm: what Docker Swarm is offered.
     configurations: the files of a containerd, by the path of its main file and its version.
     """
 
@@ -81,20 +81,21 @@ class KnownBadFacts:
     runtime: toolkit_config.ToolkitConfigFacts
     consumers: consumers.ConsumerFacts
     modules: Fact[list[str]]
-    swarm: Fact[swarm.Offered | None]
+    swarm: Fact[swarm.SwarmFacts]
     configurations: Lookup[tuple[str, versions.Version], config.FileSet]
 
 
 def read_known_bad_facts(
-    policy: Policy, obs: Observation, instances: Sequence[Instance]
+    policy: Policy, obs: Observation, offers: Fact[swarm.SwarmFacts]
 ) -> KnownBadFacts:
+    """Return the facts that rows of the table are about. offers: what Docker Swarm is offered."""
     files = config.read_config_facts(obs, policy.handlers)
     return KnownBadFacts(
         packages.read_toolkit_facts(obs),
         toolkit_config.read_toolkit_config_facts(policy, obs),
         consumers.read_consumer_facts(obs),
         Fact(lambda: list_disk_modules(obs)),
-        Fact(lambda: swarm.read_offered(policy, obs, instances)),
+        offers,
         Lookup(lambda at: config.load_containerd_files(files, *at)),
     )
 
@@ -180,7 +181,7 @@ def map_host_states(look: KnownBadLook) -> dict[State, bool | None]:
         "stale-spec": leaves_stale_spec(look),
         "toolkit-drop-in": drop_in_stays(look),
         "adds-nvidia-repository": adds_repository(look),
-        "swarm-gpus": swarm.may_lose_assignment(look.facts.swarm.value, look.record),
+        "swarm-gpus": swarm.may_lose_assignment(look.facts.swarm.value.offered, look.record),
         "enroot": consumers.ENROOT in look.facts.consumers.programs.value,
         "mode-jit-cdi": any(
             decision.runtime_mode == "jit-cdi" for decision in look.record.decisions

@@ -202,6 +202,12 @@ class ToolkitConfigFacts:
 
 
 def read_toolkit_config_facts(policy: Policy, obs: Observation) -> ToolkitConfigFacts:
+    return obs.compute_once(
+        ("config.toml", policy.proc_root), lambda: _read_toolkit_config_facts(policy, obs)
+    )
+
+
+def _read_toolkit_config_facts(policy: Policy, obs: Observation) -> ToolkitConfigFacts:
     hook = queries.ask_for_file(HOOK_BINARY, content=False)
     return ToolkitConfigFacts(
         obs.was_asked(queries.ask_for_file(PATH, KEEP)),

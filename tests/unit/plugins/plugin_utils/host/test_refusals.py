@@ -133,7 +133,8 @@ def plan(*parts: dict[str, Any]) -> Plan:
     for _look in range(9):
         seen = host(*parts, {"answers": silence})
         try:
-            return node.plan_host(Policy(), seen, seen_host.see(Policy(), seen), "")
+            found = seen_host.see(Policy(), seen)
+            return node.plan_host(Policy(), seen_host.read_host_facts(Policy(), seen, found, ""))
         except NeedMore as more:
             silence |= {
                 q["id"]: {"error": {"kind": "not-found", "message": "no answer"}}

@@ -88,7 +88,8 @@ def test_a_host_with_podman_alone_gets_its_spec_and_nothing_else() -> None:
         "0.8.0",
         (),
     )
-    plan = host.plan_host(Policy(), seen_with(NEW), seen, "")
+    facts = seen_host.read_host_facts(Policy(), seen_with(NEW), seen, "")
+    plan = host.plan_host(Policy(), facts)
     written = [c["path"] for c in plan.changes]
     assert "/etc/cdi/nvidia.yaml" in written
     assert [
