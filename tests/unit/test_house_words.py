@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rules of the house about words: a thing is called what its field calls it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.unit.plugin_sources import ROOT, find_breaches
+
+# Metaphors that a reader would have to learn first, each with the word that stands for it now.
+DIALECT = {
+    r"the hands|its hands|our hands|class hands|hands\.\w+": "the executor",
+    r"eyes": "the observer",
+    r"wish|wishes|wished": "the desired state",
+    r"ledger": "the journal",
+    r"truths": "the staleness guard",
+    r"census": "a snapshot",
+    r"anew": "again",
+    r"of ours": "of this collection",
+    r"for ever": "forever",
+}
+PROSE = [
+    path
+    for room in (
+        "plugins",
+        "roles",
+        "playbooks",
+        "docs",
+        "tests",
+        "molecule",
+        "examples",
+        ".github",
+    )
+    for path in (ROOT / room).rglob("*")
+    if path.suffix in {".py", ".md", ".yml", ".yaml", ".go", ".j2"}
+    # What others wrote or a program printed, what ansible-test leaves behind, and this file, which
+    # names the words.
+    if not path.is_relative_to(ROOT / "tests/fixtures")
+    and not path.is_relative_to(ROOT / "tests/output")
+    and path != Path(__file__).resolve()
+]
+
+
+def test_a_thing_is_called_what_its_field_calls_it() -> None:
+    """Users meet these words in messages and maintainers in names: as words of their own, and as
+    parts of a name.
+    """
+    dialect = "|".join(DIALECT).replace(" ", "[ _]")
+    word = re.compile(rf"(?<![a-z])({dialect})(?![a-z])", re.IGNORECASE)
+    paths = [*PROSE, ROOT / "README.md", ROOT / "ARCHITECTURE.md"]
+    assert (
+        find_breaches(
+            paths,
+            lambda path: [line for line in path.read_text().splitlines() if word.search(line)],
+        )
+        == {}
+    )
