@@ -5,23 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from page_table import table
+from page_table import name_link, table
 
 from tests.unit import public_reports
 
 
-def sections(named: Callable[[str], str]) -> str:
-    """Return one section per subject. named: returns the text of a link."""
+def sections() -> str:
+    """Return one section per subject."""
     found = [public_reports.read(place) for place in public_reports.places()]
     parts = []
     for subject, title in public_reports.SUBJECTS.items():
-        rows = [
-            [cell(r.condition), cell(r.right), links(r, named)]
-            for r in found
-            if r.subject == subject
-        ]
+        rows = [[cell(r.condition), cell(r.right), links(r)] for r in found if r.subject == subject]
         if rows:
             parts.append(
                 f"\n## {title}\n\n{table(['condition', 'what the collection does', 'reported'], rows)}"
@@ -29,8 +23,8 @@ def sections(named: Callable[[str], str]) -> str:
     return "".join(parts) + "\n"
 
 
-def links(report: public_reports.Report, named: Callable[[str], str]) -> str:
-    return ", ".join(f"[{named(address)}]({address})" for address in report.addresses)
+def links(report: public_reports.Report) -> str:
+    return ", ".join(f"[{name_link(address)}]({address})" for address in report.addresses)
 
 
 def cell(text: str) -> str:

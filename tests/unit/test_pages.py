@@ -20,13 +20,14 @@ from tests.unit import tool_modules
 
 ROOT = Path(__file__).resolve().parents[2]
 pages = tool_modules.loaded("pages")
-options = pages.options
+cdi_tables = tool_modules.loaded("cdi_tables")
+options = tool_modules.loaded("options")
 FOLLOWS = {str(path.relative_to(ROOT)): text for path, text in options.files()}
 
 
-@pytest.mark.parametrize("page", list(pages.pages()), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", list(pages.list_pages()), ids=lambda page: page.name)
 def test_a_page_is_as_the_code_has_it(page: Path) -> None:
-    assert pages.fill(page.read_text()) == page.read_text(), "run make docs"
+    assert pages.fill_tables(page.read_text()) == page.read_text(), "run make docs"
 
 
 @pytest.mark.parametrize("path", FOLLOWS)
@@ -45,7 +46,7 @@ def test_every_shared_result_is_in_each_of_its_modules() -> None:
 def test_every_table_is_on_a_page() -> None:
     shown = {
         name
-        for page in pages.pages()
+        for page in pages.list_pages()
         for _head, name, _body, _end in pages.BLOCK.findall(page.read_text())
     }
     assert shown == set(pages.TABLES)
@@ -53,7 +54,7 @@ def test_every_table_is_on_a_page() -> None:
 
 @pytest.mark.parametrize("engine", cdi_versions.MAX_CDI)
 def test_the_ranges_on_the_page_are_those_of_the_table(engine: str) -> None:
-    ranges = pages.ranges(cdi_versions.MAX_CDI[engine])
+    ranges = cdi_tables.list_ranges(cdi_versions.MAX_CDI[engine])
     for release in [first for first, _newest in cdi_versions.MAX_CDI[engine]][1:]:
         name = ".".join(map(str, release))
         newest = cdi_versions.get_max_cdi_version(engine, name)

@@ -1,0 +1,154 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The tables of docs/variables.md and docs/rollout.md: variables by subject, and the settings of a
+rollout.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import arguments
+from page_table import table
+
+# The page's headings in the order in which people need them, each with the beginnings of the names
+# that belong there. The longest counts.
+SUBJECTS: Mapping[str, tuple[str, ...]] = {
+    "How containers get GPUs": (
+        *(
+            "engines",
+            "injection",
+            "isolation",
+            "handlers",
+            "set_as_default",
+            "cdi",
+            "no_gpu",
+            "adopt",
+            "known_bad",
+            "state",
+            "restart",
+        ),
+        *("fleet_policy", "sharing", "device_nodes"),
+    ),
+    "Packages": ("packages", "toolkit_"),
+    "Verification": ("verify_",),
+    "The CDI spec": ("cdi_",),
+    "Kubernetes": ("device_plugin_", "dra", "operator_toolkit", "kubernetes_"),
+    "Taking hosts out of service": ("drain", "slurm_node"),
+    "Where an engine is, and the way to a host": (
+        *(
+            "config_path",
+            "drop_in",
+            "engine_version",
+            "service",
+            "socket",
+            "root",
+            "transport",
+            "metrics_dir",
+        ),
+    ),
+    "Approved changes": ("rollout_id", "approved_change"),
+    "Archives of packages": ("bundle_",),
+    "AWX": ("awx_",),
+}
+
+
+def find_subject(name: str) -> str:
+    """Return the heading of a variable. The longest beginning counts, as `cdi` is not a setting of
+    the spec.
+    """
+    fits = [
+        (len(begin), title)
+        for title, begins in SUBJECTS.items()
+        for begin in begins
+        if strip_prefix(name).startswith(begin)
+    ]
+    if not fits:
+        raise SystemExit(
+            f"variable_tables.py: {name} has no heading in docs/variables.md; name one in SUBJECTS"
+        )
+    return max(fits)[1]
+
+
+def place_in_subject(begins: Sequence[str], name: str) -> int:
+    """Return the position of a variable among those of its subject."""
+    return next(
+        number for number, begin in enumerate(begins) if strip_prefix(name).startswith(begin)
+    )
+
+
+def strip_prefix(name: str) -> str:
+    return name.removeprefix("gpufleet_")
+
+
+def build_variable_tables() -> str:
+    """Return every variable of the roles by subject, with its values and the beginning of its
+    description.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for entries in options.ENTRIES.values():
+        for module in entries.values():
+            found = {**options.variables(module), **found}
+    parts = []
+    for title, begins in SUBJECTS.items():
+        of = sorted(name for name in found if find_subject(name) == title)
+        of.sort(key=functools.partial(place_in_subject, begins))
+        rows = [
+            [f"`{name}`", show_values(found[name]), render_markup(found[name]["description"][0])]
+            for name in of
+        ]
+        parts.append(f"## {title}\n\n{table(['variable', 'values', 'what it says'], rows)}")
+    return "\n".join(parts)
+
+
+def build_rollout_settings_table() -> str:
+    """Return every setting of a rollout, as the variable that it is."""
+    documented = arguments.read_step_documentation("rollout_settings")["options"]
+    rows = [
+        [
+            f"`gpufleet_rollout_{name}`",
+            show_default(spec),
+            " ".join(map(render_markup, list_sentences(spec))),
+        ]
+        for name, spec in sorted(documented.items())
+    ]
+    return table(["setting", "default", "what it says"], rows)
+
+
+def show_default(option: Mapping[str, Any]) -> str:
+    return f"`{json.dumps(option['default'])}`" if option.get("default") not in (None, "") else ""
+
+
+def list_sentences(option: Mapping[str, Any]) -> list[str]:
+    text = option["description"]
+    return [text] if isinstance(text, str) else list(text)
+
+
+def show_values(option: Mapping[str, Any]) -> str:
+    """Return the choices with the default in bold, or else the type and the default."""
+    default = option.get("default")
+    first = default if isinstance(default, list) else [default]
+    if "choices" in option:
+        words = ", ".join(
+            f"**`{choice}`**" if choice in first else f"`{choice}`" for choice in option["choices"]
+        )
+        return f"list of {words}" if option["type"] == "list" else words
+    kind = f"list of {option['elements']}" if option["type"] == "list" else option["type"]
+    return (
+        kind if default in (None, "", []) else f"{kind}, **`{json.dumps(default).strip(chr(34))}`**"
+    )
+
+
+def render_markup(sentence: str) -> str:
+    """Turn Ansible's markup into Markdown's."""
+    return re.sub(
+        r"\b[CEOV]\(((?:[^()]|\([^()]*\))*)\)|\bM\(([^)]*)\)",
+        lambda m: f"`{m[1] or m[2]}`",
+        sentence,
+    ).replace("|", "\\|")
