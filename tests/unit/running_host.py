@@ -164,7 +164,7 @@ class Played:
                     "timed_out": False,
                     "truncated": False,
                 }
-        raise host_files.NodeError("not-found", f"{argv[0]}: there is no such program")
+        raise host_files.HostError("not-found", f"{argv[0]}: there is no such program")
 
 
 class Node:

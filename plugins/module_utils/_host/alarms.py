@@ -26,7 +26,7 @@ class Alarm(object):
 
     def _raise_timeout(self, _signal=None, _frame=None):
         if self.kind is not None:  # else between two questions: the next one is not begun
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "timeout",
                 "the time for the whole observation had run out at this %s query" % self.kind,
             )

@@ -29,7 +29,7 @@ asked_for = []
 def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None):
     """Run a command. Return {"rc", "stdout", "stderr", "timed_out", "truncated"}.
 
-    The streams are bytes. rc is None after a timeout. Raise NodeError if the command cannot be
+    The streams are bytes. rc is None after a timeout. Raise HostError if the command cannot be
     started, or must not be.
 
     process: {"pid", "ticks"} of the process whose program this is, wherever it lies. argv[0] names
@@ -40,7 +40,7 @@ def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None
         or not argv
         or not all(isinstance(word, str) for word in argv)
     ):
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "bad-question", "argv must be a list of strings, not %r" % (argv,)
         )
     with _open_program(argv[0], process) as (program, fds):

@@ -60,7 +60,7 @@ def describe_file(root, path, content=True, cap=host_files.MIB, keep=None):
         return answer
     try:
         data = host_files.read_regular(root, real, cap)
-    except host_files.NodeError as exc:
+    except host_files.HostError as exc:
         if content:
             answer.update(exc.build_answer())
         return answer
@@ -111,12 +111,12 @@ def list_dir(root, path):
     if found is None:
         return {"exists": False, "entries": []}
     if not stat.S_ISDIR(found.st_mode):
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "failed", "%s: is a %s, not a directory" % (path, host_files.name_file_type(found))
         )
     names = list_names(root, real)
     if len(names) > host_files.MAX_ENTRIES:  # never a part of it, taken for the whole
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "too-large", "%s: holds more than %d files" % (path, host_files.MAX_ENTRIES)
         )
     entries = []
@@ -175,7 +175,7 @@ def list_glob_matches(root, pattern, folders=None):
     folders = folders or Folders(root)
     parts = [part for part in pattern.split("/") if part]
     if not pattern.startswith("/") or not parts:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "bad-question", "a pattern must be an absolute path, not %r" % (pattern,)
         )
     paths = [""]
@@ -192,7 +192,7 @@ def list_glob_matches(root, pattern, folders=None):
             )
         paths = matched
         if len(paths) > host_files.MAX_ENTRIES:
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "too-large", "%s: matches more than %d files" % (pattern, host_files.MAX_ENTRIES)
             )
     if "*" in parts[-1] or "?" in parts[-1]:  # then these names are from a listing
@@ -281,14 +281,14 @@ def find_mentioned_paths(root, pattern, finds, cap=host_files.MIB, readable=None
             )
         except placeholders.UnreadableText:
             continue
-        except host_files.NodeError:
+        except host_files.HostError:
             # a directory, something too large: the glob question reports it
             continue
         for find in finds:
             try:
                 names.update(found.group(1) for found in re.finditer(find, text, re.MULTILINE))
             except (re.error, IndexError) as exc:
-                raise host_files.NodeError("bad-question", "pattern %r: %s" % (find, exc))
+                raise host_files.HostError("bad-question", "pattern %r: %s" % (find, exc))
     # What is longer than any path is nowhere.
     wanted = sorted(
         name
@@ -296,7 +296,7 @@ def find_mentioned_paths(root, pattern, finds, cap=host_files.MIB, readable=None
         if name.startswith("/") and "\0" not in name and len(name) <= host_files.CUT
     )
     if len(wanted) > host_files.MAX_ENTRIES:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "too-large",
             "%s: these files point at more than %d paths" % (pattern, host_files.MAX_ENTRIES),
         )
@@ -307,7 +307,7 @@ def _describe_there(root, path):
     try:
         real, links = host_files.resolve_links(root, path)
         found = host_files.get_lstat(root, real)
-    except host_files.NodeError:  # a loop of links, a directory that may not be entered
+    except host_files.HostError:  # a loop of links, a directory that may not be entered
         return None
     if found is None:
         return None

@@ -78,7 +78,7 @@ def cut_texts(value):
     return cut_middle(value) if isinstance(value, str) else value
 
 
-class NodeError(Exception):
+class HostError(Exception):
     """An error of one question or one step.
 
     It has a kind for programs, a sentence for people, and the next step, '' if that is not known.
@@ -86,7 +86,7 @@ class NodeError(Exception):
 
     def __init__(self, kind, message, following=""):
         message = cut_middle(message)
-        super(NodeError, self).__init__(message)
+        super(HostError, self).__init__(message)
         self.kind = kind
         self.message = message
         self.following = following
@@ -96,20 +96,20 @@ class NodeError(Exception):
 
 
 def build_os_error(exc, path):
-    """Build the NodeError for an OSError. It names the host path, never the path with the root in
+    """Build the HostError for an OSError. It names the host path, never the path with the root in
     front.
     """
     message = "%s: %s" % (path, os.strerror(exc.errno) if exc.errno else exc)
-    return NodeError(_ERRNO_KINDS.get(exc.errno, "failed"), message, _REMEDIES.get(exc.errno, ""))
+    return HostError(_ERRNO_KINDS.get(exc.errno, "failed"), message, _REMEDIES.get(exc.errno, ""))
 
 
 def clean_root(root):
-    """Return the directory of a tree by its real path; '' for the host itself. Raise NodeError for
+    """Return the directory of a tree by its real path; '' for the host itself. Raise HostError for
     a relative one.
     """
     root = root or "/"
     if not root.startswith("/"):
-        raise NodeError("bad-question", "root must be an absolute path, not %r" % (root,))
+        raise HostError("bad-question", "root must be an absolute path, not %r" % (root,))
     return os.path.realpath(root).rstrip("/")
 
 
@@ -149,7 +149,7 @@ def resolve_links(root, path):
     is appended, so the result may not exist.
     """
     if not isinstance(path, str) or not path.startswith("/") or "\0" in path:
-        raise NodeError("bad-question", "a path must be absolute, not %r" % (path,))
+        raise HostError("bad-question", "a path must be absolute, not %r" % (path,))
     done, links = (
         _resolve_through(root, path, _remembered)
         if _remembered is not None
@@ -197,7 +197,7 @@ def _follow_steps(root, path, done, links, more):
             continue
         links += (step,)
         if len(links) > MAX_LINKS:
-            raise NodeError(
+            raise HostError(
                 "failed", "%s: more than %d symbolic links (a loop?)" % (path, MAX_LINKS)
             )
         if target.startswith("/"):
@@ -217,23 +217,23 @@ def get_lstat(root, real):
 
 
 def read_regular(root, real, cap=MIB):
-    """Return the bytes of a resolved host path, at most cap, or raise NodeError. Regular files
+    """Return the bytes of a resolved host path, at most cap, or raise HostError. Regular files
     only: a FIFO or device may block or act.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
     found = get_lstat(root, real)
     if found is None:
-        raise NodeError("not-found", "%s: there is no such file" % real)
+        raise HostError("not-found", "%s: there is no such file" % real)
     # asked before open(): opening a device can already do something
     if not stat.S_ISREG(found.st_mode):
-        raise NodeError("failed", "%s: is a %s, not a regular file" % (real, name_file_type(found)))
+        raise HostError("failed", "%s: is a %s, not a regular file" % (real, name_file_type(found)))
     try:
         fd = os.open(get_full_path(root, real), flags)
     except OSError as exc:
         raise build_os_error(exc, real)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise NodeError("failed", "%s: is no longer a regular file" % real)
+            raise HostError("failed", "%s: is no longer a regular file" % real)
         chunks, left = [], cap + 1
         while left > 0:
             chunk = os.read(fd, min(left, 65536))
@@ -246,7 +246,7 @@ def read_regular(root, real, cap=MIB):
     finally:
         os.close(fd)
     if left <= 0:
-        raise NodeError("too-large", "%s: is larger than the %d bytes asked for" % (real, cap))
+        raise HostError("too-large", "%s: is larger than the %d bytes asked for" % (real, cap))
     return b"".join(chunks)
 
 
@@ -256,7 +256,7 @@ def read_text(root, path, cap=MIB):
     """
     try:
         return read_regular(root, resolve_links(root, path)[0], cap).decode("utf-8", "replace")
-    except NodeError:
+    except HostError:
         return None
 
 

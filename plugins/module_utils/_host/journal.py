@@ -152,7 +152,7 @@ def read_bytes(path):
         )
     try:
         return host_files.read_regular("", path, MAX_FILE)
-    except host_files.NodeError as exc:
+    except host_files.HostError as exc:
         raise OSError(errno.EIO, exc.message, path)
 
 
@@ -164,7 +164,7 @@ def read_json(path):
 def get_journal_directory(root, directory):
     """Return the journal's directory as this process sees it.
 
-    Raise NodeError if another account could lead us there, or could write to what it holds. This is
+    Raise HostError if another account could lead us there, or could write to what it holds. This is
     judged before anything in it is read, written or run: its contents are given back to files, and
     run as root.
     """
@@ -172,7 +172,7 @@ def get_journal_directory(root, directory):
     for spot in links + [real]:
         doubt = trust.judge_spot(root, spot, whole=False)
         if doubt:
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "denied",
                 "%s %s, and is part of the path to the journal" % (doubt.place, doubt.why),
                 doubt.remedy,
@@ -183,7 +183,7 @@ def get_journal_directory(root, directory):
 
 
 def require_own(base):
-    """Raise NodeError unless everything in the journal's directory belongs to us and no other
+    """Raise HostError unless everything in the journal's directory belongs to us and no other
     account may write to it.
     """
     if not os.path.isdir(base):
@@ -219,7 +219,7 @@ def _refuse(path, found):
         "Nothing was written or run. If only root has written there, run chown root and chmod go-w on it; "
         "otherwise inspect what it contains and move it away. Then run again"
     )
-    raise host_files.NodeError(
+    raise host_files.HostError(
         "denied",
         "%s: %s, and only root may be able to write to the journal" % (path, why),
         following,
@@ -347,7 +347,7 @@ def get_original_directory(base, path):
 
 def read_original(base, path):
     """Return (meta, Snapshot or None) of the kept original; None if none of this path is kept.
-    Raise NodeError if it is damaged.
+    Raise HostError if it is damaged.
     """
     meta = read_original_meta(base, path)
     if meta is None:
@@ -360,7 +360,7 @@ def read_original(base, path):
 
 
 def read_original_meta(base, path):
-    """Return the meta.json of the kept original; None if none of this path is kept. Raise NodeError
+    """Return the meta.json of the kept original; None if none of this path is kept. Raise HostError
     if that is not known.
     """
     directory = get_original_directory(base, path)
@@ -401,7 +401,7 @@ def read_original_meta_in(directory, path):
 def read_kept(kept, digest_, directory, path):
     """Return bytes that the journal keeps, verified before they are written anywhere.
 
-    Raise NodeError if they cannot be read or have changed. The repair of a file system may have
+    Raise HostError if they cannot be read or have changed. The repair of a file system may have
     emptied or cut the file.
     """
     try:
@@ -422,7 +422,7 @@ def build_damaged_original_error(directory, path, why):
     """Build the error for a kept original that must not be used."""
     step = "Bring the file into the intended state by hand, then remove that directory"
     values = (path, directory, why, step)
-    return host_files.NodeError(
+    return host_files.HostError(
         "damaged", "%s: the copy of the original in %s cannot be used: %s. %s" % values
     )
 
@@ -465,7 +465,7 @@ def is_transaction_at_work(base, token):
 def list_unrestarted_units(base, offline=False):
     """List the units that were not restarted since their files changed.
 
-    Raise NodeError if the list cannot be read.
+    Raise HostError if the list cannot be read.
 
     offline: do not ask systemd which of them were restarted since.
     """
@@ -481,7 +481,7 @@ def list_unrestarted_units(base, offline=False):
 
 
 def read_pending(base):
-    """Return unit -> what is kept of its restart that was left out. Raise NodeError if that cannot
+    """Return unit -> what is kept of its restart that was left out. Raise HostError if that cannot
     be read.
     """
     path = os.path.join(base, "pending.json")
@@ -494,7 +494,7 @@ def read_pending(base):
     except (OSError, ValueError):
         pass
     step = "Restart the units that have not been restarted since the last change at a convenient time, then remove that file"
-    raise host_files.NodeError(
+    raise host_files.HostError(
         "damaged",
         "%s: the list of units that still have to be restarted cannot be read. %s" % (path, step),
     )

@@ -32,7 +32,7 @@ def look_at_journal(root, directory, cap=host_files.MIB, keep=(), listing=False,
                 )
             if not meta.get("forget"):
                 originals[meta["path"]] = _show_original(root, base, meta, cap, keep)
-        except host_files.NodeError as exc:
+        except host_files.HostError as exc:
             broken.append(
                 {
                     "path": journal.unquote_path(name),
@@ -109,7 +109,7 @@ def _show_original(root, base, meta, cap, keep):
         shown["now"] = journal.report_digest(
             journal.take_snapshot(root, host_files.resolve_links(root, meta["path"])[0])
         )
-    except host_files.NodeError as exc:
+    except host_files.HostError as exc:
         shown["trouble"] = exc.message
     return shown
 
@@ -133,7 +133,7 @@ def may_show_whole_file(root, path, data, keep):
             if keep and "journal" in keep
             else None
         )
-    except host_files.NodeError:  # then only listed parts travel
+    except host_files.HostError:  # then only listed parts travel
         return False
     return (
         bool(meta)

@@ -74,7 +74,7 @@ def run(request):
             answer = units.get(question.get("id")) or _ask(root, question, alarm)
             size = len(json.dumps(answer))
             if size > room:
-                answer = host_files.NodeError(
+                answer = host_files.HostError(
                     "too-large", "the answers together exceed %d bytes" % limits["bytes"]
                 ).build_answer()
                 size = 0
@@ -136,14 +136,14 @@ def _ask(root, question, alarm):
     try:
         answer_to = _KINDS.get(kind) if isinstance(kind, str) else None
         if answer_to is None:
-            raise host_files.NodeError("bad-question", "unknown kind of query %r" % (kind,))
+            raise host_files.HostError("bad-question", "unknown kind of query %r" % (kind,))
         if root and kind not in OFFLINE_KINDS:
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "offline", "a %s query needs the running host, but root is another directory" % kind
             )
         with alarm.set_at(kind):
             return answer_to(root, question)
-    except host_files.NodeError as exc:
+    except host_files.HostError as exc:
         return exc.build_answer()
     except cri.CriError as exc:
         reason = {
@@ -159,17 +159,17 @@ def _ask(root, question, alarm):
             }
         }
     except KeyError as exc:
-        return host_files.NodeError(
+        return host_files.HostError(
             "bad-question", "a %s query needs the key %s" % (kind, exc)
         ).build_answer()
     except OSError as exc:
         return host_files.build_os_error(exc, exc.filename or kind).build_answer()
     except (TypeError, ValueError, AttributeError, re.error) as exc:
-        return host_files.NodeError(
+        return host_files.HostError(
             "bad-question", "a %s query with an invalid value: %s" % (kind, exc)
         ).build_answer()
     except Exception as exc:  # one question must not take the others with it
-        return host_files.NodeError("failed", failures.describe_fault(exc)).build_answer()
+        return host_files.HostError("failed", failures.describe_fault(exc)).build_answer()
 
 
 def _answer_file(root, question):
@@ -177,7 +177,7 @@ def _answer_file(root, question):
 
 
 def _describe_read(root, path, question):
-    """Describe a file. Raise NodeError if its content is wanted and another account can write to
+    """Describe a file. Raise HostError if its content is wanted and another account can write to
     it: that could put anything there.
     """
     if question.get("content", True):
@@ -227,7 +227,7 @@ def _answer_glob(root, question):
         files.append(dict(_describe_match(root, path, question), path=path))
         room -= len(files[-1].get("content") or "")
         if room < 0:  # before all of them are in memory
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "too-large",
                 "%s: these files together hold more than %d bytes"
                 % (path, DEFAULT_LIMITS["bytes"]),
@@ -245,7 +245,7 @@ def _describe_match(root, path, question):
             return _describe_read(root, path, question)
         answer = file_queries.describe_file(root, path, content=False, cap=0)
         return dict(answer, **leads.build_answer()) if answer.get("type") == "file" else answer
-    except host_files.NodeError as exc:
+    except host_files.HostError as exc:
         return exc.build_answer()
 
 
@@ -257,7 +257,7 @@ def _is_named(path, question):
 
 
 def _check_leads_outside(root, path, question):
-    """Return a NodeError if a file lies outside of the directories in `inside`, else None. A link
+    """Return a HostError if a file lies outside of the directories in `inside`, else None. A link
     may lead to any file of the host.
     """
     if not question.get("inside"):
@@ -269,7 +269,7 @@ def _check_leads_outside(root, path, question):
     ):
         return None
     values = (path, real, " and ".join(question["inside"]))
-    return host_files.NodeError(
+    return host_files.HostError(
         "outside", "%s: is a link to %s, outside of %s, and is not read" % values
     )
 
@@ -314,7 +314,7 @@ def _tags(root, question):
     """
     if question.get("argv"):
         if root:
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "offline", "a command needs the running host, but root is another directory"
             )
         answer = _run_question(question)
@@ -325,7 +325,7 @@ def _tags(root, question):
                 if answer["timed_out"]
                 else "ended with exit status %s" % answer["rc"]
             )
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "timeout" if answer["timed_out"] else "failed",
                 "%s %s" % (" ".join(question["argv"]), why),
             )
@@ -369,7 +369,7 @@ def _answer_which(root, question):
 
 
 def _require_roots(question):
-    """Judge the paths that a program will load or change into, before it starts. Raise NodeError if
+    """Judge the paths that a program will load or change into, before it starts. Raise HostError if
     one is doubtful.
     """
     for path in question.get("loads") or []:
@@ -400,7 +400,7 @@ def _answer_command(_root, question):
 
 def _run_question(question):
     """Run the command of a question and return its answer, with the output as bytes. Raise
-    NodeError if that was cut.
+    HostError if that was cut.
     """
     _require_roots(question)
     argv, process = question["argv"], question.get("process")
@@ -412,7 +412,7 @@ def _run_question(question):
             if found.get("verified")
         ]
         if not running:
-            raise host_files.NodeError("not-found", "no verified process called %s runs" % process)
+            raise host_files.HostError("not-found", "no verified process called %s runs" % process)
         argv, process = (
             [running[0]["exe"]] + argv[1:],
             {"pid": running[0]["pid"], "ticks": running[0]["ticks"]},
@@ -421,7 +421,7 @@ def _run_question(question):
     answer = commands.run(argv, timeout=question.get("timeout", 10), cap=cap, process=process)
     if answer["truncated"]:
         values = (question["argv"][0], cap)
-        raise host_files.NodeError("too-large", "%s: printed more than %d bytes" % values)
+        raise host_files.HostError("too-large", "%s: printed more than %d bytes" % values)
     return answer
 
 
@@ -447,7 +447,7 @@ def _probe(_root, question):
         stdin=question["source"].encode("utf-8"),
     )
     if answer["timed_out"]:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "timeout", "the probe gave no answer within %g s" % question.get("timeout", 20)
         )
     answer = commands.decode_answer(answer)
@@ -456,7 +456,7 @@ def _probe(_root, question):
     except ValueError:
         # our own program: it reads no configuration
         last = (answer["stderr"].strip().splitlines() or ["it printed no JSON"])[-1]
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "failed", "the probe ended with exit status %s: %s" % (answer["rc"], last)
         )
 
@@ -469,7 +469,7 @@ def _answer_package(root, question):
     if question.get("else") and not root and not answer["installed"][question["names"][0]]:
         try:
             answer["program"] = _answer_command(root, question["else"])
-        except host_files.NodeError as exc:
+        except host_files.HostError as exc:
             answer["program"] = exc.build_answer()
     return answer
 
@@ -542,7 +542,7 @@ def _answer_cri(_root, question):
             path, question["handlers"], question.get("annotation", ""), timeout
         )
     else:
-        raise host_files.NodeError("bad-question", "unknown CRI query %r" % (method,))
+        raise host_files.HostError("bad-question", "unknown CRI query %r" % (method,))
     return dict(answer, peer=trust.answered.get(path))
 
 

@@ -54,7 +54,7 @@ def list_processes(names, flags=None, environment=None):
             if process.pids == 1 and same:
                 found.append(process)
         if len(found) > MAX_PROCESSES:  # never a part of them, taken for all
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "too-large",
                 "more than %d processes are called %s" % (MAX_PROCESSES, " or ".join(names)),
             )
@@ -66,14 +66,14 @@ def list_processes(names, flags=None, environment=None):
 
 
 def require_running(name, asked):
-    """Raise NodeError unless a verified process of this name runs.
+    """Raise HostError unless a verified process of this name runs.
 
     `asked` names the place that would be asked.
 
     name: None if any process may answer there.
     """
     if name and not any(process.get("verified") for process in list_processes([name])["processes"]):
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "not-found", "%s is not asked: no verified process called %s runs" % (asked, name)
         )
 
@@ -149,7 +149,7 @@ def _list_process_units(names):
     if lacking:
         try:
             system.heard.update(system.list_units(lacking, system.OF_PROCESSES))
-        except host_files.NodeError as exc:
+        except host_files.HostError as exc:
             if exc.kind != "not-found":
                 raise
             # no systemd, so nothing vouches for a service
@@ -158,7 +158,7 @@ def _list_process_units(names):
 
 
 def _read_environment(process):
-    """Return the environment of a process. Raise NodeError if it cannot be read,
+    """Return the environment of a process. Raise HostError if it cannot be read,
     ProcessLookupError if the process has ended.
     """
     try:
@@ -191,7 +191,7 @@ def list_holders(pattern, services=(), groups=False):
     """
     listed = os.listdir("/proc")
     if "1" not in listed:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "failed", "/proc shows the processes of this account alone (it is mounted with hidepid)"
         )
     walk = _Walk(re.compile(pattern), groups)
@@ -430,7 +430,7 @@ def _is_service(pid, names):
 
 
 def is_group_populated(group):
-    """Tell whether a control group has a process, in itself or below. Raise NodeError if it cannot
+    """Tell whether a control group has a process, in itself or below. Raise HostError if it cannot
     be read, unless it is gone.
     """
     try:
@@ -445,7 +445,7 @@ def is_group_populated(group):
             for place, _folders, _files in os.walk(group, onerror=host_files.raise_unless_gone)
         )
     except OSError as exc:
-        raise host_files.NodeError("failed", "%s: %s" % (group, exc.strerror))
+        raise host_files.HostError("failed", "%s: %s" % (group, exc.strerror))
 
 
 def _read_lines(path):

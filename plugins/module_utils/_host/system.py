@@ -69,7 +69,7 @@ def list_installed_packages(root, names, candidates=False):
         return answer
     if database == "rpm":
         if root:
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "offline",
                 "reading an rpm database takes running rpm, and nothing is run in another root directory",
             )
@@ -151,7 +151,7 @@ def _list_rpm(names):
     ]
     if unknown:  # a database that cannot be read is not the same as a host without packages
         said = (answer["stderr"].strip().splitlines() or ["exit status %s" % answer["rc"]])[-1]
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "failed", "rpm -q says nothing of %s: %s" % (", ".join(unknown), said)
         )
     return {name: found.get(name) for name in names}
@@ -163,14 +163,14 @@ def _list_apt_offers(names):
     """
     try:
         return {"candidates": _list_apt_candidates(names)}
-    except host_files.NodeError as exc:
+    except host_files.HostError as exc:
         return {"candidates_error": exc.message}
 
 
 def _list_apt_candidates(names):
     answer = _run_whole(["apt-cache", "policy", "--"] + list(names), 30)
     if answer["rc"]:  # sources that cannot be read are not the same as sources without packages
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "failed", "apt-cache policy ended with exit status %s" % answer["rc"]
         )
     found, name = {}, None
@@ -184,16 +184,16 @@ def _list_apt_candidates(names):
 
 
 def _run_whole(argv, within):
-    """Run a command. Return its answer as text. Raise NodeError if it did not end, or printed more
+    """Run a command. Return its answer as text. Raise HostError if it did not end, or printed more
     than is read.
     """
     answer = commands.decode_answer(commands.run(argv, timeout=within))
     if answer["timed_out"]:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "timeout", "%s %s gave no answer within %d s" % (argv[0], argv[1], within)
         )
     if answer["truncated"]:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "too-large", "%s %s printed more than %d bytes" % (argv[0], argv[1], host_files.MIB)
         )
     return answer
@@ -220,7 +220,7 @@ def list_units(names, properties=None):
     # it ends at the first unit of which it cannot tell: nothing is known of the others
     if answer["rc"]:
         said = failures.extract_systemd_words(answer["stderr"]) or "exit status %s" % answer["rc"]
-        raise host_files.NodeError("failed", "systemctl show: " + said)
+        raise host_files.HostError("failed", "systemctl show: " + said)
     states = {
         name: shown.get(name, {"LoadState": "not-found", "ActiveState": "inactive"})
         for name in names
@@ -287,12 +287,12 @@ def name_boot():
 
 
 def get_over_socket(path, target, timeout=5, cap=4 * host_files.MIB):
-    """Return {"status", "body"} of a GET over a unix socket. Raise NodeError for more than cap
+    """Return {"status", "body"} of a GET over a unix socket. Raise HostError for more than cap
     bytes. For use on this host alone.
     """
     status, body = unix_http.ask_http(path, "GET", target, timeout, cap=cap + 1)
     if len(body) > cap:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "too-large", "%s: GET %s answers more than %d bytes" % (path, target, cap)
         )
     return {"status": status, "body": body.decode("utf-8", "replace")}

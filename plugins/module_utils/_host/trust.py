@@ -38,8 +38,8 @@ def describe_doubt(doubt):
 
 
 def build_untrusted_error(path, doubt):
-    """Build the NodeError for something that is not read, run or called: nothing was done with it."""
-    return host_files.NodeError(
+    """Build the HostError for something that is not read, run or called: nothing was done with it."""
+    return host_files.HostError(
         "untrusted", ("" if doubt.place == path else "%s: " % path) + describe_doubt(doubt)
     )
 
@@ -197,23 +197,23 @@ def find_root_program(root, name, directories=None):
 def require_root_program(wanted):
     """Return the path to run for argv[0].
 
-    Raise NodeError if there is no such program, or if it is not to be trusted. A name is looked up
+    Raise HostError if there is no such program, or if it is not to be trusted. A name is looked up
     in root's own directories. A path is judged as it is.
     """
     if "/" not in wanted:
         found = find_root_program("", wanted)
         if found is None:
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "not-found",
                 "%s: there is no such program in %s" % (wanted, ", ".join(PROGRAM_PATH)),
             )
         wanted = found
     if not wanted.startswith("/"):
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "bad-question", "a program must be a name or an absolute path, not %r" % (wanted,)
         )
     if host_files.get_lstat("", host_files.resolve_links("", wanted)[0]) is None:
-        raise host_files.NodeError("not-found", "%s: there is no such program" % wanted)
+        raise host_files.HostError("not-found", "%s: there is no such program" % wanted)
     doubt = judge_program("", wanted)
     if doubt:
         raise build_untrusted_error(wanted, doubt)
@@ -341,19 +341,19 @@ def open_running_program(pid, start, called):
     """Yield a descriptor of the very program that a process runs, to run that program again.
 
     The place of the file does not matter, nor whether the file still lies there. It must belong to
-    root alone. Raise NodeError if the process is gone, or if it now runs another program.
+    root alone. Raise HostError if the process is gone, or if it now runs another program.
     """
     try:
         found = read_process(pid)
         fd = os.open("/proc/%d/exe" % pid, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
     except ENDED:
-        raise host_files.NodeError("gone", "process %d is gone; run again" % pid)
+        raise host_files.HostError("gone", "process %d is gone; run again" % pid)
     try:
         again = None
         with contextlib.suppress(*ENDED):
             again = read_process(pid)
         if found != again or found.start != start or found.exe != called:
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "gone", "process %d is not the one that was inspected; run again" % pid
             )
         doubt = judge_running_file(os.fstat(fd), called)
@@ -422,7 +422,7 @@ def get_socket_peer(connection):
 
 
 def connect(wanted, timeout):
-    """Connect to a socket that root may talk to. Raise OSError if no process listens, NodeError if
+    """Connect to a socket that root may talk to. Raise OSError if no process listens, HostError if
     the socket is not to be trusted.
     """
     # Judged before anything is sent: its place, its owner, and the user that listens, as the kernel

@@ -346,7 +346,7 @@ class _Check(object):
     def run_step(self, step, argv, accepts=(0,)):
         try:
             found = commands.decode_answer(commands.run(argv, self.timeout))
-        except host_files.NodeError as exc:
+        except host_files.HostError as exc:
             raise FailedCase(step, exc.message)
         if found["timed_out"]:
             raise FailedCase(step, "%s %s: no end within %g s" % (argv[0], argv[1], self.timeout))

@@ -42,7 +42,7 @@ class HttpEngine(object):
         """Return (status, bytes of the answer)."""
         try:
             return unix_http.ask_http(self.path, method, target, self.timeout, body)
-        except host_files.NodeError as exc:
+        except host_files.HostError as exc:
             raise FailedCase(step, exc.message)
 
     def ask(self, step, method, target, body=None):

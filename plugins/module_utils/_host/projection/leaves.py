@@ -40,7 +40,7 @@ def tag_leaves(data, keep, prefixes, moves=()):
     A value that is zero or empty has the tag "": programs that print all settings also print keys
     that are not set. fault: why the text is not TOML, by code and line. moves: [[path, path], ...].
     A string at the first path is tagged as a list with this string at the second, for programs that
-    read it so. If the second exists as well, both are tagged as they are. Raise NodeError for more
+    read it so. If the second exists as well, both are tagged as they are. Raise HostError for more
     than MOST leaves.
     """
     try:
@@ -61,7 +61,7 @@ def tag_leaves(data, keep, prefixes, moves=()):
         below = path[len(prefixes[number]) :]
         found.append([number, line, keyed.tag(below), keyed.tag([below, value]) if value else ""])
         if len(found) > MOST:
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "too-large", "a text with more than %d keys that are not shown" % MOST
             )
     return {"prefixes": prefixes, "leaves": found, "fault": None}

@@ -65,7 +65,7 @@ def call_unary(path, service, method, request=b"", timeout=5):
         with trust.connect(path, timeout) as connection:
             connection.sendall(_request(service, method, request, timeout))
             return _read_answer(connection, deadline)
-    except host_files.NodeError as exc:
+    except host_files.HostError as exc:
         raise CriError(DENIED, exc.message)
     except _socket.timeout:
         raise CriError(DEADLINE, "%s: no answer to %s within %g s" % (path, method, timeout))

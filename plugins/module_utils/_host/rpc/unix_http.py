@@ -30,7 +30,7 @@ class _Broken(Exception):
 
 
 def ask_http(path, method, target, timeout, body=None, cap=None):
-    """Return (status, the first `cap` bytes of the answer). Raise NodeError if there is no answer.
+    """Return (status, the first `cap` bytes of the answer). Raise HostError if there is no answer.
     body: a value to send as JSON.
     """
     data = b"" if body is None else json.dumps(body).encode("utf-8")
@@ -40,13 +40,13 @@ def ask_http(path, method, target, timeout, body=None, cap=None):
             with _stream(connection, timeout) as stream:
                 return _read_answer(stream, cap)
     except _socket.timeout:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "timeout", "%s: no answer to %s %s within %g s" % (path, method, target, timeout)
         )
     except OSError as exc:
         raise host_files.build_os_error(exc, path)
     except _Broken as exc:
-        raise host_files.NodeError("failed", "%s: %s %s: %s" % (path, method, target, exc))
+        raise host_files.HostError("failed", "%s: %s %s: %s" % (path, method, target, exc))
 
 
 def _stream(connection, timeout):

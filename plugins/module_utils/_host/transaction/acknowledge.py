@@ -25,6 +25,6 @@ def run(request):
         with journal_writer.hold_transaction_lock(base, "an acknowledgement", keep=True, root=root):
             swept = journal_writer.remove_names_beside(root, base, request["strays"])
             journal_writer.acknowledge_outcomes(base, request["ids"])
-    except (host_files.NodeError, OSError) as exc:
+    except (host_files.HostError, OSError) as exc:
         return {"swept": [], "error": host_files.cut_middle(str(exc))}
     return {"swept": swept, "error": None}

@@ -68,7 +68,7 @@ def has_systemd():
 def find_later_python():
     """Return the interpreter for what runs later, with no caller present.
 
-    It is ours, unless another account may change it; then the system's. Raise NodeError if none can
+    It is ours, unless another account may change it; then the system's. Raise HostError if none can
     be trusted.
     """
     doubts = []
@@ -145,7 +145,7 @@ def arm(base, request, program):
 
 
 def start_transient_unit(lacking, options, argv):
-    """Give systemd a transient unit. Raise NodeError if it does not take it.
+    """Give systemd a transient unit. Raise HostError if it does not take it.
 
     lacking: what the host then goes without, for the message.
     """
@@ -155,16 +155,16 @@ def start_transient_unit(lacking, options, argv):
                 ["systemd-run", "--quiet"] + options + ["--"] + escape_variables(argv), timeout=30
             )
         )
-    except host_files.NodeError as exc:
+    except host_files.HostError as exc:
         step = "Nothing was changed; install systemd-run (of the package systemd), then run again"
-        raise host_files.NodeError(exc.kind, "%s: %s" % (lacking, exc.message), step)
+        raise host_files.HostError(exc.kind, "%s: %s" % (lacking, exc.message), step)
     if answer["rc"] != 0:
         said = (
             "no end within 30 s"
             if answer["timed_out"]
             else failures.extract_systemd_words(answer["stderr"]) or "exit status %s" % answer["rc"]
         )
-        raise host_files.NodeError("failed", "%s: systemd-run: %s" % (lacking, said))
+        raise host_files.HostError("failed", "%s: systemd-run: %s" % (lacking, said))
 
 
 def arm_boot(base, program):
@@ -191,7 +191,7 @@ def cancel_timer(_base, meta):
     if not meta.get("guarded"):
         return
     cancel_boot_unit()
-    with contextlib.suppress(host_files.NodeError):
+    with contextlib.suppress(host_files.HostError):
         commands.run(["systemctl", "stop", _name_timer(meta["id"]) + ".timer"], timeout=15)
 
 

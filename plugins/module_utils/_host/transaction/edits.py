@@ -24,7 +24,7 @@ _WORD = re.compile(rb'"[^"\n]*"|\w+|.', re.DOTALL)
 def apply_line_edits(path, data, change):
     """Return the bytes after a change's line edits.
 
-    Raise NodeError if they are not what was planned.
+    Raise HostError if they are not what was planned.
     """
     keep, wanted = change.get("keep"), change.get("result")
     if not keep:
@@ -44,22 +44,22 @@ def apply_line_edits(path, data, change):
 
 
 def require_same_projection(path, after, planned, keep):
-    """Raise NodeError unless a text shows what the planner's text shows."""
+    """Raise HostError unless a text shows what the planner's text shows."""
     if _project_text(path, after, keep).data != _project_text(path, planned, keep).data:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "failed",
             "%s: the edits mean something else in the file than in the part that was sent" % path,
         )
 
 
 def _require_only_known(path, data, after, keep):
-    """Raise NodeError if the result hides a text that the original did not have in this order.
+    """Raise HostError if the result hides a text that the original did not have in this order.
 
     Then a placeholder was taken for the text.
     """
     left = iter(_list_hidden(data, _project_text(path, data, keep)))
     if not all(text in left for text in _list_hidden(after, _project_text(path, after, keep))):
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "failed", "%s: the edits would lose text that was not sent to the controller" % path
         )
 
@@ -70,7 +70,7 @@ def _list_hidden(data, shown):
 
 def _require_digest(path, data, wanted):
     if wanted and host_files.digest_bytes(data) != wanted:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "failed", "%s: the edits give another file than was planned" % path
         )
 
@@ -79,7 +79,7 @@ def _project_text(path, data, keep):
     try:
         return projector.project_file(data, keep)
     except projector.UnreadableText as exc:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "failed", "%s:%d: this could not be read (%s)" % (path, exc.line, exc.code)
         )
 
@@ -90,7 +90,7 @@ def _edit_by_lines(path, data, edits):
     for edit in _sort_from_the_end(edits):
         start, end = edit["start"], edit["end"]
         if not 0 <= start <= end <= last:
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "bad-question",
                 "%s: the edit of lines %s to %s overlaps another or the end" % (path, start, end),
             )
@@ -189,7 +189,7 @@ def _narrow_lines(at, old, new):
 
 
 def _require_whole(path, seen, span):
-    """Raise NodeError if a new text repeats the placeholder of a hidden text that it replaces.
+    """Raise HostError if a new text repeats the placeholder of a hidden text that it replaces.
 
     The hidden text would be lost.
     """
@@ -197,7 +197,7 @@ def _require_whole(path, seen, span):
     for start, end in seen.hidden:
         if start < behind and end > first and seen.data[start:end] in new:
             line = seen.data.count(b"\n", 0, start) + 1
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "failed",
                 "%s:%d: a part of this line was not sent to the controller and cannot stay while the rest of the line changes. "
                 "Put it on a line of its own" % (path, line),

@@ -36,7 +36,7 @@ def run(request):
     """
     try:
         transaction_request.require_valid_request(request)
-    except host_files.NodeError as exc:
+    except host_files.HostError as exc:
         return executor.build_refused_request(request, exc)
     commands.asked_for[:] = request.get("environment") or []
     here = (request.get("root") or "/") == "/"

@@ -61,7 +61,7 @@ _FOREIGN = "All other files are as before. Correct this one, then run again; its
 
 
 class FailedStep(Exception):
-    """A step's verdict that is not a NodeError: a validator's, a health check's."""
+    """A step's verdict that is not a HostError: a validator's, a health check's."""
 
 
 def build_blank_answer(request):
@@ -111,7 +111,7 @@ def set_error(answer, request, phase, exc, following=None):
     """
     if isinstance(exc, OSError) and exc.errno:
         exc = host_files.build_os_error(exc, exc.filename or request["journal_dir"])
-    if isinstance(exc, (host_files.NodeError, cri.CriError, FailedStep)):
+    if isinstance(exc, (host_files.HostError, cri.CriError, FailedStep)):
         message = host_files.cut_middle(str(exc))
     else:
         message = failures.describe_fault(exc)

@@ -55,7 +55,7 @@ def read_unit_states(names):
 
 
 def run_unit_action(name, action, timeout=DEFAULT_TIMEOUT):
-    """Do one systemctl action. Raise NodeError with systemd's words if it fails.
+    """Do one systemctl action. Raise HostError with systemd's words if it fails.
 
     `wait_for_health` does nothing: what the unit runs takes changed files up by itself.
     """
@@ -64,7 +64,7 @@ def run_unit_action(name, action, timeout=DEFAULT_TIMEOUT):
     before = read_unit_states([name])[name]
     try:
         _run_systemctl([action, name], timeout)
-    except host_files.NodeError:
+    except host_files.HostError:
         # Five starts within ten seconds and systemd grants no more (of some units three in a
         # minute). A restart has stopped the unit by then, so it would stay down, also where the old
         # configuration has just come back.
@@ -91,7 +91,7 @@ def _was_not_tried(before, now):
 def note_pending(base, request, acted):
     """Note the units whose restart was left out, and forget those that were restarted.
 
-    Raise NodeError if the list so far cannot be read.
+    Raise HostError if the list so far cannot be read.
     """
     path, kept = os.path.join(base, "pending.json"), journal.read_pending(base)
     wanted = [name for name in request.get("pending") or [] if name not in acted]
@@ -145,7 +145,7 @@ def is_going_down():
     """Tell whether the host is shutting down: then systemd stops units, and grants no start."""
     try:
         answer = commands.decode_answer(commands.run(["systemctl", "is-system-running"], timeout=5))
-    except host_files.NodeError:
+    except host_files.HostError:
         return False
     return answer["stdout"].strip() == "stopping"
 
@@ -198,12 +198,12 @@ def parse_unit_number(text):
 def _run_systemctl(words, timeout):
     answer = commands.decode_answer(commands.run(["systemctl"] + words, timeout))
     if answer["timed_out"]:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "timeout", "systemctl %s did not end within %g s" % (" ".join(words), timeout)
         )
     if answer["rc"]:
         said = failures.extract_systemd_words(answer["stderr"]) or "exit status %d" % answer["rc"]
-        raise host_files.NodeError("failed", "systemctl %s: %s" % (" ".join(words), said))
+        raise host_files.HostError("failed", "systemctl %s: %s" % (" ".join(words), said))
 
 
 def log(unit, since, known=()):
@@ -226,7 +226,7 @@ def log(unit, since, known=()):
                 show + ["--lines=%d" % LOG_LINES, "--no-pager", "--output=cat"], timeout=10
             )
         )
-    except host_files.NodeError:
+    except host_files.HostError:
         answer = {"rc": None}
     if answer["rc"] != 0 or answer["truncated"]:  # it tells nothing, so systemd's own word counts
         return dict(found, failed=read_unit_states([unit])[unit].get("ActiveState") == "failed")
@@ -322,7 +322,7 @@ def _ask_http(check, left):
     try:
         # the last answer is the one that is reported
         answer = system.get_over_socket(check["socket"], check["path"], max(min(left, 10), 2))
-    except host_files.NodeError as exc:
+    except host_files.HostError as exc:
         return False, False, exc.message
     if answer["status"] != 200:
         return False, False, "GET %s: status %d" % (check["path"], answer["status"])

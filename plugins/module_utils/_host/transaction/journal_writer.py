@@ -106,7 +106,7 @@ def hold_transaction_lock(base, who, keep, wait=0, token="", root=""):
     robbed of it.
 
     root: that of another host, whose units are not started here. With keep=False (check mode), a
-    directory that did not exist before does not exist afterwards. Raise NodeError if the lock stays
+    directory that did not exist before does not exist afterwards. Raise HostError if the lock stays
     taken for `wait` seconds.
     """
     # the status file in it is for everyone, all else is private by itself
@@ -158,7 +158,7 @@ def _lock(path, deadline):
             # program that stays on the host: those share it, and write no name into it.
             soon = not _is_holder_alive(holder) or PROBATION.encode("ascii") in holder
             if time.monotonic() >= (max(deadline, patience) if soon else deadline):
-                raise host_files.NodeError(
+                raise host_files.HostError(
                     "locked",
                     "locked by %s" % _read_holder(holder),
                     "Wait until it is done, then run again",
@@ -282,7 +282,7 @@ def list_kept_originals(base, changes):
     found = {}
     for change in changes:
         # damaged: then there is nothing to remember
-        with contextlib.suppress(host_files.NodeError, OSError):
+        with contextlib.suppress(host_files.HostError, OSError):
             kept = journal.read_original(base, change.path)
             if kept is not None:
                 found[change.path] = (kept[0], kept[1].data if kept[1] is not None else None)
@@ -503,7 +503,7 @@ def restore_originals(base, records, foreign=()):
             drop_original(base, record["path"])
             continue
         # the next look reports a damaged one, which must not stop the rest
-        with contextlib.suppress(host_files.NodeError):
+        with contextlib.suppress(host_files.HostError):
             kept = journal.read_original_meta(base, record["path"])
             if kept is not None:
                 ours = (

@@ -186,7 +186,7 @@ def _start(base, program, request, job):
             unit,
             deadline.build_later_command(program, "run", base, request["id"]),
         )
-    except host_files.NodeError:
+    except host_files.HostError:
         if _withdraw_job(job):  # else it has begun all the same, and reports its own end
             raise
 
@@ -198,7 +198,7 @@ def _runs(unit):
             "activating",
             "deactivating",
         )
-    except host_files.NodeError:  # systemd is slow to answer: not a sign of death
+    except host_files.HostError:  # systemd is slow to answer: not a sign of death
         return True
 
 
@@ -214,7 +214,7 @@ def _withdraw_job(job):
 def _listen(fd, job, request):
     """Return the last words of the executor; "" if it died without any.
 
-    Raise NodeError if it does not begin, or does not end.
+    Raise HostError if it does not begin, or does not end.
     """
     heard, began, limit = b"", time.monotonic(), deadline.compute_time_limit(request) + START
     poll = select.poll()
@@ -236,9 +236,9 @@ def _listen(fd, job, request):
                     deadline.name_transaction_unit(request["id"]),
                 )
             )
-            raise host_files.NodeError("timeout", why)
+            raise host_files.HostError("timeout", why)
         if time.monotonic() - began > limit:
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "timeout",
                 "its process still runs after %d s; the next run reports how it ended" % limit,
             )
@@ -378,7 +378,7 @@ def _recover(base, by, token, wait, booting=False, force=False):
             ):
                 rollback.recover_open_transactions("", base, by, only=token, booting=booting)
             return 0
-        except host_files.NodeError as exc:
+        except host_files.HostError as exc:
             if exc.kind != "locked" or not force or attempt == 2 or not _stop_holder(base, token):
                 raise
             wait = 60

@@ -20,7 +20,7 @@ _FIRST = "/init.scope"  # systemd's own group, below the group of all of the hos
 def require_ended(unit, within):
     """Wait until no command of a unit runs.
 
-    Raise NodeError if one still runs after so many seconds.
+    Raise HostError if one still runs after so many seconds.
     """
     until, groups = time.monotonic() + within, _groups(unit)
     while True:
@@ -32,7 +32,7 @@ def require_ended(unit, within):
         if not left:
             return
         if time.monotonic() > until:
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "failed",
                 "a command still runs after %d s (process %d), so what it does may stay"
                 % (within, left[0]),

@@ -32,7 +32,7 @@ _IMAGE_BASED = "/run/ostree-booted"
 
 
 def require_changeable(root, path, real, links, linked=False, groups=()):
-    """Raise NodeError, with the next step, if the file at a resolved host path must not be changed.
+    """Raise HostError, with the next step, if the file at a resolved host path must not be changed.
 
     linked: whether its other names may keep the old content, as they do when a file goes. groups:
     as in trust.judge_path.
@@ -74,7 +74,7 @@ def require_changeable(root, path, real, links, linked=False, groups=()):
 
 
 def _refuse(message):
-    raise host_files.NodeError("failed", message, "Nothing was changed")
+    raise host_files.HostError("failed", message, "Nothing was changed")
 
 
 def _require_guarded(root, path, spot, groups):
@@ -124,7 +124,7 @@ def is_mount_point(path):
     """Tell whether something is mounted right there.
 
     A bind mount has the same device number, but a file still cannot be renamed over it. Raise
-    NodeError if that is not known. Where /proc is not mounted (an image that is being built), the
+    HostError if that is not known. Where /proc is not mounted (an image that is being built), the
     rename itself is refused.
     """
     try:

@@ -33,10 +33,10 @@ _UNIT = r"[A-Za-z0-9:_.@\\-]+\.(?:service|socket|timer|path|target)"
 
 
 def require_valid_request(request):
-    """Raise NodeError (bad-question) that names the place in the request and what belongs there."""
+    """Raise HostError (bad-question) that names the place in the request and what belongs there."""
     _require_fit(isinstance(request, dict), "the request", "a table", request)
     for key in sorted(set(request) - KEYS):
-        raise host_files.NodeError("bad-question", "%s: unknown key" % key)
+        raise host_files.HostError("bad-question", "%s: unknown key" % key)
     schema = request.get("schema")
     _require_fit(
         schema == executor.SCHEMA and not isinstance(schema, bool),
@@ -89,7 +89,7 @@ def _require_fit(fits, place, wanted, found):
     if not fits:
         shown = repr(found)
         sentence = (place, wanted, shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "...")
-        raise host_files.NodeError("bad-question", "%s: must be %s, not %s" % sentence)
+        raise host_files.HostError("bad-question", "%s: must be %s, not %s" % sentence)
 
 
 def _match(place, pattern, wanted, value):
@@ -127,7 +127,7 @@ def _change(place, change):
         isinstance(op, str) and op in OPS, place + ".op", "one of " + ", ".join(sorted(OPS)), op
     )
     for key in sorted(OPS[op] - set(change)):
-        raise host_files.NodeError("bad-question", "%s.%s: is missing" % (place, key))
+        raise host_files.HostError("bad-question", "%s.%s: is missing" % (place, key))
     if change.get("mode") is not None:
         _match(place + ".mode", "0?[0-7]{3,4}", "a mode in octal such as 0644", change["mode"])
 

@@ -76,7 +76,7 @@ def _require_readable(base, meta):
     """Refuse an entry that is empty or of an unknown form: it must be neither passed over nor
     guessed at.
 
-    Raise NodeError.
+    Raise HostError.
     """
     if meta.get("schema") == journal.SCHEMA and meta["states"]:
         return
@@ -92,7 +92,7 @@ def _require_readable(base, meta):
         else "put the files back by hand from the copies in it"
     )
     values = (meta["entry"], why, step, os.path.join(base, "open", meta["name"]))
-    raise host_files.NodeError(
+    raise host_files.HostError(
         "failed",
         "%s: this transaction is not finished, and its entry %s; %s, then remove %s" % values,
     )
@@ -233,10 +233,10 @@ def take_back_transaction(root, base, meta, why, by, booting=False, evidence=())
 
 @contextlib.contextmanager
 def _note_trouble(outcome):
-    """Note a NodeError as trouble of the outcome; the rest is taken back all the same."""
+    """Note a HostError as trouble of the outcome; the rest is taken back all the same."""
     try:
         yield
-    except host_files.NodeError as exc:
+    except host_files.HostError as exc:
         outcome["trouble"] = outcome["trouble"] or exc.message
 
 
@@ -303,14 +303,14 @@ def _undo_commands(base, meta, forward, outcome, booting):
 
 
 def _undo(command, outcome, booting):
-    """Undo one command. Raise NodeError if that fails.
+    """Undo one command. Raise HostError if that fails.
 
     A boot that waits for a long undo, such as a package manager's, would kill it in its middle:
     that is left to a person.
     """
     shown, within = " ".join(command["undo"]), command.get("undo_within") or health.ENDS_WITHIN
     if booting and (command.get("undo_within") or 0) > QUICK:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown
         )
     within = QUICK if booting else within
@@ -320,7 +320,7 @@ def _undo(command, outcome, booting):
         end = (
             "no end within %d s" % within if found["timed_out"] else "exit status %d" % found["rc"]
         )
-        raise host_files.NodeError("failed", "%s: %s" % (shown, end))
+        raise host_files.HostError("failed", "%s: %s" % (shown, end))
 
 
 def _choose_way_back(unit, before):
@@ -360,7 +360,7 @@ def _bring_units_back(base, meta, acted, checks, outcome):
             # one that has failed since would stay so, and its file may be gone
             if before[unit["name"]] == "inactive":
                 health.run_unit_action(unit["name"], "reset-failed")
-        except host_files.NodeError as exc:
+        except host_files.HostError as exc:
             if unit in ran_before:
                 outcome["trouble"] = outcome["trouble"] or exc.message
     for check in checks if ran_before and outcome["trouble"] is None else ():

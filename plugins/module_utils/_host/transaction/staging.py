@@ -52,11 +52,11 @@ def plan_file_changes(root, base, changes):
         real, links = host_files.resolve_links(root, change["path"])
         before = journal.take_snapshot(root, real)
         if before is None and host_files.find_dangling_link(root, change["path"]):
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "failed", "%s: is a symbolic link to nothing (%s)" % (change["path"], real)
             )
         if any(real == other.real for other in planned):
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "bad-question", "%s: two changes are for the same file" % change["path"]
             )
         if "expect" in change and not keyed.matches_keyed_digest(
@@ -139,7 +139,7 @@ def _copy_references(root, data, references):
         if found is None or not keyed.matches_keyed_digest(
             reference["expect"], journal.digest_snapshot(found)
         ):
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "failed", "%s: has changed since a value in it was to be copied" % reference["path"]
             )
         first, behind = reference["span"]
@@ -167,7 +167,7 @@ def _limit_readers(root, real, gid):
 
 def _edit(_root, change, before):
     if before is None:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "not-found", "%s: does not exist, so it cannot be edited" % change["path"]
         )
     return before._replace(data=edits.apply_line_edits(change["path"], before.data, change))
@@ -199,7 +199,7 @@ def stage_copies(root, base, request, planned):
         for item in wanted.get("files") or []:
             target = os.path.join(stage, item["name"])
             if os.path.relpath(target, stage).startswith(".."):
-                raise host_files.NodeError(
+                raise host_files.HostError(
                     "bad-question", "a staged name must stay inside: %r" % item["name"]
                 )
             if item.get("tree"):
@@ -239,7 +239,7 @@ def _stage_tree(root, source, target, after, substitute):
             if found is not None and stat.S_ISREG(found.st_mode):
                 paths.add(path)
         if len(paths) > MAX_TREE_FILES:
-            raise host_files.NodeError(
+            raise host_files.HostError(
                 "too-large", "%s: holds more than %d files" % (source, MAX_TREE_FILES)
             )
     for path in sorted(paths):
@@ -285,7 +285,7 @@ def _validate(check, request, stage, tolerate_missing):
             else None
         )
         found = commands.decode_answer(commands.run(argv, timeout, process=process))
-    except host_files.NodeError as exc:
+    except host_files.HostError as exc:
         # check mode: a package that brings it is not installed yet
         if exc.kind != "not-found" or not tolerate_missing:
             report["findings"].append(exc.message)
@@ -337,12 +337,12 @@ def _list_words(argv, stage):
 
 def _words_of(pid, ticks, without):
     """Return a process's arguments without some flags and their values; they stay here. Raise
-    NodeError if it is gone or replaced.
+    HostError if it is gone or replaced.
     """
     argv = (host_files.read_text("", "/proc/%d/cmdline" % pid, 256 * 1024) or "").split("\0")[:-1]
     # asked after the reading: a number that was given again has another beginning
     if not argv or system.get_process_start(pid) != ticks:
-        raise host_files.NodeError(
+        raise host_files.HostError(
             "conflict", "process %d is gone or was replaced by another one" % pid
         )
     words, skip = [], False

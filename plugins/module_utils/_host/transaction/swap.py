@@ -78,14 +78,14 @@ def take_back_files(root, records, token, entry):
     since.
 
     Those files are left, and a file that already is as before stays. An error for one file does not
-    keep the others from coming back. Raise NodeError for the first such error in the end.
+    keep the others from coming back. Raise HostError for the first such error in the end.
     """
     foreign, errors = [], []
     for record in reversed(records):
         try:
             if not _take_one_back(root, record, token, entry):
                 foreign.append(record["path"])
-        except host_files.NodeError as exc:
+        except host_files.HostError as exc:
             errors.append(exc)
         except OSError as exc:
             errors.append(host_files.build_os_error(exc, record["path"]))
@@ -138,10 +138,10 @@ def _prepare_old(root, record, token, entry):
     """Return a file with the state from before, ready to be renamed.
 
     It is the very file if that still has its second name, else one that is written again. Raise
-    NodeError if the kept bytes are damaged.
+    HostError if the kept bytes are damaged.
     """
     directory = find_swap_spot(root, record["real"], record["made_dirs"], token)[0]
-    with contextlib.suppress(OSError, host_files.NodeError):
+    with contextlib.suppress(OSError, host_files.HostError):
         path = directory + "/old"
         if _is_before(record, journal.take_snapshot("", path)):
             return path
@@ -306,7 +306,7 @@ def _label(root, real, mode):
 
     Without one, it is the label of the directory that it comes into. mode: file, dir.
     """
-    with contextlib.suppress(host_files.NodeError):
+    with contextlib.suppress(host_files.HostError):
         answer = commands.decode_answer(
             commands.run(["matchpathcon", "-n", "-m", mode, real], timeout=10)
         )

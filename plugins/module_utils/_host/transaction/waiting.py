@@ -66,7 +66,7 @@ def start_waiting_units(base):
     of them: the next one starts them.
     """
     place = os.path.join(base, "waiting")
-    with contextlib.suppress(host_files.NodeError, OSError):
+    with contextlib.suppress(host_files.HostError, OSError):
         names = _list_taken(place) if os.path.isdir(place) else []
         if (
             names

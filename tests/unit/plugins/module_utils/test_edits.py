@@ -60,7 +60,7 @@ def edited(text, change):
 def test_an_edit_of_what_is_seen_is_an_edit_of_the_file(old, new, in_file):
     if in_file is None:  # a table that is opened twice: refused as it would be in any other text
         with pytest.raises(
-            host_files.NodeError, match=r"/c\.toml:7: this could not be read \(toml-twice\)"
+            host_files.HostError, match=r"/c\.toml:7: this could not be read \(toml-twice\)"
         ):
             edited(TEXT, lambda text: text.replace(old, new))
     else:
@@ -100,13 +100,13 @@ def test_a_table_goes_with_all_that_is_hidden_in_it():
     ],
 )
 def test_an_edit_that_would_cost_a_hidden_byte_is_refused(change, why):
-    with pytest.raises(host_files.NodeError, match=why):
+    with pytest.raises(host_files.HostError, match=why):
         edited(TEXT, change)
 
 
 def test_a_planner_that_saw_another_text_is_refused():
     change = dict(planned(TEXT, lambda text: text.replace("a = 1", "a = 2")), result="0" * 64)
-    with pytest.raises(host_files.NodeError, match="another file than was planned"):
+    with pytest.raises(host_files.HostError, match="another file than was planned"):
         edits.apply_line_edits("/c.toml", TEXT.encode(), change)
 
 

@@ -113,7 +113,7 @@ def test_a_timer_that_systemd_does_not_take_is_no_timer(host, monkeypatch, progr
         "run",
         lambda argv, timeout=10, **more: run(argv, min(timeout, 1), **more),
     )
-    with pytest.raises(journal_writer.host_files.NodeError) as caught:
+    with pytest.raises(journal_writer.host_files.HostError) as caught:
         deadline.arm(host.journal, {"id": "a" * 32}, "/program")
     assert str(caught.value).startswith("the timer that rolls the change back cannot be armed: ")
 
@@ -233,7 +233,7 @@ def test_what_runs_later_is_not_run_by_an_interpreter_that_somebody_else_may_cha
     monkeypatch.setattr(deadline, "PYTHONS", ("/there/is/none", system))
     assert deadline.find_later_python() == system
     monkeypatch.setattr(deadline, "PYTHONS", ())
-    with pytest.raises(journal_writer.host_files.NodeError) as caught:
+    with pytest.raises(journal_writer.host_files.HostError) as caught:
         deadline.find_later_python()
     assert "belongs to user" in str(caught.value)
 
@@ -460,7 +460,7 @@ def _read_only(*_args, **_more):
 
 
 def _held(*_args, **_more):
-    raise journal_writer.host_files.NodeError(
+    raise journal_writer.host_files.HostError(
         "locked", "locked by process 7", "Wait until it is done, then run again"
     )
 
@@ -485,7 +485,7 @@ def test_the_next_step_is_the_causes_and_not_the_phases(
 
 def test_a_missing_systemd_run_is_named_with_what_brings_it(host, monkeypatch):
     monkeypatch.setattr(deadline.commands.trust, "PROGRAM_PATH", (str(host.directory),))
-    with pytest.raises(journal_writer.host_files.NodeError) as caught:
+    with pytest.raises(journal_writer.host_files.HostError) as caught:
         deadline.arm(host.journal, {"id": "a" * 32}, "/program")
     assert "systemd-run" in str(caught.value)
     assert "install systemd-run" in caught.value.following

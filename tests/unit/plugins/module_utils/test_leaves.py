@@ -135,7 +135,7 @@ def test_keys_of_many_parts_in_each_other_are_told_by_their_line(text):
 
 
 def test_more_keys_than_can_be_compared_are_an_error_and_never_a_part_of_them():
-    with pytest.raises(host_files.NodeError) as caught:
+    with pytest.raises(host_files.HostError) as caught:
         told("".join(f"k{number} = 1\n" for number in range(leaves.MOST + 1)), [[]])
     assert caught.value.kind == "too-large"
 

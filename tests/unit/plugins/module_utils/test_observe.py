@@ -367,7 +367,7 @@ def test_a_package_database_that_cannot_be_read_is_no_host_without_packages(
             "runc": None,
         }
         return
-    with pytest.raises(observe.host_files.NodeError) as caught:
+    with pytest.raises(observe.host_files.HostError) as caught:
         observe.system._list_rpm(["containerd", "runc"])
     assert (caught.value.kind, "rpm -q says nothing of runc" in caught.value.message) == (
         kind,

@@ -52,7 +52,7 @@ def test_a_command_is_waited_for(case, monkeypatch):
     )
     try:
         if waited:
-            with pytest.raises(host_files.NodeError) as raised:
+            with pytest.raises(host_files.HostError) as raised:
                 orphans.require_ended(UNIT, 0)
             assert "process %d" % child.pid in raised.value.message
         else:

@@ -248,7 +248,7 @@ def test_units_that_systemd_did_not_come_to_are_not_absent(monkeypatch, more, ki
     monkeypatch.setattr(
         commands, "run", printed("Id=a.service\nNames=a.service\nLoadState=loaded\n\n", **more)
     )
-    with pytest.raises(host_files.NodeError) as error:
+    with pytest.raises(host_files.HostError) as error:
         system.list_units(["a.service", "b.service"])
     assert error.value.kind == kind
 
@@ -285,7 +285,7 @@ def test_an_environment_that_cannot_be_read_is_not_an_empty_one(monkeypatch, end
         return
     read = fail(errno.EACCES, only=lambda path: str(path).endswith("/environ"), real=os.open)
     monkeypatch.setattr(host_files.os, "open", read)
-    with pytest.raises(host_files.NodeError):
+    with pytest.raises(host_files.HostError):
         process_queries._judge_process([own], {}, {"PATH": "name"})
 
 
@@ -368,7 +368,7 @@ def test_a_time_of_boot_that_cannot_be_read_is_not_1970(monkeypatch):
     monkeypatch.setattr(
         host_files.os, "open", fail(only=lambda path: path == "/proc/stat", real=os.open)
     )
-    with pytest.raises(host_files.NodeError):
+    with pytest.raises(host_files.HostError):
         process_queries._judge_process([own], {}, {})
 
 
@@ -386,7 +386,7 @@ def test_what_protects_a_file_and_cannot_be_read_is_not_absent(node, monkeypatch
         monkeypatch.setattr(
             preconditions.os, "open", fail(only=lambda path: path == asked, real=os.open)
         )
-    with pytest.raises(host_files.NodeError) as error:
+    with pytest.raises(host_files.HostError) as error:
         preconditions.require_changeable("", str(node.config), str(node.config), [])
     assert "Input/output error" in error.value.message
     monkeypatch.undo()
@@ -495,7 +495,7 @@ def test_the_unit_of_the_boot_names_the_journal_wherever_it_lies(host, base):
 def test_a_python_that_does_not_know_its_own_path_is_not_what_an_error_names(monkeypatch, own):
     monkeypatch.setattr(deadline.sys, "executable", own)
     monkeypatch.setattr(deadline, "PYTHONS", ("/there/is/none", "/nor/here"))
-    with pytest.raises(host_files.NodeError) as error:
+    with pytest.raises(host_files.HostError) as error:
         deadline.find_later_python()
     assert error.value.message.startswith("/there/is/none is no executable file")
 
@@ -503,6 +503,6 @@ def test_a_python_that_does_not_know_its_own_path_is_not_what_an_error_names(mon
 def test_an_undo_that_does_not_end_at_a_boot_is_reported_with_the_limit_of_a_boot(monkeypatch):
     monkeypatch.setattr(commands, "run", lambda *_words, **_more: {"rc": None, "timed_out": True})
     for booting, limit in ((True, rollback.QUICK), (False, health.ENDS_WITHIN)):
-        with pytest.raises(host_files.NodeError) as error:
+        with pytest.raises(host_files.HostError) as error:
             rollback._undo({"argv": ["true"], "undo": ["undo"]}, {"ran": []}, booting)
         assert error.value.message == "undo: no end within %d s" % limit

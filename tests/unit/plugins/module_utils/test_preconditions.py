@@ -138,7 +138,7 @@ def test_other_names_keep_the_old_content_where_nobody_expects_another(node, cha
 
 def test_an_image_based_system_keeps_its_usr(monkeypatch):
     monkeypatch.setattr(preconditions, "_IMAGE_BASED", "/proc/self/stat")  # something that is there
-    with pytest.raises(preconditions.host_files.NodeError) as caught:
+    with pytest.raises(preconditions.host_files.HostError) as caught:
         preconditions.require_changeable("", "/usr/share/x.json", "/usr/share/x.json", [])
     assert "image-based" in str(caught.value)
 

@@ -480,7 +480,7 @@ def test_whoever_is_killed_at_any_step_of_starting_units_leaves_them_to_the_next
 
 
 def unreachable():
-    raise host_files.NodeError("not-found", "systemctl: there is no such program")
+    raise host_files.HostError("not-found", "systemctl: there is no such program")
 
 
 def slow():

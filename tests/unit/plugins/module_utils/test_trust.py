@@ -365,7 +365,7 @@ def test_program_by_name_is_root_s_own(tree, monkeypatch):
     ],
 )
 def test_program_that_cannot_be_run_is_said_to_be(name, kind):
-    with pytest.raises(host_files.NodeError) as caught:
+    with pytest.raises(host_files.HostError) as caught:
         trust.require_root_program(name)
     assert caught.value.kind == kind
 
@@ -375,7 +375,7 @@ def test_program_of_somebody_else_is_not_run_and_the_remedy_is_named(tmp_path):
     place.write_text("#!/bin/sh\n")
     place.chmod(0o775)
     os.chown(str(place), 0, 100)
-    with pytest.raises(host_files.NodeError) as caught:
+    with pytest.raises(host_files.HostError) as caught:
         trust.require_root_program(str(place))
     assert caught.value.kind == "untrusted"
     assert "chmod g-w" in caught.value.message

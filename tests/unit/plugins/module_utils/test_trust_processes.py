@@ -313,7 +313,7 @@ def run_again(path, child, **more):
 def test_running_program_is_run_by_its_descriptor_wherever_it_lies(engine):
     path, child = engine
     os.chown(str(path.parent), 1001, 1001)  # as RKE2's /usr/local/bin, which may belong to 1001
-    with pytest.raises(host_files.NodeError):
+    with pytest.raises(host_files.HostError):
         commands.run([str(path), "--version"])
     assert run_again(path, child)["stdout"] == VERSION
 
@@ -339,7 +339,7 @@ def test_running_program_has_to_be_root_s_own_file(engine, mode, uid, why):
     path, child = engine
     os.chown(str(path), uid, 0)
     path.chmod(mode)
-    with pytest.raises(host_files.NodeError) as caught:
+    with pytest.raises(host_files.HostError) as caught:
         run_again(path, child)
     assert caught.value.kind == "untrusted"
     assert why in caught.value.message
@@ -348,12 +348,12 @@ def test_running_program_has_to_be_root_s_own_file(engine, mode, uid, why):
 def test_running_program_is_bound_to_the_process_that_was_seen(engine):
     path, child = engine
     for more, called in (({"ticks": 1}, path), ({}, "/bin/sleep")):
-        with pytest.raises(host_files.NodeError) as caught:
+        with pytest.raises(host_files.HostError) as caught:
             run_again(called, child, **more)
         assert caught.value.kind == "gone"
     child.kill()
     child.wait()
-    with pytest.raises(host_files.NodeError) as caught:
+    with pytest.raises(host_files.HostError) as caught:
         commands.run([str(path)], process={"pid": child.pid, "ticks": 1})
     assert caught.value.kind == "gone"
 
@@ -392,7 +392,7 @@ def listening(tmp_path):
 
 
 def refused(path):
-    with pytest.raises(host_files.NodeError) as caught:
+    with pytest.raises(host_files.HostError) as caught:
         trust.connect(path, 5)
     assert caught.value.kind == "untrusted"
     return caught.value.message

@@ -69,7 +69,7 @@ BROKEN = {
 @pytest.mark.parametrize("form", sorted(BROKEN))
 def test_what_is_no_whole_answer_is_an_error(runtime, form):
     reply, words = BROKEN[form]
-    with pytest.raises(host_files.NodeError, match="GET /x: .*" + words) as caught:
+    with pytest.raises(host_files.HostError, match="GET /x: .*" + words) as caught:
         ask(runtime, reply)
     assert caught.value.kind == "failed"
 
@@ -83,6 +83,6 @@ def test_a_request(runtime):
 def test_a_server_that_says_nothing_is_not_waited_for(runtime):
     server = runtime(None)
     server._request = lambda connection: connection.recv(65536)
-    with pytest.raises(host_files.NodeError, match=r"no answer to GET /x within 0\.2 s") as caught:
+    with pytest.raises(host_files.HostError, match=r"no answer to GET /x within 0\.2 s") as caught:
         unix_http.ask_http(server.path, "GET", "/x", 0.2)
     assert caught.value.kind == "timeout"

@@ -153,7 +153,7 @@ def test_brackets_within_text_are_no_depth() -> None:
 
 @pytest.mark.parametrize("length", [0, 4096, 4097, 1 << 20])
 def test_what_the_node_cuts_passes(length: int) -> None:
-    said = host_files.NodeError("failed", "é" * length).build_answer()
+    said = host_files.HostError("failed", "é" * length).build_answer()
     assert edge.read_query_answer(UNITS, said) == said
     text = said["error"]["message"]
     assert (text == "é" * length) == (length <= common.MESSAGE.most), "what is cut says so"
