@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node's programs as a module, for connections that cannot feed a program to a host over stdin.
+"""The host's programs as a module, for connections that cannot feed a program to a host over stdin.
 No newer syntax than Python 3.6's.
 """
 

@@ -165,7 +165,7 @@ def build_cause_table() -> list[dict[str, Any]]:
 
 
 def build_cause_code(cause: str) -> str:
-    """Return the code of a cause's message by the code that the node reports."""
+    """Return the code of a cause's message by the code that the host reports."""
     return f"cause.{cause}"
 
 

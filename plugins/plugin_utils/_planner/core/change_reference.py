@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The ticket of a change and the user who started it: a few words for the journal, for marks on
-nodes and for reports.
+Kubernetes nodes and for reports.
 """
 
 from __future__ import annotations

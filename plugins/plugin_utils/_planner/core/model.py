@@ -269,7 +269,7 @@ class Driver:
 @dc.dataclass(frozen=True)
 class Kubelet:
     """The kubelet of a host. present: it runs. installed: its program is there, maybe on an image
-    that no node was started from yet.
+    that no host was started from yet.
     """
 
     present: bool = False

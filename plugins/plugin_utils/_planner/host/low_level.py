@@ -53,7 +53,7 @@ def is_known_runtime(program: str) -> bool:
 
 def is_foreign_runtime(program: str) -> bool:
     """Tell whether a program is neither NVIDIA's nor a runtime that it can hand over to, such as a
-    shim of the node's own system.
+    shim of the host's own system.
     """
     return bool(program) and not is_nvidia_runtime(program) and not is_known_runtime(program)
 

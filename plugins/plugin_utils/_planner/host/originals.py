@@ -176,7 +176,7 @@ def _is_removed(one: Original) -> bool:
 
 
 def _plan_restore(earlier: EarlierRuns, one: Original) -> Plan:
-    """Plan the change without a look at the content: the node has the bytes, and compares hashes."""
+    """Plan the change without a look at the content: the host has the bytes, and compares hashes."""
     answer = earlier.originals[one.path]
     file = ObservedFile(one.path, one.now is not None, "file", None, one.now)
     seen = earlier.seen.value.get(one.path, file)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Processes as evidence: only a process that the node has verified steers a plan. Any other is
+"""Processes as evidence: only a process that the host has verified steers a plan. Any other is
 named and left alone.
 """
 

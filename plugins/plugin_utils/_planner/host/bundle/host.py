@@ -303,7 +303,7 @@ def plan_archive_files(
 ) -> Plan:
     """Plan to write the indexes and packages, and to remove files of another archive.
 
-    The node does not write a file again that is there with these very bytes.
+    The host does not write a file again that is there with these very bytes.
     """
     keep = [*part.source.indexes, *wanted]
     found = map_archive_files_on_host(part, facts)

@@ -28,7 +28,7 @@ _OWN = (decision_file.DECISION_PATH, earlier_runs.FACT_PATH)
 _KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _SPEC = re.compile(r"(?m)^[ \t{]*\"?cdiVersion\"?:")
 _HEADER = re.compile(r"\s*\[.+\]\s*(?:#.*)?$")
-# The node replaces names, comments and values that it does not send by these
+# The host replaces names, comments and values that it does not send by these
 # (module_utils/_host/projection/placeholders.py).
 _STAND_IN = re.compile(
     r"""#x{2,}[ \t]*$|" +"|\[1 +\]|\{ {2,}\}|(?:^|[\s.{,\["'])x{2,}[\w-]?(?=["']?\s*[=.:\]])"""

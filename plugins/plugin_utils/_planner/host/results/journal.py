@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.host.resu
 
 Entry = Mapping[str, Any]
 
-# The part that took a transaction back, in the words of the node -> the words for people.
+# The part that took a transaction back, in the words of the host -> the words for people.
 BY = {
     "the executor": "by the host itself",
     "systemd": "by the host itself",

@@ -61,11 +61,11 @@ PHASES: Mapping[str, Sentence] = {
         transaction_messages.REQUEST,
     )
 }
-AS_BEFORE = "Everything is as it was before"  # how the node begins a step that repeats the rollback
+AS_BEFORE = "Everything is as it was before"  # how the host begins a step that repeats the rollback
 
 
 def describe_answer_trouble(answer: Mapping[str, Any]) -> Message:
-    """Return the message about what went wrong on the node, an empty one if nothing did."""
+    """Return the message about what went wrong on the host, an empty one if nothing did."""
     if answer.get("conflict"):
         c = answer["conflict"][0]
         values = {"expected": c.get("expected"), "found": c.get("found")}
@@ -107,7 +107,7 @@ def describe_rollback(answer: Mapping[str, Any]) -> str:
 
 
 def describe_trouble(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what went wrong on the node as the parts of an error, as a result has them."""
+    """Return what went wrong on the host as the parts of an error, as a result has them."""
     found, error = describe_answer_trouble(answer), answer.get("error") or {}
     parts = {
         "what": found.what,
@@ -172,7 +172,7 @@ def list_refusal_words(answer: Mapping[str, Any]) -> list[str]:
 
 
 def collect_evidence(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the node saw: refused validations, failed health checks, failed commands, each
+    """Return what the host saw: refused validations, failed health checks, failed commands, each
     with the known causes.
     """
     return {

@@ -53,7 +53,7 @@ VOLUME_MOUNTS = "/var/run/nvidia-container-devices"
 ENGINE_ANNOTATION = "cdi.k8s.io/gpufleet-check"
 GPU_MAJOR, CONTROL_MINOR = 195, 255
 CONTROL = "/dev/nvidiactl"
-# Majors of these are dynamic, the node looks them up; the writer of the CDI spec decides which of
+# Majors of these are dynamic, the host looks them up; the writer of the CDI spec decides which of
 # them a container gets.
 COMPANIONS = ("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 LISTED = "/dev/nvidia*"
@@ -345,7 +345,7 @@ def build_case_command(case: Mapping[str, Any], binary: str) -> dict[str, Any]:
     """Return the command for an engine without a daemon, which is its own client. Its container is
     gone with it.
 
-    The node adds the image and the shell.
+    The host adds the image and the shell.
     """
     devices = [f"--device={name}" for name in case.get("devices") or ()]
     fixed = [
@@ -366,7 +366,7 @@ def build_case_command(case: Mapping[str, Any], binary: str) -> dict[str, Any]:
 def create(case: Mapping[str, Any]) -> dict[str, Any]:
     """Return the case as a request of Docker's API (POST /containers/create).
 
-    The node adds the image and the command.
+    The host adds the image and the command.
     """
     devices = [{"Driver": "cdi", "DeviceIDs": case["devices"]}] if case.get("devices") else []
     host: dict[str, Any] = {
@@ -490,7 +490,7 @@ def list_unverified_cases(planned: list[dict[str, Any]]) -> list[dict[str, Any]]
 def list_case_evidence(
     planned: list[dict[str, Any]], answer: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return the node's answers, each with its plan and advice: the `checks` of a result."""
+    """Return the host's answers, each with its plan and advice: the `checks` of a result."""
     answers = {a["name"]: a for a in answer.get("cases") or ()}
     none = {"ok": False, "error": {"step": "run", "message": "the host returned no result"}}
     return [_add_advice(c, answers.get(c["name"]) or {"name": c["name"], **none}) for c in planned]

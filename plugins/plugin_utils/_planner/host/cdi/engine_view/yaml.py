@@ -7,7 +7,7 @@ That is its structure, the line of each value, and the scalars that are numbers.
 
 The reference library has had two readers: sigs.k8s.io/yaml up to 1.1.0, go-yaml 3 from 1.1.1 on.
 PyYAML does the grammar, which all have from libyaml. Where the readers differ, a value stays as it
-is written and the difference is told; tags are not read at all, as on the node.
+is written and the difference is told; tags are not read at all, as on the host.
 """
 
 from __future__ import annotations
