@@ -80,7 +80,7 @@ def measure(lab: Lab, bench: Bench) -> None:
     bench.keep(counts=counts.of_site(boot(lab)))
     bench.say("host, counted")
     stage = boot(lab)
-    bench.keep(counts=counts.of_node(stage))
+    bench.keep(counts=counts.count_host(stage))
     bench.say("host against ping")
     bench.keep(ratios=ratios.against_ping(stage))
     bench.say("host against a plain playbook")

@@ -67,22 +67,22 @@ def of_site(stage: Stage) -> list[Count]:
     ]
 
 
-def of_node(stage: Stage) -> list[Count]:
+def count_host(stage: Stage) -> list[Count]:
     """On an untouched fleet: one task each. Leaves hosts that have the packages and nothing else."""
     hosts = stage.hosts
     stage.play(REPOSITORY, onlab.repository())
     with_packages = changed(stage.host(), hosts)
     idle = converged(stage.host())
-    stage.node({**OURS, "state": "absent"})
+    stage.host({**OURS, "state": "absent"})
     without = changed(stage.host(), hosts)
     still = converged(stage.host())
     stage.on_all(OTHER_MODE)
     other = changed(stage.host(), hosts)
-    stage.node({**OURS, "state": "absent"})
+    stage.host({**OURS, "state": "absent"})
     stage.on_all(f"cp -a {GPUS} /root/gpus; {UNKNOWN}")
     probed = changed(stage.host(), hosts)
     after = converged(stage.host())
-    stage.node({**OURS, "state": "absent"})
+    stage.host({**OURS, "state": "absent"})
     stage.on_all(f"cp -a /root/gpus/. {GPUS}; rm -r /root/gpus")
     written = changed(stage.spec(), hosts)
     kept = converged(stage.spec())

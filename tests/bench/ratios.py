@@ -46,7 +46,7 @@ def against_ping(stage: Stage) -> list[Ratio]:
         *_rounds(stage, f"{TASKS} tasks in a play", len(stage.hosts), TASKS, 0.55),
         *_rounds(stage.named(MANY), f"{MANY} hosts, one task", MANY, 1, None),
     ]
-    stage.node({**OURS, "state": "absent"})
+    stage.host({**OURS, "state": "absent"})
     return found
 
 
@@ -54,7 +54,7 @@ def _rounds(stage: Stage, what: str, hosts: int, tasks: int, aim: float | None) 
     ours, theirs, nothing = [], [], []
     for _round in range(ROUNDS):
         theirs.append(stage.task("ansible.builtin.ping", {}, tasks))
-        ours.append(converged(stage.node(times=tasks)))
+        ours.append(converged(stage.host(times=tasks)))
         nothing.append(stage.task("ansible.builtin.meta", {}, 0))
     start = median(t.spent.seconds for t in nothing)
 
@@ -91,7 +91,7 @@ def against_plain(stage: Stage) -> Ratio:
         theirs.append(changed(stage.play("../tests/bench/naive"), stage.hosts).seconds)
         stage.on_all(GIVE_BACK)
         ours.append(changed(stage.host(), stage.hosts).seconds)
-        stage.node({**OURS, "state": "absent"})
+        stage.host({**OURS, "state": "absent"})
     return Ratio(
         "`host`, first convergence, to a plain playbook with nvidia-ctk",
         0.3,
